@@ -1,0 +1,108 @@
+//! Several limits, of several keys, as one step: all or nothing.
+//!
+//! [`compose`] asks every part and changes nothing; [`commit`] charges every
+//! part. A store calls the second only after the first admitted, under the
+//! same lock. A *shadow* part is decided and recorded but refuses nobody.
+
+use crate::amount::Amount;
+use crate::rule::{Moment, Receipt, Rule, State, Tenure};
+use crate::verdict::Verdict;
+
+/// How a cost is admitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Payment {
+    /// The whole amount must fit.
+    #[default]
+    Prepaid,
+    /// Admitted while one unit is left; the crossing one counts in full.
+    Postpaid,
+}
+
+/// One limit's share in a step.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// The limit.
+    pub rule: &'a Rule,
+    /// Its state for the key in question.
+    pub state: &'a mut State,
+    /// What is asked of it; 0 leaves it out.
+    pub amount: Amount,
+    /// How the amount is admitted.
+    pub payment: Payment,
+    /// Decide and record, but refuse nobody.
+    pub shadow: bool,
+    /// When, by this limit's calendar.
+    pub moment: Moment,
+    /// This part's own answer, filled in by [`compose`].
+    pub verdict: Verdict,
+    /// This part's receipt, filled in by [`commit`].
+    pub receipt: Receipt,
+}
+
+/// The answer of several limits together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Composite {
+    /// Admitted only if every part (but shadows) admits; else the latest instant.
+    pub verdict: Verdict,
+    /// The part that binds: the one whose refusal lasts longest.
+    pub binding: Option<usize>,
+}
+
+impl<'a> Part<'a> {
+    /// A prepaid part that may refuse.
+    #[must_use]
+    pub fn new(rule: &'a Rule, state: &'a mut State, amount: Amount, moment: Moment) -> Self {
+        Self {
+            rule,
+            state,
+            amount,
+            payment: Payment::Prepaid,
+            shadow: false,
+            moment,
+            verdict: Verdict::Admit,
+            receipt: Receipt::default(),
+        }
+    }
+
+    fn ask(&mut self) -> Verdict {
+        self.rule.observe(self.state, &self.moment);
+        let must_fit = match self.payment {
+            Payment::Prepaid => self.amount,
+            Payment::Postpaid => self.amount.min(1),
+        };
+        if self.amount > 0 {
+            self.verdict = self.rule.quote(self.state, must_fit, &self.moment);
+        }
+        self.verdict
+    }
+}
+
+/// Asks every part; no state changes.
+pub fn compose(parts: &mut [Part<'_>]) -> Composite {
+    let mut answer = Composite {
+        verdict: Verdict::Admit,
+        binding: None,
+    };
+    for (index, part) in parts.iter_mut().enumerate() {
+        let verdict = part.ask();
+        if !part.shadow && verdict.outlasts(answer.verdict) {
+            answer = Composite {
+                verdict,
+                binding: Some(index),
+            };
+        }
+    }
+    answer
+}
+
+/// Charges every part: what was asked, where it was admitted. A shadow that
+/// would have refused is not charged, so that it goes on as if it had.
+pub fn commit(parts: &mut [Part<'_>], tenure: Option<Tenure>) {
+    for part in parts.iter_mut().filter(|p| p.amount > 0) {
+        if part.verdict.admitted() {
+            part.receipt = part
+                .rule
+                .charge(part.state, part.amount, &part.moment, tenure);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The bucket: token bucket, GCRA and leaky bucket are one state machine.
+//!
+//! A rate of `amount` units per `period` microseconds is reduced by its
+//! greatest common divisor to `a` per `p`. A unit weighs `p`, each microsecond
+//! drains `a`, a bucket of `burst` units holds `burst * p`. Everything is an
+//! integer, so refilling needs no division and loses nothing.
+//!
+//! The state is the *level* (what is used and not yet drained) as of an
+//! instant. This is the theoretical arrival time of GCRA (ATM Forum TM 4.0,
+//! section 4.4.2; ITU-T I.371) seen from the other side: `at + level / a` is
+//! the instant at which the bucket is full again.
+
+use crate::amount::{self, Amount};
+use crate::error::RuleError;
+use crate::rule::{Moment, Place};
+use crate::time::{Span, Timestamp};
+use crate::verdict::{Standing, Verdict};
+
+/// Debt is capped at what drains in 2^47 microseconds (4.5 years), so that a
+/// level always fits its word; whoever owes more is locked out all the same.
+pub(crate) const DEBT_SPAN_BITS: u32 = 47;
+
+/// A rate with a burst. See the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bucket {
+    drain: u64,
+    weight: u64,
+    burst: Amount,
+}
+
+/// What a bucket remembers for one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    pub(crate) level: u128,
+    pub(crate) at: Timestamp,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            at: Timestamp::MIN,
+        }
+    }
+}
+
+impl Bucket {
+    /// `amount` units per `period`, of which `burst` may be used at once.
+    ///
+    /// # Errors
+    /// `amount` and `burst`: 1 to 2^53 - 1. `period`: 1 ms to 400 days.
+    pub fn new(amount: Amount, period: Span, burst: Amount) -> Result<Self, RuleError> {
+        amount::check("amount", amount)?;
+        amount::check("burst", burst)?;
+        let period = period.check_period("period")?.as_micros();
+        let divisor = gcd(amount, period);
+        Ok(Self {
+            drain: amount / divisor,
+            weight: period / divisor,
+            burst,
+        })
+    }
+
+    /// The most that can be granted at once.
+    #[must_use]
+    pub const fn capacity(&self) -> Amount {
+        self.burst
+    }
+
+    /// What one unit weighs: the period over the common divisor.
+    #[must_use]
+    pub const fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// What drains in a microsecond: the amount over the common divisor.
+    #[must_use]
+    pub const fn drain(&self) -> u64 {
+        self.drain
+    }
+
+    /// The level at which nothing is left.
+    #[must_use]
+    pub const fn brim(&self) -> u128 {
+        self.burst as u128 * self.weight as u128
+    }
+
+    /// How long an empty bucket takes to fill.
+    #[must_use]
+    pub const fn refill(&self) -> Span {
+        let micros = self.brim().div_ceil(self.drain as u128);
+        Span::from_micros(if micros > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            micros as u64
+        })
+    }
+
+    /// After a step back of the clock by more than [`refill`](Self::refill),
+    /// keeps the level and goes on from the new instant.
+    pub fn observe(&self, state: &mut State, now: Timestamp) {
+        if state.level > 0 && state.at.since(now) > self.refill() {
+            state.at = now;
+        }
+    }
+
+    /// Whether `amount` fits now.
+    #[must_use]
+    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+        if amount > self.burst {
+            return Verdict::Never;
+        }
+        let wanted = self.level(state, moment.now) + self.weigh(amount);
+        match wanted.checked_sub(self.brim()) {
+            None | Some(0) => Verdict::Admit,
+            Some(excess) => Verdict::NotUntil(self.drained(excess, moment.now)),
+        }
+    }
+
+    /// Takes `amount`; what is above the brim is debt.
+    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
+        self.settle_level(state, moment.now);
+        let most = self.brim() + (u128::from(self.drain) << DEBT_SPAN_BITS);
+        state.level = (state.level + self.weigh(amount)).min(most);
+        Place::default()
+    }
+
+    /// Gives `amount` back; never beyond full.
+    pub fn refund(&self, state: &mut State, amount: Amount, moment: &Moment) {
+        self.settle_level(state, moment.now);
+        state.level = state.level.saturating_sub(self.weigh(amount));
+    }
+
+    /// Where the bucket stands.
+    #[must_use]
+    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
+        let (level, now) = (self.level(state, moment.now), moment.now);
+        if level == 0 {
+            return Standing::full(self.burst);
+        }
+        let weight = u128::from(self.weight);
+        let left = self.brim().saturating_sub(level);
+        let remaining = left / weight;
+        let next_level = self.brim().saturating_sub((remaining + 1) * weight);
+        Standing {
+            limit: self.burst,
+            remaining: remaining as Amount,
+            debt: amount::clamp(level.saturating_sub(self.brim()).div_ceil(weight)),
+            replenish_at: Some(self.drained(level - next_level, now)),
+            full_at: Some(self.drained(level, now)),
+        }
+    }
+
+    /// When the bucket is full again, and its state is as good as none.
+    #[must_use]
+    pub fn forget_at(&self, state: &State) -> Timestamp {
+        self.drained(state.level, state.at)
+    }
+
+    /// Carries `state`, written by `old`, over to this rule: what is in use
+    /// stays in use, no more than empty unless there was debt, which stays.
+    pub fn adopt(&self, state: &mut State, old: &Self, now: Timestamp) {
+        old.settle_level(state, now);
+        let used = self.convert(state.level, old);
+        let debt = self.convert(state.level.saturating_sub(old.brim()), old);
+        state.level = used.min(self.brim() + debt);
+    }
+
+    /// The level at `now`. A clock slightly behind the state's instant sees
+    /// what it would have seen had it never been ahead.
+    pub(crate) fn level(&self, state: &State, now: Timestamp) -> u128 {
+        let drain = u128::from(self.drain);
+        if now >= state.at {
+            let drained = u128::from(now.since(state.at).as_micros()) * drain;
+            return state.level.saturating_sub(drained);
+        }
+        if state.level == 0 {
+            return 0;
+        }
+        state.level + u128::from(state.at.since(now).as_micros()) * drain
+    }
+
+    /// Drains up to `now`. The state's instant never moves back here.
+    fn settle_level(&self, state: &mut State, now: Timestamp) {
+        if now > state.at || state.level == 0 {
+            state.level = self.level(state, now);
+            state.at = now;
+        }
+    }
+
+    fn weigh(&self, amount: Amount) -> u128 {
+        u128::from(amount) * u128::from(self.weight)
+    }
+
+    /// The instant at which `level` has drained, counting from `from`.
+    fn drained(&self, level: u128, from: Timestamp) -> Timestamp {
+        from.after_micros(level.div_ceil(u128::from(self.drain)))
+    }
+
+    /// A level of `old` in this bucket's weights, rounded up.
+    fn convert(&self, level: u128, old: &Self) -> u128 {
+        let (old_weight, weight) = (u128::from(old.weight), u128::from(self.weight));
+        let (units, rest) = (level / old_weight, level % old_weight);
+        units.saturating_mul(weight) + (rest * weight).div_ceil(old_weight)
+    }
+}
+
+/// Euclid; both at least 1.
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

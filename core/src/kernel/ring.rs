@@ -1,0 +1,215 @@
+//! The ring: a sliding window of n sub-windows.
+//!
+//! In *every* rolling window of the given length at most the capacity is
+//! admitted: a window of n sub-windows touches n + 1 of them, and the ring
+//! counts all n + 1 in full. It may therefore refuse up to one sub-window's
+//! worth too much, never admit too much. State and time are O(n), whatever
+//! the amounts.
+
+use alloc::collections::VecDeque;
+
+use crate::amount::{self, Amount};
+use crate::error::RuleError;
+use crate::rule::{Moment, Place};
+use crate::time::{Span, Timestamp};
+use crate::verdict::{Standing, Verdict};
+
+/// The most sub-windows a ring may have.
+pub const MAX_SUB_WINDOWS: u32 = 10_000;
+
+/// A sliding window of sub-windows. See the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ring {
+    capacity: Amount,
+    step: Span,
+    steps: u32,
+}
+
+/// What a ring remembers for one key: counts of sub-windows, oldest first,
+/// without those that are zero.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    pub(crate) counts: VecDeque<(i64, Amount)>,
+}
+
+impl State {
+    fn newest(&self) -> Option<i64> {
+        self.counts.back().map(|&(index, _)| index)
+    }
+}
+
+impl Ring {
+    /// `capacity` units in every rolling `window`, told apart by `sub_windows`.
+    /// A window that does not divide evenly is lengthened by under
+    /// `sub_windows` microseconds.
+    ///
+    /// # Errors
+    /// `capacity`: 1 to 2^53 - 1. `window`: 1 ms to 400 days. `sub_windows`: 1
+    /// to [`MAX_SUB_WINDOWS`], and no more than the window has microseconds.
+    pub fn new(capacity: Amount, window: Span, sub_windows: u32) -> Result<Self, RuleError> {
+        amount::check("capacity", capacity)?;
+        let window = window.check_period("window")?.as_micros();
+        let most = u64::from(MAX_SUB_WINDOWS).min(window);
+        if !(1..=most).contains(&u64::from(sub_windows)) {
+            return Err(RuleError::OutOfRange {
+                parameter: "sub_windows",
+                got: u64::from(sub_windows),
+                least: 1,
+                most,
+            });
+        }
+        let step = Span::from_micros(window.div_ceil(u64::from(sub_windows)));
+        Ok(Self {
+            capacity,
+            step,
+            steps: sub_windows,
+        })
+    }
+
+    /// The most that can be granted at once.
+    #[must_use]
+    pub const fn capacity(&self) -> Amount {
+        self.capacity
+    }
+
+    /// The length of one sub-window.
+    #[must_use]
+    pub const fn step(&self) -> Span {
+        self.step
+    }
+
+    /// After a step back by more than the whole window, moves the counts back
+    /// with the clock.
+    pub fn observe(&self, state: &mut State, now: Timestamp) {
+        let (Some(newest), current) = (state.newest(), self.index(now)) else {
+            return;
+        };
+        let behind = newest.saturating_sub(current);
+        if behind > i64::from(self.steps) {
+            for (index, _) in &mut state.counts {
+                *index = index.saturating_sub(behind);
+            }
+        }
+    }
+
+    /// Whether `amount` fits now.
+    #[must_use]
+    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+        if amount > self.capacity {
+            return Verdict::Never;
+        }
+        let used = self.used(state, moment.now);
+        match (used + amount).checked_sub(self.capacity) {
+            None | Some(0) => Verdict::Admit,
+            Some(excess) => Verdict::NotUntil(self.freed(state, excess, moment.now)),
+        }
+    }
+
+    /// Counts `amount` in the present sub-window.
+    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
+        let oldest = self.oldest(moment.now);
+        while state
+            .counts
+            .front()
+            .is_some_and(|&(index, _)| index < oldest)
+        {
+            state.counts.pop_front();
+        }
+        // A clock slightly behind counts into the newest sub-window: later is safe.
+        let index = self
+            .index(moment.now)
+            .max(state.newest().unwrap_or(i64::MIN));
+        let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, moment.now));
+        let amount = amount.min(room);
+        match state.counts.back_mut() {
+            Some((newest, count)) if *newest == index => *count += amount,
+            _ if amount > 0 => state.counts.push_back((index, amount)),
+            _ => {}
+        }
+        Place(index)
+    }
+
+    /// Uncounts `amount` in the sub-window that was charged.
+    pub fn refund(&self, state: &mut State, amount: Amount, place: Place) {
+        let Ok(position) = state.counts.binary_search_by_key(&place.0, |&(i, _)| i) else {
+            return;
+        };
+        let count = &mut state.counts[position].1;
+        *count = count.saturating_sub(amount);
+        if *count == 0 {
+            state.counts.remove(position);
+        }
+    }
+
+    /// Where the ring stands.
+    #[must_use]
+    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
+        let used = self.used(state, moment.now);
+        if used == 0 {
+            return Standing::full(self.capacity);
+        }
+        let debt = used.saturating_sub(self.capacity);
+        Standing {
+            limit: self.capacity,
+            remaining: self.capacity.saturating_sub(used),
+            debt,
+            replenish_at: Some(self.freed(state, debt + 1, moment.now)),
+            full_at: Some(self.forget_at(state)),
+        }
+    }
+
+    /// When the newest count leaves the window.
+    #[must_use]
+    pub fn forget_at(&self, state: &State) -> Timestamp {
+        state.newest().map_or(Timestamp::MIN, |i| self.leaves(i))
+    }
+
+    /// Carries `state`, written by `old`, over to this rule. Where sub-windows
+    /// differ, a count goes into the one in which its own ended.
+    pub fn adopt(&self, state: &mut State, old: &Self, now: Timestamp) {
+        if self.step == old.step {
+            return;
+        }
+        let oldest = old.oldest(now);
+        let counts = core::mem::take(&mut state.counts);
+        for (index, count) in counts.into_iter().filter(|&(i, _)| i >= oldest) {
+            let last = (i128::from(index) + 1) * i128::from(old.step.as_micros()) - 1;
+            let last = Timestamp::from_micros(i64::try_from(last).unwrap_or(i64::MAX));
+            self.charge(state, count, &Moment::at(last.min(now)));
+        }
+    }
+
+    fn index(&self, now: Timestamp) -> i64 {
+        now.as_micros().div_euclid(self.step.as_micros() as i64)
+    }
+
+    /// The oldest sub-window that a rolling window ending now still touches.
+    fn oldest(&self, now: Timestamp) -> i64 {
+        self.index(now).saturating_sub(i64::from(self.steps))
+    }
+
+    fn used(&self, state: &State, now: Timestamp) -> Amount {
+        let oldest = self.oldest(now);
+        let live = state.counts.iter().filter(|&&(i, _)| i >= oldest);
+        live.map(|&(_, count)| count).sum()
+    }
+
+    /// When sub-window `index` is out of every window.
+    fn leaves(&self, index: i64) -> Timestamp {
+        let out = i128::from(index) + i128::from(self.steps) + 1;
+        let micros = out * i128::from(self.step.as_micros());
+        Timestamp::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+    }
+
+    /// When at least `amount` of what is counted now has left.
+    fn freed(&self, state: &State, amount: Amount, now: Timestamp) -> Timestamp {
+        let (oldest, mut freed) = (self.oldest(now), 0);
+        for &(index, count) in state.counts.iter().filter(|&&(i, _)| i >= oldest) {
+            freed += count;
+            if freed >= amount {
+                return self.leaves(index);
+            }
+        }
+        Timestamp::MAX
+    }
+}

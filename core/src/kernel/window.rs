@@ -1,0 +1,189 @@
+//! The window: so much in each minute, hour or calendar day.
+//!
+//! Windows are aligned to the epoch, to first use, or to a calendar. The core
+//! knows no time zones: a calendar's boundaries travel with the ask as
+//! [`Bounds`] (this window's and the next one's), and whoever decides picks by
+//! its own clock. As with any fixed window, twice the capacity may pass around
+//! a boundary; a ring or a log does not allow that.
+
+use crate::amount::{self, Amount};
+use crate::error::RuleError;
+use crate::rule::{Moment, Place};
+use crate::time::{Span, Timestamp};
+use crate::verdict::{Standing, Verdict};
+
+/// Where windows begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Align {
+    /// At multiples of the period since the Unix epoch.
+    Epoch(Span),
+    /// At the first charge after the last window ended.
+    FirstUse(Span),
+    /// Where the ask's [`Bounds`] say.
+    Calendar,
+}
+
+/// A calendar's window at some instant, and where the next one ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// When this window began.
+    pub start: Timestamp,
+    /// When it ends and the next one begins.
+    pub end: Timestamp,
+    /// When the next one ends.
+    pub next_end: Timestamp,
+}
+
+/// So much in each window. See the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    capacity: Amount,
+    align: Align,
+}
+
+/// What a window remembers for one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) used: Amount,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            start: Timestamp::MIN,
+            end: Timestamp::MIN,
+            used: 0,
+        }
+    }
+}
+
+impl Window {
+    /// `capacity` units in each window.
+    ///
+    /// # Errors
+    /// `capacity`: 1 to 2^53 - 1. The period: 1 ms to 400 days.
+    pub fn new(capacity: Amount, align: Align) -> Result<Self, RuleError> {
+        amount::check("capacity", capacity)?;
+        if let Align::Epoch(period) | Align::FirstUse(period) = align {
+            period.check_period("period")?;
+        }
+        Ok(Self { capacity, align })
+    }
+
+    /// The most that can be granted at once.
+    #[must_use]
+    pub const fn capacity(&self) -> Amount {
+        self.capacity
+    }
+
+    /// Where windows begin.
+    #[must_use]
+    pub const fn align(&self) -> Align {
+        self.align
+    }
+
+    /// After a step back by more than a window's length, moves the count into
+    /// the window that the clock now says.
+    pub fn observe(&self, state: &mut State, moment: &Moment) {
+        let length = state.end.since(state.start);
+        if state.used > 0 && state.start.since(moment.now) > length {
+            (state.start, state.end) = self.bounds(moment);
+        }
+    }
+
+    /// Whether `amount` fits now.
+    #[must_use]
+    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+        if amount > self.capacity {
+            return Verdict::Never;
+        }
+        match self.current(state, moment) {
+            Some(open) if open.used + amount > self.capacity => Verdict::NotUntil(open.end),
+            _ => Verdict::Admit,
+        }
+    }
+
+    /// Counts `amount`; what is above the capacity is debt until the window ends.
+    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
+        if self.current(state, moment).is_none() {
+            let (start, end) = self.bounds(moment);
+            *state = State {
+                start,
+                end,
+                used: 0,
+            };
+        }
+        state.used = state.used.saturating_add(amount).min(amount::MAX_AMOUNT);
+        Place(state.start.as_micros())
+    }
+
+    /// Uncounts `amount` in the window that was charged, if it is still there.
+    pub fn refund(&self, state: &mut State, amount: Amount, place: Place) {
+        if state.start.as_micros() == place.0 {
+            state.used = state.used.saturating_sub(amount);
+        }
+    }
+
+    /// Where the window stands.
+    #[must_use]
+    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
+        match self.current(state, moment) {
+            Some(open) if open.used > 0 => Standing {
+                limit: self.capacity,
+                remaining: self.capacity.saturating_sub(open.used),
+                debt: open.used.saturating_sub(self.capacity),
+                replenish_at: Some(open.end),
+                full_at: Some(open.end),
+            },
+            _ => Standing::full(self.capacity),
+        }
+    }
+
+    /// When the window ends. One begun by first use is a state even when all
+    /// of it was refunded: it says where the window ends.
+    #[must_use]
+    pub fn forget_at(&self, state: &State) -> Timestamp {
+        if state.used == 0 && !matches!(self.align, Align::FirstUse(_)) {
+            return Timestamp::MIN;
+        }
+        state.end
+    }
+
+    /// Carries `state`, written by `old`, over to this rule: what is counted
+    /// stays counted, in the window that this rule sees.
+    pub fn adopt(&self, state: &mut State, old: &Self, moment: &Moment) {
+        match old.current(state, moment) {
+            None => *state = State::default(),
+            Some(_) if self.align == old.align => {}
+            Some(_) => (state.start, state.end) = self.bounds(moment),
+        }
+    }
+
+    /// The state's window if it is still open. One that has not begun yet was
+    /// opened by a clock slightly ahead, and is held.
+    fn current<'s>(&self, state: &'s State, moment: &Moment) -> Option<&'s State> {
+        (moment.now < state.end).then_some(state)
+    }
+
+    /// The window that holds `now`: its beginning and its end.
+    fn bounds(&self, moment: &Moment) -> (Timestamp, Timestamp) {
+        match (self.align, moment.calendar) {
+            (Align::Epoch(period), _) => epoch_window(moment.now, period),
+            (Align::Calendar, Some(bounds)) if moment.now < bounds.end => {
+                (bounds.start, bounds.end)
+            }
+            (Align::Calendar, Some(bounds)) => (bounds.end, bounds.next_end),
+            // No boundaries were given: a day of UTC is the calendar's least surprise.
+            (Align::Calendar, None) => epoch_window(moment.now, Span::from_secs(86_400)),
+            (Align::FirstUse(period), _) => (moment.now, moment.now + period),
+        }
+    }
+}
+
+fn epoch_window(now: Timestamp, period: Span) -> (Timestamp, Timestamp) {
+    let length = period.as_micros() as i64;
+    let into = Span::from_micros(now.as_micros().rem_euclid(length) as u64);
+    (now - into, now - into + period)
+}

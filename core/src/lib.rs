@@ -1,0 +1,37 @@
+//! Decides. `(state, ask, now) -> (new state, decision)`, and nothing else.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`time`] | the project's own instants and spans, in microseconds |
+//! | [`amount`] | what an amount may be |
+//! | [`kernel`] | one file for each algorithm, all of one shape |
+//! | [`rule`] | the one place that dispatches over the kernels |
+//! | [`compose`](mod@compose) | several limits as one all-or-nothing step |
+//! | [`word`] | a bucket's state in one 64-bit word, for compare-and-swap |
+//! | [`codec`] | versioned bytes of a state |
+//!
+//! Deliberately absent: clocks, keys, names, locks, I/O, floats, time zones.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+extern crate alloc;
+
+pub mod amount;
+pub mod codec;
+pub mod compose;
+pub mod error;
+pub mod kernel;
+pub mod rule;
+pub mod time;
+pub mod verdict;
+pub mod word;
+
+pub use amount::{Amount, MAX_AMOUNT};
+pub use compose::{Composite, Part, Payment, commit, compose};
+pub use error::{DecodeError, RuleError};
+pub use kernel::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
+pub use rule::{Moment, Place, Receipt, Rule, State, Tenure};
+pub use time::{Span, Timestamp};
+pub use verdict::{Forecast, Standing, Verdict};
+pub use word::Word;

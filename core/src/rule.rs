@@ -1,0 +1,345 @@
+//! One rule of any kind, its state, and the only dispatch over the kernels.
+
+use alloc::boxed::Box;
+
+use crate::amount::Amount;
+use crate::kernel::{Bounds, Bucket, Log, Ring, Slots, Window, bucket, log, ring, slots, window};
+use crate::time::Timestamp;
+use crate::verdict::{Forecast, Standing, Verdict};
+
+/// When something is decided, and where the calendar stands then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// The instant of the decision.
+    pub now: Timestamp,
+    /// The calendar's boundaries, for a window that follows one.
+    pub calendar: Option<Bounds>,
+}
+
+impl Moment {
+    /// A moment without a calendar.
+    #[must_use]
+    pub const fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            calendar: None,
+        }
+    }
+}
+
+/// Where a charge was booked, so that a refund finds it: the start of a
+/// window, the index of a sub-window, the instant of a log's entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place(pub(crate) i64);
+
+impl Place {
+    /// The place as a number, for a store to keep.
+    #[must_use]
+    pub const fn as_i64(self) -> i64 {
+        self.0
+    }
+
+    /// The place that [`as_i64`](Self::as_i64) gave.
+    #[must_use]
+    pub const fn from_i64(place: i64) -> Self {
+        Self(place)
+    }
+}
+
+/// Who holds slots, and until when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tenure {
+    /// The lease's id.
+    pub id: u128,
+    /// When it expires.
+    pub expires_at: Timestamp,
+}
+
+/// What a charge answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Receipt {
+    /// Where it was booked.
+    pub place: Place,
+    /// The fence of a grant of slots; 0 for everything else.
+    pub fence: u64,
+}
+
+/// A limit's arithmetic, without its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// Token bucket, GCRA, leaky bucket.
+    Bucket(Bucket),
+    /// Fixed window, budget, calendar quota.
+    Window(Window),
+    /// Sliding window.
+    Ring(Ring),
+    /// Sliding log.
+    Log(Log),
+    /// Concurrency.
+    Slots(Slots),
+}
+
+/// What a limit remembers for one key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum State {
+    /// Never seen.
+    #[default]
+    Fresh,
+    /// Of a [`Rule::Bucket`].
+    Bucket(bucket::State),
+    /// Of a [`Rule::Window`].
+    Window(window::State),
+    /// Of a [`Rule::Ring`].
+    Ring(Box<ring::State>),
+    /// Of a [`Rule::Log`].
+    Log(Box<log::State>),
+    /// Of a [`Rule::Slots`].
+    Slots(Box<slots::State>),
+}
+
+impl State {
+    /// Whether this is the state of a key never seen.
+    #[must_use]
+    pub const fn is_fresh(&self) -> bool {
+        matches!(self, Self::Fresh)
+    }
+}
+
+/// Runs `$run` with the kernel as `$kernel` and its state (`&mut`) as `$state`;
+/// a fresh state, or another kind's, becomes this kernel's own first.
+macro_rules! with_state {
+    ($rule:expr, $cell:expr, |$kernel:ident, $state:ident| {
+        Bucket: $bucket:expr, Window: $window:expr, Ring: $ring:expr,
+        Log: $log:expr, Slots: $slots:expr $(,)?
+    }) => {
+        match $rule {
+            Rule::Bucket($kernel) => {
+                let $state = own!($cell, Bucket);
+                $bucket
+            }
+            Rule::Window($kernel) => {
+                let $state = own!($cell, Window);
+                $window
+            }
+            Rule::Ring($kernel) => {
+                let $state = own!($cell, Ring);
+                $ring
+            }
+            Rule::Log($kernel) => {
+                let $state = own!($cell, Log);
+                $log
+            }
+            Rule::Slots($kernel) => {
+                let $state = own!($cell, Slots);
+                $slots
+            }
+        }
+    };
+}
+
+/// The kernel's own state in `$cell`, put there if it is not.
+macro_rules! own {
+    ($cell:expr, $kind:ident) => {{
+        if !matches!($cell, State::$kind(_)) {
+            *$cell = State::$kind(Default::default());
+        }
+        match $cell {
+            State::$kind(state) => state,
+            _ => unreachable!("the line above put it there"),
+        }
+    }};
+}
+
+impl Rule {
+    /// The most that could ever be granted at once.
+    #[must_use]
+    pub const fn capacity(&self) -> Amount {
+        match self {
+            Self::Bucket(kernel) => kernel.capacity(),
+            Self::Window(kernel) => kernel.capacity(),
+            Self::Ring(kernel) => kernel.capacity(),
+            Self::Log(kernel) => kernel.capacity(),
+            Self::Slots(kernel) => kernel.capacity(),
+        }
+    }
+
+    /// Whether what it grants is given back (and so needs a lease).
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Slots(_))
+    }
+
+    /// Whether `state` is of this rule's kind, or fresh.
+    #[must_use]
+    pub const fn fits(&self, state: &State) -> bool {
+        matches!(
+            (self, state),
+            (_, State::Fresh)
+                | (Self::Bucket(_), State::Bucket(_))
+                | (Self::Window(_), State::Window(_))
+                | (Self::Ring(_), State::Ring(_))
+                | (Self::Log(_), State::Log(_))
+                | (Self::Slots(_), State::Slots(_))
+        )
+    }
+
+    /// Takes note of a clock that stepped back by more than the limit's own
+    /// refill; changes nothing otherwise. Goes before every other verb.
+    pub fn observe(&self, state: &mut State, moment: &Moment) {
+        match (self, state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.observe(state, moment.now),
+            (Self::Window(kernel), State::Window(state)) => kernel.observe(state, moment),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.observe(state, moment.now),
+            (Self::Log(kernel), State::Log(state)) => kernel.observe(state, moment.now),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.observe(state, moment.now),
+            _ => {}
+        }
+    }
+
+    /// Whether `amount` fits now, or exactly when.
+    #[must_use]
+    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+        match (self, state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.quote(state, amount, moment),
+            (Self::Window(kernel), State::Window(state)) => kernel.quote(state, amount, moment),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.quote(state, amount, moment),
+            (Self::Log(kernel), State::Log(state)) => kernel.quote(state, amount, moment),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.quote(state, amount, moment),
+            _ if amount <= self.capacity() => Verdict::Admit,
+            _ => Verdict::Never,
+        }
+    }
+
+    /// Takes `amount`, whatever the quote said. Slots go to `tenure`; without
+    /// one nobody could give them back, so none are taken.
+    pub fn charge(
+        &self,
+        cell: &mut State,
+        amount: Amount,
+        moment: &Moment,
+        tenure: Option<Tenure>,
+    ) -> Receipt {
+        let place = with_state!(self, cell, |kernel, state| {
+            Bucket: kernel.charge(state, amount, moment),
+            Window: kernel.charge(state, amount, moment),
+            Ring: kernel.charge(state, amount, moment),
+            Log: kernel.charge(state, amount, moment),
+            Slots: {
+                let grant = |t: Tenure| kernel.grant(state, t.id, amount, t.expires_at, moment.now);
+                return Receipt { place: Slots::PLACE, fence: tenure.map_or(0, grant) };
+            },
+        });
+        Receipt { place, fence: 0 }
+    }
+
+    /// Gives `amount` back into the place that was charged. (Slots come back
+    /// by [`release`](Self::release).)
+    pub fn refund(&self, cell: &mut State, amount: Amount, place: Place, moment: &Moment) {
+        match (self, cell) {
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.refund(state, amount, moment),
+            (Self::Window(kernel), State::Window(state)) => kernel.refund(state, amount, place),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.refund(state, amount, place),
+            (Self::Log(kernel), State::Log(state)) => kernel.refund(state, amount, place),
+            _ => {}
+        }
+    }
+
+    /// Takes the slots of a holder back; `false` if it holds none (any more).
+    pub fn release(&self, cell: &mut State, tenure: Tenure, now: Timestamp) -> bool {
+        match (self, cell) {
+            (Self::Slots(kernel), State::Slots(state)) => {
+                kernel.release(state, tenure.id, tenure.expires_at, now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Moves a holder's expiry; `false` if it holds nothing (any more).
+    pub fn renew(
+        &self,
+        cell: &mut State,
+        tenure: Tenure,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> bool {
+        match (self, cell) {
+            (Self::Slots(kernel), State::Slots(state)) => {
+                kernel.renew(state, tenure.id, tenure.expires_at, until, now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Where the limit stands.
+    #[must_use]
+    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
+        match (self, state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.standing(state, moment),
+            (Self::Window(kernel), State::Window(state)) => kernel.standing(state, moment),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.standing(state, moment),
+            (Self::Log(kernel), State::Log(state)) => kernel.standing(state, moment),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.standing(state, moment),
+            _ => Standing::full(self.capacity()),
+        }
+    }
+
+    /// How many asks of `amount` fit now, and when one does.
+    #[must_use]
+    pub fn forecast(&self, state: &State, amount: Amount, moment: &Moment) -> Forecast {
+        let standing = self.standing(state, moment);
+        Forecast {
+            spendable: standing
+                .remaining
+                .checked_div(amount)
+                .unwrap_or(standing.remaining),
+            verdict: self.quote(state, amount, moment),
+            standing,
+        }
+    }
+
+    /// From when `state` decides like "never seen". Every eviction and every
+    /// time-to-live comes from here.
+    #[must_use]
+    pub fn forget_at(&self, state: &State) -> Timestamp {
+        match (self, state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.forget_at(state),
+            (Self::Window(kernel), State::Window(state)) => kernel.forget_at(state),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.forget_at(state),
+            (Self::Log(kernel), State::Log(state)) => kernel.forget_at(state),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.forget_at(state),
+            _ => Timestamp::MIN,
+        }
+    }
+
+    /// Carries a state over from the rule that wrote it. Between kinds what is
+    /// in use stays in use (at most the new capacity); holders of slots do not
+    /// carry over into a rate, nor the reverse.
+    pub fn adopt(&self, cell: &mut State, old: &Self, moment: &Moment) {
+        old.observe(cell, moment);
+        match (self, old, &mut *cell) {
+            (Self::Bucket(new), Self::Bucket(old), State::Bucket(state)) => {
+                new.adopt(state, old, moment.now);
+            }
+            (Self::Window(new), Self::Window(old), State::Window(state)) => {
+                new.adopt(state, old, moment);
+            }
+            (Self::Ring(new), Self::Ring(old), State::Ring(state)) => {
+                new.adopt(state, old, moment.now);
+            }
+            (Self::Log(new), Self::Log(old), State::Log(state)) => {
+                new.adopt(state, old, moment.now);
+            }
+            (Self::Slots(_), Self::Slots(_), _) => {}
+            _ => self.adopt_usage(cell, old, moment),
+        }
+    }
+
+    fn adopt_usage(&self, cell: &mut State, old: &Self, moment: &Moment) {
+        let standing = old.standing(cell, moment);
+        let used = standing.limit - standing.remaining;
+        *cell = State::Fresh;
+        if used > 0 && !self.is_held() && !old.is_held() {
+            self.charge(cell, used.min(self.capacity()), moment, None);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A bucket's state in one 64-bit word, so that a compare-and-swap suffices.
+//!
+//! The word is the instant at which the bucket is full again, counted in `1/a`
+//! microseconds since an epoch of the table's own. An instant is one
+//! multiplication away from the clock, and the arithmetic is the bucket's own:
+//! the law `a_word_decides_as_its_bucket` holds the two together. A bucket
+//! whose numbers would not fit has no word ([`Word::new`] answers `None`), and
+//! is kept wide instead.
+
+use crate::amount::Amount;
+use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
+use crate::time::Timestamp;
+use crate::verdict::Verdict;
+
+/// How far from its epoch a word counts: 2^47 microseconds, 4.5 years.
+const REACH_BITS: u32 = 47;
+
+/// A bucket that fits a word, with the epoch it counts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    drain: u64,
+    weight: u64,
+    brim: u64,
+    most: u64,
+    burst: Amount,
+    epoch: i64,
+}
+
+impl Word {
+    /// The word of a key never seen.
+    pub const FRESH: u64 = 0;
+
+    /// No word is nearly as large as this: free for a table's own marks.
+    pub const SPARE: u64 = u64::MAX;
+
+    /// `bucket` in words from `epoch`, if every word it can reach fits 62 bits.
+    #[must_use]
+    pub fn new(bucket: &Bucket, epoch: Timestamp) -> Option<Self> {
+        let drain = u128::from(bucket.drain());
+        let most = bucket.brim() + (drain << DEBT_SPAN_BITS);
+        let highest = (drain << REACH_BITS) + most + bucket.brim();
+        if highest >= 1 << 62 {
+            return None;
+        }
+        Some(Self {
+            drain: bucket.drain(),
+            weight: bucket.weight(),
+            brim: bucket.brim() as u64,
+            most: most as u64,
+            burst: bucket.capacity(),
+            epoch: epoch.as_micros(),
+        })
+    }
+
+    /// `now` in the word's ticks; `None` if it is out of the word's reach.
+    #[inline]
+    #[must_use]
+    pub fn ticks(&self, now: Timestamp) -> Option<u64> {
+        let elapsed = now.as_micros().wrapping_sub(self.epoch) as u64;
+        if elapsed >> REACH_BITS != 0 {
+            return None;
+        }
+        Some(elapsed * self.drain)
+    }
+
+    /// Takes `amount` if it fits: the new word, or the refusal.
+    ///
+    /// # Errors
+    /// The verdict: not until, or never.
+    #[inline]
+    pub fn take(&self, word: u64, amount: Amount, now: u64) -> Result<u64, Verdict> {
+        if amount > self.burst {
+            return Err(Verdict::Never);
+        }
+        let full_at = word.max(now) + amount * self.weight;
+        if full_at - now <= self.brim {
+            return Ok(full_at);
+        }
+        Err(self.not_until(full_at))
+    }
+
+    /// Takes `amount` whatever there is.
+    #[must_use]
+    pub fn charge(&self, word: u64, amount: Amount, now: u64) -> u64 {
+        let weight = amount.saturating_mul(self.weight).min(self.most);
+        (word.max(now) + weight).min(now.saturating_add(self.most).max(word))
+    }
+
+    /// Gives `amount` back, never beyond full.
+    #[must_use]
+    pub fn refund(&self, word: u64, amount: Amount, now: u64) -> u64 {
+        let weight = amount.saturating_mul(self.weight);
+        word.saturating_sub(weight).max(now.min(word))
+    }
+
+    /// Whether `word` decides like "never seen" from `now` on.
+    #[inline]
+    #[must_use]
+    pub const fn is_forgettable(&self, word: u64, now: u64) -> bool {
+        word <= now
+    }
+
+    /// When `word` decides like "never seen".
+    #[must_use]
+    pub fn forget_at(&self, word: u64) -> Timestamp {
+        self.instant(word)
+    }
+
+    /// The bucket's state that `word` stands for, as of `now`. A clock from
+    /// before the epoch has stepped back: what is in use then is at most all.
+    #[must_use]
+    pub fn unpack(&self, word: u64, now: Timestamp) -> bucket::State {
+        let elapsed = i128::from(now.as_micros()) - i128::from(self.epoch);
+        let level = i128::from(word) - elapsed * i128::from(self.drain);
+        let level = u128::try_from(level).unwrap_or(0);
+        let most = if elapsed < 0 { self.brim } else { self.most };
+        bucket::State {
+            level: level.min(u128::from(most)),
+            at: now,
+        }
+    }
+
+    /// The word for a bucket's state at an instant within reach.
+    #[must_use]
+    pub fn pack(&self, state: &bucket::State) -> u64 {
+        if state.level == 0 {
+            return Self::FRESH;
+        }
+        let level = state.level.min(u128::from(self.most)) as u64;
+        self.ticks(state.at).unwrap_or(0) + level
+    }
+
+    /// The first instant at which an ask that needs `full_at` fits.
+    #[cold]
+    fn not_until(&self, full_at: u64) -> Verdict {
+        Verdict::NotUntil(self.instant(full_at - self.brim))
+    }
+
+    /// The first microsecond that is at or after `ticks`.
+    fn instant(&self, ticks: u64) -> Timestamp {
+        let micros = ticks.div_ceil(self.drain);
+        Timestamp::from_micros(self.epoch.saturating_add_unsigned(micros))
+    }
+}
