@@ -1,0 +1,39 @@
+//! Why a store cannot answer. A refusal is no error and is not here.
+
+use tidegate_core::{DecodeError, Timestamp};
+
+/// *Cannot tell*: nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Every key that may be kept is in use.
+    #[error("the store holds {max_keys} keys and all of them matter; raise max_keys")]
+    KeysFull {
+        /// The bound.
+        max_keys: usize,
+    },
+    /// Every lease that may be kept is in use.
+    #[error("the store holds {max_leases} leases; raise max_leases or settle sooner")]
+    LeasesFull {
+        /// The bound.
+        max_leases: usize,
+    },
+    /// No lease of that id: never given, or finished and forgotten.
+    #[error("no such lease: never given, or ended so long ago that it was forgotten")]
+    UnknownLease,
+    /// The lease ended before it was renewed.
+    #[error("the lease ended at {0}; acquire again")]
+    LeaseEnded(Timestamp),
+    /// The command was made for an older plan; make it again for the newer one.
+    #[error("the limits have changed since the command was made")]
+    StalePlan,
+    /// A lease of that id exists.
+    #[error("a lease of this id exists already")]
+    DuplicateLease,
+    /// What is stored cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] DecodeError),
+    /// The store cannot be reached, or failed.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+}

@@ -1,0 +1,126 @@
+//! Keys: bytes of any content, seen as a path of ancestors.
+//!
+//! A set with one level takes a key as it is. A set with n levels splits it at
+//! `/` into at most n segments (the last keeps the rest), and every prefix is
+//! an ancestor: `acme/search/alice` under `org/team/user` has the ancestors
+//! `acme` and `acme/search`. A segment that itself contains `/` is written
+//! with [`escape`], which keeps composed keys unambiguous.
+
+use smallvec::SmallVec;
+
+/// The longest key, in bytes.
+pub const MAX_KEY_BYTES: usize = 4_096;
+/// The most levels a set may have.
+pub const MAX_LEVELS: usize = 8;
+
+/// A key that cannot be one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum KeyError {
+    /// No bytes at all.
+    #[error("the key is empty; name who or what is limited")]
+    Empty,
+    /// Longer than [`MAX_KEY_BYTES`].
+    #[error("the key has {0} bytes; at most {MAX_KEY_BYTES} are accepted: hash it first")]
+    TooLong(usize),
+    /// Two separators with nothing between them, or one at either end.
+    #[error("the key has an empty segment; write a segment's own '/' as %2F")]
+    EmptySegment,
+}
+
+/// A key with the ends of its ancestors' prefixes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyPath<'a> {
+    bytes: &'a [u8],
+    /// Where each prefix ends, the whole key last.
+    ends: SmallVec<[u16; 4]>,
+}
+
+impl<'a> KeyPath<'a> {
+    /// `bytes` under a set of `levels` levels.
+    ///
+    /// # Errors
+    /// [`KeyError`]: empty, too long, or with an empty segment.
+    pub fn new(bytes: &'a [u8], levels: usize) -> Result<Self, KeyError> {
+        check(bytes)?;
+        let mut ends = SmallVec::new();
+        if levels > 1 {
+            split(bytes, levels, &mut ends)?;
+        }
+        ends.push(bytes.len() as u16);
+        Ok(Self { bytes, ends })
+    }
+
+    /// The whole key.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How many levels the key has: 1 for a key without ancestors.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The ancestor at `level`, outermost first; the last is the key itself.
+    #[must_use]
+    pub fn prefix(&self, level: usize) -> &'a [u8] {
+        &self.bytes[..usize::from(self.ends[level])]
+    }
+
+    /// The outermost ancestor: what decides where a store keeps all of them.
+    #[must_use]
+    pub fn root(&self) -> &'a [u8] {
+        self.prefix(0)
+    }
+}
+
+/// Checks the length alone: all that a set of one level asks of a key.
+///
+/// # Errors
+/// [`KeyError`]: empty or too long.
+#[inline]
+pub const fn check(bytes: &[u8]) -> Result<(), KeyError> {
+    match bytes.len() {
+        0 => Err(KeyError::Empty),
+        1..=MAX_KEY_BYTES => Ok(()),
+        length => Err(KeyError::TooLong(length)),
+    }
+}
+
+/// Appends `segment` to the path `key`, its own `/` and `%` escaped.
+pub fn push_segment(key: &mut Vec<u8>, segment: &[u8]) {
+    if !key.is_empty() {
+        key.push(b'/');
+    }
+    escape(segment, key);
+}
+
+/// Writes `segment` with `%` as `%25` and `/` as `%2F`.
+pub fn escape(segment: &[u8], out: &mut Vec<u8>) {
+    for &byte in segment {
+        match byte {
+            b'/' => out.extend(b"%2F"),
+            b'%' => out.extend(b"%25"),
+            _ => out.push(byte),
+        }
+    }
+}
+
+fn split(bytes: &[u8], levels: usize, ends: &mut SmallVec<[u16; 4]>) -> Result<(), KeyError> {
+    let mut start = 0;
+    while ends.len() + 1 < levels {
+        let Some(length) = bytes[start..].iter().position(|&b| b == b'/') else {
+            break;
+        };
+        if length == 0 {
+            return Err(KeyError::EmptySegment);
+        }
+        ends.push((start + length) as u16);
+        start += length + 1;
+    }
+    if start == bytes.len() {
+        return Err(KeyError::EmptySegment);
+    }
+    Ok(())
+}

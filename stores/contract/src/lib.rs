@@ -1,0 +1,39 @@
+//! What every store must do, and nothing about how.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`key`] | keys as paths of bytes, and their ancestors |
+//! | [`owned`] | a key that is kept, in place if it is short |
+//! | [`plan`] | the rules of a limit set, as a store is given them |
+//! | [`command`] | what can be asked of a store, as data |
+//! | [`reply`] | what it answers |
+//! | [`store`] | the traits [`Store`] and [`Table`] |
+//! | [`oracle`] | a command executed on rows in memory: the one decision loop |
+//! | [`book`] | the leases of some rows: found by id, expired in order |
+//! | [`cell`] | a single bucket in an atomic word, for a pinned key |
+//! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
+//!
+//! Deliberately absent: any store, any client library, any clock, waiting.
+
+pub mod book;
+pub mod cell;
+pub mod command;
+pub mod error;
+pub mod key;
+pub mod oracle;
+pub mod owned;
+pub mod plan;
+pub mod reply;
+pub mod store;
+pub mod sync;
+
+pub use book::Book;
+pub use cell::HotCell;
+pub use command::{Command, Detail, Ending, Terms, Verb};
+pub use error::StoreError;
+pub use key::{KeyError, KeyPath};
+pub use owned::OwnedKey;
+pub use plan::{Plan, PlanLimit};
+pub use reply::{Decision, Granted, Reply, Settlement, Use};
+pub use store::{Abilities, Store, Table};
+pub use tidegate_core as core;

@@ -1,0 +1,378 @@
+//! A command executed on rows that are at hand: load, decide, swap, without
+//! I/O. A store that keeps state near the code runs this; a store that runs a
+//! translation beside its data is compared with it.
+//!
+//! A *row* is the states of one level's limits for one key or ancestor, in the
+//! plan's order; `rows[level]` belongs to `key.prefix(level)`.
+
+use smallvec::SmallVec;
+use tidegate_core::{
+    Amount, Composite, Moment, Part, State, Tenure, Timestamp, Verdict, commit, compose,
+};
+
+use crate::book::{Book, Record, Share, Stage};
+use crate::command::{Command, Detail, Ending, Terms, Verb};
+use crate::error::StoreError;
+use crate::plan::{Plan, PlanLimit};
+use crate::reply::{Decision, Granted, Reply, Settlement, Use};
+
+/// The states of one level's limits.
+pub type Row = Box<[State]>;
+
+type Parts<'a> = SmallVec<[Part<'a>; 4]>;
+
+/// A row in which nothing was ever seen.
+#[must_use]
+pub fn fresh_row(plan: &Plan, level: usize) -> Row {
+    plan.range(level).map(|_| State::Fresh).collect()
+}
+
+/// Executes `command` on its rows and the book that holds the key's leases.
+///
+/// # Errors
+/// [`StoreError`]; rows and book are then as they were.
+pub fn apply<O: PartialEq>(
+    command: &Command<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: O,
+) -> Result<Reply, StoreError> {
+    match command.verb {
+        Verb::Take {
+            amounts,
+            lease: None,
+            detail,
+        } => Ok(Reply::Decision(take(command, rows, amounts, detail))),
+        Verb::Take {
+            amounts,
+            lease: Some(terms),
+            detail,
+        } => lease(command, rows, book, owner, amounts, terms, detail).map(Reply::Decision),
+        Verb::Debit { amounts } => Ok(Reply::Decision(debit(command, rows, amounts))),
+        Verb::Peek { amounts } => Ok(Reply::Decision(peek(command, rows, amounts))),
+        Verb::End {
+            id,
+            ending,
+            remember,
+        } => end(command, rows, book, &owner, id, ending, remember).map(Reply::Settled),
+        Verb::Renew { id, until } => renew(command, rows, book, &owner, id, until),
+        Verb::Reset => {
+            if let Some(row) = rows.last_mut() {
+                row.fill(State::Fresh);
+            }
+            Ok(Reply::Done)
+        }
+    }
+}
+
+/// Does what is due about a record that [`Book::take_due`] gave: gives back
+/// what the limits give back at expiry, and answers when to look again, if
+/// ever. `rows` are those of the record's owner.
+pub fn expire<O>(
+    plan: &Plan,
+    rows: &mut [Row],
+    record: &mut Record<O>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    if !matches!(record.stage, Stage::Live) {
+        return None;
+    }
+    for share in &record.shares {
+        let refund = |limit: &PlanLimit, cell: &mut State, moment: &Moment| {
+            if limit.refund_on_expiry {
+                limit.rule.refund(cell, share.amount, share.place, moment);
+            }
+        };
+        with_cell(plan, rows, share.uid, &Moment::at(now), refund);
+    }
+    record.stage = Stage::Expired;
+    Some(record.granted.expires_at + plan.keep())
+}
+
+/// Whether an expired lease of this plan gives anything back by itself.
+#[must_use]
+pub fn refunds_on_expiry(plan: &Plan) -> bool {
+    plan.limits().iter().any(|limit| limit.refund_on_expiry)
+}
+
+/// Carries the rows of one level over from the plan that wrote them.
+#[must_use]
+pub fn adopt_row(plan: &Plan, old: &Plan, level: usize, row: &mut [State], now: Timestamp) -> Row {
+    let mut adopted = fresh_row(plan, level);
+    for (cell, limit) in adopted.iter_mut().zip(&plan.limits()[plan.range(level)]) {
+        let before = old.range(level).find(|&i| old.limits()[i].uid == limit.uid);
+        if let Some(position) = before {
+            *cell = std::mem::take(&mut row[position - old.range(level).start]);
+            let rule = &old.limits()[position].rule;
+            limit.rule.adopt(cell, rule, &Moment::at(now));
+        }
+    }
+    adopted
+}
+
+fn take(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount], detail: Detail) -> Decision {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    if answer.verdict.admitted() {
+        commit(&mut parts, None);
+    }
+    decision(command.plan, &parts, answer, detail)
+}
+
+fn lease<O: PartialEq>(
+    command: &Command<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: O,
+    amounts: &[Amount],
+    terms: Terms<'_>,
+    detail: Detail,
+) -> Result<Decision, StoreError> {
+    let ask = terms.idempotency.map(|ask| ask_key(command, ask));
+    if let Some(record) = ask.as_ref().and_then(|ask| book.find_ask(ask)) {
+        let granted = Some(record.granted);
+        let mut again = Decision::bare(Verdict::Admit, None);
+        again.lease = granted;
+        return Ok(again);
+    }
+    book.check_room(terms.id)?;
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    if !answer.verdict.admitted() {
+        return Ok(decision(command.plan, &parts, answer, detail));
+    }
+    let tenure = Tenure {
+        id: terms.id,
+        expires_at: terms.expires_at,
+    };
+    commit(&mut parts, Some(tenure));
+    let mut decision = decision(command.plan, &parts, answer, detail);
+    let granted = Granted {
+        id: terms.id,
+        expires_at: terms.expires_at,
+        fence: parts.iter().map(|p| p.receipt.fence).max().unwrap_or(0),
+    };
+    decision.lease = Some(granted);
+    book.insert(
+        Record::new(owner, shares(command.plan, &parts), granted),
+        ask,
+    );
+    Ok(decision)
+}
+
+fn debit(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+    let mut parts = parts(command, rows, amounts);
+    compose(&mut parts);
+    for part in parts.iter_mut().filter(|part| part.amount > 0) {
+        part.verdict = Verdict::Admit;
+    }
+    commit(&mut parts, None);
+    // The work is done; the answer is whether any more may start.
+    for part in &mut parts {
+        part.amount = part.amount.min(1);
+    }
+    let answer = compose(&mut parts);
+    decision(command.plan, &parts, answer, Detail::Always)
+}
+
+fn peek(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    decision(command.plan, &parts, answer, Detail::Always)
+}
+
+fn end<O: PartialEq>(
+    command: &Command<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: &O,
+    id: u128,
+    ending: Ending<'_>,
+    remember: bool,
+) -> Result<Settlement, StoreError> {
+    if let Stage::Ended(first) = &book.find(id, owner)?.stage {
+        return Ok(Settlement {
+            repeated: true,
+            ..first.clone()
+        });
+    }
+    let mut record = book.remove(id, owner)?;
+    let settlement = Settlement {
+        expired: record.granted.expires_at <= command.now,
+        repeated: false,
+        uses: end_shares(command, rows, &record, ending),
+    };
+    if remember {
+        record.stage = Stage::Ended(settlement.clone());
+        book.put_back(record, command.now + command.plan.keep());
+    }
+    Ok(settlement)
+}
+
+fn end_shares<O>(
+    command: &Command<'_>,
+    rows: &mut [Row],
+    record: &Record<O>,
+    ending: Ending<'_>,
+) -> SmallVec<[Use; 4]> {
+    let mut uses = SmallVec::new();
+    for share in &record.shares {
+        let position = command.plan.position(share.uid);
+        let used = position.map_or(share.amount, |i| used(ending, i, share.amount));
+        uses.push(Use {
+            uid: share.uid,
+            taken: share.amount,
+            used,
+        });
+        if let Some(position) = position {
+            let moment = moment(command, position);
+            with_cell(command.plan, rows, share.uid, &moment, |limit, cell, at| {
+                end_share(limit, cell, share, used, record, at);
+            });
+        }
+    }
+    uses
+}
+
+/// What an ending says was used of the plan's limit at `position`.
+fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
+    let given_back = |back: bool| if back { 0 } else { taken };
+    match ending {
+        Ending::Settle(used) => used.get(position).copied().flatten().unwrap_or(taken),
+        Ending::Release => taken,
+        Ending::Fail(back) => given_back(back.get(position).copied().unwrap_or(false)),
+        Ending::Cancel => 0,
+    }
+}
+
+fn end_share<O>(
+    limit: &PlanLimit,
+    cell: &mut State,
+    share: &Share,
+    used: Amount,
+    record: &Record<O>,
+    moment: &Moment,
+) {
+    limit.rule.observe(cell, moment);
+    if limit.rule.is_held() {
+        let tenure = Tenure {
+            id: record.granted.id,
+            expires_at: record.granted.expires_at,
+        };
+        limit.rule.release(cell, tenure, moment.now);
+        return;
+    }
+    let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
+    let charged = if refunded { 0 } else { share.amount };
+    if used < charged {
+        limit.rule.refund(cell, charged - used, share.place, moment);
+    } else if used > charged {
+        limit.rule.charge(cell, used - charged, moment, None);
+    }
+}
+
+fn renew<O: PartialEq>(
+    command: &Command<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: &O,
+    id: u128,
+    until: Timestamp,
+) -> Result<Reply, StoreError> {
+    let record = book.find(id, owner)?;
+    let expires_at = record.granted.expires_at;
+    if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
+        return Err(StoreError::LeaseEnded(expires_at.min(command.now)));
+    }
+    let mut record = book.remove(id, owner)?;
+    let tenure = Tenure { id, expires_at };
+    for share in &record.shares {
+        let moment = Moment::at(command.now);
+        with_cell(command.plan, rows, share.uid, &moment, |limit, cell, at| {
+            limit.rule.observe(cell, at);
+            limit.rule.renew(cell, tenure, until, at.now);
+        });
+    }
+    record.granted.expires_at = until;
+    book.put_back(record, until);
+    Ok(Reply::Done)
+}
+
+/// One part for each of the plan's limits that the key reaches, in order.
+fn parts<'a>(command: &'a Command<'_>, rows: &'a mut [Row], amounts: &[Amount]) -> Parts<'a> {
+    let cells = rows.iter_mut().flat_map(|row| row.iter_mut());
+    let limits = command.plan.limits().iter().enumerate();
+    let part = |((position, limit), cell): ((usize, &'a PlanLimit), &'a mut State)| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        let mut part = Part::new(&limit.rule, cell, amount, moment(command, position));
+        part.payment = limit.payment;
+        part.shadow = limit.shadow;
+        part
+    };
+    limits.zip(cells).map(part).collect()
+}
+
+fn moment(command: &Command<'_>, position: usize) -> Moment {
+    Moment {
+        now: command.now,
+        calendar: command.calendars.get(position).copied().flatten(),
+    }
+}
+
+fn shares(plan: &Plan, parts: &[Part<'_>]) -> SmallVec<[Share; 3]> {
+    let charged = |part: &Part<'_>| part.amount > 0 && part.verdict.admitted();
+    let share = |(part, limit): (&Part<'_>, &PlanLimit)| Share {
+        uid: limit.uid,
+        amount: part.amount,
+        place: part.receipt.place,
+    };
+    let charged_parts = parts.iter().zip(plan.limits()).filter(|(p, _)| charged(p));
+    charged_parts.map(share).collect()
+}
+
+fn decision(plan: &Plan, parts: &[Part<'_>], answer: Composite, detail: Detail) -> Decision {
+    let mut decision = Decision::bare(answer.verdict, answer.binding);
+    for (part, limit) in parts.iter().zip(plan.limits()) {
+        if !part.verdict.admitted() {
+            decision.shadowed |= part.shadow;
+            decision.refused_levels |= u8::from(!part.shadow) << limit.level;
+        }
+    }
+    let wanted = match detail {
+        Detail::Verdict => false,
+        Detail::OnRefusal => !answer.verdict.admitted(),
+        Detail::Always => true,
+    };
+    if wanted {
+        let standing = |part: &Part<'_>| Some(part.rule.standing(part.state, &part.moment));
+        decision.standings = parts.iter().map(standing).collect();
+        decision.standings.resize(plan.limits().len(), None);
+    }
+    decision
+}
+
+/// Runs `act` on the limit with `uid` and its cell, if both are still there.
+fn with_cell(
+    plan: &Plan,
+    rows: &mut [Row],
+    uid: u32,
+    moment: &Moment,
+    act: impl FnOnce(&PlanLimit, &mut State, &Moment),
+) {
+    let Some(position) = plan.position(uid) else {
+        return;
+    };
+    let limit = &plan.limits()[position];
+    let offset = position - plan.range(limit.level).start;
+    let row = rows.get_mut(limit.level);
+    if let Some(cell) = row.and_then(|row| row.get_mut(offset)) {
+        act(limit, cell, moment);
+    }
+}
+
+/// An idempotency key belongs to its key: the two, told apart by a length.
+fn ask_key(command: &Command<'_>, ask: &[u8]) -> Box<[u8]> {
+    let key = command.key.bytes();
+    let length = (key.len() as u32).to_le_bytes();
+    [length.as_slice(), key, ask].concat().into_boxed_slice()
+}

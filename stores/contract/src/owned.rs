@@ -1,0 +1,52 @@
+//! A key kept by someone: in place up to 22 bytes, on the heap beyond.
+
+/// The longest key that needs no allocation.
+const INLINE: usize = 22;
+
+/// A key's bytes in 24 bytes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum OwnedKey {
+    /// A short key.
+    Inline {
+        /// How many of `bytes` it has.
+        length: u8,
+        /// The key, then zeros.
+        bytes: [u8; INLINE],
+    },
+    /// A long one.
+    Heap(Box<[u8]>),
+}
+
+impl OwnedKey {
+    /// No key (no key is empty).
+    pub const VACANT: Self = Self::Inline {
+        length: 0,
+        bytes: [0; INLINE],
+    };
+
+    /// Copies `key`.
+    #[must_use]
+    pub fn new(key: &[u8]) -> Self {
+        let mut bytes = [0; INLINE];
+        match bytes.get_mut(..key.len()) {
+            Some(place) => {
+                place.copy_from_slice(key);
+                Self::Inline {
+                    length: key.len() as u8,
+                    bytes,
+                }
+            }
+            None => Self::Heap(key.into()),
+        }
+    }
+
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Self::Heap(bytes) => bytes,
+        }
+    }
+}

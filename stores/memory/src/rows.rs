@@ -1,0 +1,180 @@
+//! The two shapes of a table's rows.
+//!
+//! A plan of one prepaid bucket on one level keeps a [`Word`] a key; every
+//! other plan keeps the states of its limits. A change of limits turns all
+//! rows of a shard from one plan's shape into the other's.
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use tidegate_contract::core::{Payment, Rule, State, Timestamp, Word};
+use tidegate_contract::oracle::{self, Row};
+use tidegate_contract::{HotCell, OwnedKey, Plan};
+
+use crate::slab::Slab;
+
+/// A word of this value stands for a pinned cell, kept beside the slab.
+pub(crate) const PINNED: u64 = Word::SPARE;
+
+/// How long before the first command a word's epoch lies, so that a clock
+/// slightly behind is still within reach.
+const EPOCH_MARGIN: i64 = 86_400_000_000;
+
+/// The rows of one shard.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    Words(Words),
+    Wide(Slab<Row>),
+}
+
+/// Rows that are one word each.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) rule: Word,
+    pub(crate) slab: Slab<u64>,
+    /// The cells of pinned rows, by position.
+    pins: Pins,
+}
+
+type Pins = HashMap<u32, Arc<HotCell>, RandomState>;
+
+impl Rows {
+    /// No rows yet, in the shape that suits `plan`.
+    pub(crate) fn new(plan: &Plan, now: Timestamp) -> Self {
+        match word_of(plan, now) {
+            Some(rule) => Self::Words(Words {
+                rule,
+                slab: Slab::new(),
+                pins: Pins::default(),
+            }),
+            None => Self::Wide(Slab::new()),
+        }
+    }
+}
+
+impl Words {
+    /// The word of the row at `at`, taken out of its cell if it is pinned.
+    pub(crate) fn take_out(&mut self, at: u32) -> u64 {
+        match *self.slab.value_mut(at) {
+            PINNED => self.cell(at).map_or(Word::FRESH, |cell| cell.take_out()),
+            word => word,
+        }
+    }
+
+    /// Puts a word back where [`take_out`](Self::take_out) found it.
+    pub(crate) fn put_back(&mut self, at: u32, word: u64) {
+        match self.cell(at) {
+            Some(cell) => cell.put_back(word),
+            None => *self.slab.value_mut(at) = word,
+        }
+    }
+
+    /// The cell of the row at `at`, if it is pinned.
+    pub(crate) fn cell(&self, at: u32) -> Option<&Arc<HotCell>> {
+        self.pins.get(&at)
+    }
+
+    /// Whether any row is pinned.
+    pub(crate) fn has_pins(&self) -> bool {
+        !self.pins.is_empty()
+    }
+
+    /// Moves the row's word into a cell that handles may share.
+    pub(crate) fn pin(&mut self, at: u32) -> Arc<HotCell> {
+        if let Some(cell) = self.cell(at) {
+            return Arc::clone(cell);
+        }
+        let word = std::mem::replace(self.slab.value_mut(at), PINNED);
+        let cell = Arc::new(HotCell::new(self.rule, word));
+        self.pins.insert(at, Arc::clone(&cell));
+        cell
+    }
+
+    /// Moves the word back once no handle shares the cell.
+    pub(crate) fn unpin(&mut self, at: u32) {
+        let unshared = |cell: &Arc<HotCell>| Arc::strong_count(cell) == 1;
+        if self.cell(at).is_some_and(unshared)
+            && let Some(cell) = self.pins.remove(&at)
+        {
+            *self.slab.value_mut(at) = cell.retire();
+        }
+    }
+
+    /// Every row as the state of its bucket; its cells are retired.
+    fn into_states(self, now: Timestamp) -> impl Iterator<Item = (OwnedKey, State)> {
+        let (rule, pins) = (self.rule, self.pins);
+        // Retired first: what a handle adds afterwards goes through the table.
+        let retire = |(at, cell): (u32, Arc<HotCell>)| (at, cell.retire());
+        let retired: HashMap<u32, u64, RandomState> = pins.into_iter().map(retire).collect();
+        let words = self.slab.into_positions();
+        words.map(move |(at, slot)| {
+            let word = retired.get(&at).copied().unwrap_or(slot.value);
+            (slot.key, State::Bucket(rule.unpack(word, now)))
+        })
+    }
+}
+
+/// The word that keeps `plan`'s rows, if one does.
+pub(crate) fn word_of(plan: &Plan, now: Timestamp) -> Option<Word> {
+    let [limit] = plan.limits() else { return None };
+    let Rule::Bucket(bucket) = &limit.rule else {
+        return None;
+    };
+    let prepaid = limit.payment == Payment::Prepaid;
+    let plain = plan.levels() == 1 && prepaid && !limit.shadow && !limit.refund_on_expiry;
+    let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));
+    plain.then(|| Word::new(bucket, epoch)).flatten()
+}
+
+/// All rows of a shard, carried over from the plan that wrote them; also when
+/// the plan is the same and only a word's epoch has to move.
+pub(crate) fn adopt(
+    rows: Rows,
+    old: &Plan,
+    plan: &Plan,
+    now: Timestamp,
+    hash: impl Fn(&[u8]) -> u64,
+) -> Rows {
+    let mut adopted = Rows::new(plan, now);
+    let mut keep = |key: OwnedKey, mut row: Row| {
+        let level = level_of(key.bytes(), old.levels());
+        if level >= plan.levels() {
+            return;
+        }
+        let row = oracle::adopt_row(plan, old, level, &mut row, now);
+        let hash_of = hash(key.bytes());
+        match &mut adopted {
+            Rows::Words(words) => {
+                let word = pack(&words.rule, &row[0]);
+                words.slab.insert(hash_of, key, word, &hash);
+            }
+            Rows::Wide(slab) => {
+                slab.insert(hash_of, key, row, &hash);
+            }
+        }
+    };
+    match rows {
+        Rows::Words(words) => words
+            .into_states(now)
+            .for_each(|(key, state)| keep(key, Box::new([state]))),
+        Rows::Wide(slab) => slab
+            .into_positions()
+            .for_each(|(_, slot)| keep(slot.key, slot.value)),
+    }
+    adopted
+}
+
+/// The word for a bucket's state.
+pub(crate) fn pack(rule: &Word, state: &State) -> u64 {
+    match state {
+        State::Bucket(state) => rule.pack(state),
+        _ => Word::FRESH,
+    }
+}
+
+/// The level of a stored prefix: how many separators it has, up to the last.
+pub(crate) fn level_of(key: &[u8], levels: usize) -> usize {
+    let separators = key.iter().filter(|&&byte| byte == b'/').count();
+    separators.min(levels - 1)
+}

@@ -1,0 +1,391 @@
+//! The rows of some roots under one lock: decides, retires leases, sweeps.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use tidegate_contract::core::{Amount, State, Timestamp, Verdict, Word};
+use tidegate_contract::oracle::{self, Row};
+use tidegate_contract::{Book, Command, HotCell, KeyPath, Plan, Reply, StoreError};
+
+use crate::rows::{self, PINNED, Rows, Words};
+use crate::slab::Slab;
+use crate::table::Room;
+use tidegate_contract::OwnedKey;
+
+/// How many rows an insertion looks at for one to drop, so that a table that
+/// grows also shrinks, without a thread to do it.
+const GLANCES: u32 = 2;
+
+/// Some roots' rows and leases. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Shard {
+    plan: Arc<Plan>,
+    rows: Rows,
+    book: Book<OwnedKey>,
+    hasher: RandomState,
+    /// Where the next glance falls.
+    hand: u32,
+    /// The row that a word is unpacked into, so that no command allocates one.
+    scratch: Row,
+}
+
+/// What a sweep found.
+pub(crate) struct Swept {
+    pub(crate) dropped: usize,
+    /// When the next row can be dropped, if nothing is given back before.
+    pub(crate) next: Timestamp,
+}
+
+impl Shard {
+    pub(crate) fn new(plan: &Arc<Plan>, hasher: RandomState, max_leases: usize) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            rows: Rows::new(plan, Timestamp::MIN),
+            book: Book::new(max_leases),
+            hasher,
+            hand: 0,
+            scratch: Box::new([State::Fresh]),
+        }
+    }
+
+    /// One command, wholly or not at all.
+    pub(crate) fn execute(
+        &mut self,
+        command: &Command<'_>,
+        room: &Room,
+    ) -> Result<Reply, StoreError> {
+        self.prepare(command.plan, command.now, room)?;
+        let owner = OwnedKey::new(command.key.bytes());
+        let apply =
+            |rows: &mut [Row], book: &mut Book<OwnedKey>| oracle::apply(command, rows, book, owner);
+        self.with_rows(&command.key, command.now, room, apply)
+    }
+
+    /// The lean take for a plan of one limit.
+    #[inline]
+    pub(crate) fn admit_one(
+        &mut self,
+        plan: &Arc<Plan>,
+        (hash, key): (u64, &[u8]),
+        amount: Amount,
+        now: Timestamp,
+        room: &Room,
+    ) -> Result<Option<Verdict>, StoreError> {
+        self.prepare(plan, now, room)?;
+        let Rows::Words(words) = &mut self.rows else {
+            return Ok(None);
+        };
+        let Some(ticks) = words.rule.ticks(now) else {
+            return Ok(None);
+        };
+        let Some(at) = words.slab.find(hash, key) else {
+            return self.admit_new((hash, key), amount, ticks, room).map(Some);
+        };
+        let word = words.slab.value_mut(at);
+        if *word == PINNED {
+            let cell = words.cell(at).map(|cell| cell.admit(amount, now));
+            return Ok(cell.and_then(Result::ok));
+        }
+        match words.rule.take(*word, amount, ticks) {
+            Ok(next) => *word = next,
+            Err(refusal) => return Ok(Some(refusal)),
+        }
+        Ok(Some(Verdict::Admit))
+    }
+
+    /// As `admit_one`, for a key that has no row yet.
+    fn admit_new(
+        &mut self,
+        (hash, key): (u64, &[u8]),
+        amount: Amount,
+        ticks: u64,
+        room: &Room,
+    ) -> Result<Verdict, StoreError> {
+        self.glance(ticks, room);
+        let Rows::Words(words) = &mut self.rows else {
+            return Ok(Verdict::Never);
+        };
+        let word = match words.rule.take(Word::FRESH, amount, ticks) {
+            Ok(word) => word,
+            Err(refusal) => return Ok(refusal),
+        };
+        room.reserve(1)?;
+        let rehash = |key: &[u8]| hash_of(&self.hasher, key);
+        words.slab.insert(hash, OwnedKey::new(key), word, rehash);
+        Ok(Verdict::Admit)
+    }
+
+    /// A cell for `key` that handles may share.
+    pub(crate) fn pin(
+        &mut self,
+        plan: &Arc<Plan>,
+        (hash, key): (u64, &[u8]),
+        now: Timestamp,
+        room: &Room,
+    ) -> Result<Option<Arc<HotCell>>, StoreError> {
+        self.prepare(plan, now, room)?;
+        let Rows::Words(words) = &mut self.rows else {
+            return Ok(None);
+        };
+        let at = match words.slab.find(hash, key) {
+            Some(at) => at,
+            None => {
+                room.reserve(1)?;
+                let rehash = |key: &[u8]| hash_of(&self.hasher, key);
+                words
+                    .slab
+                    .insert(hash, OwnedKey::new(key), Word::FRESH, rehash)
+            }
+        };
+        Ok(Some(words.pin(at)))
+    }
+
+    /// Follows a change of limits at once if handles share cells; otherwise
+    /// the next command does.
+    pub(crate) fn adopt_if_pinned(&mut self, plan: &Arc<Plan>, now: Timestamp, room: &Room) {
+        if matches!(&self.rows, Rows::Words(words) if words.has_pins()) {
+            // A newer plan is here already: then its cells were retired too.
+            let _ = self.prepare(plan, now, room);
+        }
+    }
+
+    /// Gives a pin back.
+    pub(crate) fn unpin(&mut self, (hash, key): (u64, &[u8]), cell: Arc<HotCell>) {
+        drop(cell);
+        if let Rows::Words(words) = &mut self.rows
+            && let Some(at) = words.slab.find(hash, key)
+        {
+            words.unpin(at);
+        }
+    }
+
+    /// Drops every row that equals "never seen".
+    pub(crate) fn sweep(&mut self, now: Timestamp) -> Swept {
+        self.retire(now);
+        let mut swept = Swept {
+            dropped: 0,
+            next: self.book.next_due().unwrap_or(Timestamp::MAX),
+        };
+        for at in 0..self.positions() {
+            match self.forget_at(at, now) {
+                Some(when) if when <= now => {
+                    self.drop_row(at);
+                    swept.dropped += 1;
+                }
+                Some(when) => swept.next = swept.next.min(when),
+                None => {}
+            }
+        }
+        swept
+    }
+
+    /// Follows a change of limits, keeps words within reach of the clock, and
+    /// retires what is due.
+    #[inline]
+    fn prepare(&mut self, plan: &Arc<Plan>, now: Timestamp, room: &Room) -> Result<(), StoreError> {
+        let in_reach = match &self.rows {
+            Rows::Words(words) => words.rule.ticks(now).is_some(),
+            Rows::Wide(_) => true,
+        };
+        if !in_reach || !Arc::ptr_eq(&self.plan, plan) {
+            self.adopt(plan, now)?;
+            room.reopen();
+        }
+        if self.book.next_due().is_some_and(|due| due <= now) {
+            self.retire(now);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp) -> Result<(), StoreError> {
+        if plan.version() < self.plan.version() {
+            return Err(StoreError::StalePlan);
+        }
+        let rows = std::mem::replace(&mut self.rows, Rows::Wide(Slab::new()));
+        let hash = |key: &[u8]| hash_of(&self.hasher, key);
+        self.rows = rows::adopt(rows, &self.plan, plan, now, hash);
+        self.plan = Arc::clone(plan);
+        Ok(())
+    }
+
+    /// Deals with every lease that is due.
+    #[cold]
+    fn retire(&mut self, now: Timestamp) {
+        while let Some(mut record) = self.book.take_due(now) {
+            let owner = record.owner.clone();
+            let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
+                continue;
+            };
+            let plan = Arc::clone(&self.plan);
+            let expire = |rows: &mut [Row], book: &mut Book<OwnedKey>| {
+                if let Some(again) = oracle::expire(&plan, rows, &mut record, now) {
+                    book.put_back(record, again);
+                }
+                Ok(Reply::Done)
+            };
+            // Nothing is added here, so no room is needed and nothing fails.
+            let unbounded = Room::new(usize::MAX);
+            let _ = self.with_rows(&path, now, &unbounded, expire);
+        }
+    }
+
+    /// Runs `act` on the rows of `path`, and keeps those that matter after it.
+    fn with_rows(
+        &mut self,
+        path: &KeyPath<'_>,
+        now: Timestamp,
+        room: &Room,
+        act: impl FnOnce(&mut [Row], &mut Book<OwnedKey>) -> Result<Reply, StoreError>,
+    ) -> Result<Reply, StoreError> {
+        let (hasher, book) = (&self.hasher, &mut self.book);
+        match &mut self.rows {
+            Rows::Words(words) => {
+                let scratch = &mut self.scratch;
+                with_word(words, hasher, path, now, room, scratch, |row| {
+                    act(row, book)
+                })
+            }
+            Rows::Wide(slab) => {
+                with_wide(slab, &self.plan, hasher, path, room, |rows| act(rows, book))
+            }
+        }
+    }
+
+    fn positions(&self) -> u32 {
+        match &self.rows {
+            Rows::Words(words) => words.slab.positions() as u32,
+            Rows::Wide(slab) => slab.positions() as u32,
+        }
+    }
+
+    /// From when the row at `at` equals "never seen"; `None` if there is no
+    /// row, or it is pinned.
+    fn forget_at(&self, at: u32, now: Timestamp) -> Option<Timestamp> {
+        match &self.rows {
+            Rows::Words(words) => {
+                let word = words.slab.slot(at)?.value;
+                let dead = words.rule.ticks(now).is_some_and(|t| word <= t);
+                let when = || words.rule.forget_at(word);
+                (word != PINNED).then(|| if dead { now } else { when() })
+            }
+            Rows::Wide(slab) => {
+                let slot = slab.slot(at)?;
+                let level = rows::level_of(slot.key.bytes(), self.plan.levels());
+                let limits = &self.plan.limits()[self.plan.range(level)];
+                let cells = limits.iter().zip(slot.value.iter());
+                let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+                Some(instants.max().unwrap_or(Timestamp::MIN))
+            }
+        }
+    }
+
+    fn drop_row(&mut self, at: u32) {
+        let key = match &self.rows {
+            Rows::Words(words) => words.slab.slot(at).map(|slot| slot.key.clone()),
+            Rows::Wide(slab) => slab.slot(at).map(|slot| slot.key.clone()),
+        };
+        let Some(key) = key else { return };
+        let hash = hash_of(&self.hasher, key.bytes());
+        match &mut self.rows {
+            Rows::Words(words) => drop(words.slab.remove(hash, at)),
+            Rows::Wide(slab) => drop(slab.remove(hash, at)),
+        }
+    }
+
+    /// Looks at the next few rows of words and drops those that are spent.
+    fn glance(&mut self, ticks: u64, room: &Room) {
+        let Rows::Words(words) = &self.rows else {
+            return;
+        };
+        let positions = words.slab.positions() as u32;
+        for _ in 0..GLANCES.min(positions) {
+            let Rows::Words(words) = &self.rows else {
+                return;
+            };
+            self.hand = (self.hand + 1) % positions;
+            let slot = words.slab.slot(self.hand);
+            let spent = slot.is_some_and(|s| s.value != PINNED && s.value <= ticks);
+            if spent {
+                self.drop_row(self.hand);
+                room.give_back(1);
+            }
+        }
+    }
+}
+
+/// One word as a row of one state, and back.
+fn with_word(
+    words: &mut Words,
+    hasher: &RandomState,
+    path: &KeyPath<'_>,
+    now: Timestamp,
+    room: &Room,
+    row: &mut Row,
+    act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
+) -> Result<Reply, StoreError> {
+    let hash = hash_of(hasher, path.bytes());
+    let found = words.slab.find(hash, path.bytes());
+    if found.is_none() {
+        room.reserve(1)?;
+    }
+    let before = found.map(|at| words.take_out(at));
+    row[0] = match before {
+        Some(word) if word != Word::FRESH => State::Bucket(words.rule.unpack(word, now)),
+        _ => State::Fresh,
+    };
+    let reply = act(std::slice::from_mut(row));
+    let after = rows::pack(&words.rule, &row[0]);
+    match found {
+        Some(at) => words.put_back(at, after),
+        None if after == Word::FRESH => room.give_back(1),
+        None => {
+            let rehash = |key: &[u8]| hash_of(hasher, key);
+            let key = OwnedKey::new(path.bytes());
+            words.slab.insert(hash, key, after, rehash);
+        }
+    }
+    reply
+}
+
+/// The rows of a path out of the slab, and those that matter back in.
+fn with_wide(
+    slab: &mut Slab<Row>,
+    plan: &Plan,
+    hasher: &RandomState,
+    path: &KeyPath<'_>,
+    room: &Room,
+    act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
+) -> Result<Reply, StoreError> {
+    let hash = |level: usize| hash_of(hasher, path.prefix(level));
+    let find = |level: usize| slab.find(hash(level), path.prefix(level));
+    let found: SmallVec<[Option<u32>; 4]> = (0..path.depth()).map(find).collect();
+    let missing = found.iter().filter(|at| at.is_none()).count();
+    room.reserve(missing)?;
+    let mut load = |(level, at): (usize, &Option<u32>)| match at {
+        Some(at) => std::mem::take(slab.value_mut(*at)),
+        None => oracle::fresh_row(plan, level),
+    };
+    let mut rows: SmallVec<[Row; 4]> = found.iter().enumerate().map(&mut load).collect();
+    let reply = act(&mut rows);
+    for ((level, at), row) in found.into_iter().enumerate().zip(rows) {
+        match at {
+            Some(at) => *slab.value_mut(at) = row,
+            None if row.iter().all(State::is_fresh) => room.give_back(1),
+            None => {
+                let rehash = |key: &[u8]| hash_of(hasher, key);
+                slab.insert(hash(level), OwnedKey::new(path.prefix(level)), row, rehash);
+            }
+        }
+    }
+    reply
+}
+
+#[inline]
+pub(crate) fn hash_of(hasher: &RandomState, key: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(key);
+    state.finish()
+}

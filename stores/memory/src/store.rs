@@ -1,0 +1,64 @@
+//! The store: tables by name, and how much they may hold.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_contract::sync::Mutex;
+use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+
+use crate::table::MemoryTable;
+
+/// How much each table of a store may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// The most keys (and ancestors) whose state matters at once.
+    pub max_keys: usize,
+    /// The most leases held or remembered at once.
+    pub max_leases: usize,
+}
+
+impl Default for Bounds {
+    /// A little over a million of each.
+    fn default() -> Self {
+        Self {
+            max_keys: 1 << 20,
+            max_leases: 1 << 20,
+        }
+    }
+}
+
+/// State in this process, forgotten when it ends.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    bounds: Bounds,
+    tables: Mutex<HashMap<String, Arc<MemoryTable>>>,
+}
+
+impl MemoryStore {
+    /// A store whose tables keep to `bounds` each.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            tables: Mutex::default(),
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: false,
+            shared: false,
+            own_clock: false,
+        }
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let mut tables = self.tables.lock();
+        let table = tables
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(MemoryTable::new(plan, self.bounds)));
+        Ok(Arc::clone(table) as Arc<dyn Table>)
+    }
+}

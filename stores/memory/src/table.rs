@@ -1,0 +1,189 @@
+//! One set's keys, spread over shards; bounded by `max_keys`.
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tidegate_contract::core::{Amount, Timestamp, Verdict};
+use tidegate_contract::sync::Mutex;
+use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use tidegate_contract::{Command, HotCell, KeyPath, Plan, Reply, StoreError, Table, Verb};
+
+use crate::shard::{Shard, hash_of};
+use crate::store::Bounds;
+
+/// Enough that two cores seldom meet, few enough that a small set stays small.
+const SHARDS: usize = 64;
+
+/// The table of one set. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct MemoryTable {
+    shards: Box<[Padded]>,
+    hasher: RandomState,
+    room: Room,
+}
+
+/// A shard on cache lines of its own (two, for the prefetcher's pairs).
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+/// How many rows there are, and may be.
+#[derive(Debug)]
+pub(crate) struct Room {
+    rows: AtomicUsize,
+    max_keys: usize,
+    /// No row can be dropped before this instant, unless something is given back.
+    full_until: AtomicI64,
+}
+
+impl Room {
+    pub(crate) const fn new(max_keys: usize) -> Self {
+        Self {
+            rows: AtomicUsize::new(0),
+            max_keys,
+            full_until: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// Something was given back or changed: rows may be spent sooner.
+    pub(crate) fn reopen(&self) {
+        self.full_until.store(i64::MIN, Ordering::Relaxed);
+    }
+
+    /// Takes room for `rows` more.
+    pub(crate) fn reserve(&self, rows: usize) -> Result<(), StoreError> {
+        if rows == 0 {
+            return Ok(());
+        }
+        if self.rows.fetch_add(rows, Ordering::Relaxed) + rows <= self.max_keys {
+            return Ok(());
+        }
+        self.give_back(rows);
+        Err(StoreError::KeysFull {
+            max_keys: self.max_keys,
+        })
+    }
+
+    pub(crate) fn give_back(&self, rows: usize) {
+        self.rows.fetch_sub(rows, Ordering::Relaxed);
+    }
+}
+
+impl MemoryTable {
+    pub(crate) fn new(plan: &Arc<Plan>, bounds: Bounds) -> Self {
+        let hasher = RandomState::default();
+        let leases = bounds
+            .max_leases
+            .div_ceil(SHARDS)
+            .max(bounds.max_leases.min(1 << 16));
+        let shard = |_| Padded(Mutex::new(Shard::new(plan, hasher.clone(), leases)));
+        Self {
+            shards: (0..SHARDS).map(shard).collect(),
+            hasher: hasher.clone(),
+            room: Room::new(bounds.max_keys),
+        }
+    }
+
+    #[inline]
+    fn shard(&self, root_hash: u64) -> &Mutex<Shard> {
+        // The index uses the low bits and the top seven; these are others.
+        &self.shards[(root_hash >> 40) as usize % SHARDS].0
+    }
+
+    /// Runs `act`; if the table was full, drops what is spent and runs it again.
+    #[inline]
+    fn with_room<T>(
+        &self,
+        now: Timestamp,
+        mut act: impl FnMut() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match act() {
+            Err(StoreError::KeysFull { .. }) if self.make_room(now) => act(),
+            answer => answer,
+        }
+    }
+
+    /// Drops every row that equals "never seen", shard by shard, until some
+    /// were; remembers until when there is no point in trying again.
+    #[cold]
+    fn make_room(&self, now: Timestamp) -> bool {
+        if now.as_micros() < self.room.full_until.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut next = Timestamp::MAX;
+        for shard in &self.shards {
+            let swept = shard.0.lock().sweep(now);
+            if swept.dropped > 0 {
+                self.room.give_back(swept.dropped);
+                return true;
+            }
+            next = next.min(swept.next);
+        }
+        self.room
+            .full_until
+            .store(next.as_micros(), Ordering::Relaxed);
+        false
+    }
+}
+
+impl Table for MemoryTable {
+    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        if matches!(
+            command.verb,
+            Verb::End { .. } | Verb::Renew { .. } | Verb::Reset
+        ) {
+            self.room.reopen();
+        }
+        let shard = self.shard(hash_of(&self.hasher, command.key.root()));
+        self.with_room(command.now, || shard.lock().execute(command, &self.room))
+    }
+
+    fn admit_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let hash = hash_of(&self.hasher, key);
+        let shard = self.shard(hash);
+        let lean = || {
+            shard
+                .lock()
+                .admit_one(plan, (hash, key), amount, now, &self.room)
+        };
+        match self.with_room(now, lean)? {
+            Some(verdict) => Ok(verdict),
+            None => {
+                let key =
+                    KeyPath::new(key, 1).map_err(|e| StoreError::Unavailable(e.to_string()))?;
+                self.admit(plan, &key, &[amount], now)
+            }
+        }
+    }
+
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
+        let hash = hash_of(&self.hasher, key);
+        let pin = || {
+            self.shard(hash)
+                .lock()
+                .pin(plan, (hash, key), now, &self.room)
+        };
+        self.with_room(now, pin).ok().flatten()
+    }
+
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp) {
+        for shard in &self.shards {
+            shard.0.lock().adopt_if_pinned(plan, now, &self.room);
+        }
+    }
+
+    fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
+        let hash = hash_of(&self.hasher, key);
+        self.shard(hash).lock().unpin((hash, key), cell);
+    }
+
+    fn len(&self) -> usize {
+        self.room.rows.load(Ordering::Relaxed)
+    }
+}
