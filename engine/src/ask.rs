@@ -1,0 +1,101 @@
+//! A request: amounts by limit name, a deadline, a priority.
+
+use std::time::Duration;
+
+use tidegate_core::Amount;
+
+/// What is asked for. Built from a cost, from named amounts, or from nothing:
+///
+/// ```
+/// use tidegate::Ask;
+/// use std::time::Duration;
+///
+/// let one_of_each = Ask::from(());
+/// let four_thousand_tokens = Ask::from(4_000);
+/// let named = Ask::named(&[("tpm", 4_000)]).within(Duration::from_secs(2)).priority(3);
+/// # let _ = (one_of_each, four_thousand_tokens, named);
+/// ```
+///
+/// Limits of calls and concurrency that are not named are taken at 1. A rate
+/// that is not named is taken at the cost; without a cost it is left out, or,
+/// if nothing at all is named, is an error. Amount 0 leaves a limit out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ask<'a> {
+    pub(crate) cost: Option<Amount>,
+    pub(crate) named: &'a [(&'a str, Amount)],
+    pub(crate) within: Option<Duration>,
+    pub(crate) priority: u8,
+    pub(crate) idempotency: Option<&'a [u8]>,
+    pub(crate) ttl: Option<Duration>,
+}
+
+impl<'a> Ask<'a> {
+    /// Named amounts.
+    #[must_use]
+    pub fn named(named: &'a [(&'a str, Amount)]) -> Self {
+        Self {
+            named,
+            ..Self::default()
+        }
+    }
+
+    /// `cost` units of every rate that is not named.
+    #[must_use]
+    pub fn cost(mut self, cost: Amount) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+
+    /// Wait at most this long.
+    #[must_use]
+    pub fn within(mut self, longest_wait: Duration) -> Self {
+        self.within = Some(longest_wait);
+        self
+    }
+
+    /// How urgent it is: each step counts as having come a second earlier, so
+    /// that the urgent go first and nobody starves. 0 if not said.
+    #[must_use]
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The same bytes on the same key again give the same lease.
+    #[must_use]
+    pub fn idempotency(mut self, key: &'a [u8]) -> Self {
+        self.idempotency = Some(key);
+        self
+    }
+
+    /// How long the lease lasts unless renewed.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+}
+
+impl From<()> for Ask<'_> {
+    fn from((): ()) -> Self {
+        Self::default()
+    }
+}
+
+impl From<Amount> for Ask<'_> {
+    fn from(cost: Amount) -> Self {
+        Self::default().cost(cost)
+    }
+}
+
+impl<'a> From<&'a [(&'a str, Amount)]> for Ask<'a> {
+    fn from(named: &'a [(&'a str, Amount)]) -> Self {
+        Self::named(named)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [(&'a str, Amount); N]> for Ask<'a> {
+    fn from(named: &'a [(&'a str, Amount); N]) -> Self {
+        Self::named(named)
+    }
+}

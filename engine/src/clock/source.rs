@@ -1,0 +1,88 @@
+//! A clock of the user's own, made monotone.
+
+use std::sync::{Arc, Once, Weak};
+use std::thread;
+
+use tidegate_contract::sync::Mutex;
+use tidegate_core::{Span, Timestamp};
+
+use super::timer::Timer;
+
+/// Tells the time. It may step back; the limits will not see it.
+///
+/// It must run at the pace of real time: waits are slept by the machine's.
+pub trait TimeSource: Send + Sync + 'static {
+    /// Now, since the Unix epoch.
+    fn now(&self) -> Timestamp;
+}
+
+impl<F: Fn() -> Timestamp + Send + Sync + 'static> TimeSource for F {
+    fn now(&self) -> Timestamp {
+        self()
+    }
+}
+
+/// A source whose steps back are taken out.
+pub(crate) struct Steady {
+    source: Box<dyn TimeSource>,
+    progress: Mutex<Progress>,
+    timer: Timer,
+    ringing: Once,
+    this: Weak<Self>,
+}
+
+/// What was last read, and how far the source has fallen behind.
+#[derive(Default)]
+pub(crate) struct Progress {
+    latest: Option<Timestamp>,
+    behind: Span,
+}
+
+impl Progress {
+    /// What [`reading`](Self::reading) would say, without taking note.
+    pub(crate) fn preview(&self, raw: Timestamp) -> Timestamp {
+        let shifted = raw + self.behind;
+        self.latest.map_or(shifted, |latest| shifted.max(latest))
+    }
+
+    /// The monotone reading for a source's `raw` one: after a step back, time
+    /// goes on from where it stood.
+    pub(crate) fn reading(&mut self, raw: Timestamp) -> Timestamp {
+        let now = self.preview(raw);
+        self.behind = now.since(raw);
+        self.latest = Some(now);
+        now
+    }
+}
+
+impl Steady {
+    pub(crate) fn start(source: impl TimeSource) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            source: Box::new(source),
+            progress: Mutex::default(),
+            timer: Timer::default(),
+            ringing: Once::new(),
+            this: Weak::clone(this),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        let mut progress = self.progress.lock();
+        progress.reading(self.source.now())
+    }
+
+    pub(crate) fn timer(&self) -> &Timer {
+        self.ringing.call_once(|| {
+            let this = Weak::clone(&self.this);
+            let ringer = thread::Builder::new().name("tidegate-timer".into());
+            let spawned = ringer.spawn(move || {
+                while let Some(clock) = this.upgrade() {
+                    clock.timer.ring_due(clock.now());
+                    clock.timer.sleep(|| clock.now());
+                }
+            });
+            spawned.expect("a process that can start no thread cannot wait");
+        });
+        &self.timer
+    }
+}

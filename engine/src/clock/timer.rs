@@ -1,0 +1,119 @@
+//! What is to happen at an instant: alarms in order, and a thread that rings
+//! them on clocks that run by themselves. It sleeps until the exact instant of
+//! the next one; nothing here polls.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex as StdMutex, PoisonError, Weak};
+
+use tidegate_contract::sync::Mutex;
+use tidegate_core::Timestamp;
+
+/// Who is rung.
+pub(crate) trait Ring: Send + Sync {
+    /// The instant has come.
+    fn ring(self: Arc<Self>, now: Timestamp);
+}
+
+/// Names one alarm, so that it can be taken back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Alarm {
+    pub(crate) at: Timestamp,
+    number: u64,
+}
+
+/// Alarms by instant.
+#[derive(Default)]
+pub(crate) struct Timer {
+    alarms: Mutex<Alarms>,
+    /// Poked when an alarm comes before all others.
+    bell: Bell,
+}
+
+#[derive(Default)]
+struct Alarms {
+    next_number: u64,
+    by_instant: BTreeMap<Alarm, Weak<dyn Ring>>,
+}
+
+/// Wakes the thread that rings, if there is one.
+#[derive(Default)]
+struct Bell {
+    poked: StdMutex<bool>,
+    changed: Condvar,
+}
+
+impl Timer {
+    /// Rings `who` at `at`, unless it is gone by then or takes it back.
+    pub(crate) fn set(&self, at: Timestamp, who: Weak<dyn Ring>) -> Alarm {
+        let mut alarms = self.alarms.lock();
+        let alarm = Alarm {
+            at,
+            number: alarms.next_number,
+        };
+        alarms.next_number += 1;
+        alarms.by_instant.insert(alarm, who);
+        let first = alarms.by_instant.first_key_value().map(|(a, _)| *a) == Some(alarm);
+        drop(alarms);
+        if first {
+            self.bell.poke();
+        }
+        alarm
+    }
+
+    /// Takes an alarm back.
+    pub(crate) fn unset(&self, alarm: Alarm) {
+        self.alarms.lock().by_instant.remove(&alarm);
+    }
+
+    /// When the next alarm is.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        let alarms = self.alarms.lock();
+        alarms.by_instant.first_key_value().map(|(a, _)| a.at)
+    }
+
+    /// Rings everyone who is due at `now`, in order.
+    pub(crate) fn ring_due(&self, now: Timestamp) {
+        while let Some(who) = self.take_due(now) {
+            if let Some(who) = who.upgrade() {
+                who.ring(now);
+            }
+        }
+    }
+
+    fn take_due(&self, now: Timestamp) -> Option<Weak<dyn Ring>> {
+        let mut alarms = self.alarms.lock();
+        let entry = alarms.by_instant.first_entry()?;
+        (entry.key().at <= now).then(|| entry.remove())
+    }
+
+    /// Sleeps until the next alarm or an earlier one; `now` reads the clock.
+    pub(crate) fn sleep(&self, now: impl Fn() -> Timestamp) {
+        let wait = self.next().map(|at| at.since(now()).as_duration());
+        self.bell.wait(wait);
+    }
+}
+
+impl Bell {
+    fn poke(&self) {
+        *self.poked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+
+    /// Until poked, or for `longest`. A poke that came before counts.
+    fn wait(&self, longest: Option<std::time::Duration>) {
+        let mut poked = self.poked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*poked {
+            poked = match longest {
+                Some(longest) => {
+                    let waited = self.changed.wait_timeout(poked, longest);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.changed.wait(poked);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+        *poked = false;
+    }
+}

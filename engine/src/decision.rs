@@ -1,0 +1,112 @@
+//! The answer, with the names put back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_contract as contract;
+use tidegate_core::{Standing, Timestamp, Verdict};
+
+use crate::lease::Lease;
+use crate::set::View;
+
+/// May it start, why not, and where does everything stand?
+#[derive(Clone)]
+pub struct Decision {
+    answer: contract::Decision,
+    view: Arc<View>,
+}
+
+/// A decision on an ask for a lease.
+#[derive(Debug)]
+#[must_use = "a granted lease is given back when it is dropped"]
+pub enum Admission {
+    /// Yes: what was taken is held by the lease.
+    Granted(Lease),
+    /// Not now; nothing is held. The decision says until when.
+    Refused(Decision),
+}
+
+impl Admission {
+    /// The lease, if there is one.
+    pub fn granted(self) -> Option<Lease> {
+        match self {
+            Self::Granted(lease) => Some(lease),
+            Self::Refused(_) => None,
+        }
+    }
+
+    /// The refusal, if it is one.
+    pub fn refused(self) -> Option<Decision> {
+        match self {
+            Self::Granted(_) => None,
+            Self::Refused(decision) => Some(decision),
+        }
+    }
+}
+
+impl Decision {
+    pub(crate) fn new(answer: contract::Decision, view: Arc<View>) -> Self {
+        Self { answer, view }
+    }
+
+    pub(crate) fn answer(&self) -> &contract::Decision {
+        &self.answer
+    }
+
+    /// The answer alone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.answer.verdict
+    }
+
+    /// Whether it may start.
+    #[must_use]
+    pub fn admitted(&self) -> bool {
+        self.answer.verdict.admitted()
+    }
+
+    /// If not now: the exact instant at which it may, if nothing else happens.
+    #[must_use]
+    pub fn not_until(&self) -> Option<Timestamp> {
+        match self.answer.verdict {
+            Verdict::NotUntil(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The limit that binds: whose refusal lasts longest.
+    #[must_use]
+    pub fn binding(&self) -> Option<&str> {
+        let limits = &self.view.limits;
+        self.answer.binding.map(|position| limits[position].name())
+    }
+
+    /// A shadow limit would have refused.
+    #[must_use]
+    pub fn shadowed(&self) -> bool {
+        self.answer.shadowed
+    }
+
+    /// Where the limit called `name` stands after this step.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> Option<Standing> {
+        let mut standings = self.standings();
+        standings.find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
+
+    /// Where every limit stands after this step, by name.
+    pub fn standings(&self) -> impl Iterator<Item = (&str, Standing)> {
+        let named = self.view.limits.iter().zip(&self.answer.standings);
+        named.filter_map(|(limit, standing)| Some((limit.name(), (*standing)?)))
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("verdict", &self.verdict())
+            .field("binding", &self.binding())
+            .field("standings", &self.standings().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! What can go wrong, apart from a refusal, which is an answer.
+
+use tidegate_contract::{KeyError, StoreError};
+use tidegate_core::{Amount, RuleError};
+
+use crate::limit::Algorithm;
+
+/// *Cannot tell*, *not ever*, or an ask that makes no sense. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A limit that makes no sense.
+    #[error("limit `{limit}`: {source}")]
+    Limit {
+        /// Its name.
+        limit: String,
+        /// What is wrong with it.
+        source: LimitError,
+    },
+    /// Two limits of one set have the same name.
+    #[error("limit `{0}` is defined twice; names are unique in a set")]
+    DuplicateLimit(String),
+    /// A set or pool without anything in it.
+    #[error("there is nothing in it; add at least one {0}")]
+    Nothing(&'static str),
+    /// More levels than a key may have.
+    #[error("{0} levels are too many; at most 8 are possible")]
+    TooManyLevels(usize),
+    /// A key that cannot be one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The ask names a limit that the set does not have.
+    #[error("there is no limit `{name}` here; there is {known}")]
+    UnknownLimit {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The ask names a limit twice.
+    #[error("the ask names limit `{0}` twice; add the amounts up")]
+    NamedTwice(String),
+    /// A rate without an amount.
+    #[error("limit `{0}` needs an amount: name it in the ask, or give the ask a cost")]
+    NoAmount(String),
+    /// Everything is excluded, or the cost is 0.
+    #[error("the ask takes nothing; ask for at least one unit of some limit")]
+    NothingAsked,
+    /// An amount that cannot be one.
+    #[error("limit `{limit}`: {source}")]
+    Amount {
+        /// The limit's name.
+        limit: String,
+        /// What is wrong with the amount.
+        source: AmountError,
+    },
+    /// *Not ever*: more than the limit could grant when full.
+    #[error("limit `{limit}` never grants {asked} at once; at most {capacity}")]
+    NeverFits {
+        /// The limit's name.
+        limit: String,
+        /// What was asked of it.
+        asked: Amount,
+        /// The most it grants.
+        capacity: Amount,
+    },
+    /// A concurrency limit was asked without a lease to give it back by.
+    #[error("limit `{0}` is held while in use: take it with acquire, or exclude it with amount 0")]
+    NeedsLease(String),
+    /// The queue of those who wait is full.
+    #[error("{0} asks wait already; raise max_waiting or shed load")]
+    QueueFull(usize),
+    /// *Cannot tell*: the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The worker pool has stopped.
+    #[error("the workers have stopped")]
+    Stopped,
+}
+
+/// What is wrong with a limit.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// A number outside its range.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// It has no name.
+    #[error("a limit needs a name")]
+    NoName,
+    /// No such time zone.
+    #[error("there is no time zone `{0}`; use an IANA name such as Europe/Berlin or UTC")]
+    UnknownZone(String),
+    /// No such level.
+    #[error("there is no level `{0}`; name it in the set's levels")]
+    UnknownLevel(String),
+    /// A calendar's period with an algorithm that has no windows.
+    #[error("{0:?} cannot follow a calendar; use a fixed window, or a duration")]
+    CalendarNeedsWindow(Algorithm),
+    /// A burst for an algorithm that has none.
+    #[error("{0:?} has no burst; only buckets have one")]
+    NoBurst(Algorithm),
+}
+
+/// What is wrong with an amount.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AmountError {
+    /// NaN or infinite.
+    #[error("the amount is not finite")]
+    NotFinite,
+    /// Below zero.
+    #[error("the amount is negative")]
+    Negative,
+    /// More than 2^53 - 1 units.
+    #[error("the amount is more than 2^53 - 1 units")]
+    TooLarge,
+    /// Not a number.
+    #[error("`{0}` is not a number")]
+    NotANumber(String),
+    /// Finer than the limit's unit.
+    #[error("{number} is finer than the limit's unit of {places} decimal places")]
+    NotAMultiple {
+        /// The number.
+        number: String,
+        /// The unit's places.
+        places: u8,
+    },
+}

@@ -1,0 +1,323 @@
+//! What an admitted ask holds until it is settled, released or expired.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{self as contract, Ending, Granted, OwnedKey};
+use tidegate_core::{Amount, Timestamp};
+
+use crate::error::Error;
+use crate::set::{Inner, LimitSet, Metadata, View};
+
+/// The name of a lease: 128 random bits, which only its holder knows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseId(pub(crate) u128);
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Half of it: whoever reads a log must not be able to settle.
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LeaseId({:016x}...)", (self.0 >> 64) as u64)
+    }
+}
+
+impl FromStr for LeaseId {
+    type Err = std::num::ParseIntError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(text, 16).map(Self)
+    }
+}
+
+/// How the work went, for limits that adapt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Outcome {
+    /// It was done.
+    #[default]
+    Succeeded,
+    /// It says nothing about the resource (cancelled by the caller, say).
+    Ignored,
+    /// It failed for want of the resource (a time-out, a 429).
+    Dropped,
+}
+
+/// A lease on what was taken. Dropping it gives slots back and counts rate
+/// amounts as fully used (or, when the thread panics, as each limit's
+/// `on_failure` says).
+#[must_use = "what is held is given back when the lease is dropped"]
+pub struct Lease {
+    set: Arc<Inner>,
+    key: OwnedKey,
+    granted: Granted,
+    ended: bool,
+    failed: bool,
+    outcome: Outcome,
+}
+
+impl Lease {
+    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted) -> Self {
+        Self {
+            set,
+            key,
+            granted,
+            ended: false,
+            failed: false,
+            outcome: Outcome::Succeeded,
+        }
+    }
+
+    /// Its name, for settling it from elsewhere.
+    #[must_use]
+    pub fn id(&self) -> LeaseId {
+        LeaseId(self.granted.id)
+    }
+
+    /// The key it was taken for.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        self.key.bytes()
+    }
+
+    /// Larger than that of every earlier lease on the same slots; 0 without
+    /// slots. Hand it to the resource, which refuses a smaller one.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.granted.fence
+    }
+
+    /// When it expires unless renewed.
+    #[must_use]
+    pub fn expires_at(&self) -> Timestamp {
+        self.granted.expires_at
+    }
+
+    /// Whether it has expired by now.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.granted.expires_at <= self.set.clock.now()
+    }
+
+    /// The metadata of the set it was taken from (region, account, endpoint).
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.set.metadata
+    }
+
+    /// How the work went; said before the lease ends, counted when it does.
+    pub fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
+    /// How the work went, as far as it was said.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Reports what was really used, by limit name: less than was taken is
+    /// refunded, more becomes debt; what is not named was used as taken.
+    /// Slots come back. After expiry the real use is still charged, and the
+    /// answer says `expired`.
+    ///
+    /// # Errors
+    /// An unknown or repeated name or too large an amount (the lease is then
+    /// still held); a lease that has ended; the store.
+    pub fn settle(&mut self, used: &[(&str, Amount)]) -> Result<Settlement, Error> {
+        self.check_live()?;
+        let settlement = self.set.settle(&self.key, self.granted.id, used, false)?;
+        self.over();
+        Ok(settlement)
+    }
+
+    /// Gives back what is held; rate amounts were used as taken.
+    ///
+    /// # Errors
+    /// A lease that has ended; the store.
+    pub fn release(&mut self) -> Result<Settlement, Error> {
+        self.end(Ending::Release)
+    }
+
+    /// Gives everything back: the work did not start.
+    ///
+    /// # Errors
+    /// A lease that has ended; the store.
+    pub fn cancel(&mut self) -> Result<Settlement, Error> {
+        self.end(Ending::Cancel)
+    }
+
+    /// The work failed: slots come back when the lease is dropped, and rate
+    /// amounts too where the limit's `on_failure` says so.
+    pub fn fail(&mut self) {
+        self.failed = true;
+        self.outcome = Outcome::Dropped;
+    }
+
+    /// Moves the expiry to `ttl` from now.
+    ///
+    /// # Errors
+    /// A lease that has ended or expired; the store.
+    pub fn renew(&mut self, ttl: Duration) -> Result<Timestamp, Error> {
+        self.check_live()?;
+        self.granted.expires_at = self.set.renew(&self.key, self.granted.id, ttl)?;
+        Ok(self.granted.expires_at)
+    }
+
+    fn end(&mut self, ending: Ending<'_>) -> Result<Settlement, Error> {
+        self.check_live()?;
+        let settlement = self.set.end(&self.key, self.granted.id, ending, false)?;
+        self.over();
+        Ok(settlement)
+    }
+
+    fn over(&mut self) {
+        self.ended = true;
+        self.set.counters.ended(self.outcome);
+    }
+
+    fn check_live(&self) -> Result<(), Error> {
+        if self.ended {
+            return Err(contract::StoreError::LeaseEnded(self.granted.expires_at).into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let failed = self.failed || std::thread::panicking();
+        self.over();
+        // An error here has no one to go to: the store gives back at expiry.
+        let _ = if failed {
+            self.set.fail(&self.key, self.granted.id)
+        } else {
+            self.set
+                .end(&self.key, self.granted.id, Ending::Release, false)
+        };
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("id", &self.id())
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("expires_at", &self.granted.expires_at)
+            .field("fence", &self.granted.fence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a lease ended.
+#[derive(Clone)]
+pub struct Settlement {
+    answer: contract::Settlement,
+    view: Arc<View>,
+}
+
+/// What one limit's share of a lease came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// What was taken at first.
+    pub taken: Amount,
+    /// What was used in the end.
+    pub used: Amount,
+}
+
+impl Settlement {
+    pub(crate) fn new(answer: contract::Settlement, view: Arc<View>) -> Self {
+        Self { answer, view }
+    }
+
+    /// It had expired: slots were back already; the real use was charged.
+    #[must_use]
+    pub fn expired(&self) -> bool {
+        self.answer.expired
+    }
+
+    /// This is the answer given before: nothing was changed this time.
+    #[must_use]
+    pub fn repeated(&self) -> bool {
+        self.answer.repeated
+    }
+
+    /// What the share of the limit called `name` came to, if it was taken.
+    #[must_use]
+    pub fn usage(&self, name: &str) -> Option<Usage> {
+        let mut usages = self.usages();
+        usages.find(|(n, _)| *n == name).map(|(_, usage)| usage)
+    }
+
+    /// What each limit's share came to, by name.
+    pub fn usages(&self) -> impl Iterator<Item = (&str, Usage)> {
+        self.answer.uses.iter().filter_map(|share| {
+            let position = self.view.plan.position(share.uid)?;
+            let usage = Usage {
+                taken: share.taken,
+                used: share.used,
+            };
+            Some((self.view.limits[position].name(), usage))
+        })
+    }
+}
+
+impl fmt::Debug for Settlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settlement")
+            .field("expired", &self.expired())
+            .field("repeated", &self.repeated())
+            .field("usages", &self.usages().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl LimitSet {
+    /// Settles a lease by its id, from wherever. A retry gets the first answer.
+    ///
+    /// # Errors
+    /// As [`Lease::settle`]; [`contract::StoreError::UnknownLease`].
+    pub fn settle<'k>(
+        &self,
+        key: impl Into<crate::Key<'k>>,
+        id: LeaseId,
+        used: &[(&str, Amount)],
+    ) -> Result<Settlement, Error> {
+        let key = OwnedKey::new(key.into().bytes());
+        self.inner().settle(&key, id.0, used, true)
+    }
+
+    /// Releases a lease by its id. A retry gets the first answer.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`]; the store.
+    pub fn release<'k>(
+        &self,
+        key: impl Into<crate::Key<'k>>,
+        id: LeaseId,
+    ) -> Result<Settlement, Error> {
+        let key = OwnedKey::new(key.into().bytes());
+        self.inner().end(&key, id.0, Ending::Release, true)
+    }
+
+    /// Moves the expiry of a lease to `ttl` from now; answers the new one.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`], `LeaseEnded`; the store.
+    pub fn renew<'k>(
+        &self,
+        key: impl Into<crate::Key<'k>>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Result<Timestamp, Error> {
+        let key = OwnedKey::new(key.into().bytes());
+        self.inner().renew(&key, id.0, ttl)
+    }
+}

@@ -1,0 +1,67 @@
+//! May this work start now, and how much may it use?
+//!
+//! Limits for everything that runs out (calls, tokens, money, connections,
+//! slots), taken together, all or nothing, from threads and from tasks.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidegate::{Admission, Limit, LimitSet};
+//!
+//! let minute = Duration::from_secs(60);
+//! let set = LimitSet::new([
+//!     Limit::calls("rpm", 300, minute),
+//!     Limit::rate("tpm", 600_000, minute).burst(900_000),
+//!     Limit::concurrency("running", 24),
+//! ])?;
+//! match set.try_acquire("acme/alice", &[("tpm", 4_000)])? {
+//!     Admission::Granted(mut lease) => {
+//!         // ... do the work, then report what it really used:
+//!         lease.settle(&[("tpm", 3_120)])?;
+//!     }
+//!     Admission::Refused(decision) => println!("not until {:?}", decision.not_until()),
+//! }
+//! # Ok::<(), tidegate::Error>(())
+//! ```
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
+//! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
+//! | [`LimitPool`], [`Balance`] | sets that can serve the same work |
+//! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
+//! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
+//! | [`workers`] | threads or tasks that always have `.limits` |
+//! | [`Clock`], [`ManualClock`] | the time, and time for tests |
+//! | `policy` | limit sets from TOML text (feature `policy`) |
+//! | `wait` | who waits, in order, and what wakes them |
+//!
+//! Deliberately absent: protocols (doors) and stores other than the embedded
+//! one, which is named in one file, `embedded.rs`.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod clock;
+mod decision;
+#[cfg(feature = "memory")]
+mod embedded;
+mod error;
+mod key;
+mod lease;
+mod limit;
+#[cfg(feature = "policy")]
+pub mod policy;
+mod set;
+mod statistics;
+mod wait;
+
+pub use ask::Ask;
+pub use clock::{Clock, ManualClock, TimeSource};
+pub use decision::{Admission, Decision};
+pub use error::{AmountError, Error, LimitError};
+pub use key::Key;
+pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
+pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
+pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata};
+pub use statistics::Statistics;
+pub use tidegate_contract as contract;
+pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};

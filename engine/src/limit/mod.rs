@@ -1,0 +1,19 @@
+//! What a limit is, as a user writes it.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Limit`] | one constraint with a name |
+//! | [`Period`] | how often it starts afresh: a duration or a calendar's unit |
+//! | [`Unit`] | a finer unit than one, so that money stays a whole number |
+//!
+//! Builders never fail; what makes no sense is said when a set is built, with
+//! the limit and the parameter named.
+
+mod definition;
+mod period;
+mod unit;
+
+pub use definition::{Algorithm, Limit, OnFailure};
+pub(crate) use period::Calendar;
+pub use period::Period;
+pub use unit::Unit;

@@ -1,0 +1,202 @@
+//! What is read from a policy file, and what is said about a faulty one.
+
+use super::{PolicyErrors, parse};
+
+/// The faults of a limit, as "column: message = help".
+fn faults_of_limit(limit: &str) -> Vec<String> {
+    let text = format!("[policy.p]\nlevels = [\"org\", \"user\"]\n[policy.p.limits]\n{limit}\n");
+    let Err(errors) = parse("p.toml", &text) else {
+        return Vec::new();
+    };
+    assert!(
+        errors.faults().iter().all(|fault| fault.line == 4),
+        "{errors}"
+    );
+    lines(&errors)
+}
+
+fn lines(errors: &PolicyErrors) -> Vec<String> {
+    let line =
+        |fault: &super::Fault| format!("{}: {} = {}", fault.column, fault.message, fault.help);
+    errors.faults().iter().map(line).collect()
+}
+
+#[test]
+fn every_kind_and_every_setting_is_read() {
+    for limit in [
+        r#"a = { calls = 300, per = "1m" }"#,
+        r#"a = { calls = 300, per = "1m", burst = 3, algorithm = "gcra", shadow = true }"#,
+        r#"a = { rate = 600_000, per = "1h 30m", burst = 900_000, algorithm = "leaky_bucket" }"#,
+        r#"a = { rate = 5, per = "250ms", postpaid = true, on_failure = "refund" }"#,
+        r#"a = { rate = 5, per = "1m", algorithm = "sliding_window", sub_windows = 12 }"#,
+        r#"a = { calls = 5, per = "1m", algorithm = "sliding_log", max_entries = 9 }"#,
+        r#"a = { calls = 5, per = "1m", algorithm = "first_use_window", level = "org" }"#,
+        r#"a = { calls = 5, per = "day", zone = "UTC" }"#,
+        r#"a = { budget = 5, per = "week", zone = "Asia/Kolkata" }"#,
+        r#"a = { budget = 5, per = "month", zone = "UTC", algorithm = "fixed_window" }"#,
+        r#"a = { budget = 0x10, per = "30d" }"#,
+        r#"a = { concurrency = 24, ttl = "2m", level = "user", shadow = false }"#,
+        "a.calls = 300\na.per = '1m'",
+    ] {
+        assert_eq!(faults_of_limit(limit), Vec::<String>::new(), "{limit}");
+    }
+}
+
+#[test]
+fn policies_and_limits_keep_the_order_of_the_file() {
+    let text = "[policy.z.limits]\nb = { concurrency = 1 }\na = { concurrency = 2 }\n[policy.a.limits]\nx = { concurrency = 3 }";
+    let file = parse("p.toml", text).unwrap();
+    assert_eq!(file.names().collect::<Vec<_>>(), ["z", "a"]);
+    let limits = &file.get("z").unwrap().limits;
+    assert_eq!(
+        limits.iter().map(|limit| limit.name()).collect::<Vec<_>>(),
+        ["b", "a"]
+    );
+    assert!(file.get("nobody").is_none());
+}
+
+#[test]
+fn a_policys_own_settings_are_read() {
+    let text = "[policy.p]\nlevels = ['org', 'user']\nmax_keys = 10\nmax_waiting = 5\nlimits.a = { concurrency = 1 }";
+    let file = parse("p.toml", text).unwrap();
+    let policy = &file.policies[0];
+    assert_eq!(policy.levels, ["org", "user"]);
+    assert_eq!((policy.max_keys, policy.max_waiting), (Some(10), Some(5)));
+}
+
+#[test]
+fn each_fault_says_where_it_is_and_what_to_write() {
+    for (limit, fault) in [
+        (
+            r#"a = { cals = 300, per = "1m" }"#,
+            "7: `cals` is not a setting of a limit = did you mean `calls`?",
+        ),
+        (
+            r#"a = { calls = 0, per = "1m" }"#,
+            "15: `calls` is 0, which is out of range = write 1 to 9007199254740991",
+        ),
+        (
+            r#"a = { calls = -1, per = "1m" }"#,
+            "15: `calls` is -1, which is out of range = write 1 to 9007199254740991",
+        ),
+        (
+            r#"a = { calls = nan, per = "1m" }"#,
+            "15: `calls` is a number with a point; it must be a whole number = write a whole number, such as `calls = 100`",
+        ),
+        (
+            r#"a = { calls = 3 }"#,
+            "1: `a` does not say in how much time = write `per = \"1m\"`, or `per = \"day\"` with a `zone`",
+        ),
+        (
+            r#"a = { calls = 3, per = "day" }"#,
+            "24: a calendar day begins at midnight somewhere: the zone is missing = add `zone = \"UTC\"`, or a place such as \"Europe/Berlin\"",
+        ),
+        (
+            r#"a = { calls = 3, per = "hour" }"#,
+            "24: `hour` is not a length of time = write `per = \"1h\"`",
+        ),
+        (
+            r#"a = { calls = 3, per = "401d" }"#,
+            "24: `per` is 401d, which is out of range = write 1ms to 400 days",
+        ),
+        (
+            r#"a = { calls = 3, per = "day", zone = "Europe/Berln" }"#,
+            "38: there is no time zone `Europe/Berln` = did you mean \"Europe/Berlin\"?",
+        ),
+        (
+            r#"a = { calls = 3, per = "1m", algorithm = "sliding_windw" }"#,
+            "42: `algorithm` cannot be `sliding_windw` = did you mean `sliding_window`?",
+        ),
+        (
+            r#"a = { calls = 3, per = "1m", level = "team" }"#,
+            "38: the policy has no level `team` = write `org` or `user`",
+        ),
+        (
+            r#"a = { concurrency = 3, per = "1m" }"#,
+            "24: `per` does not fit here: a concurrency limit counts what is held, at any time = remove it; to count starts, make another limit with `calls` and `per`",
+        ),
+        (
+            r#"a = { calls = 3, rate = 4, per = "1m" }"#,
+            "18: `a` is both `calls` and `rate` = make it two limits, each with its own name",
+        ),
+        (
+            r#"a = 300"#,
+            "5: `a` is a whole number; it must be a table = write `a = { calls = 300, per = \"1m\" }`",
+        ),
+    ] {
+        let faults = faults_of_limit(limit);
+        assert!(
+            faults.iter().any(|found| found == fault),
+            "{limit}\n{faults:#?}"
+        );
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once_in_the_order_of_the_lines() {
+    let text = "[policy.a]\nmax_key = 1\n[policy.a.limits]\nx = { calls = 0, per = '1x', brust = 1 }\n[policy.b]\n";
+    let errors = parse("p.toml", text).unwrap_err();
+    let lines: Vec<usize> = errors.faults().iter().map(|fault| fault.line).collect();
+    assert_eq!(lines, [2, 4, 4, 4, 5]);
+    assert_eq!(errors.source_name(), "p.toml");
+}
+
+#[test]
+fn a_fault_is_shown_with_its_line_and_a_marker() {
+    let text = "[policy.a.limits]\nrpm = { calls = 300, per = \"1m\", brust = 9 }\n";
+    let shown = parse("llm.toml", text).unwrap_err().to_string();
+    let expected = "\
+`brust` is not a setting of a limit
+ --> llm.toml:2:34
+  |
+2 | rpm = { calls = 300, per = \"1m\", brust = 9 }
+  |                                  ^^^^^
+  = did you mean `burst`?";
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn text_that_is_not_toml_is_told_where_it_breaks() {
+    let errors = parse(
+        "p.toml",
+        "[policy.a.limits]\nrpm = { calls = 300, per = 1m }\n",
+    )
+    .unwrap_err();
+    let fault = &errors.faults()[0];
+    assert_eq!((fault.line, fault.column), (2, 28));
+    assert!(fault.message.starts_with("this is not TOML"), "{errors}");
+}
+
+#[test]
+fn misplaced_and_misnamed_limits_are_recognised() {
+    for (text, help) in [
+        ("", "begin with `[policy.NAME.limits]`"),
+        ("[polcy.a]", "did you mean `policy`?"),
+        ("[policy]", "begin with `[policy.NAME.limits]`"),
+        (
+            "[policy.a]",
+            "write `[policy.a.limits]` and a limit on the next line",
+        ),
+        (
+            "[policy.a]\nlimts = { x = { concurrency = 1 } }",
+            "rename `limts` to `limits`",
+        ),
+        (
+            "[policy.a]\nx = { concurrency = 1 }",
+            "write them under `[policy.a.limits]`",
+        ),
+        ("[policy.a.limits]", "write one, such as"),
+        ("policy = 3", "write `[policy.NAME]`"),
+    ] {
+        let errors = parse("p.toml", text).unwrap_err();
+        let helps: Vec<&str> = errors
+            .faults()
+            .iter()
+            .map(|fault| fault.help.as_str())
+            .collect();
+        assert!(
+            helps.iter().any(|found| found.starts_with(help)),
+            "{text}\n{errors}"
+        );
+    }
+}

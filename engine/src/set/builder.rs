@@ -1,0 +1,127 @@
+//! How a set is made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_contract::{Store, key::MAX_LEVELS};
+
+use super::inner::Inner;
+use super::verbs::LimitSet;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::limit::Limit;
+
+/// Words about a set (region, account, endpoint) that come with its leases.
+pub type Metadata = BTreeMap<String, String>;
+
+/// How many may wait at once unless said otherwise.
+const MAX_WAITING: usize = 10_000;
+
+/// Makes a [`LimitSet`]; [`LimitSet::builder`] begins one.
+#[derive(Clone, Default)]
+pub struct LimitSetBuilder {
+    pub(super) name: Option<String>,
+    pub(super) limits: Vec<Limit>,
+    pub(super) levels: Vec<String>,
+    pub(super) max_keys: Option<usize>,
+    pub(super) max_waiting: Option<usize>,
+    pub(super) clock: Clock,
+    pub(super) metadata: Metadata,
+    pub(super) store: Option<Arc<dyn Store>>,
+}
+
+impl LimitSetBuilder {
+    /// What its store calls it (`default` if not said): sets of one name on
+    /// one store share their state.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Adds a limit.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Adds limits.
+    #[must_use]
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits.extend(limits);
+        self
+    }
+
+    /// Names the levels of its keys, outermost first; at most 8. Keys are then
+    /// paths such as `acme/search/alice`.
+    #[must_use]
+    pub fn levels<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
+        self.levels = levels.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The most keys whose state matters at once (1,048,576 if not said); for
+    /// the embedded store.
+    #[must_use]
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = Some(max_keys);
+        self
+    }
+
+    /// The most asks that may wait at once (10,000 if not said).
+    #[must_use]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = Some(max_waiting);
+        self
+    }
+
+    /// Reads the time from `clock`.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A word that comes with every lease.
+    #[must_use]
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+
+    /// Keeps its state in `store` instead of the embedded one.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The set.
+    ///
+    /// # Errors
+    /// A limit that makes no sense, named; two of one name; none at all; too
+    /// many levels; a store that cannot do it.
+    pub fn build(self) -> Result<LimitSet, Error> {
+        if self.levels.len() > MAX_LEVELS {
+            return Err(Error::TooManyLevels(self.levels.len()));
+        }
+        Ok(LimitSet::of(Inner::new(self)?))
+    }
+
+    pub(super) fn waiting_bound(&self) -> usize {
+        self.max_waiting.unwrap_or(MAX_WAITING)
+    }
+
+    #[cfg(feature = "memory")]
+    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
+        let embedded = || crate::embedded::store(self.max_keys);
+        Ok(self.store.take().unwrap_or_else(embedded))
+    }
+
+    #[cfg(not(feature = "memory"))]
+    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
+        let none = Error::Nothing("store (or enable the feature `memory`)");
+        self.store.take().ok_or(none)
+    }
+}

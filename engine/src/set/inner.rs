@@ -1,0 +1,250 @@
+//! What a set and its leases share: commands to the table.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rand::RngExt;
+use tidegate_contract::sync::atomic::{AtomicUsize, Ordering};
+use tidegate_contract::{
+    self as contract, Command, Detail, Ending, KeyPath, OwnedKey, Reply, StoreError, Table, Terms,
+    Verb,
+};
+use tidegate_core::{Amount, Span, Timestamp};
+
+use super::builder::{LimitSetBuilder, Metadata};
+use super::change::Changes;
+use super::view::{Amounts, View};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::lease::Settlement;
+use crate::statistics::Counters;
+use crate::wait::Lines;
+
+/// The shared part of a set.
+pub(crate) struct Inner {
+    pub(crate) view: ArcSwap<View>,
+    pub(crate) table: Arc<dyn Table>,
+    pub(crate) clock: Clock,
+    pub(crate) metadata: Metadata,
+    pub(crate) counters: Counters,
+    pub(crate) lines: Lines,
+    /// How many wait: while none does, nobody has to look at the lines.
+    pub(crate) waiting: AtomicUsize,
+    pub(super) changes: Changes,
+}
+
+/// What a take is to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// A charge without lease.
+    Charge(Detail),
+    /// A lease of this length.
+    Lease {
+        ttl: Span,
+        idempotency: Option<&'a [u8]>,
+    },
+}
+
+impl Inner {
+    pub(super) fn new(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
+        let limits = std::mem::take(&mut builder.limits);
+        let numbered: Vec<_> = (0..).zip(limits).collect();
+        let changes = Changes::new(builder.levels.clone(), numbered.len() as u32);
+        let view = View::new(0, &builder.levels, numbered)?;
+        let name = builder.name.as_deref().unwrap_or("default").to_owned();
+        let table = builder.take_store()?.open(&name, &view.plan)?;
+        Ok(Arc::new_cyclic(|this| Self {
+            view: ArcSwap::from_pointee(view),
+            table,
+            lines: Lines::new(this.clone(), builder.waiting_bound()),
+            clock: builder.clock,
+            metadata: builder.metadata,
+            counters: Counters::default(),
+            waiting: AtomicUsize::new(0),
+            changes,
+        }))
+    }
+
+    /// Whether anybody waits anywhere in this set.
+    #[inline]
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes `amounts` if they fit.
+    ///
+    /// # Errors
+    /// [`StoreError::StalePlan`] if `view` is no longer the newest; the store.
+    pub(crate) fn take(
+        &self,
+        view: &View,
+        key: &KeyPath<'_>,
+        amounts: &[Amount],
+        wanted: Wanted<'_>,
+        now: Timestamp,
+    ) -> Result<contract::Decision, Error> {
+        let (lease, detail) = match wanted {
+            Wanted::Charge(detail) => (None, detail),
+            Wanted::Lease { ttl, idempotency } => {
+                let terms = Terms {
+                    id: rand::rng().random(),
+                    expires_at: now + ttl,
+                    idempotency,
+                };
+                (Some(terms), Detail::OnRefusal)
+            }
+        };
+        let verb = Verb::Take {
+            amounts,
+            lease,
+            detail,
+        };
+        self.decide(view, key, verb, now)
+    }
+
+    /// Executes a verb that is answered by a decision.
+    pub(crate) fn decide(
+        &self,
+        view: &View,
+        key: &KeyPath<'_>,
+        verb: Verb<'_>,
+        now: Timestamp,
+    ) -> Result<contract::Decision, Error> {
+        match self.execute(view, key, verb, now)? {
+            Reply::Decision(decision) => Ok(decision),
+            _ => Err(mismatch()),
+        }
+    }
+
+    fn execute(
+        &self,
+        view: &View,
+        key: &KeyPath<'_>,
+        verb: Verb<'_>,
+        now: Timestamp,
+    ) -> Result<Reply, Error> {
+        let command = Command {
+            plan: &view.plan,
+            key: key.clone(),
+            now,
+            calendars: &view.calendars(now),
+            verb,
+        };
+        Ok(self.table.execute(&command)?)
+    }
+
+    /// Runs `act` with the newest view, again if the limits change meanwhile.
+    pub(crate) fn with_view<T>(
+        &self,
+        mut act: impl FnMut(&Arc<View>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            match act(&self.view.load()) {
+                Err(Error::Store(StoreError::StalePlan)) => std::hint::spin_loop(),
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Forgets a key.
+    pub(crate) fn reset(&self, key: &[u8]) -> Result<(), Error> {
+        self.with_view(|view| {
+            let path = KeyPath::new(key, view.plan.levels())?;
+            self.execute(view, &path, Verb::Reset, self.clock.now())?;
+            self.serve(&path);
+            Ok(())
+        })
+    }
+
+    /// Ends a lease, and serves whoever waited for what it gives back.
+    pub(crate) fn end(
+        &self,
+        key: &OwnedKey,
+        id: u128,
+        ending: Ending<'_>,
+        remember: bool,
+    ) -> Result<Settlement, Error> {
+        self.with_view(|view| self.end_by(view, key, id, ending, remember))
+    }
+
+    /// Ends a lease whose work failed.
+    pub(crate) fn fail(&self, key: &OwnedKey, id: u128) -> Result<Settlement, Error> {
+        self.with_view(|view| {
+            let refunds = view.refunds_on_failure();
+            self.end_by(view, key, id, Ending::Fail(&refunds), false)
+        })
+    }
+
+    /// Settles a lease with what was used, by name.
+    pub(crate) fn settle(
+        &self,
+        key: &OwnedKey,
+        id: u128,
+        used: &[(&str, Amount)],
+        remember: bool,
+    ) -> Result<Settlement, Error> {
+        self.with_view(|view| {
+            let uses = view.uses(used)?;
+            self.end_by(view, key, id, Ending::Settle(&uses), remember)
+        })
+    }
+
+    fn end_by(
+        &self,
+        view: &Arc<View>,
+        key: &OwnedKey,
+        id: u128,
+        ending: Ending<'_>,
+        remember: bool,
+    ) -> Result<Settlement, Error> {
+        let path = KeyPath::new(key.bytes(), view.plan.levels())?;
+        let verb = Verb::End {
+            id,
+            ending,
+            remember,
+        };
+        let Reply::Settled(answer) = self.execute(view, &path, verb, self.clock.now())? else {
+            return Err(mismatch());
+        };
+        self.serve(&path);
+        Ok(Settlement::new(answer, Arc::clone(view)))
+    }
+
+    /// Moves a lease's expiry; answers the new one.
+    pub(crate) fn renew(
+        &self,
+        key: &OwnedKey,
+        id: u128,
+        ttl: std::time::Duration,
+    ) -> Result<Timestamp, Error> {
+        self.with_view(|view| {
+            let now = self.clock.now();
+            let until = now + Span::from(ttl);
+            let path = KeyPath::new(key.bytes(), view.plan.levels())?;
+            self.execute(view, &path, Verb::Renew { id, until }, now)?;
+            Ok(until)
+        })
+    }
+
+    /// Something came back to `key`: serves whoever waits there.
+    #[inline]
+    pub(crate) fn serve(&self, key: &KeyPath<'_>) {
+        if self.has_waiters() {
+            self.lines.serve(key.root(), self.clock.now());
+        }
+    }
+
+    /// What an ask that was resolved by an older view takes by this one.
+    pub(crate) fn carry(view: &View, old: &View, amounts: &[Amount]) -> Amounts {
+        let carried = view.plan.limits().iter().map(|limit| {
+            let position = old.plan.position(limit.uid);
+            position.map_or(0, |position| amounts[position])
+        });
+        carried.collect()
+    }
+}
+
+/// A table that answers a command with another's reply is broken.
+fn mismatch() -> Error {
+    StoreError::Unavailable("the store answered another question".into()).into()
+}

@@ -1,0 +1,26 @@
+//! Limits taken together, all or nothing.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`LimitSet`] | the verbs, by key |
+//! | [`LimitSetBuilder`] | how one is made |
+//! | [`Handle`] | the verbs for one key, without look-up |
+//! | `inner` | what a set and its leases share: commands to the table |
+//! | `change` | limits added, replaced and removed while in use |
+//! | `view` | the limits at one version, and what an ask amounts to |
+//!
+//! Deliberately absent: deciding (the core's, through the table) and the queue
+//! of those who wait (`wait`).
+
+mod builder;
+mod change;
+mod handle;
+mod inner;
+mod verbs;
+mod view;
+
+pub use builder::{LimitSetBuilder, Metadata};
+pub use handle::Handle;
+pub(crate) use inner::{Inner, Wanted};
+pub use verbs::LimitSet;
+pub(crate) use view::{Amounts, View};

@@ -1,0 +1,278 @@
+//! The verbs of a set, by key.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_contract::{self as contract, Detail, KeyPath, Verb, key};
+use tidegate_core::{Amount, Forecast, Verdict};
+
+use super::builder::LimitSetBuilder;
+use super::handle::Handle;
+use super::inner::{Inner, Wanted};
+use super::view::View;
+use crate::ask::Ask;
+use crate::decision::{Admission, Decision};
+use crate::error::Error;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::statistics::Statistics;
+use crate::wait;
+
+/// Limits taken together, all or nothing, from any thread or task. Cloning
+/// shares it.
+///
+/// Verbs that may change something refuse (never err) when a limit is used up,
+/// and an ask that fits is refused while earlier asks wait for the same key:
+/// nobody overtakes the queue.
+#[derive(Clone)]
+pub struct LimitSet(Arc<Inner>);
+
+impl LimitSet {
+    /// A set of `limits` in the embedded store.
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, Error> {
+        Self::builder().limits(limits).build()
+    }
+
+    /// Begins a set.
+    #[must_use]
+    pub fn builder() -> LimitSetBuilder {
+        LimitSetBuilder::default()
+    }
+
+    pub(super) const fn of(inner: Arc<Inner>) -> Self {
+        Self(inner)
+    }
+
+    pub(crate) const fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
+    /// The verbs for one key, without look-up.
+    ///
+    /// # Errors
+    /// A key that cannot be one.
+    pub fn handle<'k>(&self, key: impl Into<Key<'k>>) -> Result<Handle, Error> {
+        Handle::new(self.clone(), key.into().bytes())
+    }
+
+    /// The verdict alone on `cost` units of every rate (and one of every call
+    /// limit): the leanest check.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed.
+    #[inline]
+    pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: Amount) -> Result<Verdict, Error> {
+        let key = key.into().bytes();
+        key::check(key)?;
+        if self.0.has_waiters() || cost == 0 {
+            return self.check(key, cost).map(|decision| decision.verdict());
+        }
+        self.0.with_view(|view| {
+            let now = self.0.clock.now();
+            if view.lone {
+                return Ok(self.0.table.admit_one(&view.plan, key, cost, now)?);
+            }
+            let path = KeyPath::new(key, view.plan.levels())?;
+            let amounts = view.amounts(&Ask::from(cost))?;
+            view.check_unheld(&amounts)?;
+            let wanted = Wanted::Charge(Detail::Verdict);
+            Ok(self.0.take(view, &path, &amounts, wanted, now)?.verdict)
+        })
+    }
+
+    /// Takes what `ask` says, if it fits, without a lease.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
+    pub fn check<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Decision, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        let decision = if self.0.has_waiters() {
+            wait::check_in_line(&self.0, key, &ask)?
+        } else {
+            self.0.with_view(|view| {
+                let amounts = view.amounts(&ask)?;
+                view.check_unheld(&amounts)?;
+                let path = KeyPath::new(key, view.plan.levels())?;
+                let (wanted, now) = (Wanted::Charge(Detail::Always), self.0.clock.now());
+                let answer = self.0.take(view, &path, &amounts, wanted, now)?;
+                Ok(Decision::new(answer, Arc::clone(view)))
+            })?
+        };
+        self.0.counters.decided(decision.admitted());
+        Ok(decision)
+    }
+
+    /// As [`check`](Self::check), for each key by itself, in order.
+    ///
+    /// # Errors
+    /// The first error; the keys before it were decided.
+    pub fn check_many<'k, 'a, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Vec<Decision>, Error> {
+        let ask = ask.into();
+        keys.into_iter().map(|key| self.check(key, ask)).collect()
+    }
+
+    /// What [`check`](Self::check) would answer now; changes nothing.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn peek<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Decision, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        self.0.with_view(|view| {
+            let amounts = view.amounts(&ask)?;
+            self.answer(view, key, Verb::Peek { amounts: &amounts })
+        })
+    }
+
+    /// For every limit that `ask` takes: how many such asks fit now, when one
+    /// does, and the standing. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn forecast<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Vec<(String, Forecast)>, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        self.0.with_view(|view| {
+            let amounts = view.amounts(&ask)?;
+            let mut forecasts = Vec::new();
+            for (position, &amount) in amounts.iter().enumerate().filter(|(_, a)| **a > 0) {
+                let mut one = amounts.clone();
+                one.fill(0);
+                one[position] = amount;
+                let peeked = self.answer(view, key, Verb::Peek { amounts: &one })?;
+                let name = view.limits[position].name();
+                if let Some(standing) = peeked.standing(name) {
+                    let forecast = Forecast {
+                        spendable: standing.remaining / amount,
+                        verdict: peeked.verdict(),
+                        standing,
+                    };
+                    forecasts.push((name.to_owned(), forecast));
+                }
+            }
+            Ok(forecasts)
+        })
+    }
+
+    /// Charges what was used already, whether it fits or not; the answer says
+    /// whether any more may start.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed.
+    pub fn debit<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Decision, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        self.0.with_view(|view| {
+            let amounts = view.debits(&ask)?;
+            self.answer(view, key, Verb::Debit { amounts: &amounts })
+        })
+    }
+
+    fn answer(&self, view: &Arc<View>, key: &[u8], verb: Verb<'_>) -> Result<Decision, Error> {
+        let path = KeyPath::new(key, view.plan.levels())?;
+        let answer = self.0.decide(view, &path, verb, self.0.clock.now())?;
+        Ok(Decision::new(answer, Arc::clone(view)))
+    }
+
+    /// Takes what `ask` says as a lease, if it fits now.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed.
+    pub fn try_acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission, Error> {
+        wait::try_acquire(&self.0, key.into().bytes(), &ask.into())
+    }
+
+    /// Takes what `ask` says as a lease, and waits for it: first come, first
+    /// served within a priority, to the ask's deadline.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed. [`Error::QueueFull`].
+    pub fn acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission, Error> {
+        wait::block_on(self.acquire_async(key, ask))
+    }
+
+    /// As [`acquire`](Self::acquire), on any async runtime. Dropping the
+    /// future gives back what it took and its place in the queue.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_async<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        match wait::acquire(&self.0, key, &ask)? {
+            wait::Begun::Decided(admission) => Ok(admission),
+            wait::Begun::Waiting(turn) => turn.await,
+        }
+    }
+
+    /// Forgets `key` (not its ancestors), as if never seen. Leases stay.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), Error> {
+        self.0.reset(key.into().bytes())
+    }
+
+    /// What it has decided so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let waiting = &self.0.waiting;
+        let waiting = waiting.load(contract::sync::atomic::Ordering::Relaxed);
+        self.0.counters.read(waiting)
+    }
+
+    /// How many keys its table holds.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.0.table.len()
+    }
+
+    /// The words that come with its leases.
+    #[must_use]
+    pub fn metadata(&self) -> &super::Metadata {
+        &self.0.metadata
+    }
+}
+
+impl fmt::Debug for LimitSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.limits();
+        let names = limits.iter().map(Limit::name);
+        f.debug_struct("LimitSet")
+            .field("limits", &names.collect::<Vec<_>>())
+            .field("keys", &self.keys())
+            .finish_non_exhaustive()
+    }
+}

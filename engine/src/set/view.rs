@@ -1,0 +1,263 @@
+//! A set's limits at one version: what names mean, what an ask amounts to.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_contract::sync::Mutex;
+use tidegate_contract::{Plan, PlanLimit};
+use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
+
+use crate::ask::Ask;
+use crate::error::{AmountError, Error};
+use crate::limit::{Calendar, Limit, OnFailure};
+
+/// Amounts in the order of the plan's limits.
+pub(crate) type Amounts = SmallVec<[Amount; 4]>;
+/// Calendar boundaries in the order of the plan's limits; empty without calendars.
+pub(crate) type Calendars = SmallVec<[Option<Bounds>; 1]>;
+
+/// How long a lease lasts that holds no slots, unless the ask says otherwise.
+const RATE_LEASE: Span = Span::from_secs(600);
+/// How long an ended or expired lease is remembered at least.
+const KEEP: Span = Span::from_secs(60);
+
+/// The limits of a set at one version.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) plan: Arc<Plan>,
+    /// In the plan's order.
+    pub(crate) limits: Vec<Limit>,
+    calendars: Vec<Option<CachedCalendar>>,
+    /// One limit without ancestors, calendar or lease: the lean path serves it.
+    pub(crate) lone: bool,
+    lease_ttl: Span,
+}
+
+/// A calendar, and the window it was last asked about.
+#[derive(Debug)]
+struct CachedCalendar {
+    calendar: Calendar,
+    latest: Mutex<Option<Bounds>>,
+}
+
+impl CachedCalendar {
+    fn bounds(&self, now: Timestamp) -> Option<Bounds> {
+        let mut latest = self.latest.lock();
+        let holds = |bounds: &Bounds| bounds.start <= now && now < bounds.end;
+        if latest.as_ref().is_none_or(|bounds| !holds(bounds)) {
+            *latest = self.calendar.bounds(now);
+        }
+        *latest
+    }
+}
+
+impl View {
+    /// `limits` with their uids, over `levels`, as version `version`.
+    ///
+    /// # Errors
+    /// [`Error`]: a limit that makes no sense, or two of one name.
+    pub(crate) fn new(
+        version: u64,
+        levels: &[String],
+        limits: Vec<(u32, Limit)>,
+    ) -> Result<Self, Error> {
+        check_names(&limits)?;
+        let mut planned: Vec<(PlanLimit, Limit)> = Vec::with_capacity(limits.len());
+        for (uid, limit) in limits {
+            let wrong = |source| Error::Limit {
+                limit: limit.name().into(),
+                source,
+            };
+            planned.push((limit.plan(uid, levels).map_err(wrong)?, limit));
+        }
+        planned.sort_by_key(|(plan, _)| plan.level);
+        let (plans, limits): (Vec<PlanLimit>, Vec<Limit>) = planned.into_iter().unzip();
+        Ok(Self::of(version, levels.len().max(1), plans, limits))
+    }
+
+    fn of(version: u64, levels: usize, plans: Vec<PlanLimit>, limits: Vec<Limit>) -> Self {
+        let calendar = |limit: &Limit| {
+            let calendar = limit
+                .period()
+                .and_then(|period| period.calendar().ok().flatten());
+            calendar.map(|calendar| CachedCalendar {
+                calendar,
+                latest: Mutex::new(None),
+            })
+        };
+        let mut calendars: Vec<_> = limits.iter().map(calendar).collect();
+        if calendars.iter().all(Option::is_none) {
+            calendars.clear();
+        }
+        let ttls = plans.iter().filter_map(|plan| match &plan.rule {
+            Rule::Slots(slots) => Some(slots.ttl()),
+            _ => None,
+        });
+        let lease_ttl = ttls.min().unwrap_or(RATE_LEASE);
+        let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
+        Self {
+            lone: lone && !limits[0].is_concurrency(),
+            plan: Arc::new(Plan::new(version, levels, plans, lease_ttl.max(KEEP))),
+            limits,
+            calendars,
+            lease_ttl,
+        }
+    }
+
+    /// How long an ask's lease lasts.
+    pub(crate) fn ttl(&self, ask: &Ask<'_>) -> Span {
+        ask.ttl.map_or(self.lease_ttl, Span::from)
+    }
+
+    /// The calendars' boundaries around `now`.
+    pub(crate) fn calendars(&self, now: Timestamp) -> Calendars {
+        let bounds = |calendar: &Option<CachedCalendar>| calendar.as_ref()?.bounds(now);
+        self.calendars.iter().map(bounds).collect()
+    }
+
+    /// Where the limit called `name` stands.
+    ///
+    /// # Errors
+    /// [`Error::UnknownLimit`].
+    pub(crate) fn position(&self, name: &str) -> Result<usize, Error> {
+        let position = self.limits.iter().position(|limit| limit.name() == name);
+        position.ok_or_else(|| {
+            let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
+            Error::UnknownLimit {
+                name: name.into(),
+                known: names.collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+
+    /// What `ask` takes of each limit.
+    ///
+    /// # Errors
+    /// [`Error`]: unknown or repeated names, a rate without an amount, nothing
+    /// at all, or more than a limit ever grants.
+    pub(crate) fn amounts(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        let mut amounts = self.unnamed(ask)?;
+        for (index, &(name, amount)) in ask.named.iter().enumerate() {
+            if ask.named[..index]
+                .iter()
+                .any(|(earlier, _)| *earlier == name)
+            {
+                return Err(Error::NamedTwice(name.into()));
+            }
+            amounts[self.position(name)?] = amount;
+        }
+        if amounts.iter().all(|&amount| amount == 0) {
+            return Err(Error::NothingAsked);
+        }
+        self.check_sizes(&amounts)?;
+        Ok(amounts)
+    }
+
+    /// What the limits that an ask does not name are taken at.
+    fn unnamed(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        let is_named = |limit: &Limit| ask.named.iter().any(|(name, _)| *name == limit.name());
+        let amount = |limit: &Limit| match ask.cost {
+            _ if limit.is_counted() => Ok(1),
+            Some(cost) => Ok(cost),
+            None if !ask.named.is_empty() || is_named(limit) => Ok(0),
+            None => Err(Error::NoAmount(limit.name().into())),
+        };
+        self.limits.iter().map(amount).collect()
+    }
+
+    fn check_sizes(&self, amounts: &[Amount]) -> Result<(), Error> {
+        for (position, (&asked, limit)) in amounts.iter().zip(self.plan.limits()).enumerate() {
+            let capacity = limit.rule.capacity();
+            if asked > MAX_AMOUNT {
+                return Err(self.too_large(position));
+            }
+            let must_fit = limit.payment == Payment::Prepaid && !limit.shadow;
+            if must_fit && asked > capacity {
+                return Err(Error::NeverFits {
+                    limit: limit.name.to_string(),
+                    asked,
+                    capacity,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn too_large(&self, position: usize) -> Error {
+        Error::Amount {
+            limit: self.limits[position].name().into(),
+            source: AmountError::TooLarge,
+        }
+    }
+
+    /// What a debit takes of each limit: like an ask, but no slots (they are
+    /// held, not used) and of any size.
+    pub(crate) fn debits(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        let mut amounts = self.unnamed(ask)?;
+        for (amount, limit) in amounts.iter_mut().zip(&self.limits) {
+            if limit.is_counted() {
+                *amount = 0;
+            }
+        }
+        for &(name, amount) in ask.named {
+            let position = self.position(name)?;
+            if self.limits[position].is_concurrency() && amount > 0 {
+                return Err(Error::NeedsLease(name.into()));
+            }
+            amounts[position] = amount;
+        }
+        if let Some(position) = amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
+            return Err(self.too_large(position));
+        }
+        if amounts.iter().all(|&amount| amount == 0) {
+            return Err(Error::NothingAsked);
+        }
+        Ok(amounts)
+    }
+
+    /// What was used of each limit, by name.
+    pub(crate) fn uses(
+        &self,
+        used: &[(&str, Amount)],
+    ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
+        let mut uses: SmallVec<[Option<Amount>; 4]> = SmallVec::from_elem(None, self.limits.len());
+        for &(name, amount) in used {
+            let position = self.position(name)?;
+            if uses[position].replace(amount).is_some() {
+                return Err(Error::NamedTwice(name.into()));
+            }
+            if amount > MAX_AMOUNT {
+                return Err(self.too_large(position));
+            }
+        }
+        Ok(uses)
+    }
+
+    /// For each limit, whether its amount is given back when the work fails.
+    pub(crate) fn refunds_on_failure(&self) -> SmallVec<[bool; 4]> {
+        let refunds = |limit: &Limit| limit.failure() == OnFailure::Refund;
+        self.limits.iter().map(refunds).collect()
+    }
+
+    /// The limit that is held while in use and was asked without a lease.
+    pub(crate) fn check_unheld(&self, amounts: &[Amount]) -> Result<(), Error> {
+        let mut held = self.limits.iter().zip(amounts);
+        match held.find(|(limit, amount)| limit.is_concurrency() && **amount > 0) {
+            Some((limit, _)) => Err(Error::NeedsLease(limit.name().into())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_names(limits: &[(u32, Limit)]) -> Result<(), Error> {
+    if limits.is_empty() {
+        return Err(Error::Nothing("limit"));
+    }
+    for (index, (_, limit)) in limits.iter().enumerate() {
+        let earlier = limits[..index].iter();
+        if earlier.into_iter().any(|(_, l)| l.name() == limit.name()) {
+            return Err(Error::DuplicateLimit(limit.name().into()));
+        }
+    }
+    Ok(())
+}

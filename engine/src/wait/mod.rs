@@ -1,0 +1,134 @@
+//! Who waits, in order, and what wakes them.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `line` | those who wait under one root: served in order, by a release or an exact timer |
+//! | `waiter` | one who waits, and the future that does |
+//! | `lines` | the lines of a set, by root; the bound on all of them |
+//! | `block` | a future run to its end on a thread |
+//!
+//! Nobody overtakes: an ask that meets a line goes to its end, even if it is
+//! only a try (which then leaves again). Priority counts as having come
+//! earlier, a second a step, so that the urgent go first and nobody starves.
+
+mod block;
+mod line;
+mod lines;
+mod waiter;
+
+use std::sync::Arc;
+
+use tidegate_contract::{self as contract, Detail, KeyPath, OwnedKey};
+use tidegate_core::{Span, Verdict};
+
+use crate::ask::Ask;
+use crate::decision::{Admission, Decision};
+use crate::error::Error;
+use crate::lease::Lease;
+use crate::set::{Inner, Wanted};
+
+pub(crate) use block::block_on;
+pub(crate) use lines::Lines;
+pub(crate) use waiter::Turn;
+use waiter::{Aim, Answer, Waiter};
+
+/// How an acquire begins: decided at once, or in line.
+pub(crate) enum Begun {
+    Decided(Admission),
+    Waiting(Turn),
+}
+
+/// Takes a lease now or not at all.
+pub(crate) fn try_acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
+    if set.has_waiters() {
+        let answer = in_line(set, key, ask, aim(ask))?;
+        return admission(set, key, answer);
+    }
+    take_lease(set, key, ask)
+}
+
+/// Takes a lease now, or joins the line.
+pub(crate) fn acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Begun, Error> {
+    let patient = ask.within.is_none_or(|longest| !longest.is_zero());
+    if !patient {
+        return try_acquire(set, key, ask).map(Begun::Decided);
+    }
+    if !set.has_waiters()
+        && let Admission::Granted(lease) = take_lease(set, key, ask)?
+    {
+        return Ok(Begun::Decided(Admission::Granted(lease)));
+    }
+    let waiter = Waiter::new(set, key, ask, aim(ask))?;
+    let deadline = ask.within.map(|longest| waiter.since + Span::from(longest));
+    set.lines.join(&waiter, deadline)?;
+    Ok(Begun::Waiting(Turn::new(Arc::clone(set), waiter)))
+}
+
+/// A charge without lease, behind whoever waits.
+pub(crate) fn check_in_line(
+    set: &Arc<Inner>,
+    key: &[u8],
+    ask: &Ask<'_>,
+) -> Result<Decision, Error> {
+    set.view
+        .load()
+        .amounts(ask)
+        .and_then(|amounts| set.view.load().check_unheld(&amounts))?;
+    in_line(set, key, ask, Aim::Charge)
+}
+
+fn aim(ask: &Ask<'_>) -> Aim {
+    Aim::Lease {
+        ttl: ask.ttl.map(Span::from),
+        idempotency: ask.idempotency.map(Into::into),
+    }
+}
+
+/// Joins the line, is served if it is its turn, and leaves.
+fn in_line(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>, aim: Aim) -> Result<Decision, Error> {
+    let waiter = Waiter::new(set, key, ask, aim)?;
+    set.lines.pass_through(&waiter)
+}
+
+fn take_lease(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
+    let decision = set.with_view(|view| {
+        let amounts = view.amounts(ask)?;
+        let path = KeyPath::new(key, view.plan.levels())?;
+        let wanted = Wanted::Lease {
+            ttl: view.ttl(ask),
+            idempotency: ask.idempotency,
+        };
+        let answer = set.take(view, &path, &amounts, wanted, set.clock.now())?;
+        Ok(Decision::new(answer, Arc::clone(view)))
+    })?;
+    admission(set, key, decision)
+}
+
+/// The decision as an admission: with the lease, if one was given.
+fn admission(set: &Arc<Inner>, key: &[u8], decision: Decision) -> Result<Admission, Error> {
+    set.counters.decided(decision.admitted());
+    Ok(match decision.answer().lease {
+        Some(granted) => {
+            Admission::Granted(Lease::new(Arc::clone(set), OwnedKey::new(key), granted))
+        }
+        None => Admission::Refused(decision),
+    })
+}
+
+/// What one who waits would be told now: not yet, if only because others are first.
+fn not_yet(set: &Arc<Inner>, waiter: &Waiter) -> Answer {
+    set.with_view(|view| {
+        let amounts = waiter.amounts(view);
+        let path = KeyPath::new(waiter.key.bytes(), view.plan.levels())?;
+        let now = set.clock.now();
+        let verb = contract::Verb::Peek { amounts: &amounts };
+        let mut answer = set.decide(view, &path, verb, now)?;
+        if answer.verdict.admitted() {
+            answer.verdict = Verdict::NotUntil(now + Span::from_micros(1));
+        }
+        Ok(Decision::new(answer, Arc::clone(view)))
+    })
+}
+
+/// The detail of a charge that is made in line.
+const CHARGE: Wanted<'static> = Wanted::Charge(Detail::Always);

@@ -1,0 +1,285 @@
+//! Who waits is served in order, by a release or an exact timer, and gives
+//! back what it took when it is dropped. Virtual time throughout, but for the
+//! tests of blocking threads.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock};
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A future polled by hand, and whether it was woken since.
+struct Polled<'a> {
+    future: Waiting<'a>,
+    flag: Arc<Flag>,
+}
+
+impl<'a> Polled<'a> {
+    fn new(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
+        Self {
+            future: Box::pin(future),
+            flag: Arc::new(Flag(AtomicBool::new(false))),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Result<Admission, Error>> {
+        let waker = Waker::from(Arc::clone(&self.flag));
+        match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    fn granted(&mut self) -> Option<tidegate::Lease> {
+        self.poll()
+            .and_then(|answer| answer.expect("no error").granted())
+    }
+
+    fn woken(&self) -> bool {
+        self.flag.0.swap(false, Ordering::SeqCst)
+    }
+}
+
+fn slots(time: &ManualClock, count: u64) -> LimitSet {
+    let limit = Limit::concurrency("slots", count);
+    let set = LimitSet::builder().limit(limit).clock(time.clock());
+    set.build().expect("a sensible set")
+}
+
+fn rate(time: &ManualClock, count: u64) -> LimitSet {
+    let limit = Limit::rate("rate", count, Duration::from_secs(1));
+    let set = LimitSet::builder().limit(limit).clock(time.clock());
+    set.build().expect("a sensible set")
+}
+
+#[test]
+fn waiters_are_served_in_order() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let mut lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut waiters: Vec<_> = (0..100)
+        .map(|_| Polled::new(set.acquire_async("k", ())))
+        .collect();
+    assert!(waiters.iter_mut().all(|waiter| waiter.poll().is_none()));
+    for turn in 0..waiters.len() {
+        drop(lease.take());
+        let woken: Vec<usize> = (0..100).filter(|&i| waiters[i].woken()).collect();
+        assert_eq!(woken, [turn], "one wake-up an admission, in order");
+        lease = waiters[turn].granted();
+        assert!(lease.is_some());
+    }
+}
+
+#[test]
+fn a_waiter_for_a_rate_wakes_at_its_exact_instant() {
+    let time = ManualClock::default();
+    let set = rate(&time, 1_000);
+    assert!(set.check("k", 1_000).unwrap().admitted());
+    let mut waiter = Polled::new(set.acquire_async("k", 500));
+    assert!(waiter.poll().is_none());
+    time.advance(Duration::from_micros(499_999));
+    assert!(!waiter.woken());
+    time.advance(Duration::from_micros(1));
+    assert!(waiter.woken());
+    assert!(waiter.granted().is_some());
+}
+
+#[test]
+fn a_large_ask_is_not_starved_by_small_ones() {
+    let time = ManualClock::default();
+    let set = slots(&time, 4);
+    let small = set.try_acquire("k", ()).unwrap().granted();
+    let mut large = Polled::new(set.acquire_async("k", &[("slots", 4)]));
+    assert!(large.poll().is_none());
+    assert!(
+        set.try_acquire("k", ()).unwrap().granted().is_none(),
+        "nobody overtakes"
+    );
+    let mut later = Polled::new(set.acquire_async("k", ()));
+    assert!(later.poll().is_none());
+    drop(small);
+    let large = large.granted();
+    assert!(large.is_some());
+    assert!(later.poll().is_none());
+    drop(large);
+    assert!(later.granted().is_some());
+}
+
+#[test]
+fn the_urgent_go_first_and_nobody_starves() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut patient = Polled::new(set.acquire_async("k", ()));
+    assert!(patient.poll().is_none());
+    time.advance(Duration::from_secs(2));
+    let mut urgent = Polled::new(set.acquire_async("k", Ask::from(()).priority(3)));
+    assert!(urgent.poll().is_none());
+    time.advance(Duration::from_secs(2));
+    let mut too_late = Polled::new(set.acquire_async("k", Ask::from(()).priority(3)));
+    assert!(too_late.poll().is_none());
+    drop(lease);
+    let first = urgent.granted();
+    assert!(first.is_some() && patient.poll().is_none());
+    drop(first);
+    let second = patient.granted();
+    assert!(second.is_some() && too_late.poll().is_none());
+    drop(second);
+    assert!(too_late.granted().is_some());
+}
+
+#[test]
+fn a_dropped_future_gives_back_its_place_and_what_it_was_given() {
+    let time = ManualClock::default();
+    let set = rate(&time, 10);
+    assert!(set.check("k", 10).unwrap().admitted());
+    let mut first = Polled::new(set.acquire_async("k", 10));
+    let mut second = Polled::new(set.acquire_async("k", 10));
+    assert!(first.poll().is_none() && second.poll().is_none());
+    time.advance(Duration::from_secs(1));
+    assert!(first.woken(), "given, but never told");
+    drop(first);
+    assert!(second.woken(), "what the first gave back is the second's");
+    assert!(second.granted().is_some());
+    assert_eq!(set.statistics().waiting, 0);
+    assert_eq!(set.statistics().abandoned, 1);
+}
+
+#[test]
+fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let ask = Ask::from(()).within(Duration::from_millis(5));
+    let mut waiter = Polled::new(set.acquire_async("k", ask));
+    assert!(waiter.poll().is_none());
+    time.advance(Duration::from_micros(4_999));
+    assert!(!waiter.woken());
+    time.advance(Duration::from_micros(1));
+    let refused = waiter
+        .poll()
+        .expect("told")
+        .unwrap()
+        .refused()
+        .expect("a refusal");
+    assert_eq!(refused.binding(), Some("slots"));
+    assert_eq!(set.statistics().waiting, 0);
+    drop(lease);
+    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder()
+        .limit(Limit::concurrency("slots", 1))
+        .max_waiting(1)
+        .clock(time.clock())
+        .build()
+        .unwrap();
+    let _lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut waits = Polled::new(set.acquire_async("k", ()));
+    assert!(waits.poll().is_none());
+    let mut too_many = Polled::new(set.acquire_async("k", ()));
+    assert!(matches!(too_many.poll(), Some(Err(Error::QueueFull(1)))));
+}
+
+#[test]
+fn an_expired_holder_is_passed_over_for_the_next_in_line() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let mut lost = set.try_acquire("k", ()).unwrap().granted().unwrap();
+    let mut waiter = Polled::new(set.acquire_async("k", ()));
+    assert!(waiter.poll().is_none());
+    time.advance(Duration::from_secs(120));
+    let lease = waiter.granted().expect("the holder's ttl is over");
+    assert!(lease.fence() > lost.fence());
+    assert!(lost.settle(&[]).unwrap().expired());
+    assert!(
+        set.try_acquire("k", ()).unwrap().granted().is_none(),
+        "nothing came back twice"
+    );
+}
+
+#[test]
+fn siblings_pass_a_waiter_whose_own_limit_binds_but_not_one_their_parent_keeps_back() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder()
+        .levels(["org", "user"])
+        .limit(Limit::concurrency("org", 3).at_level("org"))
+        .limit(Limit::concurrency("user", 1))
+        .clock(time.clock())
+        .build()
+        .unwrap();
+    let alice = set.try_acquire("acme/alice", ()).unwrap().granted();
+    let mut again = Polled::new(set.acquire_async("acme/alice", ()));
+    assert!(again.poll().is_none());
+    let bob = set.try_acquire("acme/bob", ()).unwrap().granted();
+    assert!(bob.is_some(), "alice waits for herself, not for acme");
+    let carol = set.try_acquire("acme/carol", ()).unwrap().granted();
+    assert!(carol.is_some());
+    let mut dave = Polled::new(set.acquire_async("acme/dave", ()));
+    assert!(dave.poll().is_none());
+    let refused = set.try_acquire("acme/erin", ()).unwrap().refused().unwrap();
+    assert_eq!(refused.binding(), Some("org"));
+    drop(alice);
+    assert!(again.granted().is_some(), "she was first");
+    assert!(dave.granted().is_some());
+}
+
+#[test]
+fn raising_a_limit_serves_who_waits_and_lowering_it_below_an_ask_says_never() {
+    let time = ManualClock::default();
+    let set = slots(&time, 2);
+    let _held = set.try_acquire("k", &[("slots", 2)]).unwrap().granted();
+    let mut waiter = Polled::new(set.acquire_async("k", &[("slots", 2)]));
+    assert!(waiter.poll().is_none());
+    set.put_limit(Limit::concurrency("slots", 4)).unwrap();
+    let lease = waiter.granted();
+    assert!(lease.is_some());
+    let mut large = Polled::new(set.acquire_async("k", &[("slots", 4)]));
+    assert!(large.poll().is_none());
+    set.put_limit(Limit::concurrency("slots", 3)).unwrap();
+    assert!(matches!(large.poll(), Some(Err(Error::NeverFits { .. }))));
+}
+
+#[test]
+fn blocked_threads_are_woken_by_a_release() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let lease = set.acquire("k", ()).unwrap().granted();
+    let (sender, receiver) = mpsc::channel();
+    let theirs = set.clone();
+    let thread = thread::spawn(move || {
+        let lease = theirs.acquire("k", ()).unwrap().granted();
+        sender.send(lease.is_some()).unwrap();
+    });
+    assert!(
+        receiver.recv_timeout(Duration::from_millis(20)).is_err(),
+        "it waits"
+    );
+    drop(lease);
+    assert!(receiver.recv_timeout(Duration::from_secs(5)).unwrap());
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let _lease = set.acquire("k", ()).unwrap().granted();
+    let ask = Ask::from(()).within(Duration::from_millis(30));
+    assert!(set.acquire("k", ask).unwrap().refused().is_some());
+}
