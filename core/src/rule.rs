@@ -239,7 +239,9 @@ impl Rule {
             (Self::Bucket(kernel), State::Bucket(state)) => kernel.refund(state, amount, moment),
             (Self::Window(kernel), State::Window(state)) => kernel.refund(state, amount, place),
             (Self::Ring(kernel), State::Ring(state)) => kernel.refund(state, amount, place),
-            (Self::Log(kernel), State::Log(state)) => kernel.refund(state, amount, place),
+            (Self::Log(kernel), State::Log(state)) => {
+                kernel.refund(state, amount, place, moment.now);
+            }
             _ => {}
         }
     }

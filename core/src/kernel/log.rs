@@ -112,9 +112,13 @@ impl Log {
     }
 
     /// Takes `amount` out of the entry that was charged, or out of the one it
-    /// was merged into.
-    pub fn refund(&self, state: &mut State, amount: Amount, place: Place) {
+    /// was merged into. A charge that has left the window is nobody's to give
+    /// back: the next entry after it is another's.
+    pub fn refund(&self, state: &mut State, amount: Amount, place: Place, now: Timestamp) {
         let at = Timestamp::from_micros(place.0);
+        if self.gone(at, now) {
+            return;
+        }
         let position = state.entries.partition_point(|&(entry, _)| entry < at);
         let Some((_, sum)) = state.entries.get_mut(position) else {
             return;
