@@ -6,8 +6,10 @@
 struct Grant {
     at: i128,
     amount: i128,
-    /// Whose it is, and until when, where it is held.
-    holder: Option<(usize, i128)>,
+    /// The lease it was made for.
+    lease: usize,
+    /// Until when, where it is held.
+    until: Option<i128>,
 }
 
 /// What a model counts, with its numbers in units and microseconds.
@@ -75,48 +77,41 @@ impl Model {
 
     /// Charges `amount` at `now`; a held one to `lease` until `until`.
     pub fn charge(&mut self, amount: u64, now: i64, lease: usize, until: i64) {
-        let holder = matches!(self.shape, Shape::Slots).then_some((lease, i128::from(until)));
+        let until = matches!(self.shape, Shape::Slots).then_some(i128::from(until));
         if amount > 0 {
             self.grants.push(Grant {
                 at: i128::from(now),
                 amount: i128::from(amount),
-                holder,
+                lease,
+                until,
             });
         }
     }
 
-    /// `lease` took `taken` at `at` and used `used`: the difference comes back
-    /// to where it was taken from, or is charged now; what is held comes back.
-    pub fn settle(&mut self, lease: usize, (taken, at): (u64, i64), used: u64, now: i64) {
+    /// `lease` took `taken` and used `used`: the difference comes back to
+    /// where it was taken from, or is charged now; what is held comes back.
+    pub fn settle(&mut self, lease: usize, taken: u64, used: u64, now: i64) {
         if let Shape::Slots = self.shape {
-            self.grants
-                .retain(|grant| grant.holder.is_none_or(|(id, _)| id != lease));
+            self.grants.retain(|grant| grant.lease != lease);
         } else if used > taken {
             self.charge(used - taken, now, lease, 0);
         } else if used < taken {
-            self.give_back(i128::from(taken - used), i128::from(at), i128::from(now));
+            self.give_back(i128::from(taken - used), lease, i128::from(now));
         }
     }
 
     /// A bucket drains what came in since; the others forget the grant itself.
-    fn give_back(&mut self, amount: i128, at: i128, now: i128) {
-        let amount = match self.shape {
-            Shape::Bucket { .. } => -amount,
-            _ => {
-                let taken = self
-                    .grants
-                    .iter_mut()
-                    .find(|grant| grant.at == at && grant.amount >= amount);
-                if let Some(grant) = taken {
-                    grant.amount -= amount;
-                }
-                return;
-            }
-        };
+    fn give_back(&mut self, amount: i128, lease: usize, now: i128) {
+        if !matches!(self.shape, Shape::Bucket { .. }) {
+            let taken = self.grants.iter_mut().find(|grant| grant.lease == lease);
+            taken.expect("it was charged").amount -= amount;
+            return;
+        }
         self.grants.push(Grant {
             at: now,
-            amount,
-            holder: None,
+            amount: -amount,
+            lease,
+            until: None,
         });
     }
 
@@ -132,7 +127,7 @@ impl Model {
                 self.sum(|g| g.at.div_euclid(*step) >= oldest)
             }
             Shape::Log { window } => self.sum(|g| g.at + window > now),
-            Shape::Slots => self.sum(|g| g.holder.is_some_and(|(_, until)| until > now)),
+            Shape::Slots => self.sum(|g| g.until.is_some_and(|until| until > now)),
         };
         self.capacity - used
     }

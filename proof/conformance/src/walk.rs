@@ -189,7 +189,7 @@ impl Walk {
         }
         for (limit, model) in self.models[held.key].iter_mut().enumerate() {
             let taken = held.taken[limit];
-            model.settle(held.number, (taken, held.at), used.unwrap_or(taken), now);
+            model.settle(held.number, taken, used.unwrap_or(taken), now);
         }
     }
 
