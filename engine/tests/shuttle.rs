@@ -1,0 +1,135 @@
+//! Interleavings of threads, explored by shuttle: the row, the queue and the
+//! lease. Built only with `--cfg shuttle` (`cargo xtask test` does).
+#![cfg(shuttle)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+use shuttle::{future, thread};
+use tidegate::{Limit, LimitSet, ManualClock};
+
+const SCHEDULES: usize = 2_000;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn set(limits: impl IntoIterator<Item = Limit>) -> LimitSet {
+    let time = ManualClock::default();
+    let builder = LimitSet::builder().limits(limits).clock(time.clock());
+    builder.build().expect("sensible limits")
+}
+
+/// Handles swap the word without a lock while keyed asks take it out under
+/// one: together they admit exactly the burst.
+#[test]
+fn shuttle_handles_and_keyed_asks_admit_exactly_the_limit() {
+    let run = || {
+        let set = set([Limit::rate("r", 4, HOUR)]);
+        let admitted = Arc::new(AtomicU64::new(0));
+        let threads = (0..3).map(|by_handle| {
+            let (set, admitted) = (set.clone(), Arc::clone(&admitted));
+            thread::spawn(move || {
+                let handle = set.handle("k").expect("a key");
+                for _ in 0..2 {
+                    let fits = match by_handle {
+                        0 => set.check("k", 1).expect("no error").admitted(),
+                        _ => handle.admit(1).expect("no error").admitted(),
+                    };
+                    admitted.fetch_add(u64::from(fits), Ordering::SeqCst);
+                }
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        assert_eq!(admitted.load(Ordering::SeqCst), 4);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// A change of limits retires the cells that handles share: no charge is lost
+/// on the way to the new ones.
+#[test]
+fn shuttle_a_change_of_limits_loses_no_charge_of_a_handle() {
+    let run = || {
+        let set = set([Limit::rate("r", 2, HOUR)]);
+        let theirs = set.clone();
+        let asker = thread::spawn(move || {
+            let handle = theirs.handle("k").expect("a key");
+            let asks = (0..4).map(|_| handle.admit(1).expect("no error"));
+            asks.filter(|verdict| verdict.admitted()).count()
+        });
+        set.put_limit(Limit::rate("r", 3, HOUR)).expect("sensible");
+        let admitted = asker.join().expect("no panic");
+        let left = set.peek("k", 1).expect("a peek").standing("r").expect("one");
+        assert_eq!(left.remaining, 3 - admitted as u64);
+        assert!((2..=3).contains(&admitted));
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// However releases and arrivals interleave, nobody is left waiting for slots
+/// that are free, no more are held than there are, and all come back.
+#[test]
+fn shuttle_no_wakeup_is_lost_and_no_slot() {
+    let run = || {
+        let set = set([Limit::concurrency("slots", 1)]);
+        let holders = Arc::new(AtomicU64::new(0));
+        let threads = (0..3).map(|_| {
+            let (set, holders) = (set.clone(), Arc::clone(&holders));
+            thread::spawn(move || {
+                let lease = future::block_on(set.acquire_async("k", ())).expect("no error");
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                thread::yield_now();
+                holders.fetch_sub(1, Ordering::SeqCst);
+                drop(lease);
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let left = set.peek("k", ()).expect("a peek").standing("slots").expect("one");
+        assert_eq!((left.remaining, set.statistics().waiting), (1, 0));
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// A future dropped at any point gives back its place and what it was given.
+#[test]
+fn shuttle_a_dropped_future_gives_everything_back() {
+    let run = || {
+        let set = set([Limit::concurrency("slots", 1)]);
+        let lease = set.try_acquire("k", ()).expect("no error");
+        let theirs = set.clone();
+        let quitter = thread::spawn(move || {
+            let mut waiting = Box::pin(theirs.acquire_async("k", ()));
+            let waker = std::task::Waker::noop();
+            let mut context = std::task::Context::from_waker(waker);
+            let polled = waiting.as_mut().poll(&mut context);
+            thread::yield_now();
+            drop((polled, waiting));
+        });
+        drop(lease);
+        quitter.join().expect("no panic");
+        let left = set.peek("k", ()).expect("a peek").standing("slots").expect("one");
+        assert_eq!((left.remaining, set.statistics().waiting), (1, 0));
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// Two that settle one lease by its id get one settlement and its repetition.
+#[test]
+fn shuttle_a_lease_is_settled_at_most_once() {
+    let run = || {
+        let set = set([Limit::rate("r", 10, HOUR)]);
+        let mut lease = set.try_acquire("k", 6).expect("no error").granted().expect("fits");
+        let (theirs, id) = (set.clone(), lease.id());
+        let other = thread::spawn(move || theirs.settle("k", id, &[("r", 1)]).expect("known"));
+        let ours = set.settle("k", id, &[("r", 2)]).expect("known");
+        let theirs = other.join().expect("no panic");
+        assert!(ours.repeated() != theirs.repeated());
+        let used = ours.usage("r").expect("taken").used;
+        assert_eq!(theirs.usage("r").expect("taken").used, used);
+        assert!(lease.release().expect("remembered").repeated());
+        let left = set.peek("k", 1).expect("a peek").standing("r").expect("one");
+        assert_eq!(left.remaining, 10 - used);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
