@@ -58,7 +58,9 @@ fn a_panic_while_holding_gives_slots_back_and_keeps_unreported_use_charged() {
         let _lease = theirs.try_acquire("k", 4).unwrap().granted().unwrap();
         panic!("the work failed");
     };
-    let panic = thread::spawn(work).join().expect_err("its own panic passes through");
+    let panic = thread::spawn(work)
+        .join()
+        .expect_err("its own panic passes through");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the work failed"));
     let after = set.peek("k", 1).unwrap();
     assert_eq!(after.standing("slots").unwrap().remaining, 1);
@@ -74,9 +76,23 @@ fn a_refusal_holds_nothing_and_gives_nothing_back() {
     for _ in 0..10 {
         drop(set.try_acquire("k", ()).unwrap());
     }
-    assert_eq!(set.peek("k", ()).unwrap().standing("slots").unwrap().remaining, 0);
+    assert_eq!(
+        set.peek("k", ())
+            .unwrap()
+            .standing("slots")
+            .unwrap()
+            .remaining,
+        0
+    );
     drop(held);
-    assert_eq!(set.peek("k", ()).unwrap().standing("slots").unwrap().remaining, 1);
+    assert_eq!(
+        set.peek("k", ())
+            .unwrap()
+            .standing("slots")
+            .unwrap()
+            .remaining,
+        1
+    );
 }
 
 /// 1: "an idle full-capacity request is refused for ever at 1000/hour; no
@@ -153,14 +169,20 @@ fn a_full_store_refuses_to_forget_a_spent_budget() {
         assert!(!set.check(&format!("k{key}"), 1).unwrap().admitted());
     }
     time.advance(HOUR);
-    assert!(set.check("one more", 5).unwrap().admitted(), "what is spent makes room");
+    assert!(
+        set.check("one more", 5).unwrap().admitted(),
+        "what is spent makes room"
+    );
     assert!(set.keys() <= 100);
 }
 
 /// 2: "a cost of 2^53 or more admitted free".
 #[test]
 fn an_amount_beyond_what_is_counted_is_an_error() {
-    let set = set(&ManualClock::default(), [Limit::rate("r", 10, SECOND).shadow()]);
+    let set = set(
+        &ManualClock::default(),
+        [Limit::rate("r", 10, SECOND).shadow()],
+    );
     for amount in [1 << 53, u64::MAX] {
         assert!(matches!(set.check("k", amount), Err(Error::Amount { .. })));
         assert!(matches!(set.debit("k", amount), Err(Error::Amount { .. })));
@@ -198,9 +220,15 @@ fn a_changed_limit_applies_to_live_keys_at_the_next_decision() {
     assert_eq!(set.check("k", &[("s", 1)]).unwrap().binding(), Some("s"));
     set.remove_limit("s").unwrap();
     set.put_limit(Limit::rate("r", 50, HOUR)).unwrap();
-    assert_eq!(set.peek("k", 1).unwrap().standing("r").unwrap().remaining, 9);
+    assert_eq!(
+        set.peek("k", 1).unwrap().standing("r").unwrap().remaining,
+        9
+    );
     set.put_limit(Limit::rate("r", 1_000, HOUR)).unwrap();
-    assert_eq!(set.peek("k", 1).unwrap().standing("r").unwrap().remaining, 959);
+    assert_eq!(
+        set.peek("k", 1).unwrap().standing("r").unwrap().remaining,
+        959
+    );
 }
 
 /// 4: "one shared refill timestamp for all limits".
@@ -217,7 +245,11 @@ fn a_slow_limit_beside_a_busy_fast_one_refills_at_its_own_pace() {
         set.check("k", &[("fast", 1)]).unwrap();
         time.advance(SECOND);
     }
-    let standing = set.peek("k", &[("daily", 1)]).unwrap().standing("daily").unwrap();
+    let standing = set
+        .peek("k", &[("daily", 1)])
+        .unwrap()
+        .standing("daily")
+        .unwrap();
     assert_eq!(standing.remaining, 2, "2.5 are due, 2 of them whole");
 }
 
@@ -258,6 +290,10 @@ fn a_lease_is_settled_once_however_often_it_is_tried() {
 
 /// 5: "crashed worker's reservation not recovered".
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a holder that is killed runs no Drop"
+)]
 fn the_slots_of_a_holder_that_vanished_come_back_within_its_ttl() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::concurrency("slots", 1).ttl(SECOND)]);
@@ -272,14 +308,24 @@ fn the_slots_of_a_holder_that_vanished_come_back_within_its_ttl() {
 fn more_than_a_limit_ever_grants_is_an_error_at_once() {
     let set = set(&ManualClock::default(), [Limit::rate("r", 10, SECOND)]);
     let error = set.acquire("k", 11).expect_err("never");
-    assert!(matches!(error, Error::NeverFits { asked: 11, capacity: 10, .. }));
+    assert!(matches!(
+        error,
+        Error::NeverFits {
+            asked: 11,
+            capacity: 10,
+            ..
+        }
+    ));
     assert_eq!(set.admit("k", 11).unwrap(), Verdict::Never);
 }
 
 /// 6: "`1/day` with burst 1 M overflows and passes twice".
 #[test]
 fn a_slow_rate_with_a_large_burst_passes_its_burst_once() {
-    let set = set(&ManualClock::default(), [Limit::rate("r", 1, DAY).burst(1_000_000)]);
+    let set = set(
+        &ManualClock::default(),
+        [Limit::rate("r", 1, DAY).burst(1_000_000)],
+    );
     assert!(set.check("k", 1_000_000).unwrap().admitted());
     assert!(!set.check("k", 1).unwrap().admitted());
 }
@@ -333,7 +379,9 @@ fn polling_faster_than_units_arrive_loses_nothing() {
     // less the thirds that are kept: 3 in 10 us.
     assert!(through >= 7_500, "{through}");
     let exact = {
-        let set = builder(&time, [Limit::rate("r", 300_000, SECOND).burst(2)]).build().unwrap();
+        let set = builder(&time, [Limit::rate("r", 300_000, SECOND).burst(2)])
+            .build()
+            .unwrap();
         let mut through = 0;
         for _ in 0..30_000 {
             through += admitted(&set, "k", 1);
@@ -347,7 +395,12 @@ fn polling_faster_than_units_arrive_loses_nothing() {
 /// 6: "keys joined with an unescaped `_` collide".
 #[test]
 fn keys_composed_of_segments_never_collide() {
-    let lists = [vec!["a/b", "c"], vec!["a", "b/c"], vec!["a%2Fb", "c"], vec!["a", "b", "c"]];
+    let lists = [
+        vec!["a/b", "c"],
+        vec!["a", "b/c"],
+        vec!["a%2Fb", "c"],
+        vec!["a", "b", "c"],
+    ];
     let keys: std::collections::HashSet<_> = lists.iter().map(Key::path).collect();
     assert_eq!(keys.len(), lists.len());
 }
@@ -355,12 +408,22 @@ fn keys_composed_of_segments_never_collide() {
 /// 6: "refused requests still consume their sibling limits".
 #[test]
 fn a_refused_ask_takes_nothing_from_its_sibling_limits() {
-    let limits = [Limit::rate("wide", 100, HOUR), Limit::rate("narrow", 1, HOUR)];
+    let limits = [
+        Limit::rate("wide", 100, HOUR),
+        Limit::rate("narrow", 1, HOUR),
+    ];
     let set = set(&ManualClock::default(), limits);
     assert!(set.check("k", 1).unwrap().admitted());
     for _ in 0..50 {
         let refused = set.try_acquire("k", 1).unwrap();
         assert!(matches!(refused, Admission::Refused(_)));
     }
-    assert_eq!(set.peek("k", 1).unwrap().standing("wide").unwrap().remaining, 99);
+    assert_eq!(
+        set.peek("k", 1)
+            .unwrap()
+            .standing("wide")
+            .unwrap()
+            .remaining,
+        99
+    );
 }

@@ -39,7 +39,9 @@ fn shuttle_handles_and_keyed_asks_admit_exactly_the_limit() {
             })
         });
         let threads: Vec<_> = threads.collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("no panic"));
         assert_eq!(admitted.load(Ordering::SeqCst), 4);
     };
     shuttle::check_random(run, SCHEDULES);
@@ -59,7 +61,11 @@ fn shuttle_a_change_of_limits_loses_no_charge_of_a_handle() {
         });
         set.put_limit(Limit::rate("r", 3, HOUR)).expect("sensible");
         let admitted = asker.join().expect("no panic");
-        let left = set.peek("k", 1).expect("a peek").standing("r").expect("one");
+        let left = set
+            .peek("k", 1)
+            .expect("a peek")
+            .standing("r")
+            .expect("one");
         assert_eq!(left.remaining, 3 - admitted as u64);
         assert!((2..=3).contains(&admitted));
     };
@@ -84,8 +90,14 @@ fn shuttle_no_wakeup_is_lost_and_no_slot() {
             })
         });
         let threads: Vec<_> = threads.collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-        let left = set.peek("k", ()).expect("a peek").standing("slots").expect("one");
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("no panic"));
+        let left = set
+            .peek("k", ())
+            .expect("a peek")
+            .standing("slots")
+            .expect("one");
         assert_eq!((left.remaining, set.statistics().waiting), (1, 0));
     };
     shuttle::check_random(run, SCHEDULES);
@@ -108,7 +120,11 @@ fn shuttle_a_dropped_future_gives_everything_back() {
         });
         drop(lease);
         quitter.join().expect("no panic");
-        let left = set.peek("k", ()).expect("a peek").standing("slots").expect("one");
+        let left = set
+            .peek("k", ())
+            .expect("a peek")
+            .standing("slots")
+            .expect("one");
         assert_eq!((left.remaining, set.statistics().waiting), (1, 0));
     };
     shuttle::check_random(run, SCHEDULES);
@@ -119,7 +135,11 @@ fn shuttle_a_dropped_future_gives_everything_back() {
 fn shuttle_a_lease_is_settled_at_most_once() {
     let run = || {
         let set = set([Limit::rate("r", 10, HOUR)]);
-        let mut lease = set.try_acquire("k", 6).expect("no error").granted().expect("fits");
+        let mut lease = set
+            .try_acquire("k", 6)
+            .expect("no error")
+            .granted()
+            .expect("fits");
         let (theirs, id) = (set.clone(), lease.id());
         let other = thread::spawn(move || theirs.settle("k", id, &[("r", 1)]).expect("known"));
         let ours = set.settle("k", id, &[("r", 2)]).expect("known");
@@ -128,7 +148,11 @@ fn shuttle_a_lease_is_settled_at_most_once() {
         let used = ours.usage("r").expect("taken").used;
         assert_eq!(theirs.usage("r").expect("taken").used, used);
         assert!(lease.release().expect("remembered").repeated());
-        let left = set.peek("k", 1).expect("a peek").standing("r").expect("one");
+        let left = set
+            .peek("k", 1)
+            .expect("a peek")
+            .standing("r")
+            .expect("one");
         assert_eq!(left.remaining, 10 - used);
     };
     shuttle::check_random(run, SCHEDULES);

@@ -1,0 +1,174 @@
+//! Bad input is a typed error; nothing changes and nothing panics.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::contract::{KeyError, StoreError};
+use tidegate::{Algorithm, Error, Limit, LimitSet, ManualClock, Period};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn set() -> LimitSet {
+    let time = ManualClock::default();
+    let limits = [Limit::rate("r", 10, SECOND), Limit::concurrency("slots", 2)];
+    let builder = LimitSet::builder().limits(limits).clock(time.clock());
+    builder.build().expect("sensible limits")
+}
+
+fn build_error(limit: Limit) -> Error {
+    LimitSet::new([limit]).expect_err("no sensible limit")
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused_by_name_and_parameter() {
+    let day = Duration::from_secs(86_400);
+    let senseless = [
+        (Limit::rate("x", 0, SECOND), "amount"),
+        (Limit::rate("x", 1 << 53, SECOND), "amount"),
+        (Limit::rate("x", 1, SECOND).burst(0), "burst"),
+        (Limit::rate("x", 1, Duration::ZERO), "period"),
+        (Limit::rate("x", 1, Duration::from_micros(999)), "period"),
+        (Limit::rate("x", 1, 401 * day), "period"),
+        (Limit::budget("x", 0, SECOND), "capacity"),
+        (Limit::concurrency("x", 0), "capacity"),
+        (Limit::concurrency("x", 1).ttl(Duration::ZERO), "ttl"),
+        (Limit::concurrency("x", 1).ttl(Duration::MAX), "ttl"),
+        (
+            Limit::rate("x", 1, SECOND)
+                .algorithm(Algorithm::SlidingWindow)
+                .sub_windows(0),
+            "sub_windows",
+        ),
+        (
+            Limit::rate("x", 1, SECOND)
+                .algorithm(Algorithm::SlidingLog)
+                .max_entries(1),
+            "max_entries",
+        ),
+    ];
+    for (limit, parameter) in senseless {
+        let said = build_error(limit).to_string();
+        assert!(said.contains("`x`") && said.contains(parameter), "{said}");
+    }
+    build_error(Limit::rate("", 1, SECOND));
+    build_error(Limit::rate("x", 1, SECOND).at_level("nowhere"));
+    build_error(Limit::rate("x", 1, Period::day("UTC")).algorithm(Algorithm::SlidingLog));
+    build_error(Limit::budget("x", 1, SECOND).burst(2));
+}
+
+#[test]
+fn sets_need_limits_with_names_of_their_own_and_few_levels() {
+    assert!(matches!(LimitSet::new([]), Err(Error::Nothing(_))));
+    let twins = [Limit::rate("x", 1, SECOND), Limit::rate("x", 2, SECOND)];
+    assert!(matches!(
+        LimitSet::new(twins),
+        Err(Error::DuplicateLimit(_))
+    ));
+    let deep = LimitSet::builder()
+        .limit(Limit::rate("x", 1, SECOND))
+        .levels(["l"; 9]);
+    assert!(matches!(deep.build(), Err(Error::TooManyLevels(9))));
+    assert!(set().remove_limit("nothing").is_err());
+    let last = LimitSet::new([Limit::rate("x", 1, SECOND)]).unwrap();
+    assert!(last.remove_limit("x").is_err());
+    assert!(last.check("k", 1).unwrap().admitted());
+}
+
+#[test]
+fn empty_and_huge_keys_are_errors() {
+    let set = set();
+    let huge = "k".repeat(4_097);
+    assert!(matches!(
+        set.try_acquire("", 1),
+        Err(Error::Key(KeyError::Empty))
+    ));
+    assert!(matches!(set.admit("", 1), Err(Error::Key(KeyError::Empty))));
+    assert!(matches!(
+        set.peek(&huge, 1),
+        Err(Error::Key(KeyError::TooLong(4_097)))
+    ));
+    assert!(set.handle(&huge).is_err());
+    assert_eq!(set.keys(), 0);
+}
+
+#[test]
+fn asks_that_make_no_sense_change_nothing() {
+    let set = set();
+    assert!(matches!(set.try_acquire("k", ()), Err(Error::NoAmount(_))));
+    assert!(matches!(
+        set.try_acquire("k", &[("r", 0), ("slots", 0)]),
+        Err(Error::NothingAsked)
+    ));
+    assert!(matches!(
+        set.try_acquire("k", &[("slots", 3)]),
+        Err(Error::NeverFits { .. })
+    ));
+    assert!(matches!(set.check("k", 1), Err(Error::NeedsLease(_))));
+    assert!(matches!(
+        set.debit("k", &[("slots", 1)]),
+        Err(Error::NeedsLease(_))
+    ));
+    assert!(matches!(set.debit("k", 0), Err(Error::NothingAsked)));
+    assert_eq!(set.keys(), 0);
+}
+
+#[test]
+fn a_lease_that_has_ended_cannot_be_used() {
+    let set = set();
+    let mut lease = set.try_acquire("k", 4).unwrap().granted().unwrap();
+    assert!(matches!(
+        lease.settle(&[("q", 1)]),
+        Err(Error::UnknownLimit { .. })
+    ));
+    assert!(matches!(
+        lease.settle(&[("r", u64::MAX)]),
+        Err(Error::Amount { .. })
+    ));
+    lease.settle(&[("r", 1)]).unwrap();
+    let ended = |error: Error| matches!(error, Error::Store(StoreError::LeaseEnded(_)));
+    assert!(ended(lease.settle(&[]).expect_err("ended")));
+    assert!(ended(lease.renew(SECOND).expect_err("ended")));
+    assert!(ended(lease.cancel().expect_err("ended")));
+    let another = set.settle("k", "abc".parse().unwrap(), &[]);
+    assert!(matches!(
+        another,
+        Err(Error::Store(StoreError::UnknownLease))
+    ));
+}
+
+#[test]
+fn a_lease_is_nobody_elses_to_end() {
+    let set = set();
+    let lease = set.try_acquire("alice", 4).unwrap().granted().unwrap();
+    let theirs = set.release("mallory", lease.id());
+    assert!(matches!(
+        theirs,
+        Err(Error::Store(StoreError::UnknownLease))
+    ));
+    assert!(!format!("{:?}", lease.id()).contains(&lease.id().to_string()));
+}
+
+proptest! {
+    /// Keys of any bytes, amounts of any size: an answer or an error.
+    #[test]
+    fn whatever_is_asked_nothing_panics_and_errors_change_nothing(
+        key in prop::collection::vec(any::<u8>(), 0..80),
+        name in "[a-z]{0,5}",
+        amount in any::<u64>(),
+        cost in prop::option::of(any::<u64>()),
+    ) {
+        let set = set();
+        let named = [(name.as_str(), amount)];
+        let mut ask = tidegate::Ask::named(&named);
+        if let Some(cost) = cost {
+            ask = ask.cost(cost);
+        }
+        if set.try_acquire(&key, ask).is_err() {
+            prop_assert_eq!(set.keys(), 0);
+        }
+        let _ = set.check(&key, ask);
+        let _ = set.debit(&key, ask);
+        let _ = set.admit(&key, amount);
+        let _ = set.forecast(&key, ask);
+    }
+}

@@ -1,0 +1,96 @@
+//! Budgets that follow a calendar: daylight saving, weeks, months, and zones.
+
+use std::time::Duration;
+
+use tidegate::{Error, Limit, LimitError, LimitSet, ManualClock, Period, Timestamp};
+
+fn at(text: &str) -> Timestamp {
+    let instant: jiff::Timestamp = text.parse().expect("an instant");
+    Timestamp::from_micros(instant.as_microsecond())
+}
+
+/// Spends a budget at `from`; answers when it is said to come back, having
+/// seen that it does then and not a microsecond before.
+fn back_at(period: Period, from: &str) -> Timestamp {
+    let time = ManualClock::starting_at(at(from));
+    let set = LimitSet::builder()
+        .limit(Limit::budget("b", 5, period))
+        .clock(time.clock());
+    let set = set.build().expect("a sensible limit");
+    assert!(set.check("k", 5).unwrap().admitted());
+    let instant = set.check("k", 1).unwrap().not_until().expect("not now");
+    let wait = instant.since(at(from)).as_duration();
+    time.advance(wait - Duration::from_micros(1));
+    assert!(!set.check("k", 1).unwrap().admitted());
+    time.advance(Duration::from_micros(1));
+    assert!(set.check("k", 5).unwrap().admitted());
+    instant
+}
+
+#[test]
+fn a_day_ends_at_its_zones_midnight() {
+    let berlin = || Period::day("Europe/Berlin");
+    assert_eq!(
+        back_at(berlin(), "2026-01-15T12:00:00Z"),
+        at("2026-01-15T23:00:00Z")
+    );
+    assert_eq!(
+        back_at(berlin(), "2026-07-15T12:00:00Z"),
+        at("2026-07-15T22:00:00Z")
+    );
+    assert_eq!(
+        back_at(Period::day("UTC"), "2026-07-15T12:00:00Z"),
+        at("2026-07-16T00:00:00Z")
+    );
+}
+
+#[test]
+fn the_days_on_which_the_clocks_change_have_23_and_25_hours() {
+    let berlin = || Period::day("Europe/Berlin");
+    assert_eq!(
+        back_at(berlin(), "2026-03-28T23:00:00Z"),
+        at("2026-03-29T22:00:00Z")
+    );
+    assert_eq!(
+        back_at(berlin(), "2026-10-24T22:00:00Z"),
+        at("2026-10-25T23:00:00Z")
+    );
+}
+
+/// In Santiago the clocks go forward at midnight: that day begins at one.
+#[test]
+fn a_day_whose_midnight_is_skipped_begins_after_the_gap() {
+    let santiago = Period::day("America/Santiago");
+    assert_eq!(
+        back_at(santiago, "2026-09-05T12:00:00Z"),
+        at("2026-09-06T04:00:00Z")
+    );
+}
+
+#[test]
+fn weeks_begin_on_monday_and_months_on_the_first() {
+    let week = Period::week("Europe/Berlin");
+    assert_eq!(
+        back_at(week, "2026-11-21T12:00:00Z"),
+        at("2026-11-22T23:00:00Z")
+    );
+    let month = || Period::month("Europe/Berlin");
+    assert_eq!(
+        back_at(month(), "2026-02-10T12:00:00Z"),
+        at("2026-02-28T23:00:00Z")
+    );
+    assert_eq!(
+        back_at(month(), "2028-02-10T12:00:00Z"),
+        at("2028-02-29T23:00:00Z")
+    );
+}
+
+#[test]
+fn an_unknown_zone_is_named() {
+    let error = LimitSet::new([Limit::budget("b", 5, Period::day("Europe/Nowhere"))]);
+    let Err(Error::Limit { limit, source }) = error else {
+        panic!("an error");
+    };
+    assert_eq!(limit, "b");
+    assert_eq!(source, LimitError::UnknownZone("Europe/Nowhere".into()));
+}
