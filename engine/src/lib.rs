@@ -27,10 +27,8 @@
 //! |---|---|
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
-//! | [`LimitPool`], [`Balance`] | sets that can serve the same work |
 //! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
-//! | [`workers`] | threads or tasks that always have `.limits` |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
 //! | `wait` | who waits, in order, and what wakes them |
@@ -48,6 +46,7 @@ mod error;
 mod key;
 mod lease;
 mod limit;
+mod permit;
 #[cfg(feature = "policy")]
 pub mod policy;
 mod set;
@@ -61,6 +60,7 @@ pub use error::{AmountError, Error, LimitError};
 pub use key::Key;
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
 pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
+pub use permit::{Mutex, MutexGuard, Permit, Semaphore};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata};
 pub use statistics::Statistics;
 pub use tidegate_contract as contract;

@@ -200,3 +200,22 @@ fn misplaced_and_misnamed_limits_are_recognised() {
         );
     }
 }
+
+#[test]
+fn no_text_makes_it_panic() {
+    let good = "[policy.p]\nlevels = ['org', 'ü']\n[policy.p.limits]\n\
+        a = { calls = 300, per = \"1m\", burst = 3, level = 'org' }\n\
+        d = { budget = 5, per = \"day\", zone = \"UTC\" }\nr = { concurrency = 2, ttl = '2m' }\n";
+    assert!(parse("p.toml", good).is_ok());
+    let ends = good.char_indices().map(|(at, _)| at);
+    for end in ends.clone() {
+        let _ = parse("p.toml", &good[..end]);
+        for other in ["\"", "=", "{", "}", "[", "\n", "9", "-", "é", "\0", ""] {
+            let next = good[end..].chars().next().map_or(0, char::len_utf8);
+            let text = format!("{}{other}{}", &good[..end], &good[end + next..]);
+            if let Err(errors) = parse("p.toml", &text) {
+                assert!(!errors.faults().is_empty() && !errors.to_string().is_empty());
+            }
+        }
+    }
+}
