@@ -1,0 +1,38 @@
+//! Finding a policy by the name that the command line gives.
+
+use tidegate::policy::{Policy, PolicyFile, parse};
+
+use crate::args::PolicyName;
+use crate::trouble::{Outcome, Trouble};
+
+/// A policy, and whether its file has others beside it.
+pub struct Found {
+    pub policy: Policy,
+    pub alone: bool,
+}
+
+/// Reads the file and picks the policy.
+pub fn find(wanted: &PolicyName) -> Outcome<Found> {
+    let path = &wanted.file;
+    let text = std::fs::read_to_string(path).map_err(|error| Trouble::file("read", path, error))?;
+    let file = parse(&path.to_string_lossy(), &text).map_err(Trouble::failure)?;
+    let policy = pick(&file, wanted)?.clone();
+    Ok(Found {
+        policy,
+        alone: file.policies.len() == 1,
+    })
+}
+
+fn pick<'f>(file: &'f PolicyFile, wanted: &PolicyName) -> Outcome<&'f Policy> {
+    let names = file.names().collect::<Vec<_>>().join(", ");
+    let path = wanted.file.display();
+    match (&wanted.name, file.policies.as_slice()) {
+        (Some(name), _) => file.get(name).ok_or_else(|| {
+            Trouble::usage(format!("{path} has no policy `{name}`; it has {names}"))
+        }),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(Trouble::usage(format!(
+            "{path} has several policies: {names}; choose one as {path}#NAME"
+        ))),
+    }
+}

@@ -1,0 +1,32 @@
+//! The one binary, `tidegate`. What it can do so far: `replay`.
+//!
+//! `args` is the command line, `command` what each word of it does; `trace`
+//! reads traffic, `replay` plays it through the engine, `report` and `plot`
+//! tell what came of it.
+
+mod args;
+mod command;
+mod plot;
+mod replay;
+mod report;
+mod subject;
+mod trace;
+mod trouble;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = args::Cli::parse();
+    let done = match cli.command {
+        args::Command::Replay(replay) => command::replay(&replay),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("error: {trouble}");
+            trouble.exit_code()
+        }
+    }
+}

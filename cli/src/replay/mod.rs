@@ -1,0 +1,13 @@
+//! Playing a trace through the real engine, in virtual time.
+//!
+//! `world` is the event loop; `decision` what becomes of each request and what
+//! it is charged; `usage` how much of each limit is in use; `woken` the wakers
+//! of those who wait.
+
+mod decision;
+mod usage;
+mod woken;
+mod world;
+
+pub use decision::{Charges, Outcome, Run};
+pub use world::play;

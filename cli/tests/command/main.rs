@@ -1,0 +1,5 @@
+//! The binary as a user runs it.
+
+mod common;
+mod replay;
+mod trouble;

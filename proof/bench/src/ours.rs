@@ -1,0 +1,125 @@
+//! Tidegate, set up as its documentation would have it: the only file here that
+//! knows its interface.
+
+use crate::quota::Quota;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tidegate::{Admission, Clock, Handle, Limit, LimitSet, Semaphore, Timestamp};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const KEY: &str = "user:123456";
+
+fn limit(quota: Quota) -> Limit {
+    Limit::calls("calls", quota.amount, quota.period).burst(quota.burst)
+}
+
+/// A set of one limit.
+pub fn set(quota: Quota) -> LimitSet {
+    LimitSet::new([limit(quota)]).expect("a sound limit")
+}
+
+/// One key of a set of one limit.
+pub fn handle(quota: Quota) -> Handle {
+    set(quota).handle(KEY).expect("a sound key")
+}
+
+/// The same, on a clock that counts how often it is read.
+pub fn handle_with_counted_clock(quota: Quota, reads: Arc<AtomicU64>) -> Handle {
+    let clock = quanta::Clock::new();
+    let start = clock.raw();
+    let clock = Clock::custom(move || {
+        reads.fetch_add(1, Relaxed);
+        let micros = clock.delta_as_nanos(start, clock.raw()) / 1_000;
+        Timestamp::from_micros(i64::try_from(micros).expect("a short run"))
+    });
+    let set = LimitSet::builder().limit(limit(quota)).clock(clock).build();
+    set.and_then(|set| set.handle(KEY)).expect("a sound limit")
+}
+
+/// The lean check.
+#[inline]
+pub fn admit(handle: &Handle) -> bool {
+    black_box(handle.admit(1)).is_ok_and(|verdict| verdict.admitted())
+}
+
+/// The lean check by key.
+#[inline]
+pub fn admit_key(set: &LimitSet, key: &str) -> bool {
+    black_box(set.admit(key, 1)).is_ok_and(|verdict| verdict.admitted())
+}
+
+/// The check that says where everything stands.
+#[inline]
+pub fn decide(handle: &Handle) -> bool {
+    black_box(handle.check(())).is_ok_and(|decision| decision.admitted())
+}
+
+/// `calls` calls an hour, tokens without end, and concurrency.
+pub fn three_limits(calls: u64) -> LimitSet {
+    let limits = [
+        Limit::calls("rpm", calls, HOUR),
+        Limit::rate("tpm", 1_000_000_000_000, HOUR),
+        Limit::concurrency("running", 1_000),
+    ];
+    LimitSet::new(limits).expect("sound limits")
+}
+
+/// One key of a set.
+pub fn handle_of(set: &LimitSet, key: &str) -> Handle {
+    set.handle(key).expect("a sound key")
+}
+
+/// Takes ten tokens, holds the lease, and settles seven.
+#[inline]
+pub fn take_and_settle(handle: &Handle) -> bool {
+    settled(handle.try_acquire(&[("tpm", 10)]))
+}
+
+/// The same by key.
+#[inline]
+pub fn take_and_settle_key(set: &LimitSet, key: &str) -> bool {
+    settled(set.try_acquire(key, &[("tpm", 10)]))
+}
+
+#[inline]
+fn settled(admission: Result<Admission, tidegate::Error>) -> bool {
+    match admission.expect("a sound ask") {
+        Admission::Granted(mut lease) => lease.settle(&[("tpm", 7)]).is_ok(),
+        Admission::Refused(decision) => {
+            black_box(decision);
+            false
+        }
+    }
+}
+
+/// Waits for its turn, without a deadline.
+pub async fn wait(handle: &Handle) {
+    match handle.acquire_async(()).await.expect("a sound ask") {
+        Admission::Granted(lease) => drop(lease),
+        Admission::Refused(_) => unreachable!("there is no deadline"),
+    }
+}
+
+pub fn semaphore(permits: usize) -> Semaphore {
+    Semaphore::new(permits)
+}
+
+/// Takes a permit and gives it back.
+#[inline]
+pub fn try_permit(semaphore: &Semaphore) -> bool {
+    black_box(semaphore.try_acquire()).is_some()
+}
+
+/// The same, awaited.
+pub async fn permit(semaphore: &Semaphore) {
+    drop(black_box(semaphore.acquire_async().await));
+}
+
+/// Holds a permit for as long as `work` takes.
+pub async fn hold_permit(semaphore: &Semaphore, work: impl Future<Output = ()>) {
+    let permit = semaphore.acquire_async().await;
+    work.await;
+    drop(permit);
+}

@@ -1,0 +1,99 @@
+//! Bytes said to be a state: never misread, and whatever is read can be used.
+//!
+//! The first bytes choose a limit and what is done with it; the rest is the
+//! state, as a store would hand it over after a disk or a peer has been at it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tidegate_core::codec::{decode, encode};
+use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
+use tidegate_core::{Moment, Place, Rule, RuleError, Span, State, Tenure, Timestamp};
+use tidegate_fuzz::Feed;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut feed = Feed::new(bytes);
+    let steps = feed.bytes(64);
+    let Ok(mut state) = decode(feed.rest()) else {
+        return;
+    };
+    comes_back(&state);
+    let mut feed = Feed::new(steps);
+    if let (Ok(rule), Ok(other)) = (rule(&mut feed), rule(&mut feed)) {
+        use_it(&rule, &other, &mut state, &mut feed);
+        comes_back(&state);
+    }
+});
+
+/// A state survives being written and read.
+fn comes_back(state: &State) {
+    let mut bytes = Vec::new();
+    encode(state, &mut bytes);
+    assert_eq!(decode(&bytes).as_ref(), Ok(state));
+}
+
+fn use_it(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>) {
+    while !feed.is_empty() {
+        let moment = moment(feed);
+        rule.observe(state, &moment);
+        step(rule, other, state, feed, &moment);
+        let standing = rule.standing(state, &moment);
+        assert!(standing.remaining <= standing.limit, "more than full");
+    }
+}
+
+fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, moment: &Moment) {
+    let amount = feed.amount() % (tidegate_core::MAX_AMOUNT + 1);
+    let tenure = Tenure {
+        id: u128::from(feed.byte()),
+        expires_at: Timestamp::from_micros(feed.signed()),
+    };
+    match feed.choose(6) {
+        0 if may_charge(rule, state, amount, moment) => {
+            rule.charge(state, amount, moment, Some(tenure));
+        }
+        1 => rule.refund(state, amount, Place::from_i64(feed.signed()), moment),
+        2 => drop(rule.release(state, tenure, moment.now)),
+        3 => drop(rule.renew(state, tenure, Timestamp::from_micros(feed.signed()), moment.now)),
+        4 => rule.adopt(state, other, moment),
+        _ => forecast_is_a_quote(rule, state, amount, moment),
+    }
+}
+
+/// A settlement charges a rate beyond what it holds; slots are only granted.
+fn may_charge(rule: &Rule, state: &State, amount: u64, moment: &Moment) -> bool {
+    !rule.is_held() || rule.quote(state, amount, moment).admitted()
+}
+
+/// Reading twice says the same, and reading needs no change.
+fn forecast_is_a_quote(rule: &Rule, state: &State, amount: u64, moment: &Moment) {
+    let forecast = rule.forecast(state, amount, moment);
+    assert_eq!(forecast.verdict, rule.quote(state, amount, moment));
+    assert!(rule.forget_at(state) >= Timestamp::MIN);
+}
+
+fn moment(feed: &mut Feed<'_>) -> Moment {
+    let now = Timestamp::from_micros(feed.signed());
+    let day = Span::from_secs(86_400);
+    let calendar = (feed.choose(2) == 1).then(|| Bounds {
+        start: now - Span::from_secs(u64::from(feed.byte())),
+        end: now + day,
+        next_end: now + day + day,
+    });
+    Moment { now, calendar }
+}
+
+fn rule(feed: &mut Feed<'_>) -> Result<Rule, RuleError> {
+    let (capacity, period) = (feed.amount(), Span::from_micros(feed.amount()));
+    let detail = feed.amount();
+    let count = u32::try_from(detail % 5_000).unwrap_or(1);
+    Ok(match feed.choose(7) {
+        0 => Rule::Bucket(Bucket::new(capacity, period, detail)?),
+        1 => Rule::Window(Window::new(capacity, Align::Epoch(period))?),
+        2 => Rule::Window(Window::new(capacity, Align::FirstUse(period))?),
+        3 => Rule::Window(Window::new(capacity, Align::Calendar)?),
+        4 => Rule::Ring(Ring::new(capacity, period, count)?),
+        5 => Rule::Log(Log::new(capacity, period, count)?),
+        _ => Rule::Slots(Slots::new(capacity, period)?),
+    })
+}

@@ -1,0 +1,26 @@
+//! Tidegate beside its peers. The peers are heavy, so `proof/bench` is a crate
+//! apart, with a lock file of its own, and shares only the target directory.
+
+use crate::command::{self, cargo, target_directory};
+use std::process::Command;
+
+/// `cargo xtask bench`: the arguments are the bench's own.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    command::run(bench().args(arguments))
+}
+
+/// The rows that count allocations; they fail where one is too many.
+pub fn allocations() -> Result<(), String> {
+    let json = target_directory().join("allocations.json");
+    let mut bench = bench();
+    bench.args(["--quick", "--only", "allocations", "--json"]);
+    command::run(bench.arg(json))
+}
+
+fn bench() -> Command {
+    let mut bench = cargo(["run", "--quiet", "--release"]);
+    bench.args(["--manifest-path", "proof/bench/Cargo.toml"]);
+    bench.env("CARGO_TARGET_DIR", target_directory().join("bench"));
+    bench.arg("--");
+    bench
+}

@@ -1,0 +1,47 @@
+//! The project's own commands, in plain `std` so that they build in a second.
+//!
+//! | command | does |
+//! |---|---|
+//! | `cargo xtask test` | everything that must be green; what `.ci/run` calls |
+//! | `cargo xtask bench` | Tidegate beside its peers |
+//! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
+//! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
+
+mod bench;
+mod command;
+mod fuzz;
+mod layers;
+mod needs;
+mod plan;
+mod soak;
+mod steps;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
+cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
+cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
+cargo xtask soak [--minutes N]                          the same proofs, for longer
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match command.as_str() {
+        "test" => test::run(&rest),
+        "bench" => bench::run(&rest),
+        "fuzz" => fuzz::run(&rest),
+        "soak" => soak::run(&rest),
+        _ => Err(HELP.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

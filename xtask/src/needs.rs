@@ -1,0 +1,82 @@
+//! What the tests need beside Rust. Installed where we may, named where not.
+
+use crate::command::{cargo, output, program, run};
+use std::path::Path;
+
+/// One thing a machine may lack.
+struct Need {
+    /// True when it is there.
+    present: fn() -> bool,
+    package: &'static str,
+    purpose: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        present: || answers("c++"),
+        package: "g++",
+        purpose: "the fuzzer's driver is C++",
+    },
+    Need {
+        present: || answers("python3"),
+        package: "python3",
+        purpose: "the replay's decisions are checked by an independent script",
+    },
+    Need {
+        present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
+        package: "tzdata",
+        purpose: "calendar windows in a time zone",
+    },
+];
+
+/// Makes the machine ready, or says what to install.
+pub fn provide() -> Result<(), String> {
+    component("fmt", "rustfmt")?;
+    component("clippy", "clippy")?;
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+    if missing.is_empty() {
+        println!("all there");
+        return Ok(());
+    }
+    if !may_install() {
+        return Err(explain(&missing));
+    }
+    install(&missing)
+}
+
+/// A component of the Rust toolchain.
+fn component(subcommand: &str, name: &str) -> Result<(), String> {
+    if output(&mut cargo([subcommand, "--version"])).is_some() {
+        return Ok(());
+    }
+    run(program("rustup").args(["component", "add", name]))
+}
+
+fn answers(name: &str) -> bool {
+    output(program(name).arg("--version")).is_some()
+}
+
+/// Root on a Debian-like system.
+fn may_install() -> bool {
+    let root = output(program("id").arg("-u")).is_some_and(|text| text.trim() == "0");
+    root && answers("apt-get")
+}
+
+fn install(missing: &[&Need]) -> Result<(), String> {
+    run(program("apt-get").arg("update"))?;
+    let mut command = program("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["install", "--yes", "--no-install-recommends"]);
+    run(command.args(missing.iter().map(|need| need.package)))
+}
+
+fn explain(missing: &[&Need]) -> String {
+    let lines: Vec<String> = missing
+        .iter()
+        .map(|need| format!("  {:<10} {}", need.package, need.purpose))
+        .collect();
+    format!(
+        "this machine lacks (names of Debian packages):\n{}",
+        lines.join("\n")
+    )
+}

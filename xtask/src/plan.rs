@@ -1,0 +1,45 @@
+//! What is run, in one place: whoever adds a test of a special kind names it here.
+
+/// Property tests run this often each, in `test`.
+pub const LAW_CASES: u32 = 10_000;
+
+/// And this often in `soak`.
+pub const SOAK_CASES: u32 = 1_000_000;
+
+/// Crates whose interleavings are explored: built with `--cfg shuttle`, in a
+/// target directory of their own. The tests are those whose path contains
+/// [`SHUTTLE_FILTER`].
+pub const SHUTTLE_PACKAGES: &[&str] = &["tidegate-memory", "tidegate"];
+
+/// Which of their tests are meant.
+pub const SHUTTLE_FILTER: &str = "shuttle";
+
+/// How long each fuzz target runs in `test`.
+pub const FUZZ_SECONDS: u64 = 60;
+
+/// Targets without an operating system for which the core is built if they are
+/// installed; where none is, the host's build without features must do.
+pub const BARE_TARGETS: &[&str] = &[
+    "thumbv7em-none-eabihf",
+    "thumbv6m-none-eabi",
+    "riscv32imac-unknown-none-elf",
+    "x86_64-unknown-none",
+];
+
+/// Who may import whom of ours (DESIGN.md, section 2); dev-dependencies are free.
+/// A crate that is not listed may import anything: the proofs see everything,
+/// and since none of them is on the right, nothing else sees a proof.
+pub const LAYERS: &[(&str, &[&str])] = &[
+    ("tidegate-core", &[]),
+    ("tidegate-contract", &["tidegate-core"]),
+    ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate",
+        // The store by default, in one file and behind the feature `memory`.
+        &["tidegate-contract", "tidegate-core", "tidegate-memory"],
+    ),
+    ("tidegate-cli", &["tidegate", "tidegate-memory"]),
+];
+
+/// Crates outside the workspace, which have lock files of their own.
+pub const APART: &[&str] = &["proof/bench", "proof/fuzz"];

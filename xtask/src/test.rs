@@ -1,0 +1,154 @@
+//! Everything that must be green.
+
+use crate::command::{self, cargo, output, program, root, target_directory};
+use crate::plan::{APART, BARE_TARGETS, LAW_CASES, SHUTTLE_FILTER, SHUTTLE_PACKAGES};
+use crate::steps::{self, Choice, Step};
+use crate::{bench, fuzz, layers, needs};
+use std::path::Path;
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "needs",
+        purpose: "what the tests need beside Rust",
+        run: needs::provide,
+    },
+    Step {
+        name: "fmt",
+        purpose: "one formatting",
+        run: formatting,
+    },
+    Step {
+        name: "layers",
+        purpose: "who imports whom",
+        run: layers::hold,
+    },
+    Step {
+        name: "clippy",
+        purpose: "lints, warnings denied",
+        run: clippy,
+    },
+    Step {
+        name: "doc",
+        purpose: "documentation builds, warnings denied",
+        run: documentation,
+    },
+    Step {
+        name: "no-std",
+        purpose: "the core needs no operating system",
+        run: no_std,
+    },
+    Step {
+        name: "test",
+        purpose: "all tests, each law in ten thousand cases",
+        run: || tests(LAW_CASES),
+    },
+    Step {
+        name: "shuttle",
+        purpose: "interleavings of threads, explored",
+        run: interleavings,
+    },
+    Step {
+        name: "fuzz",
+        purpose: "a minute of hostile input for each target",
+        run: fuzz::minute,
+    },
+    Step {
+        name: "allocations",
+        purpose: "the bench builds, and the hot path allocates nothing",
+        run: bench::allocations,
+    },
+];
+
+/// `cargo xtask test`.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    steps::run(STEPS, &Choice::parse(arguments)?)
+}
+
+fn formatting() -> Result<(), String> {
+    command::run(&mut cargo(["fmt", "--all", "--check"]))?;
+    apart(|manifest| command::run(&mut cargo(["fmt", "--check", "--manifest-path", manifest])))
+}
+
+fn clippy() -> Result<(), String> {
+    let all = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    command::run(&mut cargo(all))?;
+    apart(|manifest| {
+        let mut clippy = cargo(["clippy", "--release", "--manifest-path", manifest]);
+        clippy.env("CARGO_TARGET_DIR", target_directory().join("apart"));
+        command::run(clippy.args(["--", "-D", "warnings"]))
+    })
+}
+
+fn documentation() -> Result<(), String> {
+    let mut doc = cargo([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ]);
+    command::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Builds the core for a machine without an operating system where such a
+/// target is installed; otherwise for the host, where `#![no_std]` must stand.
+fn no_std() -> Result<(), String> {
+    let core = [
+        "check",
+        "--package",
+        "tidegate-core",
+        "--no-default-features",
+    ];
+    match BARE_TARGETS.iter().find(|target| installed(target)) {
+        Some(target) => command::run(cargo(core).args(["--target", target])),
+        None => {
+            println!("no bare target is installed: checking for the host");
+            claims_no_std()?;
+            command::run(&mut cargo(core))
+        }
+    }
+}
+
+fn installed(target: &str) -> bool {
+    let libraries = output(program("rustc").args(["--print", "target-libdir", "--target", target]));
+    libraries.is_some_and(|path| Path::new(path.trim()).exists())
+}
+
+fn claims_no_std() -> Result<(), String> {
+    let path = root().join("core/src/lib.rs");
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match text.lines().any(|line| line.trim() == "#![no_std]") {
+        true => Ok(()),
+        false => Err("core/src/lib.rs does not say #![no_std]".to_owned()),
+    }
+}
+
+/// Unit, integration and documentation tests; laws in this many cases.
+pub fn tests(cases: u32) -> Result<(), String> {
+    let mut tests = cargo(["test", "--workspace"]);
+    command::run(tests.env("PROPTEST_CASES", cases.to_string()))
+}
+
+/// Built apart, since everything below these crates changes with the flag.
+pub fn interleavings() -> Result<(), String> {
+    let mut tests = cargo(["test", "--release", "--lib", "--tests"]);
+    for package in SHUTTLE_PACKAGES {
+        tests.args(["--package", package]);
+    }
+    tests.env("RUSTFLAGS", "--cfg shuttle");
+    tests.env("CARGO_TARGET_DIR", target_directory().join("shuttle"));
+    command::run(tests.arg(SHUTTLE_FILTER))
+}
+
+fn apart(each: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
+    APART
+        .iter()
+        .try_for_each(|folder| each(&format!("{folder}/Cargo.toml")))
+}
