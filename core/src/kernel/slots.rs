@@ -130,7 +130,7 @@ impl Slots {
             },
         );
         let clock = u64::try_from(now.as_micros()).unwrap_or(0);
-        state.fence = (state.fence + 1).max(clock);
+        state.fence = state.fence.saturating_add(1).max(clock);
         state.fence
     }
 

@@ -54,7 +54,12 @@ fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, momen
         }
         1 => rule.refund(state, amount, Place::from_i64(feed.signed()), moment),
         2 => drop(rule.release(state, tenure, moment.now)),
-        3 => drop(rule.renew(state, tenure, Timestamp::from_micros(feed.signed()), moment.now)),
+        3 => drop(rule.renew(
+            state,
+            tenure,
+            Timestamp::from_micros(feed.signed()),
+            moment.now,
+        )),
         4 => rule.adopt(state, other, moment),
         _ => forecast_is_a_quote(rule, state, amount, moment),
     }

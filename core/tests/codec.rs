@@ -1,0 +1,131 @@
+//! A state survives as bytes; bytes that are no state are refused with a typed
+//! error, never misread, and never the cause of a panic, then or later.
+
+mod common;
+
+use common::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_core::codec::{VERSION, decode, encode};
+use tidegate_core::*;
+
+fn bytes_of(state: &State) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(state, &mut bytes);
+    bytes
+}
+
+/// Bytes with a plausible head, so that most reach the depths of the decoder.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![
+        4 => any::<[u8; 8]>(),
+        4 => (0_u64..20).prop_map(u64::to_le_bytes),
+        1 => Just(i64::MAX.to_le_bytes()),
+        1 => Just(i64::MIN.to_le_bytes()),
+        1 => Just(MAX_AMOUNT.to_le_bytes()),
+        1 => Just(u64::MAX.to_le_bytes()),
+    ];
+    let count = prop_oneof![3 => Just(None), 3 => (0_u32..4).prop_map(Some)];
+    (0_u8..8, count, vec(word, 0..14)).prop_map(|(kind, count, words)| {
+        let count = count.map(u32::to_le_bytes);
+        let tail = words.into_iter().flatten();
+        [VERSION, kind]
+            .into_iter()
+            .chain(count.into_iter().flatten())
+            .chain(tail)
+            .collect()
+    })
+}
+
+/// Slots have their count behind two words.
+fn hostile_slots() -> impl Strategy<Value = Vec<u8>> {
+    let edge = || prop_oneof![any::<i64>(), Just(i64::MAX), Just(i64::MIN), 0_i64..100];
+    let holder = (edge(), any::<u128>(), 0..=MAX_AMOUNT / 2);
+    (edge(), edge(), vec(holder, 0..3)).prop_map(|(at, fence, mut holders)| {
+        holders.sort_unstable_by_key(|holder| holder.0);
+        let mut bytes = vec![VERSION, 5];
+        bytes.extend(at.to_le_bytes());
+        bytes.extend((fence as u64 | (fence as u64) << 1).to_le_bytes());
+        bytes.extend((holders.len() as u32).to_le_bytes());
+        for (expires, id, weight) in holders {
+            bytes.extend(expires.to_le_bytes());
+            bytes.extend(id.to_le_bytes());
+            bytes.extend(weight.to_le_bytes());
+        }
+        bytes
+    })
+}
+
+/// Every verb of `law` upon `state`; what it leaves can be kept and read.
+fn survive(law: &Law, state: State, now: Timestamp, amount: Amount) -> Result<(), TestCaseError> {
+    let mut key = Key::new(*law, now);
+    key.state = state;
+    key.rule.observe(&mut key.state, &moment(&law.rule, now));
+    key.face();
+    let charge = key.charge(amount);
+    key.face();
+    key.rule.forget_at(&key.state);
+    key.refund(&charge);
+    let again = decode(&bytes_of(&key.state));
+    prop_assert_eq!(again.as_ref(), Ok(&key.state));
+    Ok(())
+}
+
+fn instants() -> impl Strategy<Value = Timestamp> {
+    let micros = prop_oneof![any::<i64>(), Just(i64::MAX), Just(i64::MIN), 0_i64..100];
+    micros.prop_map(Timestamp::from_micros)
+}
+
+proptest! {
+    #[test]
+    fn state_bytes_round_trip_and_bad_bytes_are_refused(
+        law in laws(), origin in origins(), past in pasts(), extra in any::<u8>(), version in 2_u8..,
+    ) {
+        let state = Key::after(law, origin, &past).state;
+        let mut bytes = bytes_of(&state);
+        let read = decode(&bytes);
+        prop_assert_eq!(read.as_ref(), Ok(&state));
+        for cut in 0..bytes.len() {
+            prop_assert_eq!(decode(&bytes[..cut]), Err(DecodeError::Truncated));
+        }
+        bytes.push(extra);
+        prop_assert!(matches!(decode(&bytes), Err(DecodeError::Corrupt(_))));
+        bytes[0] = version;
+        prop_assert_eq!(decode(&bytes), Err(DecodeError::Newer { version }));
+        bytes[0] = 0;
+        prop_assert!(matches!(decode(&bytes), Err(DecodeError::Corrupt(_))));
+    }
+
+    /// What is read is what was written: no two byte strings are one state.
+    #[test]
+    fn bad_bytes_are_never_misread(bytes in prop_oneof![hostile(), hostile_slots(), vec(any::<u8>(), 0..80)]) {
+        if let Ok(state) = decode(&bytes) {
+            prop_assert_eq!(bytes_of(&state), bytes);
+        }
+    }
+
+    /// A state that was accepted can be used by any rule, at any instant.
+    #[test]
+    fn accepted_bytes_never_panic_later(
+        law in laws(), bytes in prop_oneof![hostile(), hostile_slots()],
+        now in instants(), amount in prop_oneof![0_u64..10, Just(MAX_AMOUNT)],
+    ) {
+        if let Ok(state) = decode(&bytes) {
+            survive(&law, state, now, amount)?;
+        }
+    }
+}
+
+/// The format is a promise to states already written: these bytes stay.
+#[test]
+fn the_bytes_of_version_1_stay() {
+    let bucket = Bucket::new(1, Span::SECOND, 5).unwrap();
+    let mut state = State::Fresh;
+    assert_eq!(bytes_of(&state), [1, 0]);
+    let moment = Moment::at(Timestamp::from_micros(258));
+    Rule::Bucket(bucket).charge(&mut state, 2, &moment, None);
+    let mut expected = vec![1, 1, 0x80, 0x84, 0x1e];
+    expected.extend([0; 13]);
+    expected.extend([2, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes_of(&state), expected);
+}

@@ -1,0 +1,526 @@
+//! The promises of DESIGN.md section 7 that the core alone can keep, each as a
+//! test of its name, over random rules of every kind with random pasts.
+//!
+//! What a promise counts is counted again here by hand, from the list of what
+//! was granted: never by asking the code under test to judge itself.
+//! `PROPTEST_CASES=100000 cargo test -p tidegate-core` looks harder.
+
+mod common;
+
+use common::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_core::*;
+
+/// What was granted, and when by a clock that only ever counts forward.
+type Grants = Vec<(u64, Amount)>;
+
+/// Runs `steps`, and lists what was granted by elapsed time: the sum of all
+/// steps forward, which is the real time where the clock never steps back.
+fn grants(law: Law, origin: Timestamp, steps: &[Step]) -> Grants {
+    let (mut key, mut elapsed, mut grants) = (Key::new(law, origin), 0, Vec::new());
+    for step in steps {
+        elapsed += u64::try_from(step.span(law.refill)).unwrap_or(0);
+        grants.extend(key.step(step).map(|amount| (elapsed, amount)));
+    }
+    grants
+}
+
+/// Every run of neighbours: how long it took, and what it was granted.
+fn runs(grants: &Grants) -> impl Iterator<Item = (u128, u128)> {
+    let all = 0..grants.len();
+    all.flat_map(move |first| {
+        let mut sum = 0;
+        grants[first..].iter().map(move |&(at, amount)| {
+            sum += u128::from(amount);
+            (u128::from(at - grants[first].0), sum)
+        })
+    })
+}
+
+/// Amount, period and burst of a bucket, as an operator writes them.
+fn rates() -> impl Strategy<Value = (Amount, Span, Amount)> {
+    (capacities(), periods(), capacities())
+}
+
+fn bucket_law((amount, period, burst): (Amount, Span, Amount)) -> Law {
+    let bucket = Bucket::new(amount, period, burst).unwrap();
+    Law {
+        rule: Rule::Bucket(bucket),
+        refill: bucket.refill(),
+    }
+}
+
+fn within_rate(
+    grants: &Grants,
+    (amount, period, burst): (Amount, Span, Amount),
+) -> Result<(), TestCaseError> {
+    let (amount, period) = (u128::from(amount), u128::from(period.as_micros()));
+    for (elapsed, granted) in runs(grants) {
+        prop_assert!(granted * period <= u128::from(burst) * period + elapsed * amount);
+    }
+    Ok(())
+}
+
+fn within_capacity(grants: &Grants, capacity: Amount, window: Span) -> Result<(), TestCaseError> {
+    let window = u128::from(window.as_micros());
+    for (_, granted) in runs(grants).filter(|&(elapsed, _)| elapsed < window) {
+        prop_assert!(granted <= u128::from(capacity));
+    }
+    Ok(())
+}
+
+fn ring_law((capacity, window, steps): (Amount, Span, u32)) -> Law {
+    let ring = Ring::new(capacity, window, steps).unwrap();
+    Law {
+        rule: Rule::Ring(ring),
+        refill: Span::from_micros(ring.step().as_micros() * (u64::from(steps) + 1)),
+    }
+}
+
+fn log_law((capacity, window, entries): (Amount, Span, u32)) -> Law {
+    Law {
+        rule: Rule::Log(Log::new(capacity, window, entries).unwrap()),
+        refill: window,
+    }
+}
+
+proptest! {
+    #[test]
+    fn stale_state_and_absent_state_decide_alike(
+        law in laws(), origin in origins(), past in pasts(), later in 0_i64..5_000, future in pasts(),
+    ) {
+        let mut stale = Key::after(law, origin, &past);
+        let fences = stale.charges.iter().map(|charge| charge.receipt.fence).max();
+        stale.now = shift(stale.now.max(law.rule.forget_at(&stale.state)), later);
+        stale.charges.clear();
+        let mut absent = stale.clone();
+        absent.state = State::Fresh;
+        prop_assert_eq!(stale.face(), absent.face());
+        for step in &future {
+            prop_assert_eq!(stale.step(step), absent.step(step));
+            prop_assert_eq!(stale.face(), absent.face());
+            let last = absent.charges.last().map(|charge| charge.receipt);
+            prop_assert_eq!(stale.charges.last().map(|charge| charge.receipt), last);
+            let fence = last.map(|receipt| receipt.fence).filter(|&fence| fence > 0);
+            prop_assert!(fence.is_none_or(|fence| Some(fence) > fences));
+        }
+    }
+
+    #[test]
+    fn the_reported_instant_is_exact(law in laws(), origin in origins(), past in pasts(), amount in 1_u64..20) {
+        let key = Key::after(law, origin, &past);
+        for amount in [1, amount.min(law.rule.capacity()), law.rule.capacity()] {
+            match key.quote(amount) {
+                Verdict::Admit => prop_assert!(amount <= key.standing().remaining),
+                Verdict::NotUntil(at) => {
+                    prop_assert!(at > key.now && amount > key.standing().remaining);
+                    prop_assert!(key.at(at).quote(amount).admitted());
+                    prop_assert_eq!(key.at(shift(at, -1)).quote(amount), Verdict::NotUntil(at));
+                }
+                Verdict::Never => prop_assert!(false, "it fits a full limit"),
+            }
+        }
+        prop_assert_eq!(key.quote(law.rule.capacity() + 1), Verdict::Never);
+    }
+
+    #[test]
+    fn the_reported_instant_is_exact_in_a_standing(law in laws(), origin in origins(), past in pasts()) {
+        let key = Key::after(law, origin, &past);
+        let now = key.standing();
+        let seen = |at| key.at(at).standing();
+        let full = Standing::full(law.rule.capacity());
+        let (Some(more), Some(all)) = (now.replenish_at, now.full_at) else {
+            return Ok(prop_assert_eq!(now, full));
+        };
+        prop_assert!(key.now < more && more <= all);
+        prop_assert_eq!(seen(all), full);
+        prop_assert!(seen(shift(all, -1)) != full);
+        prop_assert_eq!(seen(shift(more, -1)).remaining, now.remaining);
+        prop_assert!(seen(more).remaining > now.remaining);
+    }
+
+    #[test]
+    fn in_any_window_at_most_burst_plus_rate_is_admitted(rate in rates(), origin in origins(), past in takings()) {
+        within_rate(&grants(bucket_law(rate), origin, &past), rate)?;
+    }
+
+    #[test]
+    fn in_any_rolling_window_at_most_the_capacity_is_admitted(
+        capacity in capacities(), window in periods(), n in 2_u32..12, origin in origins(), past in takings(),
+    ) {
+        for law in [ring_law((capacity, window, n)), log_law((capacity, window, n))] {
+            within_capacity(&grants(law, origin, &past), capacity, window)?;
+        }
+    }
+
+    /// The other half of an exact window: whatever may be admitted is.
+    #[test]
+    fn a_log_that_was_never_full_refuses_no_one_else(
+        capacity in capacities(), window in periods(), origin in origins(), past in takings(),
+    ) {
+        let mut key = Key::new(log_law((capacity, window, 64)), origin);
+        for step in &past {
+            let now = shift(key.now, step.span(window));
+            let live = |charge: &&Charge| now.since(charge.at) < window;
+            let used: u64 = key.charges.iter().filter(live).map(|charge| charge.amount).sum();
+            let fits = used + step.amount(&key.rule) <= capacity;
+            prop_assert_eq!(key.step(step).is_some(), fits);
+        }
+    }
+
+    /// In each window, by windows computed here from the epoch.
+    #[test]
+    fn in_each_window_exactly_the_capacity_is_admitted(
+        capacity in capacities(), period in periods(), origin in origins(), past in takings(),
+    ) {
+        let rule = Rule::Window(Window::new(capacity, Align::Epoch(period)).unwrap());
+        let mut key = Key::new(Law { rule, refill: period }, origin);
+        let number = |at: Timestamp| at.as_micros().div_euclid(period.as_micros() as i64);
+        for step in &past {
+            let now = shift(key.now, step.span(period));
+            let live = |charge: &&Charge| number(charge.at) == number(now);
+            let used: u64 = key.charges.iter().filter(live).map(|charge| charge.amount).sum();
+            let fits = used + step.amount(&rule) <= capacity;
+            prop_assert_eq!(key.step(step).is_some(), fits);
+        }
+    }
+
+    /// Right after the step nothing more fits than right before it, and all is
+    /// back within a refill of the clock's coming back; after a step too far
+    /// for that, within a refill.
+    #[test]
+    fn a_clock_that_steps_back_admits_nothing_more_and_never_locks_up_for_longer_than_its_refill(
+        law in laws(), origin in origins(), past in takings(), idle in 0_i64..2_500, back in 0_i64..6_000,
+    ) {
+        let mut key = Key::after(law, origin, &past);
+        let refill = law.refill.as_micros() as i64;
+        let last = key.charges.last().map_or(key.now, |charge| charge.at);
+        let part = |n: i64| (i128::from(n) * i128::from(refill) / 1_000) as i64;
+        key.now = key.now.max(shift(last, part(idle)));
+        let back_by = part(back);
+        let before = key.face();
+        let after = key.at(shift(last, -back_by));
+        prop_assert!(after.standing().remaining <= before.1.remaining);
+        for (new, old) in after.face().0.iter().zip(&before.0) {
+            prop_assert!(old.admitted() || !new.admitted());
+        }
+        let allowed = refill + if back_by > 2 * refill { 0 } else { back_by.min(refill) };
+        prop_assert!(after.standing().full_at.is_none_or(|at| at <= shift(after.now, allowed)));
+        prop_assert!(after.at(shift(after.now, allowed)).quote(law.rule.capacity()).admitted());
+    }
+
+    /// Over a whole wandering history: no more than the time that passed yields.
+    #[test]
+    fn a_clock_that_steps_back_admits_nothing_more_over_a_history(
+        rate in rates(), n in 2_u32..12, origin in origins(), past in wandering_takings(),
+    ) {
+        within_rate(&grants(bucket_law(rate), origin, &past), rate)?;
+        let (capacity, window, _) = rate;
+        let log = log_law((capacity, window, n));
+        within_capacity(&grants(log, origin, &past), capacity, window)?;
+    }
+
+    #[test]
+    fn raising_a_limit_delays_no_one(
+        law in laws(), origin in origins(), past in pasts(), more in 0_u64..50, faster in 1_u64..50, wait in 0_i64..1_500,
+    ) {
+        let old = Key::after(law, origin, &past);
+        let mut raised = old.clone();
+        raised.rule = raise(&law, more, faster);
+        raised.rule.adopt(&mut raised.state, &law.rule, &old.moment());
+        let later = shift(old.now, law.refill.as_micros() as i64 / 1_000 * wait);
+        for now in [old.now, shift(old.now, 1), later] {
+            let (old, raised) = (old.at(now), raised.at(now));
+            for amount in [1, law.rule.capacity() / 2, law.rule.capacity()] {
+                prop_assert!(!raised.quote(amount).outlasts(old.quote(amount)));
+            }
+            prop_assert!(raised.standing().remaining >= old.standing().remaining);
+        }
+    }
+
+    /// Within one limit, what was admitted and given back might never have been.
+    #[test]
+    fn refunds_are_exact(
+        law in laws_with_log(Just(1_000_u32)), origin in origins(), past in pasts(),
+        share in 0_u64..1_000, hold in 0_i64..1_500, wait in 0_i64..1_500,
+    ) {
+        let mut never = Key::after(law, origin, &past);
+        let mut refunded = never.clone();
+        let amount = (law.rule.capacity() * share / 1_000).min(never.standing().remaining);
+        if amount == 0 {
+            return Ok(());
+        }
+        let charge = refunded.charge(amount);
+        prop_assert!(refunded.standing().remaining == never.standing().remaining - amount);
+        let part = |n: i64| (i128::from(n) * i128::from(law.refill.as_micros()) / 1_000) as i64;
+        refunded.now = shift(refunded.now, part(hold));
+        refunded.refund(&charge);
+        for later in [0, 1, part(wait)] {
+            refunded.now = shift(refunded.now, later);
+            never.now = refunded.now;
+            prop_assert_eq!(refunded.face(), never.face());
+        }
+    }
+}
+
+/// The same kind of rule with more capacity and, for a bucket, a faster rate.
+fn raise(law: &Law, more: Amount, faster: u64) -> Rule {
+    let capacity = law.rule.capacity() + more;
+    match law.rule {
+        Rule::Bucket(old) => Rule::Bucket(raise_bucket(old, capacity, faster)),
+        Rule::Window(old) => Rule::Window(Window::new(capacity, old.align()).unwrap()),
+        Rule::Slots(old) => Rule::Slots(old.with_capacity(capacity).unwrap()),
+        Rule::Log(_) => log_law((capacity, law.refill, 20)).rule,
+        Rule::Ring(old) => {
+            let (step, all) = (old.step().as_micros(), law.refill.as_micros());
+            let window = Span::from_micros(all - step);
+            ring_law((capacity, window, (all / step - 1) as u32)).rule
+        }
+    }
+}
+
+/// Weight and drain are the period and the amount over their divisor.
+fn raise_bucket(old: Bucket, burst: Amount, faster: u64) -> Bucket {
+    let times = 1_000_u64.div_ceil(old.weight());
+    let period = Span::from_micros(old.weight() * times);
+    Bucket::new(old.drain() * times + faster - 1, period, burst).unwrap()
+}
+
+/// One part of a step over several limits.
+#[derive(Clone, Debug)]
+struct Wish {
+    key: Key,
+    amount: Amount,
+    payment: Payment,
+    shadow: bool,
+}
+
+impl Wish {
+    /// What must fit, told from the standing instead of the quote.
+    fn fits(&self) -> bool {
+        let postpaid = self.payment == Payment::Postpaid;
+        let must_fit = if postpaid {
+            self.amount.min(1)
+        } else {
+            self.amount
+        };
+        self.amount == 0 || must_fit <= self.key.standing().remaining
+    }
+
+    fn part(&mut self) -> Part<'_> {
+        let moment = self.key.moment();
+        Part {
+            payment: self.payment,
+            shadow: self.shadow,
+            ..Part::new(&self.key.rule, &mut self.key.state, self.amount, moment)
+        }
+    }
+}
+
+fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+    let payment = prop_oneof![Just(Payment::Prepaid), Just(Payment::Postpaid)];
+    let wish = (
+        laws(),
+        pasts(),
+        0_u64..1_100,
+        payment,
+        prop::bool::weighted(0.2),
+    );
+    (origins(), vec(wish, 1..5)).prop_map(|(origin, wishes)| {
+        let make = |(law, past, share, payment, shadow): (Law, Vec<Step>, _, _, _)| Wish {
+            amount: law.rule.capacity() * share / 1_000,
+            key: Key::after(law, origin, &past),
+            payment,
+            shadow,
+        };
+        let mut wishes: Vec<Wish> = wishes.into_iter().map(make).collect();
+        let now = wishes.iter().map(|wish| wish.key.now).max();
+        wishes
+            .iter_mut()
+            .for_each(|wish| wish.key.now = now.unwrap());
+        wishes
+    })
+}
+
+/// What the parts of `wishes` answer together at `now`.
+fn ask(wishes: &[Wish], now: Timestamp) -> Verdict {
+    let mut wishes = wishes.to_vec();
+    wishes.iter_mut().for_each(|wish| wish.key.now = now);
+    let mut parts: Vec<_> = wishes.iter_mut().map(Wish::part).collect();
+    compose(&mut parts).verdict
+}
+
+proptest! {
+    #[test]
+    fn a_refusal_changes_nothing(wishes in wishes(), back in 0_i64..6_000) {
+        let mut asked = wishes.clone();
+        let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
+        compose(&mut parts);
+        for (old, new) in wishes.iter().zip(&asked) {
+            prop_assert_eq!(&old.key.state, &new.key.state);
+        }
+        // A step back is noted once, whatever the answer, and then nothing more.
+        let refill = wishes[0].key.refill.as_micros() as i64;
+        let now = shift(wishes[0].key.now, -(refill / 1_000 * back));
+        asked.iter_mut().for_each(|wish| wish.key = wish.key.at(now));
+        let noted = asked.clone();
+        let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
+        compose(&mut parts);
+        for (old, new) in noted.iter().zip(&asked) {
+            prop_assert_eq!(&old.key.state, &new.key.state);
+        }
+    }
+
+    #[test]
+    fn all_or_nothing_across_limits(wishes in wishes()) {
+        let tenure = Tenure { id: u128::MAX, expires_at: shift(wishes[0].key.now, 1_000) };
+        let mut asked = wishes.clone();
+        let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
+        let answer = compose(&mut parts);
+        let open = wishes.iter().filter(|wish| !wish.shadow).all(Wish::fits);
+        prop_assert_eq!(answer.verdict.admitted(), open);
+        prop_assert_eq!(answer.binding.is_none(), open);
+        if let Some(binding) = answer.binding {
+            prop_assert!(!wishes[binding].shadow && !wishes[binding].fits());
+            prop_assert_eq!(parts[binding].verdict, answer.verdict);
+            return Ok(());
+        }
+        commit(&mut parts, Some(tenure));
+        let receipts: Vec<_> = parts.iter().map(|part| part.receipt).collect();
+        for ((mut old, new), receipt) in wishes.into_iter().zip(&asked).zip(receipts) {
+            if old.fits() && old.amount > 0 {
+                let moment = old.key.moment();
+                let alone = old.key.rule.charge(&mut old.key.state, old.amount, &moment, Some(tenure));
+                prop_assert_eq!(alone, receipt);
+            }
+            prop_assert_eq!(&old.key.state, &new.key.state);
+        }
+    }
+
+    #[test]
+    fn the_reported_instant_is_exact_across_limits(wishes in wishes()) {
+        if let Verdict::NotUntil(at) = ask(&wishes, wishes[0].key.now) {
+            prop_assert_eq!(ask(&wishes, at), Verdict::Admit);
+            prop_assert_eq!(ask(&wishes, shift(at, -1)), Verdict::NotUntil(at));
+        }
+    }
+}
+
+/// Who holds what, kept by hand.
+type Held = Vec<(u128, Amount, Timestamp)>;
+
+/// One deed upon slots: what, for how long, by how much, to whom.
+type Deed = (u8, i64, u64, usize);
+
+/// Slots, and the same by hand.
+struct Pair {
+    slots: Slots,
+    state: kernel::slots::State,
+    held: Held,
+    given: Held,
+    fence: u64,
+}
+
+impl Pair {
+    fn remaining(&self, now: Timestamp) -> Amount {
+        let moment = Moment::at(now);
+        self.slots.standing(&self.state, &moment).remaining
+    }
+
+    fn grant(
+        &mut self,
+        weight: Amount,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), TestCaseError> {
+        let fits = self.held.iter().map(|h| h.1).sum::<u64>() + weight <= self.slots.capacity();
+        let verdict = self.slots.quote(&self.state, weight, &Moment::at(now));
+        prop_assert_eq!(verdict.admitted(), fits);
+        if fits {
+            let id = self.given.len() as u128;
+            let fence = self.slots.grant(&mut self.state, id, weight, until, now);
+            prop_assert!(fence > self.fence);
+            self.fence = fence;
+            self.held.push((id, weight, until));
+            self.given.push((id, weight, until));
+        }
+        Ok(())
+    }
+
+    /// By an id that may be long gone, with the expiry as first granted.
+    fn settle(
+        &mut self,
+        kind: u8,
+        pick: usize,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), TestCaseError> {
+        let Some(&(id, weight, old)) = self.given.get(pick % self.given.len().max(1)) else {
+            return Ok(());
+        };
+        let found = self.held.iter().position(|h| h.0 == id);
+        match kind {
+            0 => {
+                let released = self.slots.release(&mut self.state, id, old, now);
+                prop_assert_eq!(released, found.is_some());
+                found.map(|i| self.held.remove(i));
+            }
+            1 => {
+                let renewed = self.slots.renew(&mut self.state, id, old, until, now);
+                prop_assert_eq!(renewed, found.is_some());
+                found.into_iter().for_each(|i| self.held[i].2 = until);
+            }
+            _ => {
+                self.slots.shrink(&mut self.state, id, weight / 2);
+                found
+                    .into_iter()
+                    .for_each(|i| self.held[i].1 = self.held[i].1.min(weight / 2));
+            }
+        }
+        Ok(())
+    }
+
+    fn agree(&self, now: Timestamp) -> Result<(), TestCaseError> {
+        let sum: u64 = self.held.iter().map(|h| h.1).sum();
+        prop_assert_eq!(sum + self.remaining(now), self.slots.capacity());
+        let live = Slots::holders(&self.state, now);
+        let mut live: Held = live.map(|h| (h.id, h.weight, h.expires_at)).collect();
+        let mut held = self.held.clone();
+        live.sort_unstable();
+        held.sort_unstable();
+        prop_assert_eq!(live, held);
+        Ok(())
+    }
+
+    fn deed(&mut self, deed: Deed, now: Timestamp) -> Result<(), TestCaseError> {
+        let (kind, hold, weight, pick) = deed;
+        let until = shift(now, hold);
+        self.held.retain(|h| h.2 > now);
+        self.agree(now)?;
+        match kind {
+            0..3 => self.grant(weight, until, now)?,
+            kind => self.settle(kind - 3, pick, until, now)?,
+        }
+        self.agree(now)
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_conserved_sum(
+        capacity in 1_u64..30, origin in origins(),
+        deeds in vec((0_i64..300, (0_u8..6, 1_i64..1_000, 1_u64..12, any::<usize>())), 0..60),
+    ) {
+        let slots = Slots::new(capacity, Span::MILLISECOND).unwrap();
+        let (held, given, state) = (Vec::new(), Vec::new(), Default::default());
+        let mut pair = Pair { slots, state, held, given, fence: 0 };
+        let mut now = origin;
+        for (wait, deed) in deeds {
+            now = shift(now, wait);
+            pair.deed(deed, now)?;
+        }
+        let end = shift(now, 1_000);
+        prop_assert_eq!(pair.remaining(end), capacity);
+    }
+}

@@ -1,0 +1,129 @@
+//! A word is a bucket in 64 bits: whatever a bucket answers, its word does,
+//! from the same asks at the same instants, debts and refunds included.
+//!
+//! The fast path of the engine decides in words and the slow path in buckets;
+//! a key may go from one to the other at any time.
+
+mod common;
+
+use common::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_core::kernel::bucket::State;
+use tidegate_core::*;
+
+/// What a word reaches from its epoch.
+const REACH: i64 = 1 << 47;
+
+/// A bucket beside its word.
+struct Twin {
+    bucket: Bucket,
+    word: Word,
+    state: State,
+    bits: u64,
+}
+
+impl Twin {
+    fn take(&mut self, amount: Amount, now: Timestamp) -> Result<(), TestCaseError> {
+        let moment = Moment::at(now);
+        let verdict = self.bucket.quote(&self.state, amount, &moment);
+        let ticks = self.word.ticks(now).expect("within reach");
+        match self.word.take(self.bits, amount, ticks) {
+            Err(refusal) => prop_assert_eq!(refusal, verdict),
+            Ok(bits) => {
+                prop_assert_eq!(verdict, Verdict::Admit);
+                self.bits = bits;
+                self.bucket.charge(&mut self.state, amount, &moment);
+            }
+        }
+        Ok(())
+    }
+
+    fn force(&mut self, amount: Amount, now: Timestamp) {
+        let ticks = self.word.ticks(now).expect("within reach");
+        self.bits = self.word.charge(self.bits, amount, ticks);
+        self.bucket
+            .charge(&mut self.state, amount, &Moment::at(now));
+    }
+
+    fn refund(&mut self, amount: Amount, now: Timestamp) {
+        let ticks = self.word.ticks(now).expect("within reach");
+        self.bits = self.word.refund(self.bits, amount, ticks);
+        self.bucket
+            .refund(&mut self.state, amount, &Moment::at(now));
+    }
+
+    /// Everything that can be told of either is the same.
+    fn agree(&self, now: Timestamp) -> Result<(), TestCaseError> {
+        let (moment, ticks) = (Moment::at(now), self.word.ticks(now).expect("within reach"));
+        let unpacked = self.word.unpack(self.bits, now);
+        let standing = self.bucket.standing(&self.state, &moment);
+        prop_assert_eq!(self.bucket.standing(&unpacked, &moment), standing);
+        let forget_at = self.bucket.forget_at(&self.state);
+        prop_assert_eq!(self.word.forget_at(self.bits).max(now), forget_at.max(now));
+        prop_assert_eq!(self.word.is_forgettable(self.bits, ticks), forget_at <= now);
+        let packed = self.word.pack(&unpacked);
+        prop_assert_eq!(packed.max(ticks), self.bits.max(ticks));
+        prop_assert!(self.bits < Word::SPARE >> 2);
+        Ok(())
+    }
+}
+
+fn word_buckets() -> impl Strategy<Value = (Bucket, bool)> {
+    let small = (1_u64..3_000, periods(), capacities());
+    let usual = (
+        1_u64..60,
+        prop_oneof![Just(Span::SECOND), Just(Span::from_secs(60))],
+        capacities(),
+    );
+    (prop_oneof![small, usual], any::<bool>()).prop_map(|((amount, period, burst), deep)| {
+        (Bucket::new(amount, period, burst).unwrap(), deep)
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_word_decides_as_its_bucket(
+        (bucket, deep) in word_buckets(), epoch in origins(), start in 0..REACH / 2,
+        deeds in vec((0_u8..8, 0_i64..2_000, 0_i64..4, 0_u64..1_200), 0..40),
+    ) {
+        let Some(word) = Word::new(&bucket, epoch) else { return Ok(()) };
+        let mut twin = Twin { bucket, word, state: State::default(), bits: Word::FRESH };
+        let (refill, mut now) = (bucket.refill().as_micros() as i64, shift(epoch, start));
+        for (deed, gap, jitter, share) in deeds {
+            let gap = (i128::from(refill) * i128::from(gap) / 4_000) as i64 + jitter;
+            now = shift(now, gap).min(shift(epoch, REACH - 1));
+            let amount = bucket.capacity() * share / 1_000;
+            twin.agree(now)?;
+            match deed {
+                0 => twin.force(if deep { MAX_AMOUNT } else { amount }, now),
+                1 => twin.refund(amount, now),
+                _ => twin.take(amount, now)?,
+            }
+            twin.agree(now)?;
+        }
+    }
+
+    #[test]
+    fn a_word_knows_its_reach((bucket, _) in word_buckets(), epoch in origins(), off in 0_i64..1_000) {
+        if let Some(word) = Word::new(&bucket, epoch) {
+            prop_assert!(word.ticks(shift(epoch, REACH - 1 - off)).is_some());
+            prop_assert!(word.ticks(shift(epoch, REACH + off)).is_none());
+            prop_assert!(word.ticks(shift(epoch, -1 - off)).is_none());
+        }
+    }
+}
+
+/// The law above must not be empty: the usual rates have words.
+#[test]
+fn the_usual_rates_have_words() {
+    for (amount, period, burst) in [(100, 1, 200), (5_000, 1, 5_000), (10_000, 3_600, 10_000)] {
+        let bucket = Bucket::new(amount, Span::from_secs(period), burst).unwrap();
+        assert!(
+            Word::new(&bucket, Timestamp::from_micros(0)).is_some(),
+            "{bucket:?}"
+        );
+    }
+    let wide = Bucket::new(MAX_AMOUNT, Span::from_millis(1), 1).unwrap();
+    assert_eq!(Word::new(&wide, Timestamp::from_micros(0)), None);
+}
