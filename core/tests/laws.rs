@@ -274,7 +274,7 @@ fn raise(law: &Law, more: Amount, faster: u64) -> Rule {
         Rule::Log(_) => log_law((capacity, law.refill, 20)).rule,
         Rule::Ring(old) => {
             let (step, all) = (old.step().as_micros(), law.refill.as_micros());
-            let window = Span::from_micros(all - step);
+            let window = Span::from_micros(all - step).min(Span::LONGEST_PERIOD);
             ring_law((capacity, window, (all / step - 1) as u32)).rule
         }
     }

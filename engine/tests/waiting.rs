@@ -261,7 +261,7 @@ fn raising_a_limit_serves_who_waits_and_lowering_it_below_an_ask_says_never() {
 fn blocked_threads_are_woken_by_a_release() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
     let lease = set.acquire("k", ()).unwrap().granted();
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(1);
     let theirs = set.clone();
     let thread = thread::spawn(move || {
         let lease = theirs.acquire("k", ()).unwrap().granted();

@@ -185,11 +185,12 @@ impl Key {
 pub fn moment(rule: &Rule, now: Timestamp) -> Moment {
     let mut moment = Moment::at(now);
     if matches!(rule, Rule::Window(window) if window.align() == Align::Calendar) {
-        let start = (now.as_micros() - SHIFT).div_euclid(DAY) * DAY + SHIFT;
+        let into = (i128::from(now.as_micros()) - i128::from(SHIFT)).rem_euclid(i128::from(DAY));
+        let start = shift(now, -(into as i64));
         moment.calendar = Some(Bounds {
-            start: Timestamp::from_micros(start),
-            end: Timestamp::from_micros(start + DAY),
-            next_end: Timestamp::from_micros(start + 2 * DAY),
+            start,
+            end: shift(start, DAY),
+            next_end: shift(start, 2 * DAY),
         });
     }
     moment
