@@ -114,7 +114,7 @@ fn grants_exactly(
     let (mut greedy, mut elapsed) = (Greedy::new(rate), 0_u128);
     greedy.poll(start)?;
     for &wait in waits {
-        elapsed += longest * (u128::from(wait) + 1) >> 16;
+        elapsed += (longest * (u128::from(wait) + 1)) >> 16;
         greedy.poll(start + elapsed as i64)?;
         let refilled = elapsed * u128::from(rate.amount) / u128::from(rate.period);
         prop_assert_eq!(greedy.granted, u128::from(rate.burst) + refilled);
@@ -149,7 +149,7 @@ proptest! {
         greedy.poll(now)?;
         let longest = (3 * longest_wait(rate) + 3 * u128::from(rate.period)).min(50 * 365 * 86_400_000_000);
         for wait in waits {
-            let wait = (longest * (u128::from(wait) + 1) >> 16) as u64;
+            let wait = ((longest * (u128::from(wait) + 1)) >> 16) as u64;
             now += wait as i64;
             greedy.poll(now)?;
             fractions.poll(wait);

@@ -121,6 +121,8 @@ impl Slots {
     ) -> u64 {
         prune(state, now);
         state.at = state.at.max(now);
+        // What is held in all stays an amount, or its bytes could not be read.
+        let weight = weight.min(amount::MAX_AMOUNT.saturating_sub(state.total));
         insert(
             state,
             Holder {

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use tidegate::{Admission, Clock, Handle, Limit, LimitSet, Semaphore, Timestamp};
+use tidegate::{Admission, Clock, Handle, Limit, LimitSet, Semaphore, Timestamp, Verdict};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const KEY: &str = "user:123456";
@@ -41,19 +41,33 @@ pub fn handle_with_counted_clock(quota: Quota, reads: Arc<AtomicU64>) -> Handle 
 /// The lean check.
 #[inline]
 pub fn admit(handle: &Handle) -> bool {
-    black_box(handle.admit(1)).is_ok_and(|verdict| verdict.admitted())
+    admitted(handle.admit(1))
 }
 
 /// The lean check by key.
 #[inline]
 pub fn admit_key(set: &LimitSet, key: &str) -> bool {
-    black_box(set.admit(key, 1)).is_ok_and(|verdict| verdict.admitted())
+    admitted(set.admit(key, 1))
+}
+
+/// As a caller would: goes on if admitted, and otherwise looks when to return.
+#[inline]
+fn admitted(answer: Result<Verdict, tidegate::Error>) -> bool {
+    match answer.expect("a sound ask") {
+        Verdict::Admit => true,
+        refusal => {
+            black_box(refusal);
+            false
+        }
+    }
 }
 
 /// The check that says where everything stands.
 #[inline]
 pub fn decide(handle: &Handle) -> bool {
-    black_box(handle.check(())).is_ok_and(|decision| decision.admitted())
+    let decision = handle.check(()).expect("a sound ask");
+    black_box(decision.standing("calls"));
+    decision.admitted()
 }
 
 /// `calls` calls an hour, tokens without end, and concurrency.
@@ -109,12 +123,12 @@ pub fn semaphore(permits: usize) -> Semaphore {
 /// Takes a permit and gives it back.
 #[inline]
 pub fn try_permit(semaphore: &Semaphore) -> bool {
-    black_box(semaphore.try_acquire()).is_some()
+    semaphore.try_acquire().is_some()
 }
 
 /// The same, awaited.
 pub async fn permit(semaphore: &Semaphore) {
-    drop(black_box(semaphore.acquire_async().await));
+    drop(semaphore.acquire_async().await);
 }
 
 /// Holds a permit for as long as `work` takes.

@@ -2,10 +2,11 @@
 
 use crate::quota::Quota;
 use governor::clock::{Clock, QuantaClock};
-use governor::middleware::StateInformationMiddleware;
+use governor::middleware::{StateInformationMiddleware, StateSnapshot};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
 use limitador::limit::{Context, Limit, Namespace};
 use std::collections::HashMap;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -26,6 +27,27 @@ pub fn governor_informed(quota: Quota) -> DefaultDirectRateLimiter<StateInformat
 
 pub fn governor_keyed(quota: Quota) -> DefaultKeyedRateLimiter<String> {
     RateLimiter::keyed(governor_quota(quota))
+}
+
+/// As a caller would: goes on if admitted, and otherwise looks when to return.
+#[inline]
+pub fn admitted<T, R>(answer: Result<T, R>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(refusal) => {
+            black_box(refusal);
+            false
+        }
+    }
+}
+
+/// Looks at what remains, as one who asked for it does.
+#[inline]
+pub fn informed<R>(answer: &Result<StateSnapshot, R>) -> bool {
+    match answer {
+        Ok(snapshot) => black_box(snapshot.remaining_burst_capacity()) > 0,
+        Err(_) => false,
+    }
 }
 
 /// Starts full, like everybody else here.

@@ -22,7 +22,7 @@ pub fn try_acquire(bench: &mut Bench<'_>, group: &str) {
             ours::try_permit(black_box(&mine))
         }),
         repeated("tokio", Expect::Admitted, move || {
-            black_box(black_box(&theirs).try_acquire()).is_ok()
+            black_box(&theirs).try_acquire().is_ok()
         }),
     ];
     bench.compare(group, contenders);
@@ -45,9 +45,7 @@ pub fn uncontended(bench: &mut Bench<'_>, group: &str) {
             let theirs = Arc::clone(&theirs);
             async move {
                 for _ in 0..n {
-                    drop(black_box(
-                        black_box(&theirs).acquire().await.expect("never closed"),
-                    ));
+                    drop(black_box(&theirs).acquire().await.expect("never closed"));
                 }
             }
         }),
