@@ -11,7 +11,7 @@
 //!   log       n u32, n x (instant i64, amount u64)
 //!   slots     at i64, fence u64, n u32, n x (expires i64, id u128, weight u64)
 //! ```
-//! Sequences are strictly (slots: weakly) ascending in their first field.
+//! Sequences ascend in their first field; at the ends of time it may repeat.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -144,14 +144,14 @@ fn decode_log(reader: &mut Reader<'_>) -> Result<log::State, DecodeError> {
     })
 }
 
-/// Pairs in strictly ascending order, and the sum of their amounts.
+/// Pairs in ascending order, and the sum of their amounts.
 fn decode_pairs(reader: &mut Reader<'_>) -> Result<(VecDeque<(i64, u64)>, u64), DecodeError> {
     let count = reader.count(16)?;
     let mut pairs: VecDeque<(i64, u64)> = VecDeque::with_capacity(count);
     let mut total = 0;
     for _ in 0..count {
         let (first, amount) = (i64::from_le_bytes(reader.take()?), reader.amount()?);
-        if pairs.back().is_some_and(|&(last, _)| last >= first) {
+        if pairs.back().is_some_and(|&(last, _)| last > first) {
             return Err(DecodeError::Corrupt("order"));
         }
         total += amount;

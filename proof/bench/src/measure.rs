@@ -118,6 +118,24 @@ fn clock(id: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// Keeps this thread on one of the process's processors, counted from 0.
+/// Where there are fewer, it stays free.
+pub fn stay_on_processor(index: usize) {
+    // SAFETY: an all-zero set is a valid, empty one, and each call is given a
+    // set that lives as long as the call.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        libc::sched_getaffinity(0, size, &mut allowed);
+        let mut processors = (0..size * 8).filter(|cpu| libc::CPU_ISSET(*cpu, &allowed));
+        if let Some(cpu) = processors.nth(index) {
+            let mut chosen: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut chosen);
+            libc::sched_setaffinity(0, size, &chosen);
+        }
+    }
+}
+
 /// Wall time of a piece of work.
 pub fn wall<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();

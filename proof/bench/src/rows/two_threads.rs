@@ -1,8 +1,9 @@
-//! Two threads that ask without pause. A figure is wall time for one ask of
+//! Two threads that ask without pause, each on a processor of its own: on one
+//! they would take turns and never meet. A figure is wall time for one ask of
 //! each thread.
 
 use super::Bench;
-use crate::measure::{Contender, Expect};
+use crate::measure::{Contender, Expect, stay_on_processor};
 use crate::quota::DEEP;
 use crate::{ours, peers};
 use std::hint::black_box;
@@ -49,7 +50,10 @@ fn together(name: &'static str, ask: impl Fn(usize) -> bool + Send + Sync + 'sta
             [0, 1]
                 .map(|thread| {
                     let (ask, barrier) = (&ask, &barrier);
-                    scope.spawn(move || one_thread(name, n, barrier, || ask(thread)))
+                    scope.spawn(move || {
+                        stay_on_processor(thread);
+                        one_thread(name, n, barrier, || ask(thread))
+                    })
                 })
                 .map(|thread| thread.join().expect("no ask panics"))
         });
