@@ -120,8 +120,7 @@ impl Bucket {
     /// Takes `amount`; what is above the brim is debt.
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.settle_level(state, moment.now);
-        let most = self.brim() + (u128::from(self.drain) << DEBT_SPAN_BITS);
-        state.level = (state.level + self.weigh(amount)).min(most);
+        state.level = (state.level + self.weigh(amount)).min(self.most());
         Place::default()
     }
 
@@ -163,7 +162,7 @@ impl Bucket {
         old.settle_level(state, now);
         let used = self.convert(state.level, old);
         let debt = self.convert(state.level.saturating_sub(old.brim()), old);
-        state.level = used.min(self.brim() + debt);
+        state.level = used.min(self.brim().saturating_add(debt)).min(self.most());
     }
 
     /// The level at `now`. A clock slightly behind the state's instant sees
@@ -188,6 +187,11 @@ impl Bucket {
         }
     }
 
+    /// The highest level: empty, and all the debt there can be.
+    fn most(&self) -> u128 {
+        self.brim() + (u128::from(self.drain) << DEBT_SPAN_BITS)
+    }
+
     fn weigh(&self, amount: Amount) -> u128 {
         u128::from(amount) * u128::from(self.weight)
     }
@@ -201,7 +205,8 @@ impl Bucket {
     fn convert(&self, level: u128, old: &Self) -> u128 {
         let (old_weight, weight) = (u128::from(old.weight), u128::from(self.weight));
         let (units, rest) = (level / old_weight, level % old_weight);
-        units.saturating_mul(weight) + (rest * weight).div_ceil(old_weight)
+        let rest = (rest * weight).div_ceil(old_weight);
+        units.saturating_mul(weight).saturating_add(rest)
     }
 }
 
