@@ -30,7 +30,11 @@ impl Word {
     /// The word of a key never seen.
     pub const FRESH: u64 = 0;
 
-    /// No word is nearly as large as this: free for a table's own marks.
+    /// No word is nearly as large as this: from here on, numbers are free for a
+    /// table's own marks.
+    pub const SPARE_FROM: u64 = 1 << 63;
+
+    /// The largest of the spare numbers.
     pub const SPARE: u64 = u64::MAX;
 
     /// `bucket` in words from `epoch`, if every word it can reach fits 62 bits.

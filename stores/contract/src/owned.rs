@@ -40,6 +40,20 @@ impl OwnedKey {
         }
     }
 
+    /// Whether this is the key `bytes`.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        self.bytes() == bytes
+    }
+
+    /// Whether this is no key.
+    #[inline]
+    #[must_use]
+    pub const fn is_vacant(&self) -> bool {
+        matches!(self, Self::Inline { length: 0, .. })
+    }
+
     /// The key.
     #[inline]
     #[must_use]

@@ -17,6 +17,7 @@
 //! Deliberately absent: a clock, waiting, unsafe code, a background thread.
 #![forbid(unsafe_code)]
 
+mod pins;
 mod rows;
 mod shard;
 mod slab;

@@ -6,16 +6,12 @@
 
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use tidegate_contract::core::{Payment, Rule, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{HotCell, OwnedKey, Plan};
 
+use crate::pins::Pins;
 use crate::slab::Slab;
-
-/// A word of this value stands for a pinned cell, kept beside the slab.
-pub(crate) const PINNED: u64 = Word::SPARE;
 
 /// How long before the first command a word's epoch lies, so that a clock
 /// slightly behind is still within reach.
@@ -33,11 +29,8 @@ pub(crate) enum Rows {
 pub(crate) struct Words {
     pub(crate) rule: Word,
     pub(crate) slab: Slab<u64>,
-    /// The cells of pinned rows, by position.
-    pins: Pins,
+    pub(crate) pins: Pins,
 }
-
-type Pins = HashMap<u32, Arc<HotCell>, RandomState>;
 
 impl Rows {
     /// No rows yet, in the shape that suits `plan`.
@@ -55,63 +48,49 @@ impl Rows {
 
 impl Words {
     /// The word of the row at `at`, taken out of its cell if it is pinned.
-    pub(crate) fn take_out(&mut self, at: u32) -> u64 {
-        match *self.slab.value_mut(at) {
-            PINNED => self.cell(at).map_or(Word::FRESH, |cell| cell.take_out()),
-            word => word,
-        }
+    pub(crate) fn take_out(&mut self, at: usize) -> u64 {
+        let word = *self.slab.value_mut(at);
+        self.pins.cell(word).map_or(word, |cell| cell.take_out())
     }
 
     /// Puts a word back where [`take_out`](Self::take_out) found it.
-    pub(crate) fn put_back(&mut self, at: u32, word: u64) {
-        match self.cell(at) {
+    pub(crate) fn put_back(&mut self, at: usize, word: u64) {
+        let place = self.slab.value_mut(at);
+        match self.pins.cell(*place) {
             Some(cell) => cell.put_back(word),
-            None => *self.slab.value_mut(at) = word,
+            None => *place = word,
         }
-    }
-
-    /// The cell of the row at `at`, if it is pinned.
-    pub(crate) fn cell(&self, at: u32) -> Option<&Arc<HotCell>> {
-        self.pins.get(&at)
-    }
-
-    /// Whether any row is pinned.
-    pub(crate) fn has_pins(&self) -> bool {
-        !self.pins.is_empty()
     }
 
     /// Moves the row's word into a cell that handles may share.
-    pub(crate) fn pin(&mut self, at: u32) -> Arc<HotCell> {
-        if let Some(cell) = self.cell(at) {
+    pub(crate) fn pin(&mut self, at: usize) -> Arc<HotCell> {
+        let word = self.slab.value_mut(at);
+        if let Some(cell) = self.pins.cell(*word) {
             return Arc::clone(cell);
         }
-        let word = std::mem::replace(self.slab.value_mut(at), PINNED);
-        let cell = Arc::new(HotCell::new(self.rule, word));
-        self.pins.insert(at, Arc::clone(&cell));
+        let cell = Arc::new(HotCell::new(self.rule, *word));
+        *word = self.pins.add(Arc::clone(&cell));
         cell
     }
 
     /// Moves the word back once no handle shares the cell.
-    pub(crate) fn unpin(&mut self, at: u32) {
+    pub(crate) fn unpin(&mut self, at: usize) {
+        let word = self.slab.value_mut(at);
         let unshared = |cell: &Arc<HotCell>| Arc::strong_count(cell) == 1;
-        if self.cell(at).is_some_and(unshared)
-            && let Some(cell) = self.pins.remove(&at)
+        if self.pins.cell(*word).is_some_and(unshared)
+            && let Some(cell) = self.pins.remove(*word)
         {
-            *self.slab.value_mut(at) = cell.retire();
+            *word = cell.retire();
         }
     }
 
     /// Every row as the state of its bucket; its cells are retired.
     fn into_states(self, now: Timestamp) -> impl Iterator<Item = (OwnedKey, State)> {
         let (rule, pins) = (self.rule, self.pins);
-        // Retired first: what a handle adds afterwards goes through the table.
-        let retire = |(at, cell): (u32, Arc<HotCell>)| (at, cell.retire());
-        let retired: HashMap<u32, u64, RandomState> = pins.into_iter().map(retire).collect();
-        let words = self.slab.into_positions();
-        words.map(move |(at, slot)| {
-            let word = retired.get(&at).copied().unwrap_or(slot.value);
-            (slot.key, State::Bucket(rule.unpack(word, now)))
-        })
+        // A handle that comes too late finds the mark, and asks the table.
+        let word = move |word: u64| pins.cell(word).map_or(word, |cell| cell.retire());
+        let rows = self.slab.into_rows();
+        rows.map(move |slot| (slot.key, State::Bucket(rule.unpack(word(slot.value), now))))
     }
 }
 
@@ -158,9 +137,7 @@ pub(crate) fn adopt(
         Rows::Words(words) => words
             .into_states(now)
             .for_each(|(key, state)| keep(key, Box::new([state]))),
-        Rows::Wide(slab) => slab
-            .into_positions()
-            .for_each(|(_, slot)| keep(slot.key, slot.value)),
+        Rows::Wide(slab) => slab.into_rows().for_each(|slot| keep(slot.key, slot.value)),
     }
     adopted
 }

@@ -9,14 +9,15 @@ use tidegate_contract::core::{Amount, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{Book, Command, HotCell, KeyPath, Plan, Reply, StoreError};
 
-use crate::rows::{self, PINNED, Rows, Words};
+use crate::pins::Pins;
+use crate::rows::{self, Rows, Words};
 use crate::slab::Slab;
 use crate::table::Room;
 use tidegate_contract::OwnedKey;
 
 /// How many rows an insertion looks at for one to drop, so that a table that
 /// grows also shrinks, without a thread to do it.
-const GLANCES: u32 = 2;
+const GLANCES: usize = 2;
 
 /// Some roots' rows and leases. See the [module](self).
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Shard {
     book: Book<OwnedKey>,
     hasher: RandomState,
     /// Where the next glance falls.
-    hand: u32,
+    hand: usize,
     /// The row that a word is unpacked into, so that no command allocates one.
     scratch: Row,
 }
@@ -84,9 +85,8 @@ impl Shard {
             return self.admit_new((hash, key), amount, ticks, room).map(Some);
         };
         let word = words.slab.value_mut(at);
-        if *word == PINNED {
-            let cell = words.cell(at).map(|cell| cell.admit(amount, now));
-            return Ok(cell.and_then(Result::ok));
+        if let Some(cell) = words.pins.cell(*word) {
+            return Ok(cell.admit(amount, now).ok());
         }
         match words.rule.take(*word, amount, ticks) {
             Ok(next) => *word = next,
@@ -145,7 +145,7 @@ impl Shard {
     /// Follows a change of limits at once if handles share cells; otherwise
     /// the next command does.
     pub(crate) fn adopt_if_pinned(&mut self, plan: &Arc<Plan>, now: Timestamp, room: &Room) {
-        if matches!(&self.rows, Rows::Words(words) if words.has_pins()) {
+        if matches!(&self.rows, Rows::Words(words) if !words.pins.is_empty()) {
             // A newer plan is here already: then its cells were retired too.
             let _ = self.prepare(plan, now, room);
         }
@@ -168,15 +168,19 @@ impl Shard {
             dropped: 0,
             next: self.book.next_due().unwrap_or(Timestamp::MAX),
         };
-        for at in 0..self.positions() {
+        let mut at = 0;
+        while at < self.positions() {
             match self.forget_at(at, now) {
+                // Another row has moved up to this place: look again.
                 Some(when) if when <= now => {
                     self.drop_row(at);
                     swept.dropped += 1;
+                    continue;
                 }
                 Some(when) => swept.next = swept.next.min(when),
                 None => {}
             }
+            at += 1;
         }
         swept
     }
@@ -254,22 +258,22 @@ impl Shard {
         }
     }
 
-    fn positions(&self) -> u32 {
+    fn positions(&self) -> usize {
         match &self.rows {
-            Rows::Words(words) => words.slab.positions() as u32,
-            Rows::Wide(slab) => slab.positions() as u32,
+            Rows::Words(words) => words.slab.positions(),
+            Rows::Wide(slab) => slab.positions(),
         }
     }
 
     /// From when the row at `at` equals "never seen"; `None` if there is no
     /// row, or it is pinned.
-    fn forget_at(&self, at: u32, now: Timestamp) -> Option<Timestamp> {
+    fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
             Rows::Words(words) => {
                 let word = words.slab.slot(at)?.value;
                 let dead = words.rule.ticks(now).is_some_and(|t| word <= t);
                 let when = || words.rule.forget_at(word);
-                (word != PINNED).then(|| if dead { now } else { when() })
+                (!Pins::is_mark(word)).then(|| if dead { now } else { when() })
             }
             Rows::Wide(slab) => {
                 let slot = slab.slot(at)?;
@@ -282,33 +286,26 @@ impl Shard {
         }
     }
 
-    fn drop_row(&mut self, at: u32) {
-        let key = match &self.rows {
-            Rows::Words(words) => words.slab.slot(at).map(|slot| slot.key.clone()),
-            Rows::Wide(slab) => slab.slot(at).map(|slot| slot.key.clone()),
-        };
-        let Some(key) = key else { return };
-        let hash = hash_of(&self.hasher, key.bytes());
+    fn drop_row(&mut self, at: usize) {
+        let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         match &mut self.rows {
-            Rows::Words(words) => drop(words.slab.remove(hash, at)),
-            Rows::Wide(slab) => drop(slab.remove(hash, at)),
+            Rows::Words(words) => drop(words.slab.remove(at, rehash)),
+            Rows::Wide(slab) => drop(slab.remove(at, rehash)),
         }
     }
 
     /// Looks at the next few rows of words and drops those that are spent.
     fn glance(&mut self, ticks: u64, room: &Room) {
-        let Rows::Words(words) = &self.rows else {
-            return;
-        };
-        let positions = words.slab.positions() as u32;
-        for _ in 0..GLANCES.min(positions) {
+        for _ in 0..GLANCES {
             let Rows::Words(words) = &self.rows else {
                 return;
             };
-            self.hand = (self.hand + 1) % positions;
+            self.hand += 1;
+            if self.hand >= words.slab.positions() {
+                self.hand = 0;
+            }
             let slot = words.slab.slot(self.hand);
-            let spent = slot.is_some_and(|s| s.value != PINNED && s.value <= ticks);
-            if spent {
+            if slot.is_some_and(|slot| slot.value <= ticks) {
                 self.drop_row(self.hand);
                 room.give_back(1);
             }
@@ -359,12 +356,13 @@ fn with_wide(
     room: &Room,
     act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
 ) -> Result<Reply, StoreError> {
+    // Before anything is found: from here on, no row moves.
+    slab.reserve(path.depth(), |key| hash_of(hasher, key));
     let hash = |level: usize| hash_of(hasher, path.prefix(level));
     let find = |level: usize| slab.find(hash(level), path.prefix(level));
-    let found: SmallVec<[Option<u32>; 4]> = (0..path.depth()).map(find).collect();
-    let missing = found.iter().filter(|at| at.is_none()).count();
-    room.reserve(missing)?;
-    let mut load = |(level, at): (usize, &Option<u32>)| match at {
+    let found: SmallVec<[Option<usize>; 4]> = (0..path.depth()).map(find).collect();
+    room.reserve(found.iter().filter(|at| at.is_none()).count())?;
+    let mut load = |(level, at): (usize, &Option<usize>)| match at {
         Some(at) => std::mem::take(slab.value_mut(*at)),
         None => oracle::fresh_row(plan, level),
     };
