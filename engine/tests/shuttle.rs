@@ -47,6 +47,27 @@ fn shuttle_handles_and_keyed_asks_admit_exactly_the_limit() {
     shuttle::check_random(run, SCHEDULES);
 }
 
+/// A thread that asks for one key again and again holds its cell; another
+/// resets nothing, changes nothing, and takes the word out under the lock.
+#[test]
+fn shuttle_a_hot_key_beside_a_change_of_limits_admits_exactly_the_limit() {
+    let run = || {
+        let set = set([Limit::rate("r", 6, HOUR)]);
+        let asker = |asks: usize| {
+            let set = set.clone();
+            thread::spawn(move || {
+                let asks = (0..asks).map(|_| set.admit("k", 1).expect("no error"));
+                asks.filter(|verdict| verdict.admitted()).count()
+            })
+        };
+        let (one, other) = (asker(6), asker(5));
+        set.put_limit(Limit::rate("r", 8, HOUR)).expect("a limit");
+        let granted = one.join().expect("no panic") + other.join().expect("no panic");
+        assert_eq!(granted, 8);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
 /// A change of limits retires the cells that handles share: no charge is lost
 /// on the way to the new ones.
 #[test]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
+use tidegate_contract::sync::atomic::Ordering;
 
 use super::inner::Inner;
 use super::verbs::LimitSet;
@@ -83,6 +84,7 @@ impl Inner {
         edit(&mut limits, &mut uid)?;
         let view = View::new(old.plan.version() + 1, &self.changes.levels, limits)?;
         *next_uid = uid;
+        self.lone.store(view.lone, Ordering::Relaxed);
         self.view.store(Arc::new(view));
         drop(next_uid);
         // Pinned cells still decide by the old plan; the table retires them.

@@ -1,10 +1,11 @@
 //! What a set and its leases share: commands to the table.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use rand::RngExt;
-use tidegate_contract::sync::atomic::{AtomicUsize, Ordering};
+use tidegate_contract::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tidegate_contract::{
     self as contract, Command, Detail, Ending, KeyPath, OwnedKey, Reply, StoreError, Table, Terms,
     Verb,
@@ -20,8 +21,13 @@ use crate::lease::Settlement;
 use crate::statistics::Counters;
 use crate::wait::Lines;
 
+/// How many sets there have been.
+static SETS: AtomicU64 = AtomicU64::new(0);
+
 /// The shared part of a set.
 pub(crate) struct Inner {
+    /// A number that no other set of this process ever has.
+    pub(super) id: u64,
     pub(crate) view: ArcSwap<View>,
     pub(crate) table: Arc<dyn Table>,
     pub(crate) clock: Clock,
@@ -30,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) lines: Lines,
     /// How many wait: while none does, nobody has to look at the lines.
     pub(crate) waiting: AtomicUsize,
+    /// The newest view's [`View::lone`].
+    pub(super) lone: AtomicBool,
     pub(super) changes: Changes,
 }
 
@@ -54,6 +62,8 @@ impl Inner {
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
         let table = builder.take_store()?.open(&name, &view.plan)?;
         Ok(Arc::new_cyclic(|this| Self {
+            id: SETS.fetch_add(1, Ordering::Relaxed),
+            lone: AtomicBool::new(view.lone),
             view: ArcSwap::from_pointee(view),
             table,
             lines: Lines::new(this.clone(), builder.waiting_bound()),

@@ -5,6 +5,7 @@
 //! | [`LimitSet`] | the verbs, by key |
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
+//! | `recent` | what a thread keeps of keys it asks for again and again |
 //! | `inner` | what a set and its leases share: commands to the table |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `view` | the limits at one version, and what an ask amounts to |
@@ -16,6 +17,7 @@ mod builder;
 mod change;
 mod handle;
 mod inner;
+mod recent;
 mod verbs;
 mod view;
 

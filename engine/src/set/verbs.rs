@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_contract::{self as contract, Detail, KeyPath, Verb, key};
-use tidegate_core::{Amount, Forecast, Verdict};
+use tidegate_contract::sync::atomic::Ordering;
+use tidegate_contract::{Detail, KeyPath, Verb, key};
+use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
 
 use super::builder::LimitSetBuilder;
 use super::handle::Handle;
 use super::inner::{Inner, Wanted};
+use super::recent;
 use super::view::View;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
@@ -71,8 +73,17 @@ impl LimitSet {
         if self.0.has_waiters() || cost == 0 {
             return self.check(key, cost).map(|decision| decision.verdict());
         }
+        let now = self.0.clock.now();
+        if self.0.lone.load(Ordering::Relaxed)
+            && let Some(verdict) = recent::admit(&self.0, key, cost, now)
+        {
+            return Ok(verdict);
+        }
+        self.admit_by_table(key, cost, now)
+    }
+
+    fn admit_by_table(&self, key: &[u8], cost: Amount, now: Timestamp) -> Result<Verdict, Error> {
         self.0.with_view(|view| {
-            let now = self.0.clock.now();
             if view.lone {
                 return Ok(self.0.table.admit_one(&view.plan, key, cost, now)?);
             }
@@ -249,7 +260,7 @@ impl LimitSet {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let waiting = &self.0.waiting;
-        let waiting = waiting.load(contract::sync::atomic::Ordering::Relaxed);
+        let waiting = waiting.load(Ordering::Relaxed);
         self.0.counters.read(waiting)
     }
 

@@ -87,6 +87,22 @@ impl HotCell {
         self.word.swap(STALE, Ordering::Relaxed)
     }
 
+    /// When the cell equals "never seen", if nothing more is taken.
+    pub fn forget_at(&self) -> Timestamp {
+        self.rule.forget_at(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Retires the cell if it equals "never seen" at `now`; whether it did.
+    pub fn retire_if_spent(&self, now: Timestamp) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        let spent = self.rule.ticks(now).is_some_and(|ticks| word <= ticks);
+        let (relaxed, word_of) = (Ordering::Relaxed, &self.word);
+        spent
+            && word_of
+                .compare_exchange(word, STALE, relaxed, relaxed)
+                .is_ok()
+    }
+
     /// Whether the cell was retired.
     #[must_use]
     pub fn is_retired(&self) -> bool {

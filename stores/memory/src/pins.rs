@@ -44,8 +44,11 @@ impl Pins {
         Word::SPARE_FROM + at as u64
     }
 
-    /// Takes out the cell that `mark` marks.
+    /// Takes out the cell that `mark` marks, if it is a mark.
     pub(crate) fn remove(&mut self, mark: u64) -> Option<Arc<HotCell>> {
+        if !Self::is_mark(mark) {
+            return None;
+        }
         let cell = self.cells.get_mut(index(mark))?.take()?;
         self.vacant.push(index(mark));
         Some(cell)

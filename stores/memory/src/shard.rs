@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, State, Timestamp, Verdict, Word};
+use tidegate_contract::core::{Amount, Span, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{Book, Command, HotCell, KeyPath, Plan, Reply, StoreError};
 
@@ -266,14 +266,20 @@ impl Shard {
     }
 
     /// From when the row at `at` equals "never seen"; `None` if there is no
-    /// row, or it is pinned.
+    /// row. A pinned one's cell is taken back if it can be dropped now.
     fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
             Rows::Words(words) => {
                 let word = words.slab.slot(at)?.value;
+                if Pins::is_mark(word) {
+                    return words.pins.cell(word).map(|cell| take_back(cell, now));
+                }
                 let dead = words.rule.ticks(now).is_some_and(|t| word <= t);
-                let when = || words.rule.forget_at(word);
-                (!Pins::is_mark(word)).then(|| if dead { now } else { when() })
+                Some(if dead {
+                    now
+                } else {
+                    words.rule.forget_at(word)
+                })
             }
             Rows::Wide(slab) => {
                 let slot = slab.slot(at)?;
@@ -289,7 +295,10 @@ impl Shard {
     fn drop_row(&mut self, at: usize) {
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         match &mut self.rows {
-            Rows::Words(words) => drop(words.slab.remove(at, rehash)),
+            Rows::Words(words) => {
+                let row = words.slab.remove(at, rehash);
+                words.pins.remove(row.value);
+            }
             Rows::Wide(slab) => drop(slab.remove(at, rehash)),
         }
     }
@@ -311,6 +320,14 @@ impl Shard {
             }
         }
     }
+}
+
+/// Takes a cell back if it equals "never seen", or says when it will.
+fn take_back(cell: &HotCell, now: Timestamp) -> Timestamp {
+    if cell.retire_if_spent(now) {
+        return now;
+    }
+    cell.forget_at().max(now + Span::from_micros(1))
 }
 
 /// One word as a row of one state, and back.
