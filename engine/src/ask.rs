@@ -61,14 +61,16 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// The same bytes on the same key again give the same lease.
+    /// The same bytes on the same key again give the same lease, for as long
+    /// as it is held and for a minute (or the longest ttl of a limit, if that
+    /// is longer) after it ended.
     #[must_use]
     pub fn idempotency(mut self, key: &'a [u8]) -> Self {
         self.idempotency = Some(key);
         self
     }
 
-    /// How long the lease lasts unless renewed.
+    /// How long the lease lasts unless renewed: 1 ms to 400 days.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);

@@ -9,10 +9,10 @@ use tidegate_contract::Store;
 use tidegate_memory::{Bounds, MemoryStore};
 
 /// A memory store for one set.
-pub(crate) fn store(max_keys: Option<usize>) -> Arc<dyn Store> {
-    let mut bounds = Bounds::default();
-    if let Some(max_keys) = max_keys {
-        bounds.max_keys = max_keys;
-    }
-    Arc::new(MemoryStore::new(bounds))
+pub(crate) fn store(max_keys: Option<usize>, max_leases: Option<usize>) -> Arc<dyn Store> {
+    let usual = Bounds::default();
+    Arc::new(MemoryStore::new(Bounds {
+        max_keys: max_keys.unwrap_or(usual.max_keys),
+        max_leases: max_leases.unwrap_or(usual.max_leases),
+    }))
 }

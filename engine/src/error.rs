@@ -64,6 +64,19 @@ pub enum Error {
         /// The most it grants.
         capacity: Amount,
     },
+    /// A lease that would last too short or too long.
+    #[error("a lease lasts from 1 ms to 400 days, not {0:?}")]
+    LeaseLength(std::time::Duration),
+    /// No limit at the levels that the key has.
+    #[error(
+        "the key has {depth} of {levels} levels, and none of them has a limit that was asked for"
+    )]
+    KeyTooShort {
+        /// How many levels the key has.
+        depth: usize,
+        /// How many levels the set has.
+        levels: usize,
+    },
     /// A concurrency limit was asked without a lease to give it back by.
     #[error("limit `{0}` is held while in use: take it with acquire, or exclude it with amount 0")]
     NeedsLease(String),
@@ -98,7 +111,9 @@ pub enum LimitError {
     #[error("{0:?} cannot follow a calendar; use a fixed window, or a duration")]
     CalendarNeedsWindow(Algorithm),
     /// A burst for an algorithm that has none.
-    #[error("{0:?} has no burst; only buckets have one")]
+    #[error(
+        "a burst goes with a bucket over a fixed period, not with a calendar, concurrency or {0:?}"
+    )]
     NoBurst(Algorithm),
 }
 

@@ -91,6 +91,14 @@ impl Lease {
         self.granted.fence
     }
 
+    /// Whether it was given before, to an ask with the same idempotency key.
+    /// Then dropping it ends nothing: the first holder may be at work. It can
+    /// be settled, released and cancelled all the same.
+    #[must_use]
+    pub fn is_repeated(&self) -> bool {
+        self.granted.repeated
+    }
+
     /// When it expires unless renewed.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
@@ -190,7 +198,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.ended {
+        if self.ended || self.granted.repeated {
             return;
         }
         let failed = self.failed || std::thread::panicking();

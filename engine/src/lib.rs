@@ -60,7 +60,7 @@ pub use error::{AmountError, Error, LimitError};
 pub use key::Key;
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
 pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
-pub use permit::{Mutex, MutexGuard, Permit, Semaphore};
+pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata};
 pub use statistics::Statistics;
 pub use tidegate_contract as contract;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::{
     Admission, Algorithm, Error, Key, Limit, LimitSet, LimitSetBuilder, ManualClock, OnFailure,
-    Timestamp, Verdict,
+    Timestamp,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -307,16 +307,15 @@ fn the_slots_of_a_holder_that_vanished_come_back_within_its_ttl() {
 #[test]
 fn more_than_a_limit_ever_grants_is_an_error_at_once() {
     let set = set(&ManualClock::default(), [Limit::rate("r", 10, SECOND)]);
-    let error = set.acquire("k", 11).expect_err("never");
-    assert!(matches!(
-        error,
-        Error::NeverFits {
-            asked: 11,
-            capacity: 10,
-            ..
-        }
-    ));
-    assert_eq!(set.admit("k", 11).unwrap(), Verdict::Never);
+    let never = Error::NeverFits {
+        limit: "r".into(),
+        asked: 11,
+        capacity: 10,
+    };
+    assert_eq!(set.acquire("k", 11).expect_err("never"), never);
+    assert_eq!(set.admit("k", 11).expect_err("never"), never);
+    let handle = set.handle("k").unwrap();
+    assert_eq!(handle.admit(11).expect_err("never"), never);
 }
 
 /// 6: "`1/day` with burst 1 M overflows and passes twice".

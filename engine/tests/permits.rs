@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
+use std::time::Duration;
 
 use tidegate::{Mutex, Semaphore};
 
@@ -85,4 +86,38 @@ fn a_mutex_lets_one_in_at_a_time() {
     assert!(counter.try_lock().is_none());
     drop(guard);
     assert!(counter.try_lock().is_some());
+}
+
+/// Peers let such an ask wait for ever, and everyone behind it.
+#[test]
+fn more_permits_than_there_are_is_an_error_at_once() {
+    let semaphore = Semaphore::new(2);
+    let wrong = semaphore.acquire_many(5).unwrap_err();
+    assert_eq!((wrong.asked, wrong.permits), (5, 2));
+    assert!(semaphore.acquire_many(2).is_ok());
+}
+
+#[test]
+fn a_permit_that_does_not_come_in_time_is_given_up() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.acquire();
+    assert!(semaphore.acquire_within(Duration::from_millis(5)).is_none());
+    drop(held);
+    assert!(semaphore.acquire_within(Duration::ZERO).is_some());
+    assert_eq!(semaphore.available(), 1);
+}
+
+#[test]
+fn a_lock_is_passed_on_by_a_holder_that_panicked() {
+    let mutex = std::sync::Arc::new(Mutex::new(1));
+    let theirs = std::sync::Arc::clone(&mutex);
+    let holder = std::thread::spawn(move || {
+        let _guard = theirs.lock();
+        panic!("the holder is gone");
+    });
+    assert!(holder.join().is_err());
+    assert_eq!(
+        mutex.lock_within(Duration::from_secs(5)).as_deref(),
+        Some(&1)
+    );
 }

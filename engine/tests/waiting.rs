@@ -283,3 +283,88 @@ fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
     let ask = Ask::from(()).within(Duration::from_millis(30));
     assert!(set.acquire("k", ask).unwrap().refused().is_some());
 }
+
+/// An alarm that rings before its waiter stands in line must not be lost: the
+/// shortest waits are where that happens.
+#[test]
+fn the_shortest_deadlines_are_kept_too() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let _held = set.try_acquire("k", ()).unwrap().granted().expect("free");
+    for nanos in (100..20_000).step_by(100) {
+        let ask = Ask::default().within(Duration::from_nanos(nanos));
+        assert!(set.acquire("k", ask).unwrap().granted().is_none());
+    }
+}
+
+#[test]
+fn a_lease_renewed_to_a_shorter_end_lets_its_waiter_in_then() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let mut held = set.try_acquire("k", ()).unwrap().granted().expect("free");
+    let mut waiting = Polled::new(set.acquire_async("k", ()));
+    assert!(waiting.poll().is_none());
+    held.renew(Duration::from_millis(100)).unwrap();
+    time.advance(Duration::from_millis(99));
+    assert!(waiting.granted().is_none());
+    time.advance(Duration::from_millis(1));
+    assert!(waiting.woken() && waiting.granted().is_some());
+}
+
+/// What a dead holder used is refunded when its lease expires: nobody sleeps
+/// through that.
+#[test]
+fn a_refund_at_expiry_wakes_who_waits_for_it() {
+    let time = ManualClock::default();
+    let day = Duration::from_secs(86_400);
+    let limit = Limit::rate("tokens", 10, day).on_failure(tidegate::OnFailure::Refund);
+    let set = LimitSet::builder().limit(limit).clock(time.clock());
+    let set = set.build().unwrap();
+    let ask = Ask::from(10).ttl(Duration::from_secs(5));
+    // Its holder dies: nobody drops it.
+    let _lost = std::mem::ManuallyDrop::new(set.try_acquire("k", ask).unwrap());
+    let mut waiting = Polled::new(set.acquire_async("k", 10));
+    assert!(waiting.poll().is_none());
+    time.advance(Duration::from_secs(5));
+    assert!(waiting.woken() && waiting.granted().is_some());
+}
+
+/// Peers say "in a moment" to whoever would fit but for the queue, and so make
+/// it poll.
+#[test]
+fn who_stands_behind_others_is_told_when_their_turn_comes() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder().limit(Limit::rate("r", 10, Duration::from_secs(10)));
+    let set = set.clock(time.clock()).build().unwrap();
+    assert!(set.check("k", 8).unwrap().admitted());
+    let mut large = Polled::new(set.acquire_async("k", 9));
+    assert!(large.poll().is_none());
+    let refusal = set.check("k", 1).unwrap();
+    let turn = time.clock().now() + tidegate::Span::from_secs(7);
+    assert_eq!(refusal.not_until(), Some(turn));
+}
+
+#[test]
+fn an_ask_that_waits_is_counted_once() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let held = set.try_acquire("k", ()).unwrap().granted();
+    let mut waiting = Polled::new(set.acquire_async("k", ()));
+    assert!(waiting.poll().is_none());
+    drop(held);
+    assert!(waiting.granted().is_some());
+    let counted = set.statistics();
+    assert_eq!((counted.admitted, counted.refused), (2, 0));
+    assert_eq!((counted.waited, counted.waiting), (1, 0));
+}
+
+#[test]
+fn a_try_takes_nobodys_place_in_a_bounded_queue() {
+    let time = ManualClock::default();
+    let builder = LimitSet::builder().limit(Limit::concurrency("slots", 1));
+    let set = builder.max_waiting(1).clock(time.clock()).build().unwrap();
+    let _held = set.try_acquire("k", ()).unwrap().granted();
+    let mut waiting = Polled::new(set.acquire_async("k", ()));
+    assert!(waiting.poll().is_none());
+    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
+    assert_eq!(set.statistics().waiting, 1);
+}

@@ -156,7 +156,8 @@ impl Window {
     pub fn adopt(&self, state: &mut State, old: &Self, moment: &Moment) {
         match old.current(state, moment) {
             None => *state = State::default(),
-            Some(_) if self.align == old.align => {}
+            // One calendar is like another here: the boundaries tell them apart.
+            Some(_) if self.align == old.align && moment.calendar.is_none() => {}
             Some(_) => (state.start, state.end) = self.bounds(moment),
         }
     }

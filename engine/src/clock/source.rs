@@ -26,7 +26,7 @@ impl<F: Fn() -> Timestamp + Send + Sync + 'static> TimeSource for F {
 pub(crate) struct Steady {
     source: Box<dyn TimeSource>,
     progress: Mutex<Progress>,
-    timer: Timer,
+    timer: Arc<Timer>,
     ringing: Once,
     this: Weak<Self>,
 }
@@ -60,7 +60,7 @@ impl Steady {
         Arc::new_cyclic(|this| Self {
             source: Box::new(source),
             progress: Mutex::default(),
-            timer: Timer::default(),
+            timer: Arc::default(),
             ringing: Once::new(),
             this: Weak::clone(this),
         })
@@ -73,16 +73,23 @@ impl Steady {
 
     pub(crate) fn timer(&self) -> &Timer {
         self.ringing.call_once(|| {
-            let this = Weak::clone(&self.this);
+            let (this, timer) = (Weak::clone(&self.this), Arc::clone(&self.timer));
             let ringer = thread::Builder::new().name("tidegate-timer".into());
             let spawned = ringer.spawn(move || {
-                while let Some(clock) = this.upgrade() {
-                    clock.timer.ring_due(clock.now());
-                    clock.timer.sleep(|| clock.now());
+                // Asleep, it holds no clock, so that the last set to drop ends it.
+                while let Some(now) = this.upgrade().map(|clock| clock.now()) {
+                    timer.ring_due(now);
+                    timer.sleep(this.upgrade().map_or(now, |clock| clock.now()));
                 }
             });
             spawned.expect("a process that can start no thread cannot wait");
         });
         &self.timer
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        self.timer.close();
     }
 }

@@ -86,10 +86,15 @@ impl Timer {
         (entry.key().at <= now).then(|| entry.remove())
     }
 
-    /// Sleeps until the next alarm or an earlier one; `now` reads the clock.
-    pub(crate) fn sleep(&self, now: impl Fn() -> Timestamp) {
-        let wait = self.next().map(|at| at.since(now()).as_duration());
+    /// Sleeps until the next alarm or an earlier one; it is `now`.
+    pub(crate) fn sleep(&self, now: Timestamp) {
+        let wait = self.next().map(|at| at.since(now).as_duration());
         self.bell.wait(wait);
+    }
+
+    /// Wakes the thread that rings: its clock is gone.
+    pub(crate) fn close(&self) {
+        self.bell.poke();
     }
 }
 

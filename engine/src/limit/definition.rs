@@ -277,6 +277,9 @@ impl Limit {
     }
 
     fn rule(&self) -> Result<Rule, LimitError> {
+        if self.burst.is_some() && !self.bursts() {
+            return Err(LimitError::NoBurst(self.algorithm));
+        }
         let Some(period) = &self.period else {
             return Ok(Rule::Slots(Slots::new(
                 self.capacity,
@@ -286,9 +289,6 @@ impl Limit {
         let Some(span) = period.span() else {
             return self.calendar_rule(period);
         };
-        if self.burst.is_some() && !self.takes_burst() {
-            return Err(LimitError::NoBurst(self.algorithm));
-        }
         let burst = self.at_most();
         Ok(match self.algorithm {
             Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket => {
@@ -313,6 +313,12 @@ impl Limit {
 
     fn window(&self, align: Align) -> Result<Rule, RuleError> {
         Window::new(self.capacity, align).map(Rule::Window)
+    }
+
+    /// Whether a burst of its own makes sense.
+    fn bursts(&self) -> bool {
+        let by_the_clock = |period: &Period| period.span().is_some();
+        self.takes_burst() && self.period.as_ref().is_some_and(by_the_clock)
     }
 
     const fn takes_burst(&self) -> bool {

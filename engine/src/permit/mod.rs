@@ -10,4 +10,4 @@ mod mutex;
 mod semaphore;
 
 pub use mutex::{Mutex, MutexGuard};
-pub use semaphore::{Permit, Semaphore};
+pub use semaphore::{Permit, Semaphore, TooManyPermits};

@@ -1,6 +1,7 @@
 //! A value that one holder at a time may touch, in order of arrival.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use tidegate_contract::sync;
 
@@ -40,6 +41,12 @@ impl<T> Mutex<T> {
     /// The value; the thread waits for its turn.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.guard(self.turn.acquire())
+    }
+
+    /// The value, if the thread need not wait longer than this for its turn.
+    pub fn lock_within(&self, longest_wait: Duration) -> Option<MutexGuard<'_, T>> {
+        let turn = self.turn.acquire_within(longest_wait)?;
+        Some(self.guard(turn))
     }
 
     /// The value; the task waits for its turn. Dropping the future gives the

@@ -5,11 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::wait::block_on;
+use crate::wait::{block_on, block_on_within};
 
 /// Somebody waits: permits change hands under the queue's lock only.
 const QUEUED: usize = 1;
@@ -31,6 +32,7 @@ const ONE: usize = 2;
 pub struct Semaphore {
     /// Free permits, times [`ONE`], and the bit [`QUEUED`].
     word: AtomicUsize,
+    permits: usize,
     queue: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
@@ -54,6 +56,16 @@ pub struct Permit<'s> {
     permits: usize,
 }
 
+/// *Not ever*: more permits than the semaphore has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the semaphore has {permits} permits and never grants {asked} at once")]
+pub struct TooManyPermits {
+    /// What was asked for.
+    pub asked: usize,
+    /// What there is.
+    pub permits: usize,
+}
+
 impl Semaphore {
     /// The most permits there can be.
     pub const MAX_PERMITS: usize = usize::MAX / (2 * ONE);
@@ -68,6 +80,7 @@ impl Semaphore {
         };
         Self {
             word: AtomicUsize::new(permits * ONE),
+            permits,
             queue: Mutex::new(VecDeque::new()),
         }
     }
@@ -102,25 +115,45 @@ impl Semaphore {
         }
     }
 
-    /// One permit; the thread waits for it.
+    /// One permit; the thread waits for it (for ever, if there is none at all).
     pub fn acquire(&self) -> Permit<'_> {
-        self.acquire_many(1)
+        block_on(self.acquire_async())
+    }
+
+    /// One permit, if the thread need not wait longer than this for it.
+    pub fn acquire_within(&self, longest_wait: Duration) -> Option<Permit<'_>> {
+        block_on_within(self.acquire_async(), longest_wait)
     }
 
     /// `permits` at once; the thread waits for them.
-    pub fn acquire_many(&self, permits: usize) -> Permit<'_> {
+    ///
+    /// # Errors
+    /// More than there are.
+    pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>, TooManyPermits> {
         block_on(self.acquire_many_async(permits))
     }
 
     /// One permit; the task waits for it. Dropping the future gives back its
     /// place and what it was given.
     pub async fn acquire_async(&self) -> Permit<'_> {
-        self.acquire_many_async(1).await
+        self.take_or_wait(1).await
     }
 
-    /// `permits` at once; the task waits for them (for ever, if there are not
-    /// as many).
-    pub async fn acquire_many_async(&self, permits: usize) -> Permit<'_> {
+    /// `permits` at once; the task waits for them.
+    ///
+    /// # Errors
+    /// More than there are: it would wait for ever, and everyone behind it.
+    pub async fn acquire_many_async(&self, permits: usize) -> Result<Permit<'_>, TooManyPermits> {
+        if permits > self.permits {
+            return Err(TooManyPermits {
+                asked: permits,
+                permits: self.permits,
+            });
+        }
+        Ok(self.take_or_wait(permits).await)
+    }
+
+    async fn take_or_wait(&self, permits: usize) -> Permit<'_> {
         match self.try_acquire_many(permits) {
             Some(permit) => permit,
             None => Waiting::join(self, permits).await,
@@ -199,7 +232,7 @@ struct Waiting<'s> {
 impl<'s> Waiting<'s> {
     fn join(semaphore: &'s Semaphore, permits: usize) -> Self {
         let waiter = Arc::new(Waiter {
-            permits: permits.min(Semaphore::MAX_PERMITS),
+            permits,
             turn: Mutex::default(),
         });
         let mut queue = semaphore.queue.lock();

@@ -24,6 +24,7 @@ pub struct LimitSetBuilder {
     pub(super) limits: Vec<Limit>,
     pub(super) levels: Vec<String>,
     pub(super) max_keys: Option<usize>,
+    pub(super) max_leases: Option<usize>,
     pub(super) max_waiting: Option<usize>,
     pub(super) clock: Clock,
     pub(super) metadata: Metadata,
@@ -66,6 +67,14 @@ impl LimitSetBuilder {
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = Some(max_keys);
+        self
+    }
+
+    /// The most leases held or remembered at once (1,048,576 if not said); for
+    /// the embedded store.
+    #[must_use]
+    pub fn max_leases(mut self, max_leases: usize) -> Self {
+        self.max_leases = Some(max_leases);
         self
     }
 
@@ -115,7 +124,7 @@ impl LimitSetBuilder {
 
     #[cfg(feature = "memory")]
     pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
-        let embedded = || crate::embedded::store(self.max_keys);
+        let embedded = || crate::embedded::store(self.max_keys, self.max_leases);
         Ok(self.store.take().unwrap_or_else(embedded))
     }
 

@@ -72,6 +72,12 @@ impl LimitSet {
 }
 
 impl Inner {
+    /// The table goes over to the newest view, as of now.
+    pub(super) fn adopt(&self) {
+        let (view, now) = (self.view.load(), self.clock.now());
+        self.table.adopt(&view.plan, now, &view.calendars(now));
+    }
+
     fn change(
         &self,
         edit: impl FnOnce(&mut Vec<(u32, Limit)>, &mut u32) -> Result<(), Error>,
@@ -87,8 +93,7 @@ impl Inner {
         self.lone.store(view.lone, Ordering::Relaxed);
         self.view.store(Arc::new(view));
         drop(next_uid);
-        // Pinned cells still decide by the old plan; the table retires them.
-        self.table.adopt(&self.view.load().plan, self.clock.now());
+        self.adopt();
         self.lines.serve_all(self.clock.now());
         Ok(())
     }

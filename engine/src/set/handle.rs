@@ -59,6 +59,7 @@ impl Handle {
             && cost > 0
             && !inner.has_waiters()
             && let Ok(verdict) = cell.admit(cost, inner.clock.now())
+            && verdict != Verdict::Never
         {
             return Ok(verdict);
         }
@@ -73,6 +74,7 @@ impl Handle {
             && cost > 0
             && !inner.has_waiters()
             && let Ok(verdict) = cell.admit(cost, inner.clock.now())
+            && verdict != Verdict::Never
         {
             return Ok(verdict);
         }

@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use rand::RngExt;
 use tidegate_contract::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tidegate_contract::{
-    self as contract, Command, Detail, Ending, KeyPath, OwnedKey, Reply, StoreError, Table, Terms,
-    Verb,
+    self as contract, Command, Detail, Ending, KeyPath, OwnedKey, Plan, Reply, StoreError, Table,
+    Terms, Verb,
 };
 use tidegate_core::{Amount, Span, Timestamp};
 
@@ -18,6 +18,7 @@ use super::view::{Amounts, View};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::lease::Settlement;
+use crate::limit::Limit;
 use crate::statistics::Counters;
 use crate::wait::Lines;
 
@@ -56,12 +57,15 @@ pub(crate) enum Wanted<'a> {
 impl Inner {
     pub(super) fn new(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
         let limits = std::mem::take(&mut builder.limits);
-        let numbered: Vec<_> = (0..).zip(limits).collect();
-        let changes = Changes::new(builder.levels.clone(), numbered.len() as u32);
-        let view = View::new(0, &builder.levels, numbered)?;
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
-        let table = builder.take_store()?.open(&name, &view.plan)?;
-        Ok(Arc::new_cyclic(|this| Self {
+        let store = builder.take_store()?;
+        let last = store.last_plan(&name);
+        let (numbered, next_uid) = numbered(limits, last.as_deref());
+        let changes = Changes::new(builder.levels.clone(), next_uid);
+        let version = last.map_or(0, |plan| plan.version() + 1);
+        let view = View::new(version, &builder.levels, numbered)?;
+        let table = store.open(&name, &view.plan)?;
+        let inner = Arc::new_cyclic(|this| Self {
             id: SETS.fetch_add(1, Ordering::Relaxed),
             lone: AtomicBool::new(view.lone),
             view: ArcSwap::from_pointee(view),
@@ -72,7 +76,9 @@ impl Inner {
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
             changes,
-        }))
+        });
+        inner.adopt();
+        Ok(inner)
     }
 
     /// Whether anybody waits anywhere in this set.
@@ -109,6 +115,7 @@ impl Inner {
             lease,
             detail,
         };
+        view.check_reach(key, amounts)?;
         self.decide(view, key, verb, now)
     }
 
@@ -227,11 +234,14 @@ impl Inner {
         id: u128,
         ttl: std::time::Duration,
     ) -> Result<Timestamp, Error> {
+        let ttl = super::view::lease_length(ttl)?;
         self.with_view(|view| {
             let now = self.clock.now();
-            let until = now + Span::from(ttl);
+            let until = now + ttl;
             let path = KeyPath::new(key.bytes(), view.plan.levels())?;
             self.execute(view, &path, Verb::Renew { id, until }, now)?;
+            // Whoever waits for its slots has another instant to wait for.
+            self.serve(&path);
             Ok(until)
         })
     }
@@ -252,6 +262,20 @@ impl Inner {
         });
         carried.collect()
     }
+}
+
+/// The limits with their uids, and the next uid: a limit keeps the one that it
+/// had when the table was last used.
+fn numbered(limits: Vec<Limit>, last: Option<&Plan>) -> (Vec<(u32, Limit)>, u32) {
+    let known = last.map_or(&[][..], |plan| plan.limits());
+    let mut next = known.iter().map(|limit| limit.uid + 1).max().unwrap_or(0);
+    let numbered = limits.into_iter().map(|limit| {
+        let found = known.iter().find(|known| *known.name == *limit.name());
+        let uid = found.map_or(next, |known| known.uid);
+        next += u32::from(found.is_none());
+        (uid, limit)
+    });
+    (numbered.collect(), next)
 }
 
 /// A table that answers a command with another's reply is broken.

@@ -25,4 +25,4 @@ pub use builder::{LimitSetBuilder, Metadata};
 pub use handle::Handle;
 pub(crate) use inner::{Inner, Wanted};
 pub use verbs::LimitSet;
-pub(crate) use view::{Amounts, View};
+pub(crate) use view::{Amounts, View, lease_length};

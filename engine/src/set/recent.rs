@@ -121,7 +121,11 @@ impl Held {
 
     #[inline]
     fn admit(&self, cost: Amount, now: Timestamp) -> Option<Verdict> {
-        self.cell.as_ref()?.admit(cost, now).ok()
+        match self.cell.as_ref()?.admit(cost, now).ok()? {
+            // The table's way says it in full.
+            Verdict::Never => None,
+            verdict => Some(verdict),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_contract::sync::atomic::Ordering;
 use tidegate_contract::{Detail, KeyPath, Verb, key};
-use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
+use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Timestamp, Verdict};
 
 use super::builder::LimitSetBuilder;
 use super::handle::Handle;
@@ -70,7 +70,7 @@ impl LimitSet {
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: Amount) -> Result<Verdict, Error> {
         let key = key.into().bytes();
         key::check(key)?;
-        if self.0.has_waiters() || cost == 0 {
+        if self.0.has_waiters() || cost == 0 || cost > MAX_AMOUNT {
             return self.check(key, cost).map(|decision| decision.verdict());
         }
         let now = self.0.clock.now();
@@ -79,7 +79,11 @@ impl LimitSet {
         {
             return Ok(verdict);
         }
-        self.admit_by_table(key, cost, now)
+        match self.admit_by_table(key, cost, now)? {
+            // `check` says it in full.
+            Verdict::Never => self.check(key, cost).map(|decision| decision.verdict()),
+            verdict => Ok(verdict),
+        }
     }
 
     fn admit_by_table(&self, key: &[u8], cost: Amount, now: Timestamp) -> Result<Verdict, Error> {

@@ -1,10 +1,11 @@
 //! A set's limits at one version: what names mean, what an ask amounts to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{Plan, PlanLimit};
+use tidegate_contract::{KeyPath, Plan, PlanLimit};
 use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
 
 use crate::ask::Ask;
@@ -105,8 +106,29 @@ impl View {
     }
 
     /// How long an ask's lease lasts.
-    pub(crate) fn ttl(&self, ask: &Ask<'_>) -> Span {
-        ask.ttl.map_or(self.lease_ttl, Span::from)
+    ///
+    /// # Errors
+    /// [`Error::LeaseLength`].
+    pub(crate) fn ttl(&self, ask: &Ask<'_>) -> Result<Span, Error> {
+        ask.ttl.map_or(Ok(self.lease_ttl), lease_length)
+    }
+
+    /// How long a lease lasts unless its ask says otherwise.
+    pub(crate) const fn lease_ttl(&self) -> Span {
+        self.lease_ttl
+    }
+
+    /// Checks that `amounts` take something where `key` has a level.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooShort`].
+    pub(crate) fn check_reach(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), Error> {
+        let (depth, levels) = (key.depth(), self.plan.levels());
+        let mut taken = self.plan.limits().iter().zip(amounts);
+        if depth == levels || taken.any(|(limit, &amount)| limit.level < depth && amount > 0) {
+            return Ok(());
+        }
+        Err(Error::KeyTooShort { depth, levels })
     }
 
     /// The calendars' boundaries around `now`.
@@ -247,6 +269,18 @@ impl View {
             None => Ok(()),
         }
     }
+}
+
+/// A lease's length, if it can be one.
+///
+/// # Errors
+/// [`Error::LeaseLength`].
+pub(crate) fn lease_length(length: Duration) -> Result<Span, Error> {
+    let span = Span::from(length);
+    if (Span::MILLISECOND..=Span::LONGEST_PERIOD).contains(&span) {
+        return Ok(span);
+    }
+    Err(Error::LeaseLength(length))
 }
 
 fn check_names(limits: &[(u32, Limit)]) -> Result<(), Error> {

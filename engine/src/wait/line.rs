@@ -130,7 +130,8 @@ impl Line {
         // A turn that comes at the very instant of the deadline still counts.
         let mut woken = self.serve_queue(&set, &mut queue, now);
         if let Some(place) = place_of(&queue, waiter) {
-            let answer = super::not_yet(&set, waiter);
+            let turn = queue.alarm.map(|alarm| alarm.at);
+            let answer = super::not_yet(&set, waiter, turn);
             woken.extend(dismiss(&set, &mut queue, place, answer));
             woken.extend(self.serve_queue(&set, &mut queue, now));
         }
@@ -193,16 +194,20 @@ fn never_fits(view: &crate::set::View, amounts: &[u64], answer: &contract::Decis
     }
 }
 
-/// Until when, and at which levels, an answer keeps its waiter in line.
+/// When to ask again, and at which levels an answer keeps its waiter in line.
 fn refusal(answer: &Answer) -> Option<(Timestamp, u8)> {
     let decision = answer.as_ref().ok()?;
-    Some((decision.not_until()?, decision.answer().refused_levels))
+    let (instant, answer) = (decision.not_until()?, decision.answer());
+    let sooner = answer.refund_at.unwrap_or(Timestamp::MAX);
+    Some((instant.min(sooner), answer.refused_levels))
 }
 
 /// Takes the waiter at `place` out of line and tells it its answer.
 fn dismiss(set: &Inner, queue: &mut Queue, place: Place, answer: Answer) -> Option<Waker> {
     let waiter = queue.waiters.remove(&place)?;
-    set.waiting.fetch_sub(1, Ordering::Relaxed);
+    if waiter.stays {
+        set.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
     let (waker, deadline) = waiter.tell(answer);
     if let Some(alarm) = deadline {
         set.clock.timer().unset(alarm);

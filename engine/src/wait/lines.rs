@@ -43,22 +43,26 @@ impl Lines {
             set.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(Error::QueueFull(self.max_waiting));
         }
+        let line = self.stand(&set, waiter);
+        // Only now: an alarm that finds nobody in line is lost.
         if let Some(at) = deadline {
             let who: Weak<dyn Ring> = Arc::<Waiter>::downgrade(waiter);
-            waiter.set_deadline(set.clock.timer().set(at, who));
+            let alarm = set.clock.timer().set(at, who);
+            if !waiter.keep_deadline(alarm) {
+                set.clock.timer().unset(alarm);
+            }
         }
-        let line = self.stand(&set, waiter);
         line.serve(set.clock.now());
         self.sweep(&line.root);
         Ok(())
     }
 
     /// Puts `waiter` in line, serves it if it is its turn, and takes it out.
+    /// It does not count as waiting: nobody has to look out for it.
     pub(super) fn pass_through(&self, waiter: &Arc<Waiter>) -> Answer {
         let Some(set) = self.set.upgrade() else {
             return Err(Error::Stopped);
         };
-        set.waiting.fetch_add(1, Ordering::Relaxed);
         let line = self.stand(&set, waiter);
         line.give_up(waiter);
         waiter.take_answer().unwrap_or(Err(Error::Stopped))

@@ -19,15 +19,15 @@ mod waiter;
 use std::sync::Arc;
 
 use tidegate_contract::{self as contract, Detail, KeyPath, OwnedKey};
-use tidegate_core::{Span, Verdict};
+use tidegate_core::{Span, Timestamp, Verdict};
 
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::lease::Lease;
-use crate::set::{Inner, Wanted};
+use crate::set::{Inner, Wanted, lease_length};
 
-pub(crate) use block::block_on;
+pub(crate) use block::{block_on, block_on_within};
 pub(crate) use lines::Lines;
 pub(crate) use waiter::Turn;
 use waiter::{Aim, Answer, Waiter};
@@ -41,10 +41,10 @@ pub(crate) enum Begun {
 /// Takes a lease now or not at all.
 pub(crate) fn try_acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
     if set.has_waiters() {
-        let answer = in_line(set, key, ask, aim(ask))?;
+        let answer = in_line(set, key, ask, aim(ask)?)?;
         return admission(set, key, answer);
     }
-    take_lease(set, key, ask)
+    admission(set, key, offer(set, key, ask)?)
 }
 
 /// Takes a lease now, or joins the line.
@@ -53,12 +53,13 @@ pub(crate) fn acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Beg
     if !patient {
         return try_acquire(set, key, ask).map(Begun::Decided);
     }
-    if !set.has_waiters()
-        && let Admission::Granted(lease) = take_lease(set, key, ask)?
-    {
-        return Ok(Begun::Decided(Admission::Granted(lease)));
+    if !set.has_waiters() {
+        let decision = offer(set, key, ask)?;
+        if decision.admitted() {
+            return admission(set, key, decision).map(Begun::Decided);
+        }
     }
-    let waiter = Waiter::new(set, key, ask, aim(ask))?;
+    let waiter = Waiter::new(set, key, ask, aim(ask)?, true)?;
     let deadline = ask.within.map(|longest| waiter.since + Span::from(longest));
     set.lines.join(&waiter, deadline)?;
     Ok(Begun::Waiting(Turn::new(Arc::clone(set), waiter)))
@@ -77,31 +78,31 @@ pub(crate) fn check_in_line(
     in_line(set, key, ask, Aim::Charge)
 }
 
-fn aim(ask: &Ask<'_>) -> Aim {
-    Aim::Lease {
-        ttl: ask.ttl.map(Span::from),
+fn aim(ask: &Ask<'_>) -> Result<Aim, Error> {
+    Ok(Aim::Lease {
+        ttl: ask.ttl.map(lease_length).transpose()?,
         idempotency: ask.idempotency.map(Into::into),
-    }
+    })
 }
 
 /// Joins the line, is served if it is its turn, and leaves.
 fn in_line(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>, aim: Aim) -> Result<Decision, Error> {
-    let waiter = Waiter::new(set, key, ask, aim)?;
+    let waiter = Waiter::new(set, key, ask, aim, false)?;
     set.lines.pass_through(&waiter)
 }
 
-fn take_lease(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
-    let decision = set.with_view(|view| {
+/// Takes a lease if it fits; not counted yet.
+fn offer(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+    set.with_view(|view| {
         let amounts = view.amounts(ask)?;
         let path = KeyPath::new(key, view.plan.levels())?;
         let wanted = Wanted::Lease {
-            ttl: view.ttl(ask),
+            ttl: view.ttl(ask)?,
             idempotency: ask.idempotency,
         };
         let answer = set.take(view, &path, &amounts, wanted, set.clock.now())?;
         Ok(Decision::new(answer, Arc::clone(view)))
-    })?;
-    admission(set, key, decision)
+    })
 }
 
 /// The decision as an admission: with the lease, if one was given.
@@ -115,8 +116,9 @@ fn admission(set: &Arc<Inner>, key: &[u8], decision: Decision) -> Result<Admissi
     })
 }
 
-/// What one who waits would be told now: not yet, if only because others are first.
-fn not_yet(set: &Arc<Inner>, waiter: &Waiter) -> Answer {
+/// What one who waits would be told now: not yet. If only because others are
+/// first, then not before `turn`, the earliest turn in its line.
+fn not_yet(set: &Arc<Inner>, waiter: &Waiter, turn: Option<Timestamp>) -> Answer {
     set.with_view(|view| {
         let amounts = waiter.amounts(view);
         let path = KeyPath::new(waiter.key.bytes(), view.plan.levels())?;
@@ -124,7 +126,8 @@ fn not_yet(set: &Arc<Inner>, waiter: &Waiter) -> Answer {
         let verb = contract::Verb::Peek { amounts: &amounts };
         let mut answer = set.decide(view, &path, verb, now)?;
         if answer.verdict.admitted() {
-            answer.verdict = Verdict::NotUntil(now + Span::from_micros(1));
+            let soonest = now + Span::from_micros(1);
+            answer.verdict = Verdict::NotUntil(turn.map_or(soonest, |turn| turn.max(soonest)));
         }
         Ok(Decision::new(answer, Arc::clone(view)))
     })

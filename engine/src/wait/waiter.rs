@@ -35,6 +35,8 @@ pub(crate) struct Waiter {
     pub(super) key: OwnedKey,
     pub(super) since: Timestamp,
     pub(super) priority: u8,
+    /// It stays until its turn; a try leaves at once, and does not count.
+    pub(super) stays: bool,
     aim: Aim,
     /// The view the ask was resolved by, and what it takes by it.
     asked: (Arc<View>, Amounts),
@@ -56,6 +58,7 @@ impl Waiter {
         key: &[u8],
         ask: &Ask<'_>,
         aim: Aim,
+        stays: bool,
     ) -> Result<Arc<Self>, Error> {
         let view = set.view.load_full();
         KeyPath::new(key, view.plan.levels())?;
@@ -64,6 +67,7 @@ impl Waiter {
             key: OwnedKey::new(key),
             since: set.clock.now(),
             priority: ask.priority,
+            stays,
             aim,
             asked: (view, amounts),
             state: Mutex::default(),
@@ -83,7 +87,7 @@ impl Waiter {
         match &self.aim {
             Aim::Charge => super::CHARGE,
             Aim::Lease { ttl, idempotency } => Wanted::Lease {
-                ttl: ttl.unwrap_or_else(|| view.ttl(&Ask::default())),
+                ttl: ttl.unwrap_or_else(|| view.lease_ttl()),
                 idempotency: idempotency.as_deref(),
             },
         }
@@ -93,8 +97,14 @@ impl Waiter {
         self.state.lock().line = Some(Arc::clone(line));
     }
 
-    pub(super) fn set_deadline(&self, alarm: Alarm) {
-        self.state.lock().deadline = Some(alarm);
+    /// Keeps the alarm of its deadline while it stands in line; whether it does.
+    pub(super) fn keep_deadline(&self, alarm: Alarm) -> bool {
+        let mut state = self.state.lock();
+        let stands = state.line.is_some();
+        if stands {
+            state.deadline = Some(alarm);
+        }
+        stands
     }
 
     /// Tells the answer; the waker is for the caller to wake once it holds no lock.
@@ -185,6 +195,7 @@ impl Drop for Turn {
         }
         if let Some(Ok(decision)) = self.waiter.take_answer()
             && let Some(granted) = decision.answer().lease
+            && !granted.repeated
         {
             // Nobody is left to tell; the store gives back at expiry.
             let _ = self

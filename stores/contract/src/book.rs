@@ -5,6 +5,8 @@
 //! real use.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -23,6 +25,8 @@ pub struct Share {
     pub amount: Amount,
     /// Where it was booked.
     pub place: Place,
+    /// The key was reset since: there is nothing left to give back.
+    pub forgotten: bool,
 }
 
 /// How far a lease has come.
@@ -65,6 +69,34 @@ impl<O> Record<O> {
             idempotency: None,
         }
     }
+
+    /// Whether it was made under an idempotency key: then a retry finds it,
+    /// also after its end.
+    pub(crate) const fn has_idempotency(&self) -> bool {
+        self.idempotency.is_some()
+    }
+}
+
+/// How many records a store's books hold, all together.
+#[derive(Debug)]
+pub struct LeaseRoom {
+    held: AtomicUsize,
+    max_leases: usize,
+}
+
+impl LeaseRoom {
+    /// Room for `max_leases` records.
+    #[must_use]
+    pub const fn new(max_leases: usize) -> Self {
+        Self {
+            held: AtomicUsize::new(0),
+            max_leases,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.held.load(Ordering::Relaxed) >= self.max_leases
+    }
 }
 
 /// The records of some rows. See the [module](self).
@@ -75,18 +107,18 @@ pub struct Book<O> {
     /// When to look at which record, in order; an entry whose record has moved
     /// on is passed over.
     due: VecDeque<(Timestamp, u128)>,
-    max_leases: usize,
+    room: Arc<LeaseRoom>,
 }
 
 impl<O: PartialEq> Book<O> {
-    /// An empty book for at most `max_leases` records.
+    /// An empty book that takes its part of `room`.
     #[must_use]
-    pub fn new(max_leases: usize) -> Self {
+    pub fn new(room: Arc<LeaseRoom>) -> Self {
         Self {
             records: HashMap::default(),
             asks: HashMap::default(),
             due: VecDeque::new(),
-            max_leases,
+            room,
         }
     }
 
@@ -107,9 +139,9 @@ impl<O: PartialEq> Book<O> {
     /// # Errors
     /// [`StoreError::LeasesFull`], [`StoreError::DuplicateLease`].
     pub fn check_room(&self, id: u128) -> Result<(), StoreError> {
-        if self.records.len() >= self.max_leases {
+        if self.room.is_full() {
             return Err(StoreError::LeasesFull {
-                max_leases: self.max_leases,
+                max_leases: self.room.max_leases,
             });
         }
         if self.records.contains_key(&id) {
@@ -125,15 +157,29 @@ impl<O: PartialEq> Book<O> {
             self.asks.insert(ask.clone(), id);
             record.idempotency = Some(ask);
         }
-        self.schedule(record.due_at, id);
-        self.records.insert(id, record);
+        self.keep(record);
     }
 
-    /// The lease that was made under an idempotency key, while it is live.
+    /// The lease that was made under an idempotency key, for as long as it is
+    /// remembered.
     #[must_use]
     pub fn find_ask(&self, ask: &[u8]) -> Option<&Record<O>> {
-        let record = self.records.get(self.asks.get(ask)?)?;
-        matches!(record.stage, Stage::Live).then_some(record)
+        self.records.get(self.asks.get(ask)?)
+    }
+
+    /// Notes that the shares that `which` picks, of leases of `key` and its
+    /// descendants, have nothing left to give back.
+    pub fn forget_charges(&mut self, key: &[u8], which: impl Fn(&Share) -> bool)
+    where
+        O: AsRef<[u8]>,
+    {
+        let below = |owner: &[u8]| owner.len() > key.len() && owner[key.len()] == b'/';
+        let concerns = |owner: &[u8]| owner.starts_with(key) && (owner == key || below(owner));
+        let records = self.records.values_mut();
+        for record in records.filter(|record| concerns(record.owner.as_ref())) {
+            let shares = record.shares.iter_mut().filter(|share| which(share));
+            shares.for_each(|share| share.forgotten = true);
+        }
     }
 
     /// The lease `id` of `owner`.
@@ -159,7 +205,7 @@ impl<O: PartialEq> Book<O> {
             return Err(StoreError::UnknownLease);
         }
         let record = entry.remove();
-        self.forget_ask(&record);
+        self.let_go(&record);
         self.compact();
         Ok(record)
     }
@@ -171,8 +217,7 @@ impl<O: PartialEq> Book<O> {
             self.asks.insert(ask.clone(), id);
         }
         record.due_at = due_at;
-        self.schedule(due_at, id);
-        self.records.insert(id, record);
+        self.keep(record);
     }
 
     /// Takes out the next record that is due at `now`, if any.
@@ -184,7 +229,7 @@ impl<O: PartialEq> Book<O> {
             };
             if entry.get().due_at == at {
                 let record = entry.remove();
-                self.forget_ask(&record);
+                self.let_go(&record);
                 return Some(record);
             }
         }
@@ -197,7 +242,14 @@ impl<O: PartialEq> Book<O> {
         self.due.front().map(|&(at, _)| at)
     }
 
-    fn forget_ask(&mut self, record: &Record<O>) {
+    fn keep(&mut self, record: Record<O>) {
+        self.room.held.fetch_add(1, Ordering::Relaxed);
+        self.schedule(record.due_at, record.granted.id);
+        self.records.insert(record.granted.id, record);
+    }
+
+    fn let_go(&mut self, record: &Record<O>) {
+        self.room.held.fetch_sub(1, Ordering::Relaxed);
         if let Some(ask) = &record.idempotency {
             self.asks.remove(ask);
         }

@@ -18,6 +18,10 @@ pub enum StoreError {
         /// The bound.
         max_leases: usize,
     },
+    /// A table is used by one limit set at a time: two would not see each
+    /// other's changes, nor wake each other's waiters.
+    #[error("the table `{0}` is in use; clone its limit set, or give this one another name")]
+    InUse(String),
     /// No lease of that id: never given, or finished and forgotten.
     #[error("no such lease: never given, or ended so long ago that it was forgotten")]
     UnknownLease,

@@ -88,10 +88,14 @@ pub const fn check(bytes: &[u8]) -> Result<(), KeyError> {
     }
 }
 
-/// Appends `segment` to the path `key`, its own `/` and `%` escaped.
+/// Appends `segment` to the path `key`, its own `/` and `%` escaped; an empty
+/// one is written `%`, which nothing else is.
 pub fn push_segment(key: &mut Vec<u8>, segment: &[u8]) {
     if !key.is_empty() {
         key.push(b'/');
+    }
+    if segment.is_empty() {
+        key.push(b'%');
     }
     escape(segment, key);
 }

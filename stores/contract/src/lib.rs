@@ -27,7 +27,7 @@ pub mod reply;
 pub mod store;
 pub mod sync;
 
-pub use book::Book;
+pub use book::{Book, LeaseRoom};
 pub use cell::HotCell;
 pub use command::{Command, Detail, Ending, Terms, Verb};
 pub use error::StoreError;

@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{
-    Amount, Composite, Moment, Part, State, Tenure, Timestamp, Verdict, commit, compose,
+    Amount, Bounds, Composite, Moment, Part, State, Tenure, Timestamp, Verdict, commit, compose,
 };
 
 use crate::book::{Book, Record, Share, Stage};
@@ -31,7 +31,7 @@ pub fn fresh_row(plan: &Plan, level: usize) -> Row {
 ///
 /// # Errors
 /// [`StoreError`]; rows and book are then as they were.
-pub fn apply<O: PartialEq>(
+pub fn apply<O: PartialEq + AsRef<[u8]>>(
     command: &Command<'_>,
     rows: &mut [Row],
     book: &mut Book<O>,
@@ -57,9 +57,7 @@ pub fn apply<O: PartialEq>(
         } => end(command, rows, book, &owner, id, ending, remember).map(Reply::Settled),
         Verb::Renew { id, until } => renew(command, rows, book, &owner, id, until),
         Verb::Reset => {
-            if let Some(row) = rows.last_mut() {
-                row.fill(State::Fresh);
-            }
+            reset(command, rows, book);
             Ok(Reply::Done)
         }
     }
@@ -97,14 +95,23 @@ pub fn refunds_on_expiry(plan: &Plan) -> bool {
 
 /// Carries the rows of one level over from the plan that wrote them.
 #[must_use]
-pub fn adopt_row(plan: &Plan, old: &Plan, level: usize, row: &mut [State], now: Timestamp) -> Row {
+pub fn adopt_row(
+    plan: &Plan,
+    old: &Plan,
+    level: usize,
+    row: &mut [State],
+    now: Timestamp,
+    calendars: &[Option<Bounds>],
+) -> Row {
     let mut adopted = fresh_row(plan, level);
-    for (cell, limit) in adopted.iter_mut().zip(&plan.limits()[plan.range(level)]) {
+    for (cell, new) in adopted.iter_mut().zip(plan.range(level)) {
+        let limit = &plan.limits()[new];
+        let calendar = calendars.get(new).copied().flatten();
         let before = old.range(level).find(|&i| old.limits()[i].uid == limit.uid);
         if let Some(position) = before {
             *cell = std::mem::take(&mut row[position - old.range(level).start]);
             let rule = &old.limits()[position].rule;
-            limit.rule.adopt(cell, rule, &Moment::at(now));
+            limit.rule.adopt(cell, rule, &Moment { now, calendar });
         }
     }
     adopted
@@ -130,17 +137,23 @@ fn lease<O: PartialEq>(
 ) -> Result<Decision, StoreError> {
     let ask = terms.idempotency.map(|ask| ask_key(command, ask));
     if let Some(record) = ask.as_ref().and_then(|ask| book.find_ask(ask)) {
-        let granted = Some(record.granted);
         let mut again = Decision::bare(Verdict::Admit, None);
-        again.lease = granted;
+        again.lease = Some(Granted {
+            repeated: true,
+            ..record.granted
+        });
         return Ok(again);
     }
-    book.check_room(terms.id)?;
     let mut parts = parts(command, rows, amounts);
     let answer = compose(&mut parts);
     if !answer.verdict.admitted() {
-        return Ok(decision(command.plan, &parts, answer, detail));
+        let mut refusal = decision(command.plan, &parts, answer, detail);
+        if refunds_on_expiry(command.plan) {
+            refusal.refund_at = book.next_due();
+        }
+        return Ok(refusal);
     }
+    book.check_room(terms.id)?;
     let tenure = Tenure {
         id: terms.id,
         expires_at: terms.expires_at,
@@ -151,6 +164,7 @@ fn lease<O: PartialEq>(
         id: terms.id,
         expires_at: terms.expires_at,
         fence: parts.iter().map(|p| p.receipt.fence).max().unwrap_or(0),
+        repeated: false,
     };
     decision.lease = Some(granted);
     book.insert(
@@ -202,7 +216,7 @@ fn end<O: PartialEq>(
         repeated: false,
         uses: end_shares(command, rows, &record, ending),
     };
-    if remember {
+    if remember || record.has_idempotency() {
         record.stage = Stage::Ended(settlement.clone());
         book.put_back(record, command.now + command.plan.keep());
     }
@@ -216,6 +230,7 @@ fn end_shares<O>(
     ending: Ending<'_>,
 ) -> SmallVec<[Use; 4]> {
     let mut uses = SmallVec::new();
+    charge_untaken(command, rows, record, ending, &mut uses);
     for share in &record.shares {
         let position = command.plan.position(share.uid);
         let used = position.map_or(share.amount, |i| used(ending, i, share.amount));
@@ -232,6 +247,35 @@ fn end_shares<O>(
         }
     }
     uses
+}
+
+/// Charges what was used of limits that were not taken: left out by the ask,
+/// or added since. (A shadow that would have refused goes on as if it had.)
+fn charge_untaken<O>(
+    command: &Command<'_>,
+    rows: &mut [Row],
+    record: &Record<O>,
+    ending: Ending<'_>,
+    uses: &mut SmallVec<[Use; 4]>,
+) {
+    let Ending::Settle(used) = ending else { return };
+    for (position, limit) in command.plan.limits().iter().enumerate() {
+        let taken = record.shares.iter().any(|share| share.uid == limit.uid);
+        let used = used.get(position).copied().flatten().unwrap_or(0);
+        if taken || used == 0 || limit.shadow || limit.rule.is_held() {
+            continue;
+        }
+        let moment = moment(command, position);
+        with_cell(command.plan, rows, limit.uid, &moment, |limit, cell, at| {
+            limit.rule.observe(cell, at);
+            limit.rule.charge(cell, used, at, None);
+            uses.push(Use {
+                uid: limit.uid,
+                taken: 0,
+                used,
+            });
+        });
+    }
 }
 
 /// What an ending says was used of the plan's limit at `position`.
@@ -264,11 +308,31 @@ fn end_share<O>(
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
     let charged = if refunded { 0 } else { share.amount };
+    if used < charged && share.forgotten {
+        return;
+    }
     if used < charged {
         limit.rule.refund(cell, charged - used, share.place, moment);
     } else if used > charged {
         limit.rule.charge(cell, used - charged, moment, None);
     }
+}
+
+/// Forgets what was used of the key's own limits. Slots stay with their
+/// holders, who would otherwise not be alone; and what a lease took before is
+/// not given back after, to the loss of what is taken from now on.
+fn reset<O: PartialEq + AsRef<[u8]>>(command: &Command<'_>, rows: &mut [Row], book: &mut Book<O>) {
+    let Some(row) = rows.last_mut() else { return };
+    for cell in row
+        .iter_mut()
+        .filter(|cell| !matches!(cell, State::Slots(_)))
+    {
+        *cell = State::Fresh;
+    }
+    let range = command.plan.range(command.key.depth() - 1);
+    let limits = &command.plan.limits()[range];
+    let own = |share: &Share| limits.iter().any(|limit| limit.uid == share.uid);
+    book.forget_charges(command.key.bytes(), own);
 }
 
 fn renew<O: PartialEq>(
@@ -325,6 +389,7 @@ fn shares(plan: &Plan, parts: &[Part<'_>]) -> SmallVec<[Share; 3]> {
         uid: limit.uid,
         amount: part.amount,
         place: part.receipt.place,
+        forgotten: false,
     };
     let charged_parts = parts.iter().zip(plan.limits()).filter(|(p, _)| charged(p));
     charged_parts.map(share).collect()

@@ -17,6 +17,12 @@ pub enum OwnedKey {
     Heap(Box<[u8]>),
 }
 
+impl AsRef<[u8]> for OwnedKey {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl OwnedKey {
     /// No key (no key is empty).
     pub const VACANT: Self = Self::Inline {

@@ -23,6 +23,9 @@ pub struct Decision {
     pub binding: Option<usize>,
     /// The levels at which some limit refused: bit 0 is the outermost.
     pub refused_levels: u8,
+    /// For a refusal where some limit gives its amounts back when a lease
+    /// expires: when the next lease may do so, and asking again makes sense.
+    pub refund_at: Option<Timestamp>,
     /// A shadow limit would have refused.
     pub shadowed: bool,
     /// For each of the plan's limits its standing after the step; `None` where
@@ -40,6 +43,7 @@ impl Decision {
             verdict,
             binding,
             refused_levels: 0,
+            refund_at: None,
             shadowed: false,
             standings: SmallVec::new(),
             lease: None,
@@ -56,6 +60,8 @@ pub struct Granted {
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without slots.
     pub fence: u64,
+    /// It was given before, to an ask with the same idempotency key.
+    pub repeated: bool,
 }
 
 /// How a lease ended.

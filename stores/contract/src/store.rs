@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Amount, Timestamp, Verdict};
+use tidegate_core::{Amount, Bounds, Timestamp, Verdict};
 
 use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
@@ -32,10 +32,20 @@ pub trait Store: Send + Sync + 'static {
     /// What this store can do.
     fn abilities(&self) -> Abilities;
 
-    /// The table of the set called `name`, made if it is not there.
+    /// The plan that the table called `name` was last used with, if it is there:
+    /// who opens it numbers limits of the same name alike, and versions from
+    /// there on.
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        let _ = name;
+        None
+    }
+
+    /// The table of the set called `name`, made if it is not there; otherwise
+    /// as it was left, to be [adopted](Table::adopt).
     ///
     /// # Errors
-    /// What the store cannot do with this plan, or cannot reach.
+    /// What the store cannot do with this plan, or cannot reach;
+    /// [`StoreError::InUse`].
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError>;
 }
 
@@ -100,10 +110,11 @@ pub trait Table: Send + Sync + 'static {
         None
     }
 
-    /// The limits have changed to `plan`: state that was handed out (pinned)
-    /// must not be decided by an older one any more.
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp) {
-        let _ = (plan, now);
+    /// The limits have changed to `plan` as of `now`, with these boundaries of
+    /// its calendars: from here on nothing is decided by an older one, and what
+    /// drained until now has drained at the older one's rate.
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        let _ = (plan, now, calendars);
     }
 
     /// Gives a pin back.

@@ -14,11 +14,6 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.cells.len() == self.vacant.len()
-    }
-
     /// Whether a row's word is a mark.
     #[inline]
     pub(crate) const fn is_mark(word: u64) -> bool {

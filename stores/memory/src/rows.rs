@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Payment, Rule, State, Timestamp, Word};
+use tidegate_contract::core::{Bounds, Payment, Rule, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{HotCell, OwnedKey, Plan};
 
@@ -113,6 +113,7 @@ pub(crate) fn adopt(
     old: &Plan,
     plan: &Plan,
     now: Timestamp,
+    calendars: &[Option<Bounds>],
     hash: impl Fn(&[u8]) -> u64,
 ) -> Rows {
     let mut adopted = Rows::new(plan, now);
@@ -121,7 +122,7 @@ pub(crate) fn adopt(
         if level >= plan.levels() {
             return;
         }
-        let row = oracle::adopt_row(plan, old, level, &mut row, now);
+        let row = oracle::adopt_row(plan, old, level, &mut row, now, calendars);
         let hash_of = hash(key.bytes());
         match &mut adopted {
             Rows::Words(words) => {

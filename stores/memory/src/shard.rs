@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Span, State, Timestamp, Verdict, Word};
+use tidegate_contract::core::{Amount, Bounds, Span, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{Book, Command, HotCell, KeyPath, Plan, Reply, StoreError};
+use tidegate_contract::{
+    Book, Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
+};
 
 use crate::pins::Pins;
 use crate::rows::{self, Rows, Words};
@@ -32,6 +34,27 @@ pub(crate) struct Shard {
     scratch: Row,
 }
 
+/// On what terms a row may be added.
+#[derive(Clone, Copy)]
+enum Claim {
+    /// If there is room.
+    Bounded,
+    /// In any case: nothing will be added, or what was used must be charged.
+    Anyway,
+}
+
+impl Claim {
+    fn reserve(self, room: &Room, rows: usize) -> Result<(), StoreError> {
+        match self {
+            Self::Bounded => room.reserve(rows),
+            Self::Anyway => {
+                room.reserve_anyway(rows);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// What a sweep found.
 pub(crate) struct Swept {
     pub(crate) dropped: usize,
@@ -40,11 +63,11 @@ pub(crate) struct Swept {
 }
 
 impl Shard {
-    pub(crate) fn new(plan: &Arc<Plan>, hasher: RandomState, max_leases: usize) -> Self {
+    pub(crate) fn new(plan: &Arc<Plan>, hasher: RandomState, leases: Arc<LeaseRoom>) -> Self {
         Self {
             plan: Arc::clone(plan),
             rows: Rows::new(plan, Timestamp::MIN),
-            book: Book::new(max_leases),
+            book: Book::new(leases),
             hasher,
             hand: 0,
             scratch: Box::new([State::Fresh]),
@@ -57,11 +80,15 @@ impl Shard {
         command: &Command<'_>,
         room: &Room,
     ) -> Result<Reply, StoreError> {
-        self.prepare(command.plan, command.now, room)?;
+        self.prepare(command.plan, command.now, command.calendars, room)?;
         let owner = OwnedKey::new(command.key.bytes());
         let apply =
             |rows: &mut [Row], book: &mut Book<OwnedKey>| oracle::apply(command, rows, book, owner);
-        self.with_rows(&command.key, command.now, room, apply)
+        let claim = match command.verb {
+            Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
+            _ => Claim::Anyway,
+        };
+        self.with_rows(&command.key, command.now, (claim, room), apply)
     }
 
     /// The lean take for a plan of one limit.
@@ -74,7 +101,7 @@ impl Shard {
         now: Timestamp,
         room: &Room,
     ) -> Result<Option<Verdict>, StoreError> {
-        self.prepare(plan, now, room)?;
+        self.prepare(plan, now, &[], room)?;
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);
         };
@@ -125,7 +152,7 @@ impl Shard {
         now: Timestamp,
         room: &Room,
     ) -> Result<Option<Arc<HotCell>>, StoreError> {
-        self.prepare(plan, now, room)?;
+        self.prepare(plan, now, &[], room)?;
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);
         };
@@ -142,13 +169,22 @@ impl Shard {
         Ok(Some(words.pin(at)))
     }
 
-    /// Follows a change of limits at once if handles share cells; otherwise
-    /// the next command does.
-    pub(crate) fn adopt_if_pinned(&mut self, plan: &Arc<Plan>, now: Timestamp, room: &Room) {
-        if matches!(&self.rows, Rows::Words(words) if !words.pins.is_empty()) {
-            // A newer plan is here already: then its cells were retired too.
-            let _ = self.prepare(plan, now, room);
+    /// The plan that its rows go by.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
+    }
+
+    /// Follows a change of limits.
+    pub(crate) fn follow(
+        &mut self,
+        plan: &Arc<Plan>,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+    ) -> Result<(), StoreError> {
+        if Arc::ptr_eq(&self.plan, plan) {
+            return Ok(());
         }
+        self.adopt(plan, now, calendars)
     }
 
     /// Gives a pin back.
@@ -162,8 +198,8 @@ impl Shard {
     }
 
     /// Drops every row that equals "never seen".
-    pub(crate) fn sweep(&mut self, now: Timestamp) -> Swept {
-        self.retire(now);
+    pub(crate) fn sweep(&mut self, now: Timestamp, room: &Room) -> Swept {
+        self.retire(now, room);
         let mut swept = Swept {
             dropped: 0,
             next: self.book.next_due().unwrap_or(Timestamp::MAX),
@@ -188,36 +224,47 @@ impl Shard {
     /// Follows a change of limits, keeps words within reach of the clock, and
     /// retires what is due.
     #[inline]
-    fn prepare(&mut self, plan: &Arc<Plan>, now: Timestamp, room: &Room) -> Result<(), StoreError> {
+    fn prepare(
+        &mut self,
+        plan: &Arc<Plan>,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+        room: &Room,
+    ) -> Result<(), StoreError> {
         let in_reach = match &self.rows {
             Rows::Words(words) => words.rule.ticks(now).is_some(),
             Rows::Wide(_) => true,
         };
         if !in_reach || !Arc::ptr_eq(&self.plan, plan) {
-            self.adopt(plan, now)?;
+            self.adopt(plan, now, calendars)?;
             room.reopen();
         }
         if self.book.next_due().is_some_and(|due| due <= now) {
-            self.retire(now);
+            self.retire(now, room);
         }
         Ok(())
     }
 
     #[cold]
-    fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp) -> Result<(), StoreError> {
+    fn adopt(
+        &mut self,
+        plan: &Arc<Plan>,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+    ) -> Result<(), StoreError> {
         if plan.version() < self.plan.version() {
             return Err(StoreError::StalePlan);
         }
         let rows = std::mem::replace(&mut self.rows, Rows::Wide(Slab::new()));
         let hash = |key: &[u8]| hash_of(&self.hasher, key);
-        self.rows = rows::adopt(rows, &self.plan, plan, now, hash);
+        self.rows = rows::adopt(rows, &self.plan, plan, now, calendars, hash);
         self.plan = Arc::clone(plan);
         Ok(())
     }
 
     /// Deals with every lease that is due.
     #[cold]
-    fn retire(&mut self, now: Timestamp) {
+    fn retire(&mut self, now: Timestamp, room: &Room) {
         while let Some(mut record) = self.book.take_due(now) {
             let owner = record.owner.clone();
             let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
@@ -230,9 +277,8 @@ impl Shard {
                 }
                 Ok(Reply::Done)
             };
-            // Nothing is added here, so no room is needed and nothing fails.
-            let unbounded = Room::new(usize::MAX);
-            let _ = self.with_rows(&path, now, &unbounded, expire);
+            // Nothing is claimed that could be refused, so nothing fails.
+            let _ = self.with_rows(&path, now, (Claim::Anyway, room), expire);
         }
     }
 
@@ -241,7 +287,7 @@ impl Shard {
         &mut self,
         path: &KeyPath<'_>,
         now: Timestamp,
-        room: &Room,
+        room: (Claim, &Room),
         act: impl FnOnce(&mut [Row], &mut Book<OwnedKey>) -> Result<Reply, StoreError>,
     ) -> Result<Reply, StoreError> {
         let (hasher, book) = (&self.hasher, &mut self.book);
@@ -336,14 +382,14 @@ fn with_word(
     hasher: &RandomState,
     path: &KeyPath<'_>,
     now: Timestamp,
-    room: &Room,
+    (claim, room): (Claim, &Room),
     row: &mut Row,
     act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
 ) -> Result<Reply, StoreError> {
     let hash = hash_of(hasher, path.bytes());
     let found = words.slab.find(hash, path.bytes());
     if found.is_none() {
-        room.reserve(1)?;
+        claim.reserve(room, 1)?;
     }
     let before = found.map(|at| words.take_out(at));
     row[0] = match before {
@@ -370,7 +416,7 @@ fn with_wide(
     plan: &Plan,
     hasher: &RandomState,
     path: &KeyPath<'_>,
-    room: &Room,
+    (claim, room): (Claim, &Room),
     act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
 ) -> Result<Reply, StoreError> {
     // Before anything is found: from here on, no row moves.
@@ -378,7 +424,7 @@ fn with_wide(
     let hash = |level: usize| hash_of(hasher, path.prefix(level));
     let find = |level: usize| slab.find(hash(level), path.prefix(level));
     let found: SmallVec<[Option<usize>; 4]> = (0..path.depth()).map(find).collect();
-    room.reserve(found.iter().filter(|at| at.is_none()).count())?;
+    claim.reserve(room, found.iter().filter(|at| at.is_none()).count())?;
     let mut load = |(level, at): (usize, &Option<usize>)| match at {
         Some(at) => std::mem::take(slab.value_mut(*at)),
         None => oracle::fresh_row(plan, level),

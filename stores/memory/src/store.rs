@@ -54,11 +54,18 @@ impl Store for MemoryStore {
         }
     }
 
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        self.tables.lock().get(name).map(|table| table.last_plan())
+    }
+
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let mut tables = self.tables.lock();
         let table = tables
             .entry(name.to_owned())
             .or_insert_with(|| Arc::new(MemoryTable::new(plan, self.bounds)));
+        if Arc::strong_count(table) > 1 {
+            return Err(StoreError::InUse(name.to_owned()));
+        }
         Ok(Arc::clone(table) as Arc<dyn Table>)
     }
 }

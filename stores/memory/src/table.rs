@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_contract::core::{Amount, Timestamp, Verdict};
+use tidegate_contract::core::{Amount, Bounds as Calendar, Timestamp, Verdict};
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use tidegate_contract::{Command, HotCell, KeyPath, Plan, Reply, StoreError, Table, Verb};
+use tidegate_contract::{
+    Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Table, Verb,
+};
 
 use crate::shard::{Shard, hash_of};
 use crate::store::Bounds;
@@ -34,6 +36,8 @@ pub(crate) struct Room {
     max_keys: usize,
     /// No row can be dropped before this instant, unless something is given back.
     full_until: AtomicI64,
+    /// Which shard is swept next: each sweep begins where the last one ended.
+    hand: AtomicUsize,
 }
 
 impl Room {
@@ -42,12 +46,18 @@ impl Room {
             rows: AtomicUsize::new(0),
             max_keys,
             full_until: AtomicI64::new(i64::MIN),
+            hand: AtomicUsize::new(0),
         }
     }
 
     /// Something was given back or changed: rows may be spent sooner.
     pub(crate) fn reopen(&self) {
         self.full_until.store(i64::MIN, Ordering::Relaxed);
+    }
+
+    /// Takes room for `rows` more, beyond the bound if need be.
+    pub(crate) fn reserve_anyway(&self, rows: usize) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// Takes room for `rows` more.
@@ -72,11 +82,9 @@ impl Room {
 impl MemoryTable {
     pub(crate) fn new(plan: &Arc<Plan>, bounds: Bounds) -> Self {
         let hasher = RandomState::default();
-        let leases = bounds
-            .max_leases
-            .div_ceil(SHARDS)
-            .max(bounds.max_leases.min(1 << 16));
-        let shard = |_| Padded(Mutex::new(Shard::new(plan, hasher.clone(), leases)));
+        let leases = Arc::new(LeaseRoom::new(bounds.max_leases));
+        let shard = |_| Shard::new(plan, hasher.clone(), Arc::clone(&leases));
+        let shard = |at| Padded(Mutex::new(shard(at)));
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             hasher: hasher.clone(),
@@ -84,10 +92,15 @@ impl MemoryTable {
         }
     }
 
+    /// The plan that its rows go by.
+    pub(crate) fn last_plan(&self) -> Arc<Plan> {
+        self.shards[0].0.lock().plan()
+    }
+
     #[inline]
     fn shard(&self, root_hash: u64) -> &Mutex<Shard> {
-        // The index uses the low bits and the top seven; these are others.
-        &self.shards[(root_hash >> 40) as usize % SHARDS].0
+        // A row's place goes by the high bits of its hash; these are the low ones.
+        &self.shards[root_hash as usize % SHARDS].0
     }
 
     /// Runs `act`; if the table was full, drops what is spent and runs it again.
@@ -111,8 +124,9 @@ impl MemoryTable {
             return false;
         }
         let mut next = Timestamp::MAX;
-        for shard in &self.shards {
-            let swept = shard.0.lock().sweep(now);
+        for _ in 0..SHARDS {
+            let turn = self.room.hand.fetch_add(1, Ordering::Relaxed);
+            let swept = self.shards[turn % SHARDS].0.lock().sweep(now, &self.room);
             if swept.dropped > 0 {
                 self.room.give_back(swept.dropped);
                 return true;
@@ -172,15 +186,18 @@ impl Table for MemoryTable {
         self.with_room(now, pin).ok().flatten()
     }
 
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp) {
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Calendar>]) {
         for shard in &self.shards {
-            shard.0.lock().adopt_if_pinned(plan, now, &self.room);
+            // An error says that a newer plan is here already.
+            let _ = shard.0.lock().follow(plan, now, calendars);
         }
+        self.room.reopen();
     }
 
     fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash).lock().unpin((hash, key), cell);
+        self.room.reopen();
     }
 
     fn len(&self) -> usize {

@@ -1,0 +1,114 @@
+//! Limits changed while in use, and tables used again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::contract::{Store, StoreError};
+use tidegate::{Error, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp};
+use tidegate_memory::MemoryStore;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn builder(time: &ManualClock, limit: Limit) -> LimitSetBuilder {
+    LimitSet::builder().limit(limit).clock(time.clock())
+}
+
+fn on(store: &Arc<MemoryStore>, time: &ManualClock, limit: Limit) -> Result<LimitSet, Error> {
+    let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
+    builder(time, limit).store(store).build()
+}
+
+/// A key that nobody asks about in the meantime must not drain at the old rate.
+#[test]
+fn a_raised_rate_fills_idle_keys_from_the_change_on() {
+    let time = ManualClock::default();
+    let set = builder(&time, Limit::rate("r", 1, DAY).burst(10))
+        .build()
+        .unwrap();
+    assert!(set.check("idle", 10).unwrap().admitted());
+    set.put_limit(Limit::rate("r", 24, DAY).burst(10)).unwrap();
+    time.advance(10 * HOUR);
+    assert!(set.check("idle", 10).unwrap().admitted());
+}
+
+#[test]
+fn a_lowered_rate_slows_idle_keys_from_the_change_on() {
+    let time = ManualClock::default();
+    let set = builder(&time, Limit::rate("r", 24, DAY).burst(10))
+        .build()
+        .unwrap();
+    assert!(set.check("idle", 10).unwrap().admitted());
+    set.put_limit(Limit::rate("r", 1, DAY).burst(10)).unwrap();
+    time.advance(10 * HOUR);
+    assert!(!set.check("idle", 1).unwrap().admitted());
+}
+
+/// 2023-11-14 at noon UTC, a Tuesday.
+fn noon() -> ManualClock {
+    ManualClock::starting_at(Timestamp::from_micros(1_699_963_200_000_000))
+}
+
+#[test]
+fn a_budget_by_the_month_changed_to_one_by_the_day_ends_with_the_day() {
+    let time = noon();
+    let by = |period| Limit::budget("b", 1_000, period);
+    let set = builder(&time, by(Period::month("UTC"))).build().unwrap();
+    assert!(set.check("k", 1_000).unwrap().admitted());
+    set.put_limit(by(Period::day("UTC"))).unwrap();
+    time.advance(12 * HOUR - Duration::from_micros(1));
+    assert!(!set.check("k", 1).unwrap().admitted());
+    time.advance(Duration::from_micros(1));
+    assert!(set.check("k", 1_000).unwrap().admitted());
+}
+
+#[test]
+fn a_window_changed_to_a_budget_by_the_month_is_counted_to_its_end() {
+    let time = noon();
+    let set = builder(&time, Limit::rate("b", 1_000, 30 * DAY))
+        .build()
+        .unwrap();
+    assert!(set.check("k", 1_000).unwrap().admitted());
+    set.put_limit(Limit::budget("b", 1_000, Period::month("UTC")))
+        .unwrap();
+    time.advance(16 * DAY);
+    assert!(!set.check("k", 1).unwrap().admitted());
+    time.advance(DAY);
+    assert!(set.check("k", 1_000).unwrap().admitted());
+}
+
+/// Two sets on one table would undo each other's changes.
+#[test]
+fn a_table_serves_one_set_at_a_time() {
+    let (time, store) = (ManualClock::default(), Arc::default());
+    let first = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
+    let second = on(&store, &time, Limit::concurrency("s", 1)).unwrap_err();
+    assert_eq!(second, Error::Store(StoreError::InUse("default".into())));
+    drop(first);
+    assert!(on(&store, &time, Limit::concurrency("s", 1)).is_ok());
+}
+
+#[test]
+fn a_table_used_again_goes_on_by_the_names_of_its_limits() {
+    let (time, store) = (ManualClock::default(), Arc::default());
+    let first = on(&store, &time, Limit::rate("tokens", 10, HOUR)).unwrap();
+    assert!(first.check("k", 8).unwrap().admitted());
+    drop(first);
+    let limits = [
+        Limit::rate("other", 10, HOUR),
+        Limit::rate("tokens", 12, HOUR),
+    ];
+    let again = LimitSet::builder().limits(limits).clock(time.clock());
+    let again = again.store(store as Arc<dyn Store>).build().unwrap();
+    let decision = again.peek("k", 1).unwrap();
+    assert_eq!(decision.standing("tokens").unwrap().remaining, 4);
+    assert_eq!(decision.standing("other").unwrap().remaining, 10);
+}
+
+#[test]
+fn a_burst_where_there_can_be_none_is_an_error() {
+    let monthly = Limit::budget("b", 10, Period::month("UTC")).burst(20);
+    assert!(matches!(LimitSet::new([monthly]), Err(Error::Limit { .. })));
+    let held = Limit::concurrency("s", 10).burst(20);
+    assert!(matches!(LimitSet::new([held]), Err(Error::Limit { .. })));
+}

@@ -1,0 +1,200 @@
+//! What a lease holds, how it ends, and what is left of it afterwards.
+
+use std::time::Duration;
+
+use tidegate::contract::StoreError;
+use tidegate::{Ask, Error, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, Usage};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn builder(time: &ManualClock) -> LimitSetBuilder {
+    LimitSet::builder().clock(time.clock())
+}
+
+fn calls_and_tokens(time: &ManualClock) -> LimitSet {
+    let limits = [
+        Limit::calls("calls", 10, HOUR),
+        Limit::rate("tpm", 1_000, HOUR),
+    ];
+    builder(time).limits(limits).build().unwrap()
+}
+
+fn take<'a>(set: &LimitSet, ask: impl Into<Ask<'a>>) -> Lease {
+    let admission = set.try_acquire("k", ask).expect("no error");
+    admission.granted().expect("it fits")
+}
+
+fn left(set: &LimitSet, limit: &str) -> u64 {
+    let standings = set.peek("k", 1).expect("no error");
+    standings.standing(limit).expect("it is there").remaining
+}
+
+/// Survey of peers, 5: "adjust on a limit not consumed at first is dropped".
+#[test]
+fn use_of_a_limit_that_was_not_taken_is_charged_at_settlement() {
+    let set = calls_and_tokens(&ManualClock::default());
+    let mut lease = take(&set, &[("calls", 1), ("tpm", 0)]);
+    let settlement = lease.settle(&[("tpm", 400)]).unwrap();
+    let untaken = Usage {
+        taken: 0,
+        used: 400,
+    };
+    assert_eq!(settlement.usage("tpm"), Some(untaken));
+    assert_eq!(left(&set, "tpm"), 600);
+}
+
+#[test]
+fn use_of_a_limit_added_meanwhile_is_charged_at_settlement() {
+    let set = calls_and_tokens(&ManualClock::default());
+    let mut lease = take(&set, 10);
+    set.put_limit(Limit::rate("cents", 100, HOUR)).unwrap();
+    lease.settle(&[("cents", 30)]).unwrap();
+    assert_eq!(left(&set, "cents"), 70);
+}
+
+#[test]
+fn the_same_idempotency_key_gives_the_same_lease() {
+    let set = calls_and_tokens(&ManualClock::default());
+    let ask = || Ask::from(100).idempotency(b"request 1");
+    let (first, again) = (take(&set, ask()), take(&set, ask()));
+    assert_eq!(first.id(), again.id());
+    assert!(!first.is_repeated() && again.is_repeated());
+    assert_eq!(left(&set, "tpm"), 900);
+    let other = take(&set, Ask::from(100).idempotency(b"request 2"));
+    assert_ne!(other.id(), first.id());
+}
+
+#[test]
+fn dropping_a_repeated_lease_takes_nothing_from_its_first_holder() {
+    let set = builder(&ManualClock::default());
+    let set = set.limit(Limit::concurrency("slots", 1)).build().unwrap();
+    let ask = || Ask::default().idempotency(b"once");
+    let mut first = take(&set, ask());
+    drop(take(&set, ask()));
+    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
+    first.release().unwrap();
+    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+}
+
+#[test]
+fn a_retry_after_the_end_is_not_charged_again() {
+    let time = ManualClock::default();
+    let set = calls_and_tokens(&time);
+    let ask = || Ask::from(100).idempotency(b"once");
+    take(&set, ask()).settle(&[("tpm", 40)]).unwrap();
+    let mut again = take(&set, ask());
+    assert!(again.is_repeated());
+    assert_eq!(left(&set, "tpm"), 960);
+    let repeated = set.settle("k", again.id(), &[("tpm", 500)]).unwrap();
+    assert!(repeated.repeated());
+    assert_eq!(
+        repeated.usage("tpm"),
+        Some(Usage {
+            taken: 100,
+            used: 40
+        })
+    );
+    assert!(again.settle(&[]).unwrap().repeated());
+    time.advance(2 * HOUR);
+    assert!(!take(&set, ask()).is_repeated());
+}
+
+#[test]
+fn a_reset_leaves_held_slots_to_their_holders() {
+    let time = ManualClock::default();
+    let set = builder(&time).limit(Limit::concurrency("mutex", 1));
+    let set = set.build().unwrap();
+    let mut held = take(&set, ());
+    set.reset("k").unwrap();
+    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
+    assert!(held.renew(SECOND).is_ok());
+    let fence = held.fence();
+    drop(held);
+    assert!(take(&set, ()).fence() > fence);
+}
+
+#[test]
+fn a_lease_from_before_a_reset_gives_nothing_back_after_it() {
+    let set = builder(&ManualClock::default());
+    let limit = Limit::rate("tpm", 100, HOUR).algorithm(tidegate::Algorithm::FixedWindow);
+    let set = set.limit(limit).build().unwrap();
+    let mut before = take(&set, 100);
+    set.reset("k").unwrap();
+    let _after = take(&set, 100);
+    before.settle(&[("tpm", 0)]).unwrap();
+    assert_eq!(left(&set, "tpm"), 0);
+}
+
+#[test]
+fn a_lease_lasts_from_a_millisecond_to_400_days() {
+    let set = calls_and_tokens(&ManualClock::default());
+    let day = 24 * HOUR;
+    for length in [Duration::ZERO, Duration::from_micros(999), 401 * day] {
+        let error = set.try_acquire("k", Ask::from(1).ttl(length)).unwrap_err();
+        assert_eq!(error, Error::LeaseLength(length));
+        let error = set.acquire("k", Ask::from(1).ttl(length)).unwrap_err();
+        assert_eq!(error, Error::LeaseLength(length));
+    }
+    let mut lease = take(&set, Ask::from(1).ttl(400 * day));
+    assert_eq!(
+        lease.renew(Duration::ZERO),
+        Err(Error::LeaseLength(Duration::ZERO))
+    );
+    assert_eq!(left(&set, "calls"), 9);
+}
+
+#[test]
+fn no_more_leases_are_held_than_there_is_room_for() {
+    let time = ManualClock::default();
+    let set = builder(&time).limit(Limit::rate("r", 1_000, SECOND));
+    let set = set.max_leases(10).build().unwrap();
+    let key = |number: usize| format!("key {number}");
+    let held: Vec<_> = (0..10)
+        .map(|n| set.try_acquire(&key(n), 1).unwrap().granted().unwrap())
+        .collect();
+    let full = set.try_acquire(&key(11), 1).unwrap_err();
+    assert_eq!(
+        full,
+        Error::Store(StoreError::LeasesFull { max_leases: 10 })
+    );
+    assert_eq!(set.keys(), 10);
+    drop(held);
+    assert!(set.try_acquire(&key(11), 1).unwrap().granted().is_some());
+}
+
+/// A full store refuses new keys, but charges a debt that is owed all the same.
+#[test]
+fn a_full_store_still_answers_peeks_and_settles() {
+    let time = ManualClock::default();
+    let set = builder(&time).limit(Limit::rate("r", 10, SECOND));
+    let set = set.max_keys(1).build().unwrap();
+    let ask = Ask::from(1).ttl(HOUR);
+    let mut lease = set.try_acquire("a", ask).unwrap().granted().unwrap();
+    time.advance(SECOND);
+    assert!(set.check("b", 10).unwrap().admitted());
+    assert!(set.peek("c", 1).unwrap().admitted());
+    assert!(set.check("c", 1).is_err());
+    lease.settle(&[("r", 21)]).unwrap();
+    assert_eq!(set.peek("a", 1).unwrap().standing("r").unwrap().debt, 10);
+}
+
+#[test]
+fn a_key_that_is_too_short_for_every_limit_asked_is_an_error() {
+    let levels = builder(&ManualClock::default()).levels(["org", "user"]);
+    let limits = [
+        Limit::calls("each", 1, HOUR),
+        Limit::rate("all", 10, HOUR).at_level("org"),
+    ];
+    let set = levels.limits(limits).build().unwrap();
+    let short = set.check("acme", &[("each", 1)]).unwrap_err();
+    assert_eq!(
+        short,
+        Error::KeyTooShort {
+            depth: 1,
+            levels: 2
+        }
+    );
+    assert!(set.check("acme", &[("all", 1)]).unwrap().admitted());
+    assert!(set.check("acme/alice", &[("each", 1)]).unwrap().admitted());
+}
