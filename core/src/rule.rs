@@ -103,6 +103,15 @@ impl State {
     pub const fn is_fresh(&self) -> bool {
         matches!(self, Self::Fresh)
     }
+
+    /// Forgets what was used and who holds what. The fence of slots stays: it
+    /// must go on growing within the microsecond of the last grant too.
+    pub fn reset(&mut self) {
+        match self {
+            Self::Slots(state) => state.forget_holders(),
+            _ => *self = Self::Fresh,
+        }
+    }
 }
 
 /// Runs `$run` with the kernel as `$kernel` and its state (`&mut`) as `$state`;

@@ -53,6 +53,14 @@ impl Default for State {
     }
 }
 
+impl State {
+    /// Lets every holder go; the next fence still exceeds every one given.
+    pub(crate) fn forget_holders(&mut self) {
+        self.holders.clear();
+        self.total = 0;
+    }
+}
+
 impl Slots {
     /// `capacity` slots, held for `ttl` unless renewed or released.
     ///

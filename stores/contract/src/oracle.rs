@@ -58,7 +58,7 @@ pub fn apply<O: PartialEq>(
         Verb::Renew { id, until } => renew(command, rows, book, &owner, id, until),
         Verb::Reset => {
             if let Some(row) = rows.last_mut() {
-                row.fill(State::Fresh);
+                row.iter_mut().for_each(State::reset);
             }
             Ok(Reply::Done)
         }
