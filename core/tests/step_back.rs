@@ -50,3 +50,43 @@ fn a_ring_whose_clock_steps_back_is_full_again_within_its_refill() {
         assert!(rule.quote(&state, 3, &Moment::at(later)).admitted());
     }
 }
+
+/// A clock that stepped back to just before a boundary used to open a new
+/// window right after it, and one more at each such step.
+#[test]
+fn a_window_whose_clock_steps_back_to_its_boundary_stays_open_for_its_length() {
+    let align = Align::Epoch(Span::from_millis(1));
+    let rule = Rule::Window(Window::new(1, align).unwrap());
+    let mut state = State::Fresh;
+    assert!(take(&rule, &mut state, 9_500).admitted());
+    assert_eq!(take(&rule, &mut state, 4_999), not_until(5_999));
+    assert_eq!(take(&rule, &mut state, 1_999), not_until(2_999));
+    assert_eq!(take(&rule, &mut state, 2_998), not_until(2_999));
+    assert!(take(&rule, &mut state, 2_999).admitted());
+}
+
+/// A lease of a clock slightly behind used to lose that little when the clock
+/// stepped back far.
+#[test]
+fn slots_granted_after_a_small_step_back_outlast_a_large_one() {
+    let rule = Rule::Slots(Slots::new(2, Span::from_millis(5)).unwrap());
+    let mut state = State::Fresh;
+    let mut grant = |now: i64| {
+        let moment = Moment::at(Timestamp::from_micros(now));
+        rule.observe(&mut state, &moment);
+        let verdict = rule.quote(&state, 1, &moment);
+        let tenure = Tenure {
+            id: now.unsigned_abs().into(),
+            expires_at: moment.now + Span::from_millis(5),
+        };
+        if verdict.admitted() {
+            rule.charge(&mut state, 1, &moment, Some(tenure));
+        }
+        verdict
+    };
+    assert!(grant(10_000).admitted());
+    assert!(grant(6_000).admitted());
+    assert_eq!(grant(4_999), not_until(9_999));
+    assert_eq!(grant(9_998), not_until(9_999));
+    assert!(grant(9_999).admitted());
+}
