@@ -253,8 +253,9 @@ impl<'a> Play<'a> {
             return false;
         };
         if feed.choose(8) == 0 {
+            // Its row may be dropped from now on, where the store is full.
             drop(self.handles.remove(i));
-            return false;
+            return true;
         }
         let handle = &self.handles[i];
         let before = self.face(handle.key());

@@ -181,6 +181,7 @@ impl Table for MemoryTable {
     fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash).lock().unpin((hash, key), cell);
+        self.room.reopen();
     }
 
     fn len(&self) -> usize {
