@@ -1,6 +1,6 @@
 //! Several limits, of several keys, as one step: all or nothing.
 //!
-//! [`compose`] asks every part and changes nothing; [`commit`] charges every
+//! [`compose`] asks every part and charges none; [`commit`] charges every
 //! part. A store calls the second only after the first admitted, under the
 //! same lock. A *shadow* part is decided and recorded but refuses nobody.
 
@@ -77,7 +77,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Asks every part; no state changes.
+/// Asks every part and charges none: after a refusal every state answers as it
+/// would have, had nobody asked.
+///
+/// One thing is written even then: that the clock stepped back by more than the
+/// limit's own refill ([`Rule::observe`]). Whoever asks next at this instant
+/// would write the same; not to write it would put off the end of every refusal
+/// again at each refusal, until the clock was back where it had stood. On a
+/// clock that never steps back by so much no state changes at all.
 pub fn compose(parts: &mut [Part<'_>]) -> Composite {
     let mut answer = Composite {
         verdict: Verdict::Admit,

@@ -103,6 +103,14 @@ impl State {
     pub const fn is_fresh(&self) -> bool {
         matches!(self, Self::Fresh)
     }
+
+    /// Forgets what was used. Slots stay with their holders, who would not be
+    /// alone otherwise, and so does the fence, which must go on growing.
+    pub fn reset(&mut self) {
+        if !matches!(self, Self::Slots(_)) {
+            *self = Self::Fresh;
+        }
+    }
 }
 
 /// Runs `$run` with the kernel as `$kernel` and its state (`&mut`) as `$state`;

@@ -1,7 +1,8 @@
 //! libFuzzer on the stable compiler: its coverage passes are asked for by name,
 //! and the crate `libfuzzer-sys` brings the driver.
 //!
-//! Committed seeds lie in `proof/fuzz/seeds/TARGET`. What a run finds goes into
+//! Committed seeds lie in `proof/fuzz/seeds/TARGET`, words that a target's input
+//! is made of in `proof/fuzz/seeds/TARGET.dict`. What a run finds goes into
 //! the target directory; an input that fails is named at the end, ready to be
 //! copied among the seeds once it is understood.
 
@@ -20,9 +21,11 @@ const FLAGS: &[&str] = &[
     "fuzzing",
 ];
 
-/// What `test` runs.
+/// What `test` runs: a minute, shared evenly by the targets.
 pub fn minute() -> Result<(), String> {
-    all(FUZZ_SECONDS)
+    let targets = targets()?;
+    let share = FUZZ_SECONDS / (targets.len() as u64).max(1);
+    fuzz(&targets, share)
 }
 
 /// Every target for so long.
@@ -92,8 +95,13 @@ fn one(binaries: &Path, target: &str, seconds: u64) -> Result<(), String> {
         "-print_final_stats=1",
         "-verbosity=1",
     ]);
+    let seeds = root().join("proof/fuzz/seeds").join(target);
+    let words = seeds.with_extension("dict");
+    if words.is_file() {
+        fuzzer.arg(format!("-dict={}", words.display()));
+    }
     fuzzer.arg(found);
-    fuzzer.args(Some(root().join("proof/fuzz/seeds").join(target)).filter(|seeds| seeds.is_dir()));
+    fuzzer.args(Some(seeds).filter(|seeds| seeds.is_dir()));
     command::run(&mut fuzzer)
 }
 

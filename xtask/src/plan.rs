@@ -14,7 +14,8 @@ pub const SHUTTLE_PACKAGES: &[&str] = &["tidegate-memory", "tidegate"];
 /// Which of their tests are meant.
 pub const SHUTTLE_FILTER: &str = "shuttle";
 
-/// How long each fuzz target runs in `test`.
+/// How long the fuzz targets run in `test`, all together; and each of them in
+/// `fuzz`, unless it says otherwise.
 pub const FUZZ_SECONDS: u64 = 60;
 
 /// Targets without an operating system for which the core is built if they are

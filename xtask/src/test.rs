@@ -49,7 +49,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        purpose: "a minute of hostile input for each target",
+        purpose: "a minute of hostile input, shared by the targets",
         run: fuzz::minute,
     },
     Step {

@@ -5,6 +5,12 @@
 //! counts all n + 1 in full. It may therefore refuse up to one sub-window's
 //! worth too much, never admit too much. State and time are O(n), whatever
 //! the amounts.
+//!
+//! A clock that steps back by no more than the window sees what is counted
+//! ahead of it as counted now. After a longer step the counts move back with
+//! it, as far as is certain that they may: a sub-window does not tell where in
+//! it the clock stood, so all but the newest stay one sub-window late. The key
+//! is then full again within `sub_windows + 1` sub-windows, as after any charge.
 
 use alloc::collections::VecDeque;
 
@@ -79,17 +85,20 @@ impl Ring {
     }
 
     /// After a step back by more than the whole window, moves the counts back
-    /// with the clock.
+    /// with the clock: the newest into the present sub-window, the others one
+    /// later than as far before it as they were.
     pub fn observe(&self, state: &mut State, now: Timestamp) {
         let (Some(newest), current) = (state.newest(), self.index(now)) else {
             return;
         };
-        let behind = newest.saturating_sub(current);
-        if behind > i64::from(self.steps) {
-            for (index, _) in &mut state.counts {
-                *index = index.saturating_sub(behind);
-            }
+        if newest.saturating_sub(current) <= i64::from(self.steps) {
+            return;
         }
+        for (index, _) in &mut state.counts {
+            let before = newest.saturating_sub(*index).saturating_sub(1).max(0);
+            *index = current.saturating_sub(before);
+        }
+        merge_newest(&mut state.counts);
     }
 
     /// Whether `amount` fits now.
@@ -211,5 +220,17 @@ impl Ring {
             }
         }
         Timestamp::MAX
+    }
+}
+
+/// Makes one count of the newest and the one before it, if both are of one
+/// sub-window.
+fn merge_newest(counts: &mut VecDeque<(i64, Amount)>) {
+    let Some((newest, count)) = counts.pop_back() else {
+        return;
+    };
+    match counts.back_mut() {
+        Some((index, sum)) if *index == newest => *sum += count,
+        _ => counts.push_back((newest, count)),
     }
 }

@@ -110,7 +110,8 @@ impl Slots {
         }
     }
 
-    /// Gives `weight` slots to `id` until `expires_at`; answers the fence.
+    /// Gives `weight` slots to `id` until `expires_at`; answers the fence. On a
+    /// clock slightly behind they come back as much later: later is safe.
     pub fn grant(
         &self,
         state: &mut State,
@@ -120,7 +121,7 @@ impl Slots {
         now: Timestamp,
     ) -> u64 {
         prune(state, now);
-        state.at = state.at.max(now);
+        let expires_at = expires_at + catch_up(state, now);
         // What is held in all stays an amount, or its bytes could not be read.
         let weight = weight.min(amount::MAX_AMOUNT.saturating_sub(state.total));
         insert(
@@ -160,7 +161,7 @@ impl Slots {
         now: Timestamp,
     ) -> bool {
         prune(state, now);
-        state.at = state.at.max(now);
+        let expires_at = expires_at + catch_up(state, now);
         let Some(holder) = remove(state, id, old) else {
             return false;
         };
@@ -219,6 +220,14 @@ impl Slots {
 
     /// The slots' unit of account has no place: a holder is found by its id.
     pub(crate) const PLACE: Place = Place(0);
+}
+
+/// Notes the latest instant, from which a step back is told; answers how far
+/// `now` is behind it.
+fn catch_up(state: &mut State, now: Timestamp) -> Span {
+    let behind = state.at.since(now);
+    state.at = state.at.max(now);
+    behind
 }
 
 /// The latest expiry goes to the back, where almost every insert lands.

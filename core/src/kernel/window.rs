@@ -4,7 +4,8 @@
 //! knows no time zones: a calendar's boundaries travel with the ask as
 //! [`Bounds`] (this window's and the next one's), and whoever decides picks by
 //! its own clock. As with any fixed window, twice the capacity may pass around
-//! a boundary; a ring or a log does not allow that.
+//! a boundary; a ring or a log does not allow that. After the clock has stepped
+//! back by more than a window it may be three times, however often it does so.
 
 use crate::amount::{self, Amount};
 use crate::error::RuleError;
@@ -85,11 +86,17 @@ impl Window {
     }
 
     /// After a step back by more than a window's length, moves the count into
-    /// the window that the clock now says.
+    /// the window that the clock now says, and keeps it open for a whole length
+    /// from now: a clock that steps back to just before a boundary, again and
+    /// again, would otherwise open a window each time.
     pub fn observe(&self, state: &mut State, moment: &Moment) {
-        let length = state.end.since(state.start);
-        if state.used > 0 && state.start.since(moment.now) > length {
-            (state.start, state.end) = self.bounds(moment);
+        if state.used == 0 || state.start <= moment.now {
+            return;
+        }
+        let (start, end) = self.bounds(moment);
+        let length = end.since(start);
+        if state.start.since(moment.now) > length {
+            (state.start, state.end) = (start, moment.now + length);
         }
     }
 

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use tidegate_core::*;
 
 /// A calendar whose days begin at 22:00 UTC, so that no epoch window is one.
-const DAY: i64 = 86_400_000_000;
-const SHIFT: i64 = -7_200_000_000;
+pub const DAY: i64 = 86_400_000_000;
+pub const SHIFT: i64 = -7_200_000_000;
 
 /// A rule, and how long it takes to be full again after its last charge.
 #[derive(Clone, Copy, Debug)]
@@ -313,8 +313,26 @@ pub fn takings() -> impl Strategy<Value = Vec<Step>> {
     history(gaps(), takes())
 }
 
+/// A clock that steps back a little or a lot.
+fn wandering() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => gaps(), 1 => -900_i64..0, 1 => -4_000_i64..0]
+}
+
 /// Only what was admitted, on a clock that steps back a little or a lot.
 pub fn wandering_takings() -> impl Strategy<Value = Vec<Step>> {
-    let back = prop_oneof![4 => gaps(), 1 => -900_i64..0, 1 => -4_000_i64..0];
-    history(back, takes())
+    history(wandering(), takes())
+}
+
+fn takes_and_releases() -> impl Strategy<Value = Act> {
+    prop_oneof![4 => takes(), 1 => Just(Act::Refund)]
+}
+
+/// What was admitted and given back, on a clock that never steps back.
+pub fn steady_holdings() -> impl Strategy<Value = Vec<Step>> {
+    history(gaps(), takes_and_releases())
+}
+
+/// What was admitted and given back, on a clock that steps back.
+pub fn wandering_holdings() -> impl Strategy<Value = Vec<Step>> {
+    history(wandering(), takes_and_releases())
 }

@@ -1,5 +1,7 @@
 //! A policy file: named policies, each a limit set.
 
+use tidegate_contract::key::MAX_LEVELS;
+
 use super::fault::{Faults, PolicyErrors};
 use super::fields::{Field, Fields};
 use super::limit::{self, Written};
@@ -158,6 +160,10 @@ fn levels(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<String> {
                 "rename it",
             );
         } else {
+            if levels.len() == MAX_LEVELS {
+                let message = format!("the level `{level}` is one too many");
+                faults.add(&span, message, format!("keep at most {MAX_LEVELS} levels"));
+            }
             levels.push(level.to_owned());
         }
     }

@@ -64,6 +64,23 @@ fn a_policys_own_settings_are_read() {
     assert_eq!((policy.max_keys, policy.max_waiting), (Some(10), Some(5)));
 }
 
+/// The engine would refuse the set later, where no line can be pointed at.
+#[test]
+fn one_level_too_many_is_a_fault_of_its_own() {
+    let text = "[policy.p]\nlevels = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']\n\
+        limits.x = { concurrency = 1, level = 'i' }";
+    let errors = parse("p.toml", text).unwrap_err();
+    let fault = "51: the level `i` is one too many = keep at most 8 levels";
+    assert_eq!(lines(&errors), [fault]);
+    assert!(
+        parse(
+            "p.toml",
+            &text.replace(", 'i'", "").replace("= 'i'", "= 'h'")
+        )
+        .is_ok()
+    );
+}
+
 #[test]
 fn each_fault_says_where_it_is_and_what_to_write() {
     for (limit, fault) in [

@@ -29,6 +29,14 @@ impl<'a> Feed<'a> {
         self.bytes(usize::MAX)
     }
 
+    /// All before the next `end`, which is passed over.
+    pub fn rest_until(&mut self, end: u8) -> &'a [u8] {
+        let length = self.0.iter().position(|&byte| byte == end);
+        let head = self.bytes(length.unwrap_or(usize::MAX));
+        self.bytes(1);
+        head
+    }
+
     /// One byte.
     pub fn byte(&mut self) -> u8 {
         self.bytes(1).first().copied().unwrap_or(0)

@@ -323,12 +323,7 @@ fn end_share<O>(
 /// not given back after, to the loss of what is taken from now on.
 fn reset<O: PartialEq + AsRef<[u8]>>(command: &Command<'_>, rows: &mut [Row], book: &mut Book<O>) {
     let Some(row) = rows.last_mut() else { return };
-    for cell in row
-        .iter_mut()
-        .filter(|cell| !matches!(cell, State::Slots(_)))
-    {
-        *cell = State::Fresh;
-    }
+    row.iter_mut().for_each(State::reset);
     let range = command.plan.range(command.key.depth() - 1);
     let limits = &command.plan.limits()[range];
     let own = |share: &Share| limits.iter().any(|limit| limit.uid == share.uid);

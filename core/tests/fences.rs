@@ -1,0 +1,22 @@
+//! Fences grow with every grant, whatever happens to the holders.
+
+use tidegate_core::*;
+
+/// A reset used to take the fence with it, so that a second grant in the same
+/// microsecond repeated the first one's.
+#[test]
+fn a_fence_grows_across_a_reset_within_a_microsecond() {
+    let rule = Rule::Slots(Slots::new(1, Span::SECOND).unwrap());
+    let moment = Moment::at(Timestamp::from_micros(1_000));
+    let tenure = |id| Tenure {
+        id,
+        expires_at: moment.now + Span::SECOND,
+    };
+    let mut state = State::Fresh;
+    let first = rule.charge(&mut state, 1, &moment, Some(tenure(1)));
+    state.reset();
+    assert_eq!(rule.standing(&state, &moment).remaining, 0);
+    assert!(rule.release(&mut state, tenure(1), moment.now));
+    let second = rule.charge(&mut state, 1, &moment, Some(tenure(2)));
+    assert!(second.fence > first.fence);
+}

@@ -1,0 +1,385 @@
+//! The verbs of a set out of bytes, in any order, with what any caller could
+//! get wrong: unknown and repeated names, amounts beyond every bound, keys that
+//! cannot be one, leases that have ended, a clock that jumps.
+//!
+//! What is checked after every verb: an error or a refusal has changed nothing,
+//! and what is held and what is free make up the capacity.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::task::{Context, Poll, Waker};
+
+use tidegate::{
+    Admission, Ask, Error, Handle, Lease, LimitSet, ManualClock, Span, Standing, Timestamp, Verdict,
+};
+
+use crate::Feed;
+use crate::held::Held;
+use crate::limits::{NAMES, RUNNING, length, limit};
+
+/// Longer than any key may be.
+static HUGE: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b'k'; 70_000]);
+
+/// What of a kind is kept at once.
+const MOST: usize = 6;
+
+/// All that can be told of a key from the outside.
+type Face = Result<(Verdict, Vec<(String, Standing)>), Error>;
+
+/// Someone who waits.
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+
+/// Whether a verb may have changed something.
+type Changed = bool;
+
+/// Amounts by name, and how many slots they come to if the ask is admitted.
+type Named = (Vec<(&'static str, u64)>, u64);
+
+/// A set, and everyone who uses it.
+pub struct Play<'a> {
+    set: &'a LimitSet,
+    time: &'a ManualClock,
+    levels: bool,
+    waiting: Vec<Waiting<'a>>,
+    leases: Vec<Lease>,
+    handles: Vec<Handle>,
+    held: Held,
+}
+
+impl<'a> Play<'a> {
+    /// Nobody uses `set` yet; its keys have two `levels`, or one.
+    pub fn new(set: &'a LimitSet, time: &'a ManualClock, levels: bool) -> Self {
+        Self {
+            set,
+            time,
+            levels,
+            waiting: Vec::new(),
+            leases: Vec::new(),
+            handles: Vec::new(),
+            held: Held::default(),
+        }
+    }
+
+    /// One verb, and what must hold after it.
+    pub fn step(&mut self, feed: &mut Feed<'a>) {
+        let key = self.key(feed);
+        let before = self.face(&key);
+        let changed = self.verb(&key, feed);
+        if !changed {
+            assert_eq!(before, self.face(&key), "nothing was to change");
+        }
+        self.poll();
+        self.conserved(&key);
+    }
+
+    fn verb(&mut self, key: &[u8], feed: &mut Feed<'a>) -> Changed {
+        match feed.choose(16) {
+            0 => self.check(key, feed),
+            1 => self
+                .set
+                .admit(key, feed.amount())
+                .is_ok_and(Verdict::admitted),
+            2 => self.debit(key, feed),
+            3 | 4 => self.acquire(key, feed),
+            5 => self.wait(feed),
+            6 => self.leave(feed),
+            7 => self.settle(feed),
+            8 => self.end(feed),
+            9 => self.settle_by_id(key, feed),
+            10 => self.renew(feed),
+            11 => self.reset(key),
+            12 => self.look(key, feed),
+            13 => self.by_handle(key, feed),
+            14 => self.change_limits(feed),
+            _ => self.pass_time(feed),
+        }
+    }
+
+    fn check(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
+        let (named, _) = self.named(feed);
+        let answer = self.set.check(key, Ask::named(&named));
+        answer.is_ok_and(|decision| decision.admitted())
+    }
+
+    fn debit(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
+        let (named, _) = self.named(feed);
+        self.set.debit(key, Ask::named(&named)).is_ok()
+    }
+
+    fn acquire(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
+        let (named, weight) = self.named(feed);
+        let mut ask = Ask::named(&named).priority(feed.byte());
+        if feed.choose(3) == 0 {
+            ask = ask.ttl(length(feed));
+        }
+        let retried = [feed.choose(3)];
+        if retried[0] > 0 {
+            ask = ask.idempotency(&retried);
+        }
+        match self.set.try_acquire(key, ask) {
+            Ok(Admission::Granted(lease)) => self.granted(lease, weight),
+            Ok(Admission::Refused(_)) | Err(_) => false,
+        }
+    }
+
+    fn granted(&mut self, lease: Lease, weight: u64) -> Changed {
+        let holds = self.capacity().is_some() && self.reaches_last(lease.key());
+        self.held.grant(&lease, if holds { weight } else { 0 });
+        self.leases.push(lease);
+        if self.leases.len() > MOST {
+            let first = self.leases.remove(0);
+            self.held.end(first.id());
+        }
+        true
+    }
+
+    fn wait(&mut self, feed: &mut Feed<'a>) -> Changed {
+        let mut ask = Ask::from(feed.amount()).priority(feed.byte());
+        if feed.choose(2) == 0 {
+            ask = ask.within(length(feed));
+        }
+        let key: &'a [u8] = feed.rest_until(b'\n');
+        let set = self.set;
+        self.waiting
+            .push(Box::pin(async move { set.acquire_async(key, ask).await }));
+        self.poll();
+        self.waiting.truncate(MOST);
+        true
+    }
+
+    fn leave(&mut self, feed: &mut Feed<'_>) -> Changed {
+        match pick(self.waiting.len(), feed) {
+            Some(i) => {
+                drop(self.waiting.remove(i));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Settles a lease that may have ended or expired, with any report.
+    fn settle(&mut self, feed: &mut Feed<'_>) -> Changed {
+        let Some(i) = pick(self.leases.len(), feed) else {
+            return false;
+        };
+        let (used, _) = self.named(feed);
+        let (id, key) = (self.leases[i].id(), self.leases[i].key().to_vec());
+        let before = self.face(&key);
+        if self.leases[i].settle(&used).is_err() {
+            assert_eq!(before, self.face(&key), "a settlement that failed");
+            return false;
+        }
+        self.held.end(id);
+        true
+    }
+
+    /// Releases, cancels, fails or drops a lease.
+    fn end(&mut self, feed: &mut Feed<'_>) -> Changed {
+        let Some(i) = pick(self.leases.len(), feed) else {
+            return false;
+        };
+        let id = self.leases[i].id();
+        let ended = match feed.choose(4) {
+            0 => self.leases[i].release().is_ok(),
+            1 => self.leases[i].cancel().is_ok(),
+            2 => {
+                self.leases[i].fail();
+                return false;
+            }
+            _ => {
+                drop(self.leases.remove(i));
+                true
+            }
+        };
+        if ended {
+            self.held.end(id);
+        }
+        ended
+    }
+
+    /// From elsewhere, under a key that may not be the lease's, and again.
+    fn settle_by_id(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
+        let Some(i) = pick(self.leases.len(), feed) else {
+            return false;
+        };
+        let (used, _) = self.named(feed);
+        let id = self.leases[i].id();
+        let Ok(first) = self.set.settle(key, id, &used) else {
+            return false;
+        };
+        assert!(!first.repeated() || !self.held.knows(id), "settled twice");
+        self.held.end(id);
+        let before = self.face(key);
+        let again = self.set.release(key, id).expect("a retry is answered");
+        assert!(again.repeated(), "a retry gets the first answer");
+        assert_eq!(before, self.face(key), "a retry changes nothing");
+        true
+    }
+
+    fn renew(&mut self, feed: &mut Feed<'_>) -> Changed {
+        let Some(i) = pick(self.leases.len(), feed) else {
+            return false;
+        };
+        let renewed = self.leases[i].renew(length(feed));
+        if let Ok(until) = renewed {
+            self.held.renew(self.leases[i].id(), until);
+        }
+        renewed.is_ok()
+    }
+
+    fn reset(&mut self, key: &[u8]) -> Changed {
+        let reset = self.set.reset(key).is_ok();
+        if reset {
+            self.held.reset(key);
+        }
+        reset
+    }
+
+    /// Questions change nothing.
+    fn look(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
+        let (named, _) = self.named(feed);
+        let peeked = self.set.peek(key, Ask::named(&named)).is_ok();
+        let foreseen = self.set.forecast(key, Ask::named(&named)).is_ok();
+        assert!(peeked || !foreseen, "a forecast for what cannot be asked");
+        let _ = (self.set.statistics(), self.set.keys(), self.set.limits());
+        false
+    }
+
+    fn by_handle(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
+        let Some(i) = pick(self.handles.len(), feed).filter(|_| feed.choose(3) > 0) else {
+            self.handles.extend(self.set.handle(key));
+            self.handles.truncate(MOST);
+            return false;
+        };
+        if feed.choose(8) == 0 {
+            // Its row may be dropped from now on, where the store is full.
+            drop(self.handles.remove(i));
+            return true;
+        }
+        let handle = &self.handles[i];
+        let before = self.face(handle.key());
+        let admitted = handle.admit(feed.amount()).is_ok_and(Verdict::admitted);
+        if !admitted {
+            assert_eq!(before, self.face(handle.key()), "refused by a handle");
+        }
+        admitted
+    }
+
+    /// Limits are put and removed, except that slots stay slots.
+    fn change_limits(&mut self, feed: &mut Feed<'_>) -> Changed {
+        let name = NAMES[usize::from(feed.choose(5))];
+        let has_slots = self.capacity().is_some();
+        let before = self.set.limits();
+        let changed = match feed.choose(3) {
+            0 if name == RUNNING => Ok(()),
+            0 => self.set.remove_limit(name),
+            _ if name == RUNNING && !has_slots => Ok(()),
+            _ => self.set.put_limit(limit(name, feed)),
+        };
+        if changed.is_err() {
+            assert_eq!(before, self.set.limits(), "a change that failed");
+        }
+        changed.is_ok()
+    }
+
+    fn pass_time(&mut self, feed: &mut Feed<'_>) -> Changed {
+        match feed.choose(4) {
+            0 => self.time.set(Timestamp::from_micros(feed.signed())),
+            1 => {
+                let back = Span::from(length(feed));
+                self.time.set(self.time.clock().now() - back);
+            }
+            _ => self.time.advance(length(feed)),
+        }
+        true
+    }
+
+    /// Whoever waited and is answered has a lease, or goes.
+    fn poll(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut answers = Vec::new();
+        self.waiting
+            .retain_mut(|turn| match turn.as_mut().poll(&mut context) {
+                Poll::Pending => true,
+                Poll::Ready(answer) => {
+                    answers.push(answer);
+                    false
+                }
+            });
+        let leases = answers.into_iter().flatten().filter_map(Admission::granted);
+        let mut leases: Vec<Lease> = leases.collect();
+        leases.sort_by_key(Lease::fence);
+        for lease in leases {
+            self.granted(lease, 1);
+        }
+    }
+
+    /// What is held and what is free make up the capacity, unless it was
+    /// lowered below what is held.
+    fn conserved(&self, key: &[u8]) {
+        let now = self.time.clock().now();
+        let running = |(_, standings): (Verdict, Vec<(String, Standing)>)| {
+            let mut standings = standings.into_iter();
+            standings.find(|(name, _)| name == RUNNING)
+        };
+        if let Some((_, standing)) = self.face(key).ok().and_then(running) {
+            let held = self.held.sum(key, now);
+            assert_eq!(standing.remaining, standing.limit.saturating_sub(held));
+        }
+    }
+
+    fn face(&self, key: &[u8]) -> Face {
+        let decision = self.set.peek(key, 1)?;
+        let standings = decision.standings();
+        let standings = standings.map(|(name, standing)| (name.to_owned(), standing));
+        Ok((decision.verdict(), standings.collect()))
+    }
+
+    /// The number of slots, if there is such a limit.
+    fn capacity(&self) -> Option<u64> {
+        let limits = self.set.limits();
+        let slots = limits.iter().find(|limit| limit.name() == RUNNING);
+        slots.map(tidegate::Limit::capacity)
+    }
+
+    /// Whether the key reaches the level at which slots are held.
+    fn reaches_last(&self, key: &[u8]) -> bool {
+        !self.levels || key.contains(&b'/')
+    }
+
+    fn key(&self, feed: &mut Feed<'a>) -> Vec<u8> {
+        match feed.choose(10) {
+            0 => feed.rest_until(b'\n').to_vec(),
+            1 => Vec::new(),
+            2 => HUGE.clone(),
+            3 => b"a/".to_vec(),
+            4 => b"b".to_vec(),
+            5 | 6 => b"a/y".to_vec(),
+            _ => b"a/x".to_vec(),
+        }
+    }
+
+    /// At most three names, perhaps unknown or repeated, with any amounts.
+    fn named(&self, feed: &mut Feed<'_>) -> Named {
+        let count = usize::from(feed.choose(4));
+        let mut named = Vec::new();
+        for _ in 0..count {
+            let name = NAMES.get(usize::from(feed.choose(6))).copied();
+            let amount = match feed.choose(4) {
+                0 => feed.amount(),
+                _ => u64::from(feed.choose(6)),
+            };
+            named.push((name.unwrap_or("unheard of"), amount));
+        }
+        let slots = named.iter().find(|(name, _)| *name == RUNNING);
+        let weight = slots.map_or(1, |(_, amount)| *amount);
+        (named, weight)
+    }
+}
+
+/// One of `count`, if there is any.
+fn pick(count: usize, feed: &mut Feed<'_>) -> Option<usize> {
+    let byte = usize::from(feed.byte());
+    (count > 0).then(|| byte % count)
+}

@@ -1,0 +1,44 @@
+//! Text said to be a policy file: it is read or refused, and every fault points
+//! into the text.
+//!
+//! The bytes are the text; a broken byte becomes a replacement character. The
+//! seeds are whole files, so that most mutations break one thing in one of them.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tidegate::LimitSet;
+use tidegate::policy::{Fault, Policy, parse};
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    match parse("fuzz.toml", &text) {
+        Ok(file) => file.policies.iter().for_each(can_be_built),
+        Err(errors) => {
+            assert!(!errors.faults().is_empty(), "refused without a reason");
+            errors
+                .faults()
+                .iter()
+                .for_each(|fault| points(fault, &text));
+            assert!(errors.to_string().contains("fuzz.toml:"));
+        }
+    }
+});
+
+/// What was read makes a set: nothing is found wrong only later.
+fn can_be_built(policy: &Policy) {
+    let set = LimitSet::builder()
+        .limits(policy.limits.iter().cloned())
+        .levels(policy.levels.iter().cloned());
+    if let Err(error) = set.build() {
+        panic!("{}: {error}", policy.name);
+    }
+}
+
+/// At a character of a line that there is, or right behind its last.
+fn points(fault: &Fault, text: &str) {
+    let line = text.split('\n').nth(fault.line - 1);
+    let line = line.unwrap_or_else(|| panic!("line {} is beyond the text", fault.line));
+    assert!((1..=line.chars().count() + 1).contains(&fault.column));
+    assert!(!fault.message.is_empty() && !fault.help.is_empty());
+}
