@@ -129,7 +129,7 @@ impl<'a> Play<'a> {
         self.leases.push(lease);
         if self.leases.len() > MOST {
             let first = self.leases.remove(0);
-            self.held.end(first.id());
+            self.held.dropped(&first);
         }
         true
     }
@@ -188,8 +188,9 @@ impl<'a> Play<'a> {
                 return false;
             }
             _ => {
-                drop(self.leases.remove(i));
-                true
+                let lease = self.leases.remove(i);
+                self.held.dropped(&lease);
+                return true;
             }
         };
         if ended {
@@ -229,11 +230,7 @@ impl<'a> Play<'a> {
     }
 
     fn reset(&mut self, key: &[u8]) -> Changed {
-        let reset = self.set.reset(key).is_ok();
-        if reset {
-            self.held.reset(key);
-        }
-        reset
+        self.set.reset(key).is_ok()
     }
 
     /// Questions change nothing.
