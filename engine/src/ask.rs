@@ -68,6 +68,11 @@ impl<'a> Ask<'a> {
         self
     }
 
+    /// Whether it waits at all.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.within.is_none_or(|longest| !longest.is_zero())
+    }
+
     /// How long the lease lasts unless renewed.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {

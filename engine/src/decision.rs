@@ -7,6 +7,7 @@ use tidegate_contract as contract;
 use tidegate_core::{Standing, Timestamp, Verdict};
 
 use crate::lease::Lease;
+use crate::pool::Member;
 use crate::set::View;
 
 /// May it start, why not, and where does everything stand?
@@ -14,6 +15,7 @@ use crate::set::View;
 pub struct Decision {
     answer: contract::Decision,
     view: Arc<View>,
+    member: Option<Member>,
 }
 
 /// A decision on an ask for a lease.
@@ -46,7 +48,35 @@ impl Admission {
 
 impl Decision {
     pub(crate) fn new(answer: contract::Decision, view: Arc<View>) -> Self {
-        Self { answer, view }
+        Self {
+            answer,
+            view,
+            member: None,
+        }
+    }
+
+    /// The same, as this member's.
+    pub(crate) fn of(mut self, member: &Member) -> Self {
+        self.member = Some(member.clone());
+        self
+    }
+
+    /// The same, but not before `until`, when a cool-down ends.
+    pub(crate) fn not_before(mut self, until: Timestamp) -> Self {
+        let sooner = match self.answer.verdict {
+            Verdict::Admit => true,
+            Verdict::NotUntil(at) => at < until,
+            Verdict::Never => false,
+        };
+        if sooner {
+            self.answer.verdict = Verdict::NotUntil(until);
+            self.answer.binding = None;
+        }
+        self
+    }
+
+    pub(crate) fn source(&self) -> Option<&Member> {
+        self.member.as_ref()
     }
 
     pub(crate) fn answer(&self) -> &contract::Decision {
@@ -74,7 +104,15 @@ impl Decision {
         }
     }
 
-    /// The limit that binds: whose refusal lasts longest.
+    /// The member of a pool whose decision it is; of a refusal, the member that
+    /// is free soonest.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// The limit that binds: whose refusal lasts longest. None does where a
+    /// pool's member cools down for longer.
     #[must_use]
     pub fn binding(&self) -> Option<&str> {
         let limits = &self.view.limits;

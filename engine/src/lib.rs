@@ -28,6 +28,7 @@
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
 //! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
+//! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
@@ -49,6 +50,8 @@ mod limit;
 mod permit;
 #[cfg(feature = "policy")]
 pub mod policy;
+mod pool;
+mod random;
 mod set;
 mod statistics;
 mod wait;
@@ -61,6 +64,7 @@ pub use key::Key;
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
 pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore};
+pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata};
 pub use statistics::Statistics;
 pub use tidegate_contract as contract;

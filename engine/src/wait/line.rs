@@ -94,11 +94,18 @@ impl Line {
             if blocked.keeps(set, waiter) {
                 continue;
             }
-            let answer = offer(set, waiter, now);
+            if let Some(until) = waiter.cooling(now) {
+                // It keeps nobody back: others may use what its pool may not.
+                next = sooner(next, until);
+                continue;
+            }
+            let Some(answer) = waiter.unless_served(|| offer(set, waiter, now)) else {
+                continue;
+            };
             match refusal(&answer) {
                 Some((instant, levels)) => {
                     blocked.add(set, waiter, levels);
-                    next = Some(next.map_or(instant, |n: Timestamp| n.min(instant)));
+                    next = sooner(next, instant);
                 }
                 None => woken.extend(dismiss(set, queue, place, answer)),
             }
@@ -167,6 +174,10 @@ impl Ring for Line {
             set.lines.sweep(&self.root);
         }
     }
+}
+
+fn sooner(next: Option<Timestamp>, instant: Timestamp) -> Option<Timestamp> {
+    Some(next.map_or(instant, |next| next.min(instant)))
 }
 
 /// Asks the store for `waiter`.

@@ -10,11 +10,11 @@ use tidegate_contract::{Ending, KeyPath, OwnedKey};
 use tidegate_core::{Span, Timestamp};
 
 use super::line::Line;
+use super::pooled::Pooled;
 use crate::ask::Ask;
 use crate::clock::timer::{Alarm, Ring};
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
-use crate::lease::Lease;
 use crate::set::{Amounts, Inner, View, Wanted};
 
 /// What one who waits is told in the end.
@@ -38,6 +38,8 @@ pub(crate) struct Waiter {
     aim: Aim,
     /// The view the ask was resolved by, and what it takes by it.
     asked: (Arc<View>, Amounts),
+    /// What it stands in other lines for as well.
+    pooled: Option<Pooled>,
     state: Mutex<State>,
 }
 
@@ -57,6 +59,17 @@ impl Waiter {
         ask: &Ask<'_>,
         aim: Aim,
     ) -> Result<Arc<Self>, Error> {
+        Self::of(set, key, ask, aim, None)
+    }
+
+    /// One who stands in other lines as well.
+    pub(super) fn of(
+        set: &Arc<Inner>,
+        key: &[u8],
+        ask: &Ask<'_>,
+        aim: Aim,
+        pooled: Option<Pooled>,
+    ) -> Result<Arc<Self>, Error> {
         let view = set.view.load_full();
         KeyPath::new(key, view.plan.levels())?;
         let amounts = view.amounts(ask)?;
@@ -66,6 +79,7 @@ impl Waiter {
             priority: ask.priority,
             aim,
             asked: (view, amounts),
+            pooled,
             state: Mutex::default(),
         }))
     }
@@ -86,6 +100,19 @@ impl Waiter {
                 ttl: ttl.unwrap_or_else(|| view.ttl(&Ask::default())),
                 idempotency: idempotency.as_deref(),
             },
+        }
+    }
+
+    /// Until when its member is passed over.
+    pub(super) fn cooling(&self, now: Timestamp) -> Option<Timestamp> {
+        self.pooled.as_ref()?.member.cooling_at(now)
+    }
+
+    /// What `offer` answers, unless another line has granted already.
+    pub(super) fn unless_served(&self, offer: impl FnOnce() -> Answer) -> Option<Answer> {
+        match &self.pooled {
+            Some(pooled) => pooled.race.run(offer),
+            None => Some(offer()),
         }
     }
 
@@ -153,6 +180,20 @@ impl Turn {
     }
 }
 
+impl Turn {
+    /// What a pool's ask is refused, the pool counts: another may have granted.
+    fn count(&self, decision: &Decision) {
+        let counters = &self.set.counters;
+        if decision.admitted() {
+            counters.decided(true);
+            counters.waited(self.set.clock.now().since(self.waiter.since));
+        } else if self.waiter.pooled.is_none() {
+            counters.decided(false);
+            counters.timed_out();
+        }
+    }
+}
+
 impl Future for Turn {
     type Output = Result<Admission, Error>;
 
@@ -161,16 +202,13 @@ impl Future for Turn {
             return Poll::Pending;
         };
         self.told = true;
-        let (set, waiter) = (&self.set, &self.waiter);
         let decision = answer?;
-        set.counters.decided(decision.admitted());
-        let Some(granted) = decision.answer().lease else {
-            set.counters.timed_out();
-            return Poll::Ready(Ok(Admission::Refused(decision)));
-        };
-        set.counters.waited(set.clock.now().since(waiter.since));
-        let lease = Lease::new(Arc::clone(set), waiter.key.clone(), granted);
-        Poll::Ready(Ok(Admission::Granted(lease)))
+        self.count(&decision);
+        let admission = super::admission(&self.set, self.waiter.key.bytes(), decision);
+        Poll::Ready(Ok(match &self.waiter.pooled {
+            Some(pooled) => pooled.sign(admission),
+            None => admission,
+        }))
     }
 }
 
@@ -179,7 +217,9 @@ impl Drop for Turn {
         if self.told {
             return;
         }
-        self.set.counters.abandoned();
+        if self.waiter.pooled.is_none() {
+            self.set.counters.abandoned();
+        }
         if let Some(line) = self.waiter.line() {
             line.leave(&self.waiter);
         }
