@@ -21,16 +21,16 @@ pub struct Decision {
 /// A decision on an ask for a lease.
 #[derive(Debug)]
 #[must_use = "a granted lease is given back when it is dropped"]
-pub enum Admission {
+pub enum Admission<L = Lease> {
     /// Yes: what was taken is held by the lease.
-    Granted(Lease),
+    Granted(L),
     /// Not now; nothing is held. The decision says until when.
     Refused(Decision),
 }
 
-impl Admission {
+impl<L> Admission<L> {
     /// The lease, if there is one.
-    pub fn granted(self) -> Option<Lease> {
+    pub fn granted(self) -> Option<L> {
         match self {
             Self::Granted(lease) => Some(lease),
             Self::Refused(_) => None,
@@ -42,6 +42,14 @@ impl Admission {
         match self {
             Self::Granted(_) => None,
             Self::Refused(decision) => Some(decision),
+        }
+    }
+
+    /// The same, with the lease in other hands.
+    pub(crate) fn map<M>(self, hand_over: impl FnOnce(L) -> M) -> Admission<M> {
+        match self {
+            Self::Granted(lease) => Admission::Granted(hand_over(lease)),
+            Self::Refused(decision) => Admission::Refused(decision),
         }
     }
 }

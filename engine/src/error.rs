@@ -90,6 +90,9 @@ pub enum Error {
     /// The worker pool has stopped.
     #[error("the workers have stopped")]
     Stopped,
+    /// No worker could be started at all.
+    #[error("no worker could be started: {0}")]
+    NoWorker(String),
 }
 
 /// What is wrong with a limit.

@@ -29,6 +29,7 @@
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
 //! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
+//! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
@@ -55,6 +56,7 @@ mod random;
 mod set;
 mod statistics;
 mod wait;
+pub mod workers;
 
 pub use ask::Ask;
 pub use clock::{Clock, ManualClock, TimeSource};

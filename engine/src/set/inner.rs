@@ -48,6 +48,9 @@ pub(crate) enum Wanted<'a> {
 impl Inner {
     pub(super) fn new(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
         let limits = std::mem::take(&mut builder.limits);
+        if limits.is_empty() && !builder.unlimited {
+            return Err(Error::Nothing("limit"));
+        }
         let numbered: Vec<_> = (0..).zip(limits).collect();
         let changes = Changes::new(builder.levels.clone(), numbered.len() as u32);
         let view = View::new(0, &builder.levels, numbered)?;

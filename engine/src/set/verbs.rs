@@ -37,6 +37,25 @@ impl LimitSet {
         Self::builder().limits(limits).build()
     }
 
+    /// A set without limits, in the embedded store, for code that wants one
+    /// though there is nothing to limit: it admits whatever is asked, by
+    /// whatever names, and its leases are leases like any other. A limit put
+    /// into it holds from then on.
+    ///
+    /// ```
+    /// let set = tidegate::LimitSet::unlimited()?;
+    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)])?.granted();
+    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)])?;
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn unlimited() -> Result<Self, Error> {
+        Self::builder().unlimited().build()
+    }
+
     /// Begins a set.
     #[must_use]
     pub fn builder() -> LimitSetBuilder {
