@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use tidegate::{Limit, LimitSet, ManualClock};
+use tidegate::{Limit, LimitPool, LimitSet, ManualClock, Member};
 
 const SCHEDULES: usize = 2_000;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -154,6 +154,46 @@ fn shuttle_a_lease_is_settled_at_most_once() {
             .standing("r")
             .expect("one");
         assert_eq!(left.remaining, 10 - used);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// One who waits at two members while both are given back: it is woken, holds
+/// one lease, and nothing is left behind. Another quits at any point.
+#[test]
+fn shuttle_who_waits_for_a_pool_is_woken_and_holds_one_lease() {
+    let run = || {
+        let member = || set([Limit::concurrency("slots", 1)]);
+        let pool = LimitPool::builder().member("a", member());
+        let pool = pool.member("b", member()).build().expect("two members");
+        let take = || pool.try_acquire("k", ()).expect("no error").granted();
+        let held = [take().expect("free"), take().expect("free")];
+        let releases = held.map(|lease| thread::spawn(move || drop(lease)));
+        let theirs = pool.clone();
+        let quitter = thread::spawn(move || {
+            let mut waiting = Box::pin(theirs.acquire_async("k", ()));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let polled = waiting.as_mut().poll(&mut context);
+            thread::yield_now();
+            drop((polled, waiting));
+        });
+        let waited = future::block_on(pool.acquire_async("k", ()));
+        let lease = waited.expect("no error").granted().expect("no deadline");
+        for thread in releases.into_iter().chain([quitter]) {
+            thread.join().expect("no panic");
+        }
+        let free = || {
+            let peek = |member: &Member| member.set().peek("k", ()).expect("a peek");
+            let left = |member| peek(member).standing("slots").expect("one").remaining;
+            pool.members().iter().map(left).sum::<u64>()
+        };
+        assert_eq!(free(), 1, "two slots, one lease");
+        drop(lease);
+        assert_eq!(free(), 2);
+        let waiting = |member: &Member| member.set().statistics().waiting;
+        assert_eq!(pool.members().iter().map(waiting).sum::<u64>(), 0);
+        let loads = pool.members().iter().map(Member::load);
+        assert_eq!((loads.sum::<u64>(), pool.statistics().waiting), (0, 0));
     };
     shuttle::check_random(run, SCHEDULES);
 }

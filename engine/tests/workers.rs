@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::workers::{IntoPool, JobError, Retry, Workers};
-use tidegate::{Balance, Error, Limit, LimitPool, LimitSet, ManualClock};
+use tidegate::{Ask, Balance, Error, Limit, LimitPool, LimitSet, ManualClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(20);
@@ -382,4 +382,50 @@ mod tasks {
             std::task::Poll::Ready(Err(Error::NoWorker(_)))
         ));
     }
+}
+
+#[test]
+fn a_set_without_limits_admits_everything_and_its_leases_are_leases() {
+    let time = ManualClock::default();
+    let builder = LimitSet::builder().unlimited().clock(time.clock());
+    let set = builder.build().unwrap();
+    assert!(set.check("k", ()).unwrap().admitted());
+    assert!(set.peek("k", &[("any", u64::MAX)]).unwrap().admitted());
+    assert!(set.debit("k", 5).unwrap().admitted());
+    assert!(set.admit("k", 0).unwrap().admitted());
+    let ask = Ask::from(7).idempotency(b"once").ttl(SECOND);
+    let mut lease = set.acquire("k", ask).unwrap().granted().unwrap();
+    let again = set.try_acquire("k", ask).unwrap().granted().unwrap();
+    assert_eq!(again.id(), lease.id());
+    lease.renew(LONG).unwrap();
+    time.advance(2 * SECOND);
+    assert!(!lease.is_expired());
+    assert!(
+        !set.settle("k", lease.id(), &[("any", 3)])
+            .unwrap()
+            .repeated()
+    );
+    assert!(set.settle("k", lease.id(), &[]).unwrap().repeated());
+    let mut late = set.acquire("k", ask).unwrap().granted().unwrap();
+    time.advance(LONG);
+    assert!(late.settle(&[]).unwrap().expired());
+    assert!(matches!(
+        set.remove_limit("any"),
+        Err(Error::UnknownLimit { .. })
+    ));
+    set.put_limit(Limit::concurrency("slots", 1)).unwrap();
+    let held = set.try_acquire("k", ()).unwrap().granted();
+    assert!(held.is_some());
+    assert!(set.try_acquire("k", ()).unwrap().refused().is_some());
+}
+
+#[test]
+fn a_set_without_limits_forgets_the_keys_it_has_seen() {
+    let builder = LimitSet::builder().unlimited().max_keys(64);
+    let set = builder.build().unwrap();
+    for key in 0..10_000 {
+        let lease = set.try_acquire(&format!("key {key}"), ()).unwrap();
+        assert!(lease.granted().is_some());
+    }
+    assert!(set.keys() <= 64);
 }
