@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use support::Polled;
 use tidegate::{
     Ask, Balance, Balancer, Error, Lease, Limit, LimitPool, LimitPoolBuilder, LimitSet,
@@ -439,6 +440,43 @@ fn a_cool_down_that_begins_while_one_waits_holds_for_the_wait() {
 }
 
 #[test]
+fn a_cool_down_that_is_ended_early_serves_who_waits() {
+    let time = ManualClock::default();
+    let pool = pool_of(&time, &[1]).build().unwrap();
+    pool.cool_down("a", Duration::MAX).unwrap();
+    let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+    time.advance(TEN);
+    assert!(!waiter.woken());
+    pool.end_cool_down("a").unwrap();
+    assert!(waiter.woken() && waiter.granted().is_some());
+    assert_eq!(pool.cooling("a").unwrap(), None);
+}
+
+#[test]
+fn a_line_that_is_full_is_passed_over_and_if_all_are_it_is_an_error() {
+    let time = ManualClock::default();
+    let narrow = |max_waiting| {
+        let limit = Limit::concurrency("slots", 1);
+        let set = LimitSet::builder().limit(limit).max_waiting(max_waiting);
+        set.clock(time.clock()).build().unwrap()
+    };
+    let pool = LimitPool::builder()
+        .member("a", narrow(1))
+        .member("b", narrow(2));
+    let pool = pool.build().unwrap();
+    let held = [take(&pool), take(&pool)];
+    let mut waiters = [(); 2].map(|()| Polled::waiting(pool.acquire_async("k", ())));
+    assert_eq!(waiting(&pool), 3);
+    let full = pool.acquire("k", ()).unwrap_err();
+    assert!(matches!(full, Error::QueueFull(_)));
+    assert_eq!(pool.statistics().waiting, 2);
+    drop(held);
+    let members = waiters.each_mut().map(|waiter| waiter.granted());
+    assert!(members.iter().all(Option::is_some));
+    assert_eq!(waiting(&pool), 0);
+}
+
+#[test]
 fn a_deadline_ends_the_wait_at_all_members_and_changes_nothing() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
@@ -608,4 +646,123 @@ fn many_threads_never_exceed_any_member() {
         assert_eq!(free(&pool, name), count);
     }
     assert_eq!(pool.statistics().admitted, 12 * 200);
+}
+
+/// Something that happens to a pool.
+#[derive(Clone, Debug)]
+enum Event {
+    Wait { priority: u8, millis: Option<u64> },
+    Try,
+    Quit(usize),
+    Release(usize),
+    CoolDown(usize, u64),
+    EndCoolDown(usize),
+    Advance(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let wait = (0..3_u8, proptest::option::of(1..50_u64));
+    prop_oneof![
+        4 => wait.prop_map(|(priority, millis)| Event::Wait { priority, millis }),
+        2 => Just(Event::Try),
+        1 => any::<usize>().prop_map(Event::Quit),
+        4 => any::<usize>().prop_map(Event::Release),
+        1 => (0..3_usize, 0..60_u64).prop_map(|(m, millis)| Event::CoolDown(m, millis)),
+        1 => (0..3_usize).prop_map(Event::EndCoolDown),
+        2 => (0..40_u64).prop_map(Event::Advance),
+    ]
+}
+
+const COUNTS: [u64; 3] = [1, 2, 3];
+
+/// A pool, those who wait for it, and what was given.
+struct World<'a> {
+    pool: &'a LimitPool,
+    waiters: Vec<Polled<'a>>,
+    leases: Vec<Lease>,
+}
+
+impl World<'_> {
+    fn live(&mut self, time: &ManualClock, event: &Event) {
+        // No lease is to expire: this is about giving back.
+        let ask = Ask::from(()).ttl(TEN * 1_000_000);
+        let members = self.pool.members();
+        match *event {
+            Event::Wait { priority, millis } => {
+                let millis = millis.map(Duration::from_millis);
+                let ask = millis.map_or(ask, |longest| ask.within(longest));
+                let pool = self.pool;
+                let asked = async move { pool.acquire_async("k", ask.priority(priority)).await };
+                self.waiters.push(Polled::new(asked));
+            }
+            Event::Try => {
+                let admission = self.pool.try_acquire("k", ask).expect("no error");
+                self.leases.extend(admission.granted());
+            }
+            Event::Quit(any) if !self.waiters.is_empty() => {
+                drop(self.waiters.remove(any % self.waiters.len()));
+            }
+            Event::Release(any) if !self.leases.is_empty() => {
+                drop(self.leases.remove(any % self.leases.len()));
+            }
+            Event::CoolDown(member, millis) => {
+                members[member].cool_down(Duration::from_millis(millis));
+            }
+            Event::EndCoolDown(member) => members[member].end_cool_down(),
+            Event::Advance(millis) => time.advance(Duration::from_millis(millis)),
+            Event::Quit(_) | Event::Release(_) => {}
+        }
+    }
+
+    /// Tells everybody who can be told.
+    fn tell(&mut self) {
+        let leases = &mut self.leases;
+        self.waiters.retain_mut(|waiter| match waiter.poll() {
+            Some(answer) => {
+                leases.extend(answer.expect("no error").granted());
+                false
+            }
+            None => true,
+        });
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        for (member, count) in self.pool.members().iter().zip(COUNTS) {
+            let of = |lease: &&Lease| lease.member() == Some(member.name());
+            let held = self.leases.iter().filter(of).count() as u64;
+            let left = free(self.pool, member.name());
+            prop_assert_eq!(held + left, count, "held + free = capacity");
+            prop_assert_eq!(held, member.load());
+            let idle = left > 0 && member.cooling().is_none();
+            prop_assert!(
+                !idle || self.waiters.is_empty(),
+                "nobody waits for what is free"
+            );
+            let lines = member.set().statistics().waiting;
+            prop_assert_eq!(lines, self.waiters.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_no_slot_is_lost_or_doubled_and_nobody_waits_for_a_free_one(
+        events in proptest::collection::vec((event(), any::<bool>()), 1..60),
+    ) {
+        let time = ManualClock::default();
+        let pool = pool_of(&time, &COUNTS).build().unwrap();
+        let mut world = World { pool: &pool, waiters: Vec::new(), leases: Vec::new() };
+        for (event, told) in &events {
+            world.live(&time, event);
+            if *told {
+                world.tell();
+                world.check()?;
+            }
+        }
+        world.waiters.clear();
+        world.leases.clear();
+        world.check()?;
+        prop_assert_eq!(pool.statistics().waiting, 0);
+    }
 }

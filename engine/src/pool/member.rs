@@ -98,6 +98,13 @@ impl Member {
         Timestamp::from_micros(before.max(micros))
     }
 
+    /// Ends its cool-down now; who waits for it is served.
+    pub fn end_cool_down(&self) {
+        self.0.cooling_until.store(i64::MIN, Ordering::SeqCst);
+        let set = self.inner();
+        set.lines.serve_all(set.clock.now());
+    }
+
     pub(crate) fn cooling_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.cooling_until().filter(|&until| until > now)
     }

@@ -229,6 +229,15 @@ impl LimitPool {
         Ok(self.known(member)?.cool_down(duration))
     }
 
+    /// Ends a member's cool-down now; who waits for it is served.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMember`].
+    pub fn end_cool_down(&self, member: &str) -> Result<(), Error> {
+        self.known(member)?.end_cool_down();
+        Ok(())
+    }
+
     /// Until when a member is passed over, by its set's clock; nothing if it
     /// is not.
     ///

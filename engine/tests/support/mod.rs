@@ -23,12 +23,16 @@ pub struct Polled<'a> {
 }
 
 impl<'a> Polled<'a> {
-    /// Polled once: it stands in line, unless it was decided at once.
-    pub fn waiting(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
-        let mut polled = Self {
+    pub fn new(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
+        Self {
             future: Box::pin(future),
             flag: Arc::new(Flag(AtomicBool::new(false))),
-        };
+        }
+    }
+
+    /// Polled once, and it waits.
+    pub fn waiting(future: impl Future<Output = Result<Admission, Error>> + 'a) -> Self {
+        let mut polled = Self::new(future);
         assert!(polled.poll().is_none(), "it was to wait");
         polled
     }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use super::{Balancer, RoundRobin};
 use crate::pool::Member;
 
@@ -11,12 +13,9 @@ impl Balancer for LeastLoaded {
     fn order(&self, members: &mut [&Member], turn: u64) {
         // Equals in turn, or work that is done at once would all go to the first.
         RoundRobin.order(members, turn);
-        let loaded: smallvec::SmallVec<[(&Member, u64); 8]> = members
-            .iter()
-            .map(|member| (*member, member.load()))
-            .collect();
         // Read once each: a sort needs loads that stand still.
-        let mut loaded = loaded;
+        let loads = members.iter().map(|member| (*member, member.load()));
+        let mut loaded: SmallVec<[(&Member, u64); 8]> = loads.collect();
         loaded.sort_by(lighter);
         for (place, (member, _)) in members.iter_mut().zip(loaded) {
             *place = member;
