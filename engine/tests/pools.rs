@@ -577,6 +577,25 @@ fn two_that_wait_with_the_same_ask_hold_one_lease() {
     assert_eq!(free(&pool, "a") + free(&pool, "b"), 1, "one slot is held");
 }
 
+/// The first was given a lease at `a` and not told; the second gets one at `b`
+/// meanwhile, and is told: the first gets that one.
+#[test]
+fn of_two_members_that_grant_the_same_ask_the_first_to_be_told_keeps() {
+    let time = ManualClock::default();
+    let pool = pool_of(&time, &[1, 1]).balance(Balance::FirstAvailable);
+    let pool = pool.build().unwrap();
+    let held = [take(&pool), take(&pool)];
+    let ask = Ask::from(()).idempotency(b"once");
+    let mut first = Polled::waiting(pool.acquire_async("k", ask));
+    drop(held);
+    assert_eq!((free(&pool, "a"), free(&pool, "b")), (0, 1));
+    pool.cool_down("a", SECOND).unwrap();
+    let second = pool.try_acquire("k", ask).unwrap().granted().unwrap();
+    let first = first.granted().unwrap();
+    assert_eq!((first.id(), first.member()), (second.id(), Some("b")));
+    assert_eq!((free(&pool, "a"), free(&pool, "b")), (1, 0));
+}
+
 #[test]
 fn members_may_have_clocks_of_their_own() {
     let (here, there) = (ManualClock::default(), ManualClock::default());

@@ -5,6 +5,9 @@
 //! lease ends, or expires; at most [`MOST`] of them, the soonest to expire
 //! giving way. Two that ask the same at the same moment may be granted by two
 //! members: the first to claim keeps, and the other's is cancelled.
+//!
+//! A lease that is settled by its id, without its guard, is remembered until
+//! it would have expired: so long its ask keeps to that member.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
