@@ -183,6 +183,20 @@ fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
 }
 
 #[test]
+fn an_ask_that_is_admitted_after_a_wait_was_never_refused() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut waiter = Polled::new(set.acquire_async("k", ()));
+    assert!(waiter.poll().is_none());
+    drop(lease);
+    assert!(waiter.granted().is_some());
+    let counted = set.statistics();
+    assert_eq!((counted.admitted, counted.waited), (2, 1));
+    assert_eq!((counted.refused, counted.timed_out), (0, 0));
+}
+
+#[test]
 fn the_queue_is_bounded() {
     let time = ManualClock::default();
     let set = LimitSet::builder()

@@ -88,6 +88,9 @@ impl Inner {
         let mut limits: Vec<_> = uids.zip(old.limits.iter().cloned()).collect();
         let mut uid = *next_uid;
         edit(&mut limits, &mut uid)?;
+        if limits.is_empty() {
+            return Err(Error::Nothing("limit"));
+        }
         let view = View::new(old.plan.version() + 1, &self.changes.levels, limits)?;
         *next_uid = uid;
         self.lone.store(view.lone, Ordering::Relaxed);

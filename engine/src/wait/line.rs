@@ -94,11 +94,18 @@ impl Line {
             if blocked.keeps(set, waiter) {
                 continue;
             }
-            let answer = offer(set, waiter, now);
+            if let Some(until) = waiter.cooling(now) {
+                // It keeps nobody back: others may use what its pool may not.
+                next = sooner(next, until);
+                continue;
+            }
+            let Some(answer) = waiter.unless_served(|| offer(set, waiter, now)) else {
+                continue;
+            };
             match refusal(&answer) {
                 Some((instant, levels)) => {
                     blocked.add(set, waiter, levels);
-                    next = Some(next.map_or(instant, |n: Timestamp| n.min(instant)));
+                    next = sooner(next, instant);
                 }
                 None => woken.extend(dismiss(set, queue, place, answer)),
             }
@@ -170,6 +177,10 @@ impl Ring for Line {
     }
 }
 
+fn sooner(next: Option<Timestamp>, instant: Timestamp) -> Option<Timestamp> {
+    Some(next.map_or(instant, |next| next.min(instant)))
+}
+
 /// Asks the store for `waiter`.
 fn offer(set: &Arc<Inner>, waiter: &Waiter, now: Timestamp) -> Answer {
     set.with_view(|view| {
@@ -205,7 +216,7 @@ fn refusal(answer: &Answer) -> Option<(Timestamp, u8)> {
 /// Takes the waiter at `place` out of line and tells it its answer.
 fn dismiss(set: &Inner, queue: &mut Queue, place: Place, answer: Answer) -> Option<Waker> {
     let waiter = queue.waiters.remove(&place)?;
-    if waiter.stays {
+    if waiter.stays() {
         set.waiting.fetch_sub(1, Ordering::Relaxed);
     }
     let (waker, deadline) = waiter.tell(answer);
