@@ -176,6 +176,19 @@ fn a_full_store_refuses_to_forget_a_spent_budget() {
     assert!(set.keys() <= 100);
 }
 
+/// A key that only a handle kept used to keep its place after the handle, in a
+/// store that had found nothing to drop.
+#[test]
+fn a_full_store_has_room_again_when_a_handle_is_dropped() {
+    let time = ManualClock::default();
+    let limits = [Limit::rate("r", 5, HOUR)];
+    let set = builder(&time, limits).max_keys(1).build().unwrap();
+    let handle = set.handle("k").unwrap();
+    assert!(matches!(set.check("one more", 1), Err(Error::Store(_))));
+    drop(handle);
+    assert!(set.check("one more", 1).unwrap().admitted());
+}
+
 /// 2: "a cost of 2^53 or more admitted free".
 #[test]
 fn an_amount_beyond_what_is_counted_is_an_error() {

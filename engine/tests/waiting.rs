@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock};
 
@@ -282,4 +282,31 @@ fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
     let _lease = set.acquire("k", ()).unwrap().granted();
     let ask = Ask::from(()).within(Duration::from_millis(30));
     assert!(set.acquire("k", ask).unwrap().refused().is_some());
+}
+
+/// On a real clock, so that a busy machine delays some: the median is judged.
+#[test]
+fn an_ask_with_a_deadline_is_answered_within_a_millisecond_of_it() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let _lease = set.acquire("k", ()).unwrap().granted();
+    let longest = Duration::from_millis(4);
+    let mut lateness: Vec<Duration> = (0..50).map(|_| late(&set, longest)).collect();
+    lateness.sort_unstable();
+    let median = lateness[lateness.len() / 2];
+    assert!(median < Duration::from_millis(1), "{lateness:?}");
+}
+
+/// How long after its deadline an ask is refused; never before it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the promise is about time that really passes"
+)]
+fn late(set: &LimitSet, longest: Duration) -> Duration {
+    let asked = Instant::now();
+    let answer = set.acquire("k", Ask::from(()).within(longest)).unwrap();
+    let waited = asked.elapsed();
+    assert!(answer.refused().is_some());
+    // Time is counted in whole microseconds.
+    assert!(waited + Duration::from_micros(1) >= longest, "{waited:?}");
+    waited.saturating_sub(longest)
 }

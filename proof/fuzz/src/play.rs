@@ -248,9 +248,12 @@ impl<'a> Play<'a> {
 
     fn by_handle(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let Some(i) = pick(self.handles.len(), feed).filter(|_| feed.choose(3) > 0) else {
-            self.handles.extend(self.set.handle(key));
+            // A handle keeps a row, so that another key may find none free.
+            let handle = self.set.handle(key);
+            let made = handle.is_ok();
+            self.handles.extend(handle);
             self.handles.truncate(MOST);
-            return false;
+            return made;
         };
         if feed.choose(8) == 0 {
             // Its row may be dropped from now on, where the store is full.
