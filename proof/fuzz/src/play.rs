@@ -65,16 +65,17 @@ impl<'a> Play<'a> {
     pub fn step(&mut self, feed: &mut Feed<'a>) {
         let key = self.key(feed);
         let before = self.face(&key);
-        let changed = self.verb(&key, feed);
-        if !changed {
-            assert_eq!(before, self.face(&key), "nothing was to change");
+        let verb = feed.choose(16);
+        if !self.act(verb, &key, feed) {
+            let after = self.face(&key);
+            assert_eq!(before, after, "verb {verb} was to change nothing");
         }
         self.poll();
         self.conserved(&key);
     }
 
-    fn verb(&mut self, key: &[u8], feed: &mut Feed<'a>) -> Changed {
-        match feed.choose(16) {
+    fn act(&mut self, verb: u8, key: &[u8], feed: &mut Feed<'a>) -> Changed {
+        match verb {
             0 => self.check(key, feed),
             1 => self
                 .set
@@ -246,27 +247,26 @@ impl<'a> Play<'a> {
         false
     }
 
+    /// A handle keeps a row of its own, before and after a change of limits, so
+    /// that in a full store another key may find room where there was none, or
+    /// none where there was.
     fn by_handle(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let Some(i) = pick(self.handles.len(), feed).filter(|_| feed.choose(3) > 0) else {
-            // A handle keeps a row, so that another key may find none free.
-            let handle = self.set.handle(key);
-            let made = handle.is_ok();
-            self.handles.extend(handle);
+            self.handles.extend(self.set.handle(key));
             self.handles.truncate(MOST);
-            return made;
+            return true;
         };
         if feed.choose(8) == 0 {
-            // Its row may be dropped from now on, where the store is full.
             drop(self.handles.remove(i));
             return true;
         }
         let handle = &self.handles[i];
         let before = self.face(handle.key());
         let admitted = handle.admit(feed.amount()).is_ok_and(Verdict::admitted);
-        if !admitted {
+        if !admitted && before.is_ok() {
             assert_eq!(before, self.face(handle.key()), "refused by a handle");
         }
-        admitted
+        true
     }
 
     /// Limits are put and removed, except that slots stay slots.
