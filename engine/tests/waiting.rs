@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock};
+use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock, Timestamp};
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
 
@@ -282,6 +282,18 @@ fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
     let _lease = set.acquire("k", ()).unwrap().granted();
     let ask = Ask::from(()).within(Duration::from_millis(30));
     assert!(set.acquire("k", ask).unwrap().refused().is_some());
+}
+
+/// Its place used to be computed beyond the beginning of time.
+#[test]
+fn the_most_urgent_waiter_is_served_at_the_beginning_of_time() {
+    let time = ManualClock::starting_at(Timestamp::MIN);
+    let set = slots(&time, 1);
+    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut urgent = Polled::new(set.acquire_async("k", Ask::from(()).priority(u8::MAX)));
+    assert!(urgent.poll().is_none());
+    drop(lease);
+    assert!(urgent.granted().is_some());
 }
 
 /// On a real clock, so that a busy machine delays some: the median is judged.

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
+use tidegate::contract::StoreError;
 use tidegate::{
     Admission, Ask, Error, Handle, Lease, LimitSet, ManualClock, Span, Standing, Timestamp, Verdict,
 };
@@ -67,8 +68,7 @@ impl<'a> Play<'a> {
         let before = self.face(&key);
         let verb = feed.choose(16);
         if !self.act(verb, &key, feed) {
-            let after = self.face(&key);
-            assert_eq!(before, after, "verb {verb} was to change nothing");
+            unchanged(&before, &self.face(&key), verb);
         }
         self.poll();
         self.conserved(&key);
@@ -168,7 +168,7 @@ impl<'a> Play<'a> {
         let (id, key) = (self.leases[i].id(), self.leases[i].key().to_vec());
         let before = self.face(&key);
         if self.leases[i].settle(&used).is_err() {
-            assert_eq!(before, self.face(&key), "a settlement that failed");
+            unchanged(&before, &self.face(&key), 7);
             return false;
         }
         self.held.end(id);
@@ -214,7 +214,7 @@ impl<'a> Play<'a> {
         let before = self.face(key);
         let again = self.set.release(key, id).expect("a retry is answered");
         assert!(again.repeated(), "a retry gets the first answer");
-        assert_eq!(before, self.face(key), "a retry changes nothing");
+        unchanged(&before, &self.face(key), 9);
         true
     }
 
@@ -263,8 +263,8 @@ impl<'a> Play<'a> {
         let handle = &self.handles[i];
         let before = self.face(handle.key());
         let admitted = handle.admit(feed.amount()).is_ok_and(Verdict::admitted);
-        if !admitted && before.is_ok() {
-            assert_eq!(before, self.face(handle.key()), "refused by a handle");
+        if !admitted {
+            unchanged(&before, &self.face(handle.key()), 13);
         }
         true
     }
@@ -378,6 +378,16 @@ impl<'a> Play<'a> {
         let slots = named.iter().find(|(name, _)| *name == RUNNING);
         let weight = slots.map_or(1, |(_, amount)| *amount);
         (named, weight)
+    }
+}
+
+/// A key is as it was, after `verb`. Whether a full store finds room for one
+/// that it does not hold is no state of that key: it depends on which others
+/// have followed a change of limits by now, which looking at them makes them do.
+fn unchanged(before: &Face, after: &Face, verb: u8) {
+    let no_room = |face: &Face| matches!(face, Err(Error::Store(StoreError::KeysFull { .. })));
+    if !no_room(before) && !no_room(after) {
+        assert_eq!(before, after, "verb {verb} was to change nothing");
     }
 }
 
