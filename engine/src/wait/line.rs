@@ -39,7 +39,7 @@ pub(crate) struct Line {
 #[derive(Default)]
 struct Queue {
     waiters: BTreeMap<Place, Arc<Waiter>>,
-    next_number: u64,
+    last_number: u64,
     alarm: Option<Alarm>,
 }
 
@@ -63,9 +63,11 @@ impl Line {
     /// Adds `waiter` at its place. The caller counts it, and serves the line.
     pub(super) fn add(self: &Arc<Self>, waiter: &Arc<Waiter>) {
         let mut queue = self.queue.lock();
-        let came = waiter.since.as_micros() - i64::from(waiter.priority) * PRIORITY_STEP;
-        let place = (came, queue.next_number);
-        queue.next_number += 1;
+        let earlier = i64::from(waiter.priority) * PRIORITY_STEP;
+        let came = waiter.since.as_micros().saturating_sub(earlier);
+        // Counted from 1: serving begins behind the first place there could be.
+        queue.last_number += 1;
+        let place = (came, queue.last_number);
         queue.waiters.insert(place, Arc::clone(waiter));
         waiter.stand_in(self);
     }

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
+use tidegate::contract::StoreError;
 use tidegate::{
     Admission, Ask, Error, Handle, Lease, LimitSet, ManualClock, Span, Standing, Timestamp, Verdict,
 };
@@ -65,16 +66,16 @@ impl<'a> Play<'a> {
     pub fn step(&mut self, feed: &mut Feed<'a>) {
         let key = self.key(feed);
         let before = self.face(&key);
-        let changed = self.verb(&key, feed);
-        if !changed {
-            assert_eq!(before, self.face(&key), "nothing was to change");
+        let verb = feed.choose(16);
+        if !self.act(verb, &key, feed) {
+            unchanged(&before, &self.face(&key), verb);
         }
         self.poll();
         self.conserved(&key);
     }
 
-    fn verb(&mut self, key: &[u8], feed: &mut Feed<'a>) -> Changed {
-        match feed.choose(16) {
+    fn act(&mut self, verb: u8, key: &[u8], feed: &mut Feed<'a>) -> Changed {
+        match verb {
             0 => self.check(key, feed),
             1 => self
                 .set
@@ -167,7 +168,7 @@ impl<'a> Play<'a> {
         let (id, key) = (self.leases[i].id(), self.leases[i].key().to_vec());
         let before = self.face(&key);
         if self.leases[i].settle(&used).is_err() {
-            assert_eq!(before, self.face(&key), "a settlement that failed");
+            unchanged(&before, &self.face(&key), 7);
             return false;
         }
         self.held.end(id);
@@ -214,7 +215,7 @@ impl<'a> Play<'a> {
         let before = self.face(key);
         let again = self.set.release(key, id).expect("a retry is answered");
         assert!(again.repeated(), "a retry gets the first answer");
-        assert_eq!(before, self.face(key), "a retry changes nothing");
+        unchanged(&before, &self.face(key), 9);
         true
     }
 
@@ -243,14 +244,16 @@ impl<'a> Play<'a> {
         false
     }
 
+    /// A handle keeps a row of its own, before and after a change of limits, so
+    /// that in a full store another key may find room where there was none, or
+    /// none where there was.
     fn by_handle(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let Some(i) = pick(self.handles.len(), feed).filter(|_| feed.choose(3) > 0) else {
             self.handles.extend(self.set.handle(key));
             self.handles.truncate(MOST);
-            return false;
+            return true;
         };
         if feed.choose(8) == 0 {
-            // Its row may be dropped from now on, where the store is full.
             drop(self.handles.remove(i));
             return true;
         }
@@ -258,9 +261,9 @@ impl<'a> Play<'a> {
         let before = self.face(handle.key());
         let admitted = handle.admit(feed.amount()).is_ok_and(Verdict::admitted);
         if !admitted {
-            assert_eq!(before, self.face(handle.key()), "refused by a handle");
+            unchanged(&before, &self.face(handle.key()), 13);
         }
-        admitted
+        true
     }
 
     /// Limits are put and removed, except that slots stay slots.
@@ -372,6 +375,16 @@ impl<'a> Play<'a> {
         let slots = named.iter().find(|(name, _)| *name == RUNNING);
         let weight = slots.map_or(1, |(_, amount)| *amount);
         (named, weight)
+    }
+}
+
+/// A key is as it was, after `verb`. Whether a full store finds room for one
+/// that it does not hold is no state of that key: it depends on which others
+/// have followed a change of limits by now, which looking at them makes them do.
+fn unchanged(before: &Face, after: &Face, verb: u8) {
+    let no_room = |face: &Face| matches!(face, Err(Error::Store(StoreError::KeysFull { .. })));
+    if !no_room(before) && !no_room(after) {
+        assert_eq!(before, after, "verb {verb} was to change nothing");
     }
 }
 
