@@ -211,6 +211,13 @@ impl Lease {
         Ok(self.granted.expires_at)
     }
 
+    /// Leaves it to whoever knows its id: dropping does nothing any more, and
+    /// unless it is settled or released by id, its slots come back at expiry.
+    pub fn detach(mut self) -> LeaseId {
+        self.ended = true;
+        self.id()
+    }
+
     fn end(&mut self, ending: Ending<'_>) -> Result<Settlement, Error> {
         self.check_live()?;
         let settlement = self.set.end(&self.key, self.granted.id, ending, false)?;
@@ -355,6 +362,20 @@ impl LimitSet {
     ) -> Result<Settlement, Error> {
         let key = OwnedKey::new(key.into().bytes());
         self.inner().end(&key, id.0, Ending::Release, true)
+    }
+
+    /// Gives back all of a lease by its id: the work did not start. A retry
+    /// gets the first answer.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`]; the store.
+    pub fn cancel<'k>(
+        &self,
+        key: impl Into<crate::Key<'k>>,
+        id: LeaseId,
+    ) -> Result<Settlement, Error> {
+        let key = OwnedKey::new(key.into().bytes());
+        self.inner().end(&key, id.0, Ending::Cancel, true)
     }
 
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.

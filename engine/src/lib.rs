@@ -33,6 +33,7 @@
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
+//! | `gate` | policies by name, tokens, meters: what every door asks (feature `gate`) |
 //! | `wait` | who waits, in order, and what wakes them |
 //!
 //! Deliberately absent: protocols (doors) and stores other than the embedded
@@ -45,6 +46,8 @@ mod decision;
 #[cfg(feature = "memory")]
 mod embedded;
 mod error;
+#[cfg(feature = "gate")]
+pub mod gate;
 mod key;
 mod lease;
 mod limit;

@@ -10,7 +10,16 @@ use super::suggest::write_instead;
 use crate::limit::Limit;
 
 /// What a policy may say.
-const SETTINGS: [&str; 4] = ["limits", "levels", "max_keys", "max_waiting"];
+const SETTINGS: [&str; 5] = [
+    "limits",
+    "levels",
+    "max_keys",
+    "max_waiting",
+    "failure_mode",
+];
+
+const FAILURE_MODES: [(&str, FailureMode); 2] =
+    [("deny", FailureMode::Deny), ("admit", FailureMode::Admit)];
 
 /// The most keys or waiters that a policy may ask for: what fits any machine.
 const MOST: u64 = 1 << 40;
@@ -23,8 +32,18 @@ pub struct PolicyFile {
     pub policies: Vec<Policy>,
 }
 
+/// What is answered when the store cannot tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FailureMode {
+    /// An error: the caller decides what to do about it.
+    #[default]
+    Deny,
+    /// Admitted, without a lease, and marked as degraded.
+    Admit,
+}
+
 /// A named description of a limit set.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Policy {
     /// The name: `chat` of `[policy.chat]`.
@@ -39,6 +58,8 @@ pub struct Policy {
     pub max_keys: Option<usize>,
     /// How many may wait at once; the engine's default if not said.
     pub max_waiting: Option<usize>,
+    /// What is answered when the store cannot tell; `deny` if not said.
+    pub failure_mode: FailureMode,
 }
 
 impl PolicyFile {
@@ -134,6 +155,10 @@ fn policy(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
     let max_waiting = fields
         .take("max_waiting")
         .and_then(|field| count(field, faults));
+    let failure_mode = fields
+        .take("failure_mode")
+        .and_then(|field| field.word(&FAILURE_MODES, faults))
+        .unwrap_or_default();
     let limits = match fields.take("limits") {
         Some(field) => limits(&field, &levels, faults),
         None => stray_limits(entry, &mut fields, faults),
@@ -147,6 +172,7 @@ fn policy(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
         levels,
         max_keys,
         max_waiting,
+        failure_mode,
     })
 }
 

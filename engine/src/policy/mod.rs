@@ -31,6 +31,6 @@ mod suggest;
 mod tests;
 
 pub use fault::{Fault, PolicyErrors};
-pub use file::{Policy, PolicyFile, parse};
+pub use file::{FailureMode, Policy, PolicyFile, parse};
 pub use limit::{Kind, Written};
 pub use span::{SpanError, parse_duration};

@@ -58,6 +58,31 @@ impl LimitSet {
         })
     }
 
+    /// Goes over to exactly these limits, in one step; from the next decision
+    /// on, for every key. A limit that keeps its name keeps what was used.
+    ///
+    /// # Errors
+    /// Limits that make no sense, or none; then nothing changes.
+    pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), Error> {
+        if limits.is_empty() {
+            return Err(Error::Nothing("limit"));
+        }
+        let now = self.limits();
+        if now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit)) {
+            return Ok(());
+        }
+        self.inner().change(|known, next_uid| {
+            let old = std::mem::take(known);
+            for limit in limits {
+                let found = old.iter().find(|(_, l)| l.name() == limit.name());
+                let uid = found.map_or(*next_uid, |(uid, _)| *uid);
+                *next_uid += u32::from(found.is_none());
+                known.push((uid, limit.clone()));
+            }
+            Ok(())
+        })
+    }
+
     /// Removes the limit called `name`; from the next decision on, for every key.
     ///
     /// # Errors

@@ -289,6 +289,17 @@ impl LimitSet {
         self.0.counters.read(waiting)
     }
 
+    /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
+    pub fn stop_waiting(&self) {
+        self.0.lines.stop_all();
+    }
+
+    /// The time by its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
     /// How many keys its table holds.
     #[must_use]
     pub fn keys(&self) -> usize {

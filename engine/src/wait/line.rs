@@ -149,6 +149,22 @@ impl Line {
         set.lines.sweep(&self.root);
     }
 
+    /// Everyone is told that there will be no turn.
+    pub(super) fn stop(&self) {
+        let Some(set) = self.set.upgrade() else {
+            return;
+        };
+        let mut queue = self.queue.lock();
+        let places: Vec<Place> = queue.waiters.keys().copied().collect();
+        let told = places
+            .into_iter()
+            .map(|place| dismiss(&set, &mut queue, place, Err(Error::Stopped)));
+        let woken: Vec<Waker> = told.flatten().collect();
+        self.ring_at(&set, &mut queue, None);
+        drop(queue);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
     /// `waiter` leaves without an answer; whoever it kept back may go.
     pub(super) fn leave(&self, waiter: &Arc<Waiter>) {
         let Some(set) = self.set.upgrade() else {
