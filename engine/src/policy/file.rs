@@ -91,6 +91,17 @@ impl PolicyFile {
 /// assert!(errors.unwrap_err().to_string().contains("did you mean `calls`?"));
 /// ```
 pub fn parse(source_name: &str, text: &str) -> Result<PolicyFile, PolicyErrors> {
+    parse_beside(source_name, text, &[], |_, _| {})
+}
+
+/// Reads a file that has other things beside its policies, which `others` takes
+/// out by the names `known`.
+pub(super) fn parse_beside(
+    source_name: &str,
+    text: &str,
+    known: &[&str],
+    others: impl FnOnce(&mut Fields<'_>, &mut Faults<'_>),
+) -> Result<PolicyFile, PolicyErrors> {
     let source = Source {
         name: source_name,
         text,
@@ -102,7 +113,9 @@ pub fn parse(source_name: &str, text: &str) -> Result<PolicyFile, PolicyErrors> 
         broken.iter().for_each(|error| not_toml(error, &mut faults));
         return Err(faults.into_errors());
     }
-    let policies = read(Fields::of(document.get_ref()), &mut faults);
+    let mut fields = Fields::of(document.get_ref());
+    others(&mut fields, &mut faults);
+    let policies = read(fields, known, &mut faults);
     if faults.is_empty() {
         Ok(PolicyFile { policies })
     } else {
@@ -119,14 +132,14 @@ fn not_toml(error: &toml::de::Error, faults: &mut Faults<'_>) {
     faults.add(&error.span().unwrap_or(0..0), message, help);
 }
 
-fn read(mut fields: Fields<'_>, faults: &mut Faults<'_>) -> Vec<Policy> {
+fn read(mut fields: Fields<'_>, beside: &[&str], faults: &mut Faults<'_>) -> Vec<Policy> {
     let policies = fields.take("policy");
     let help = "begin with `[policy.NAME.limits]` and a limit on the next line";
     if policies.is_none() && fields.is_empty() {
         faults.add(&(0..0), "the file has no policy", help);
     }
     let missing = policies.is_none();
-    fields.finish("a policy file", &["policy"], faults);
+    fields.finish("a policy file", &[&["policy"], beside].concat(), faults);
     let named = policies.and_then(|field| field.table("`[policy.NAME]`", faults));
     let named = named.map(Fields::into_all).unwrap_or_default();
     if named.is_empty() && !missing && faults.is_empty() {
