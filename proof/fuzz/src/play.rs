@@ -295,8 +295,22 @@ impl<'a> Play<'a> {
         true
     }
 
-    /// Whoever waited and is answered has a lease, or goes.
+    /// Whoever waited and is answered has a lease, or goes. Too many leases end
+    /// the first of them, which may give the next one its turn.
     fn poll(&mut self) {
+        loop {
+            let mut leases = self.answered();
+            if leases.is_empty() {
+                return;
+            }
+            leases.sort_by_key(Lease::fence);
+            for lease in leases {
+                self.granted(lease, 1);
+            }
+        }
+    }
+
+    fn answered(&mut self) -> Vec<Lease> {
         let mut context = Context::from_waker(Waker::noop());
         let mut answers = Vec::new();
         self.waiting
@@ -307,12 +321,8 @@ impl<'a> Play<'a> {
                     false
                 }
             });
-        let leases = answers.into_iter().flatten().filter_map(Admission::granted);
-        let mut leases: Vec<Lease> = leases.collect();
-        leases.sort_by_key(Lease::fence);
-        for lease in leases {
-            self.granted(lease, 1);
-        }
+        let answers = answers.into_iter().flatten();
+        answers.filter_map(Admission::granted).collect()
     }
 
     /// What is held and what is free make up the capacity, unless it was
