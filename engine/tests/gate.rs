@@ -44,11 +44,11 @@ fn an_exchange_of_policies_resets_nobody() {
     let four = Ask::named(&[("rpm", 4), ("running", 0)]);
     assert!(chat.check("k", four).unwrap().admitted());
     let raised = CHAT.replace("calls = 10", "calls = 12") + "more = { rate = 5, per = '1h' }\n";
-    let changes = gate.exchange(&file(&raised)).unwrap();
+    let changes = gate.exchange("test", &file(&raised)).unwrap();
     let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
     assert_eq!(words, ["~ limit chat.rpm", "+ limit chat.more"]);
     assert_eq!((left(&gate, "rpm"), left(&gate, "more")), (8, 5));
-    assert!(gate.exchange(&file(&raised)).unwrap().is_empty());
+    assert!(gate.exchange("test", &file(&raised)).unwrap().is_empty());
     // Whoever held the policy before goes on with the new limits.
     assert_eq!(chat.set().limits().len(), 3);
 }
@@ -56,7 +56,8 @@ fn an_exchange_of_policies_resets_nobody() {
 #[test]
 fn a_policy_that_is_gone_is_not_found() {
     let (gate, _) = gate(CHAT);
-    gate.exchange(&file(&CHAT.replace("chat", "talk"))).unwrap();
+    gate.exchange("test", &file(&CHAT.replace("chat", "talk")))
+        .unwrap();
     let caller = gate.enter(None).unwrap();
     let gone = gate.policy(&caller, Scope::Decide, "chat").unwrap_err();
     assert_eq!(gone.kind(), Kind::NotFound);
@@ -113,7 +114,7 @@ fn a_full_store_is_answered_as_the_failure_mode_says() {
     assert!(matches!(chat.check("a", ask), Ok(Answer::Decided(_))));
     assert!(matches!(chat.check("b", ask), Ok(Answer::Degraded(_))));
     let closed = open.replace("'admit'", "'deny'");
-    gate.exchange(&file(&closed)).unwrap();
+    gate.exchange("test", &file(&closed)).unwrap();
     let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
     assert_eq!(chat.check("b", ask).unwrap_err().kind(), Kind::Unavailable);
 }

@@ -81,7 +81,7 @@ impl Credential {
 
 /// Who is let in: everyone while there is no token, and nobody without one
 /// from then on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Credentials(Vec<Arc<Credential>>);
 
 impl Credentials {

@@ -6,12 +6,16 @@
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
+//! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
+//! | [`audit`] | who changed what |
 //! | [`Change`] | what an exchange of policies changes |
 //!
 //! Deliberately absent: protocols, files and sockets.
 
 mod access;
+pub mod audit;
 mod change;
+mod denials;
 mod error;
 mod meters;
 mod served;
@@ -19,6 +23,7 @@ mod threshold;
 
 pub use access::{Caller, Credential, Credentials, Scope};
 pub use change::Change;
+pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use threshold::{Gate, GateBuilder};

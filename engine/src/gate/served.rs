@@ -1,11 +1,15 @@
 //! One policy's verbs, counted, with its failure mode.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::StoreError;
 use tidegate_core::{Forecast, Span, Timestamp, Verdict};
 
+use super::access::Caller;
+use super::audit;
+use super::denials::Denials;
 use super::error::{GateError, Kind};
 use super::meters::Meters;
 use crate::ask::Ask;
@@ -21,6 +25,8 @@ pub struct Served {
     policy: Policy,
     set: LimitSet,
     meters: Meters,
+    name: Arc<str>,
+    denials: Arc<Denials>,
 }
 
 /// The answer to an ask without a lease.
@@ -81,12 +87,13 @@ impl From<Lease> for Ticket {
 }
 
 impl Served {
-    pub(super) fn new(policy: Policy, set: LimitSet) -> Self {
-        let meters = Meters::of(&policy.name);
+    pub(super) fn new(policy: Policy, set: LimitSet, denials: Arc<Denials>) -> Self {
         Self {
+            meters: Meters::of(&policy.name),
+            name: policy.name.as_str().into(),
             policy,
             set,
-            meters,
+            denials,
         }
     }
 
@@ -108,12 +115,15 @@ impl Served {
     /// As [`LimitSet::admit`].
     #[inline]
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
-        let begun = self.now();
+        let (begun, key) = (self.now(), key.into());
         let verdict = self.set.admit(key, cost);
         match &verdict {
-            Ok(verdict) => self
-                .meters
-                .decided(verdict.admitted(), self.now().since(begun).as_duration()),
+            Ok(verdict) => {
+                self.meters.decided(verdict.admitted(), self.since(begun));
+                if !verdict.admitted() {
+                    self.denials.note(&self.name, key.bytes(), None);
+                }
+            }
             Err(_) => self.meters.failed(),
         }
         Ok(verdict?)
@@ -128,8 +138,8 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let begun = self.now();
-        self.answered(self.set.check(key, ask), begun)
+        let (begun, key) = (self.now(), key.into());
+        self.answered(key, self.set.check(key, ask), begun)
     }
 
     /// Charges what was used already.
@@ -141,8 +151,15 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let begun = self.now();
-        self.answered(self.set.debit(key, ask), begun)
+        let (begun, key) = (self.now(), key.into());
+        match self.set.debit(key, ask) {
+            // It was used, whatever there was.
+            Ok(decision) => {
+                self.meters.decided(true, self.since(begun));
+                Ok(Answer::Decided(decision))
+            }
+            Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
+        }
     }
 
     /// What [`check`](Self::check) would answer now.
@@ -183,11 +200,11 @@ impl Served {
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
-                self.meters.decided(true, Duration::ZERO);
+                self.meters.decided(true, self.since(begun));
                 Ok(Entry::Granted(lease.into()))
             }
             Ok(Admission::Refused(decision)) => {
-                self.meters.decided(false, Duration::ZERO);
+                self.refused(key, &decision, self.since(begun));
                 Ok(Entry::Refused(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Entry::Degraded),
@@ -231,12 +248,19 @@ impl Served {
         Ok(self.set.renew(key, id, ttl)?)
     }
 
-    /// Forgets a key.
+    /// Forgets a key; `caller` is noted.
     ///
     /// # Errors
     /// As [`LimitSet::reset`].
-    pub fn reset(&self, key: Key<'_>) -> Result<(), GateError> {
-        Ok(self.set.reset(key)?)
+    pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
+        self.set.reset(key)?;
+        let key = String::from_utf8_lossy(key.bytes());
+        audit::note(
+            caller.name(),
+            "reset",
+            &format!("{}/{key}", self.policy.name),
+        );
+        Ok(())
     }
 
     /// The time by its clock.
@@ -254,14 +278,23 @@ impl Served {
         Span::as_duration(self.now().since(begun))
     }
 
+    fn refused(&self, key: Key<'_>, decision: &Decision, took: Duration) {
+        self.meters.decided(false, took);
+        self.denials.note(&self.name, key.bytes(), Some(decision));
+    }
+
     fn answered(
         &self,
+        key: Key<'_>,
         decision: Result<Decision, Error>,
         begun: Timestamp,
     ) -> Result<Answer, GateError> {
         match decision {
             Ok(decision) => {
-                self.meters.decided(decision.admitted(), self.since(begun));
+                match decision.admitted() {
+                    true => self.meters.decided(true, self.since(begun)),
+                    false => self.refused(key, &decision, self.since(begun)),
+                }
                 Ok(Answer::Decided(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Answer::Degraded),

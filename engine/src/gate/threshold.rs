@@ -9,7 +9,9 @@ use tidegate_contract::Store;
 use tidegate_contract::sync::Mutex;
 
 use super::access::{Caller, Credentials, Scope};
+use super::audit;
 use super::change::{self, Change};
+use super::denials::{Denials, Frequent, Watcher};
 use super::error::GateError;
 use super::meters;
 use super::served::Served;
@@ -29,6 +31,7 @@ struct Shared {
     credentials: ArcSwap<Credentials>,
     store: Option<Arc<dyn Store>>,
     clock: Clock,
+    denials: Arc<Denials>,
     /// One exchange at a time.
     exchange: Mutex<()>,
 }
@@ -74,9 +77,10 @@ impl GateBuilder {
             credentials: ArcSwap::from_pointee(self.credentials),
             store: self.store,
             clock: self.clock,
+            denials: Arc::default(),
             exchange: Mutex::new(()),
         }));
-        gate.exchange(file)?;
+        gate.exchange("the start", file)?;
         Ok(gate)
     }
 }
@@ -143,11 +147,11 @@ impl Gate {
 
     /// Goes over to the policies of `file`, from the next decision on. What
     /// was used stays used; a policy that is gone, or has other levels, is
-    /// forgotten. Answers what has changed.
+    /// forgotten. Answers what has changed; `by` is noted with it.
     ///
     /// # Errors
     /// A store that cannot do it; then the old policies go on.
-    pub fn exchange(&self, file: &PolicyFile) -> Result<Vec<Change>, Error> {
+    pub fn exchange(&self, by: &str, file: &PolicyFile) -> Result<Vec<Change>, Error> {
         let _one_at_a_time = self.0.exchange.lock();
         let changes = self.compare(file);
         let old = self.0.policies.load_full();
@@ -155,8 +159,8 @@ impl Gate {
         for policy in &file.policies {
             let served = match old.get(&policy.name).filter(|s| goes_on(s, policy)) {
                 Some(served) if served.policy() == policy => Arc::clone(served),
-                Some(served) => Arc::new(Served::new(policy.clone(), served.set().clone())),
-                None => Arc::new(Served::new(policy.clone(), self.set(policy)?)),
+                Some(served) => self.served(policy, served.set().clone()),
+                None => self.served(policy, self.set(policy)?),
             };
             new.insert(policy.name.clone(), served);
         }
@@ -165,12 +169,29 @@ impl Gate {
             served.set().replace_limits(&served.policy().limits)?;
         }
         self.0.policies.store(Arc::new(new));
+        for change in &changes {
+            audit::note(by, "policies", &change.to_string());
+        }
         Ok(changes)
     }
 
-    /// Lets in who has one of these tokens, from now on.
-    pub fn replace_credentials(&self, credentials: Credentials) {
+    /// Lets in who has one of these tokens, from now on; whether they are others.
+    pub fn replace_credentials(&self, credentials: Credentials) -> bool {
+        let others = **self.0.credentials.load() != credentials;
         self.0.credentials.store(Arc::new(credentials));
+        others
+    }
+
+    /// Tells `watcher` of every refusal, for as long as it is kept somewhere.
+    pub fn watch_denials(&self, watcher: &Arc<Watcher>) {
+        self.0.denials.watch(watcher);
+    }
+
+    /// The keys refused most often, the most frequent first; counted in a
+    /// sketch of a few hundred keys.
+    #[must_use]
+    pub fn most_denied(&self, most: usize) -> Vec<Frequent> {
+        self.0.denials.most_frequent(most)
     }
 
     /// Brings what is measured up to date, before it is read.
@@ -185,6 +206,11 @@ impl Gate {
         policies
             .values()
             .for_each(|served| served.set().stop_waiting());
+    }
+
+    fn served(&self, policy: &Policy, set: LimitSet) -> Arc<Served> {
+        let denials = Arc::clone(&self.0.denials);
+        Arc::new(Served::new(policy.clone(), set, denials))
     }
 
     fn set(&self, policy: &Policy) -> Result<LimitSet, Error> {
