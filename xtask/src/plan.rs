@@ -39,7 +39,24 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
     ),
-    ("tidegate-cli", &["tidegate", "tidegate-memory"]),
+    (
+        "tidegate-file",
+        &["tidegate-contract", "tidegate-core", "tidegate-memory"],
+    ),
+    ("tidegate-http", &["tidegate"]),
+    ("tidegate-grpc", &["tidegate"]),
+    ("tidegate-resp", &["tidegate"]),
+    (
+        "tidegate-cli",
+        &[
+            "tidegate",
+            "tidegate-file",
+            "tidegate-grpc",
+            "tidegate-http",
+            "tidegate-memory",
+            "tidegate-resp",
+        ],
+    ),
 ];
 
 /// Crates outside the workspace, which have lock files of their own.

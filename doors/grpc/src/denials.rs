@@ -1,0 +1,51 @@
+//! Refusals as a stream. A reader that is too slow misses some, and is told
+//! how many: nobody who decides waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::gate::{Caller, Denial, Gate, Scope, Watcher};
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
+use tonic::Status;
+
+use crate::proto;
+
+/// How many refusals a reader may be behind.
+const BEHIND: usize = 1_024;
+
+/// The refusals of `policy` (of all, if it is empty) that `caller` may see.
+pub fn watch(
+    gate: &Gate,
+    caller: Caller,
+    policy: String,
+) -> impl Stream<Item = Result<proto::Denial, Status>> + use<> {
+    let (sender, receiver) = mpsc::channel(BEHIND);
+    let missed = AtomicU64::new(0);
+    let watcher: Arc<Watcher> = Arc::new(move |denial: &Denial<'_>| {
+        let wanted = policy.is_empty() || denial.policy == policy;
+        if wanted && caller.check(Scope::Observe, Some(denial.policy)).is_ok() {
+            let told = sender.try_send(told(denial, missed.swap(0, Ordering::Relaxed)));
+            if let Err(mpsc::error::TrySendError::Full(lost)) = told {
+                missed.fetch_add(lost.missed + 1, Ordering::Relaxed);
+            }
+        }
+    });
+    gate.watch_denials(&watcher);
+    // The stream keeps the watcher; dropped, it watches no more.
+    ReceiverStream::new(receiver).map(move |denial| {
+        let _kept = &watcher;
+        Ok(denial)
+    })
+}
+
+fn told(denial: &Denial<'_>, missed: u64) -> proto::Denial {
+    let decision = denial.decision;
+    proto::Denial {
+        policy: denial.policy.to_owned(),
+        key: denial.key.to_vec().into(),
+        binding: decision.binding().unwrap_or_default().to_owned(),
+        not_until_us: decision.not_until().map(|at| at.as_micros()),
+        missed,
+    }
+}

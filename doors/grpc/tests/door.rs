@@ -1,0 +1,329 @@
+//! The door over a real socket, with the client that the proto file makes.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate::ManualClock;
+use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::policy::parse;
+use tidegate_grpc::proto::tidegate_client::TidegateClient;
+use tidegate_grpc::{Settings, proto, serve};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                      tpm = { rate = 1000, per = '1h' }\nrunning = { concurrency = 1 }\n";
+
+struct Running {
+    gate: Gate,
+    at: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
+}
+
+async fn running(credentials: Credentials) -> (Running, TidegateClient<Channel>) {
+    let file = parse("t", POLICY).unwrap();
+    let time = ManualClock::default();
+    let builder = Gate::builder().clock(time.clock()).credentials(credentials);
+    let gate = builder.build(&file).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let served = serve(gate.clone(), Settings::default(), listener, async {
+        let _ = stopped.await;
+    });
+    let server = tokio::spawn(served);
+    let client = TidegateClient::connect(format!("http://{at}"))
+        .await
+        .unwrap();
+    let running = Running {
+        gate,
+        at,
+        stop,
+        server,
+    };
+    (running, client)
+}
+
+fn about(key: &str) -> proto::CheckRequest {
+    proto::CheckRequest {
+        policy: "chat".into(),
+        key: key.as_bytes().to_vec().into(),
+        amounts: [("running".to_owned(), 0)].into(),
+        ..Default::default()
+    }
+}
+
+fn tokens(key: &str, amount: u64) -> proto::AcquireRequest {
+    proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("tpm".to_owned(), amount)].into(),
+            ..about(key)
+        }),
+        ..Default::default()
+    }
+}
+
+fn named(lease: &proto::Lease, key: &str) -> proto::LeaseRequest {
+    proto::LeaseRequest {
+        policy: "chat".into(),
+        key: key.as_bytes().to_vec().into(),
+        lease: lease.id.clone(),
+    }
+}
+
+#[tokio::test]
+async fn a_check_is_admitted_until_the_limit_and_then_told_when() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    for left in (0..10).rev() {
+        let answer = client.check(about("k")).await.unwrap().into_inner();
+        assert!(answer.admitted);
+        assert_eq!(answer.limits["rpm"].remaining, left);
+    }
+    let refused = client.check(about("k")).await.unwrap().into_inner();
+    assert!(!refused.admitted);
+    assert_eq!(refused.binding, "rpm");
+    assert_eq!(refused.not_until_us, refused.limits["rpm"].replenish_at_us);
+    let peeked = client.peek(about("other")).await.unwrap().into_inner();
+    assert!(peeked.admitted);
+}
+
+#[tokio::test]
+async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let acquired = client.acquire(tokens("k", 400)).await.unwrap().into_inner();
+    let lease = acquired.lease.expect("it fits");
+    let renew = proto::RenewRequest {
+        lease: Some(named(&lease, "k")),
+        ttl_ms: 900_000,
+    };
+    let renewed = client.renew(renew).await.unwrap().into_inner();
+    assert!(renewed.expires_at_us > lease.expires_at_us);
+    let settle = proto::SettleRequest {
+        lease: Some(named(&lease, "k")),
+        used: [("tpm".to_owned(), 100)].into(),
+    };
+    let settled = client.settle(settle.clone()).await.unwrap().into_inner();
+    assert_eq!(
+        (settled.limits["tpm"].taken, settled.limits["tpm"].used),
+        (400, 100)
+    );
+    let again = client.settle(settle).await.unwrap().into_inner();
+    assert!(again.repeated && !settled.repeated);
+    let foreseen = client.forecast(about("k")).await.unwrap().into_inner();
+    assert_eq!(foreseen.limits["rpm"].spendable, 9);
+    let unknown = named(
+        &proto::Lease {
+            id: "0".repeat(32),
+            ..lease
+        },
+        "k",
+    );
+    assert_eq!(
+        client.release(unknown).await.unwrap_err().code(),
+        Code::NotFound
+    );
+}
+
+#[tokio::test]
+async fn an_ask_that_waits_is_served_by_the_release() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let slot = || proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        wait_ms: Some(60_000),
+        ..Default::default()
+    };
+    let held = client
+        .acquire(slot())
+        .await
+        .unwrap()
+        .into_inner()
+        .lease
+        .unwrap();
+    let mut other = client.clone();
+    let waiting = tokio::spawn(async move { other.acquire(slot()).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!waiting.is_finished());
+    client.release(named(&held, "k")).await.unwrap();
+    let granted = waiting.await.unwrap().unwrap().into_inner();
+    assert!(granted.lease.unwrap().fence > held.fence);
+}
+
+#[tokio::test]
+async fn bad_requests_are_told_apart() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let code = |status: tonic::Status| status.code();
+    let unknown = proto::CheckRequest {
+        policy: "no".into(),
+        ..about("k")
+    };
+    assert_eq!(
+        client.check(unknown).await.map(drop).map_err(code),
+        Err(Code::NotFound)
+    );
+    assert_eq!(
+        client.check(about("")).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+    let never = tokens("k", 1_001);
+    assert_eq!(
+        client.acquire(never).await.map(drop).map_err(code),
+        Err(Code::OutOfRange)
+    );
+    let huge = tokens("k", u64::MAX);
+    assert_eq!(
+        client.acquire(huge).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+    let nothing = proto::AcquireRequest::default();
+    assert_eq!(
+        client.acquire(nothing).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+    let many = proto::CheckManyRequest {
+        checks: vec![about("k"); 1_001],
+        correlation: 0,
+    };
+    assert_eq!(
+        client.check_many(many).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+}
+
+#[tokio::test]
+async fn batches_are_answered_in_order_each_check_by_itself() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let unknown = proto::CheckRequest {
+        policy: "no".into(),
+        ..about("k")
+    };
+    let batch = |correlation| proto::CheckManyRequest {
+        checks: vec![about("k"), unknown.clone(), about("k")],
+        correlation,
+    };
+    let batches = tokio_stream::iter((0..6).map(batch).collect::<Vec<_>>());
+    let mut answers = client.check_stream(batches).await.unwrap().into_inner();
+    for correlation in 0..6 {
+        let batch = answers.message().await.unwrap().unwrap();
+        assert_eq!(batch.correlation, correlation);
+        let [first, problem, last] = &batch.answers[..] else {
+            panic!("three asks, three answers");
+        };
+        assert_eq!(
+            (first.admitted, last.admitted),
+            (correlation < 5, correlation < 5)
+        );
+        assert_eq!(problem.problem.as_ref().unwrap().code, "not_found");
+    }
+    assert!(answers.message().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn refusals_are_seen_as_they_happen() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let all = proto::WatchDenialsRequest::default();
+    let mut denials = client.watch_denials(all).await.unwrap().into_inner();
+    for _ in 0..11 {
+        client.check(about("noisy")).await.unwrap();
+    }
+    let denial = denials.message().await.unwrap().unwrap();
+    assert_eq!(
+        (&denial.key[..], denial.binding.as_str()),
+        (&b"noisy"[..], "rpm")
+    );
+    assert_eq!(denial.missed, 0);
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_without_a_token_once_there_is_one() {
+    let only_decide = Credentials::new([Credential {
+        name: "t".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![Scope::Decide],
+        policies: vec!["chat".into()],
+    }]);
+    let (_running, mut client) = running(only_decide).await;
+    let code = |status: tonic::Status| status.code();
+    fn with<T>(message: T, token: &str) -> Request<T> {
+        let mut request = Request::new(message);
+        let value = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", value);
+        request
+    }
+    let reset = || proto::ResetRequest {
+        policy: "chat".into(),
+        key: b"k".to_vec().into(),
+    };
+    let refused = client.check(about("k")).await.map(drop).map_err(code);
+    assert_eq!(refused, Err(Code::Unauthenticated));
+    let refused = client
+        .check(with(about("k"), "guess"))
+        .await
+        .map(drop)
+        .map_err(code);
+    assert_eq!(refused, Err(Code::Unauthenticated));
+    assert!(client.check(with(about("k"), "secret")).await.is_ok());
+    for refused in [
+        client
+            .reset(with(reset(), "secret"))
+            .await
+            .map(drop)
+            .map_err(code),
+        client
+            .peek(with(about("k"), "secret"))
+            .await
+            .map(drop)
+            .map_err(code),
+    ] {
+        assert_eq!(refused, Err(Code::PermissionDenied));
+    }
+    let batch = proto::CheckManyRequest::default();
+    assert!(
+        client
+            .check_many(with(batch.clone(), "secret"))
+            .await
+            .is_ok()
+    );
+    let refused = client.check_many(batch).await.map(drop).map_err(code);
+    assert_eq!(refused, Err(Code::Unauthenticated));
+    let refused = client
+        .watch_denials(proto::WatchDenialsRequest::default())
+        .await;
+    assert_eq!(refused.map(drop).map_err(code), Err(Code::Unauthenticated));
+}
+
+#[tokio::test]
+async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
+    let (running, mut client) = running(Credentials::default()).await;
+    let channel = Channel::from_shared(format!("http://{}", running.at)).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
+    let status = health
+        .check(tonic_health::pb::HealthCheckRequest::default())
+        .await;
+    assert_eq!(status.unwrap().into_inner().status, 1);
+    let slot = proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        wait_ms: Some(60_000),
+        ..Default::default()
+    };
+    client.acquire(slot.clone()).await.unwrap();
+    let waiting = tokio::spawn(async move { client.acquire(slot).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    running.gate.close();
+    assert_eq!(
+        waiting.await.unwrap().unwrap_err().code(),
+        Code::Unavailable
+    );
+    running.stop.send(()).unwrap();
+    drop(health);
+    running.server.await.unwrap().unwrap();
+}
