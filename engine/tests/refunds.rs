@@ -81,8 +81,7 @@ fn a_lease_that_expires_unused_gives_back_nothing_that_has_drained() {
     let limit = ten_a_second().on_failure(OnFailure::Refund);
     let builder = LimitSet::builder().limit(limit).clock(time.clock());
     let set = builder.build().unwrap();
-    let lease = set.try_acquire("k", Ask::from(10).ttl(SECOND)).unwrap();
-    std::mem::forget(lease);
+    let _held = set.try_acquire("k", Ask::from(10).ttl(SECOND)).unwrap();
     time.advance(HALF);
     assert_eq!(
         set.admit("k", 5).map(|verdict| verdict.admitted()),
@@ -178,8 +177,7 @@ fn a_lease_of_before_a_reset_gives_nothing_back_at_its_expiry() {
     let limit = Limit::budget("r", 10, Duration::from_secs(60)).on_failure(OnFailure::Refund);
     let builder = LimitSet::builder().limit(limit).clock(time.clock());
     let set = builder.build().unwrap();
-    let lease = set.try_acquire("k", Ask::from(10).ttl(SECOND)).unwrap();
-    std::mem::forget(lease);
+    let _held = set.try_acquire("k", Ask::from(10).ttl(SECOND)).unwrap();
     set.reset("k").unwrap();
     take(&set, "k", 10).release().unwrap();
     time.advance(SECOND);
