@@ -162,10 +162,11 @@ impl Bucket {
     /// the cap on debt cut short may be given back what was cut.)
     pub fn refund(&self, state: &mut State, amount: Amount, place: Place, moment: &Moment) {
         self.settle_level(state, moment.now);
-        lows::note(&mut state.lows, state.level, moment.now);
         let Some(kept) = &mut state.lows else { return };
-        state.level -= kept.give_back(place.0, self.weigh(amount));
-        lows::note(&mut state.lows, state.level, moment.now);
+        state.level -= kept.give_back(place.0, self.weigh(amount), state.level);
+        if state.level == 0 {
+            lows::note(&mut state.lows, 0, moment.now);
+        }
     }
 
     /// Where the bucket stands.

@@ -17,8 +17,9 @@
 //!
 //! **After a refund** the past is `L'`: the marks since that lease go down by as
 //! much as the level. For the first of them stands at the lowest `L` since the
-//! charge. If all of `w` came back, `L - L'` was `w` all along; if less did, that
-//! mark is now 0 and hides what was before it, and `L - L'` is the same since.
+//! charge, unless the present does. If all of `w` came back, `L - L'` was `w` all
+//! along. If less did, `L'` is 0 where `L` was lowest, which hides what was before
+//! it, and `L - L'` is the same since.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -48,7 +49,7 @@ pub(crate) struct Mark {
     pub(crate) level: u128,
 }
 
-/// Notes the level before a charge. At 0 there is nothing more to give back, so
+/// Notes the level: before each charge, and wherever it is 0. At 0 there is nothing more to give back, so
 /// nothing to remember, unless the clock alone would repeat a number.
 pub(super) fn note(lows: &mut Option<Box<Lows>>, level: u128, now: Timestamp) {
     let Some(kept) = lows else { return };
@@ -87,21 +88,21 @@ impl Lows {
         }
     }
 
-    /// What comes back of a `weight` that lease `number` did not use, once the
-    /// level of now is noted.
-    pub(super) fn give_back(&mut self, number: i64, weight: u128) -> u128 {
-        if number < self.since {
+    /// What comes back of a `weight` that lease `number` did not use, now that
+    /// the level is `level`.
+    pub(super) fn give_back(&mut self, number: i64, weight: u128, level: u128) -> u128 {
+        if !(self.since..=self.last).contains(&number) {
             return 0;
         }
         let first = self.marks.partition_point(|mark| mark.number < number);
-        let (before, after) = self.marks.split_at_mut(first);
-        let Some(lowest) = after.first().map(|mark| mark.level) else {
-            return 0;
-        };
+        let (before, since) = self.marks.split_at_mut(first);
+        let lowest = since.first().map_or(level, |mark| mark.level.min(level));
         let back = weight.min(lowest);
-        after.iter_mut().for_each(|mark| mark.level -= back);
-        let seen = before.partition_point(|mark| mark.level < lowest - back);
-        self.marks.drain(seen..first);
+        since.iter_mut().for_each(|mark| mark.level -= back);
+        if let Some(low) = since.first().map(|mark| mark.level) {
+            let lower = before.partition_point(|mark| mark.level < low);
+            self.marks.drain(lower..first);
+        }
         back
     }
 
