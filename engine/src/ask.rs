@@ -70,6 +70,11 @@ impl<'a> Ask<'a> {
         self
     }
 
+    /// Whether it waits at all.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.within.is_none_or(|longest| !longest.is_zero())
+    }
+
     /// How long the lease lasts unless renewed: 1 ms to 400 days.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {

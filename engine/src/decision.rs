@@ -7,6 +7,7 @@ use tidegate_contract as contract;
 use tidegate_core::{Standing, Timestamp, Verdict};
 
 use crate::lease::Lease;
+use crate::pool::Member;
 use crate::set::View;
 
 /// May it start, why not, and where does everything stand?
@@ -14,21 +15,22 @@ use crate::set::View;
 pub struct Decision {
     answer: contract::Decision,
     view: Arc<View>,
+    member: Option<Member>,
 }
 
 /// A decision on an ask for a lease.
 #[derive(Debug)]
 #[must_use = "a granted lease is given back when it is dropped"]
-pub enum Admission {
+pub enum Admission<L = Lease> {
     /// Yes: what was taken is held by the lease.
-    Granted(Lease),
+    Granted(L),
     /// Not now; nothing is held. The decision says until when.
     Refused(Decision),
 }
 
-impl Admission {
+impl<L> Admission<L> {
     /// The lease, if there is one.
-    pub fn granted(self) -> Option<Lease> {
+    pub fn granted(self) -> Option<L> {
         match self {
             Self::Granted(lease) => Some(lease),
             Self::Refused(_) => None,
@@ -42,11 +44,47 @@ impl Admission {
             Self::Refused(decision) => Some(decision),
         }
     }
+
+    /// The same, with the lease in other hands.
+    pub(crate) fn map<M>(self, hand_over: impl FnOnce(L) -> M) -> Admission<M> {
+        match self {
+            Self::Granted(lease) => Admission::Granted(hand_over(lease)),
+            Self::Refused(decision) => Admission::Refused(decision),
+        }
+    }
 }
 
 impl Decision {
     pub(crate) fn new(answer: contract::Decision, view: Arc<View>) -> Self {
-        Self { answer, view }
+        Self {
+            answer,
+            view,
+            member: None,
+        }
+    }
+
+    /// The same, as this member's.
+    pub(crate) fn of(mut self, member: &Member) -> Self {
+        self.member = Some(member.clone());
+        self
+    }
+
+    /// The same, but not before `until`, when a cool-down ends.
+    pub(crate) fn not_before(mut self, until: Timestamp) -> Self {
+        let sooner = match self.answer.verdict {
+            Verdict::Admit => true,
+            Verdict::NotUntil(at) => at < until,
+            Verdict::Never => false,
+        };
+        if sooner {
+            self.answer.verdict = Verdict::NotUntil(until);
+            self.answer.binding = None;
+        }
+        self
+    }
+
+    pub(crate) fn source(&self) -> Option<&Member> {
+        self.member.as_ref()
     }
 
     pub(crate) fn answer(&self) -> &contract::Decision {
@@ -74,7 +112,15 @@ impl Decision {
         }
     }
 
-    /// The limit that binds: whose refusal lasts longest.
+    /// The member of a pool whose decision it is; of a refusal, the member that
+    /// is free soonest.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// The limit that binds: whose refusal lasts longest. None does where a
+    /// pool's member cools down for longer.
     #[must_use]
     pub fn binding(&self) -> Option<&str> {
         let limits = &self.view.limits;

@@ -23,6 +23,20 @@ pub enum Error {
     /// A set or pool without anything in it.
     #[error("there is nothing in it; add at least one {0}")]
     Nothing(&'static str),
+    /// Two members of one pool have the same name.
+    #[error("member `{0}` is added twice; names are unique in a pool")]
+    DuplicateMember(String),
+    /// A member that would never be chosen.
+    #[error("member `{0}` has weight 0; leave it out, or give it at least 1")]
+    ZeroWeight(String),
+    /// The pool has no member of that name.
+    #[error("there is no member `{name}` here; there is {known}")]
+    UnknownMember {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
     /// More levels than a key may have.
     #[error("{0} levels are too many; at most 8 are possible")]
     TooManyLevels(usize),
@@ -89,6 +103,9 @@ pub enum Error {
     /// The worker pool has stopped.
     #[error("the workers have stopped")]
     Stopped,
+    /// No worker could be started at all.
+    #[error("no worker could be started: {0}")]
+    NoWorker(String),
 }
 
 /// What is wrong with a limit.

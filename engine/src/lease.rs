@@ -9,6 +9,7 @@ use tidegate_contract::{self as contract, Ending, Granted, OwnedKey};
 use tidegate_core::{Amount, Timestamp};
 
 use crate::error::Error;
+use crate::pool::Member;
 use crate::set::{Inner, LimitSet, Metadata, View};
 
 /// The name of a lease: 128 random bits, which only its holder knows.
@@ -58,6 +59,8 @@ pub struct Lease {
     ended: bool,
     failed: bool,
     outcome: Outcome,
+    /// The pool's member that gave it.
+    member: Option<Member>,
 }
 
 impl Lease {
@@ -69,7 +72,21 @@ impl Lease {
             ended: false,
             failed: false,
             outcome: Outcome::Succeeded,
+            member: None,
         }
+    }
+
+    /// The same, as given by this member.
+    pub(crate) fn of(mut self, member: &Member) -> Self {
+        if !self.granted.repeated {
+            member.began();
+        }
+        self.member = Some(member.clone());
+        self
+    }
+
+    pub(crate) fn source(&self) -> Option<&Member> {
+        self.member.as_ref()
     }
 
     /// Its name, for settling it from elsewhere.
@@ -115,6 +132,21 @@ impl Lease {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.set.metadata
+    }
+
+    /// The name of the pool's member that gave it; none if it is from no pool.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// The provider has refused (a 429, say): the pool passes over the member
+    /// that gave this lease for `duration` from now, or for as long as was said
+    /// before if that is longer. Answers until when; nothing if the lease is
+    /// from no pool.
+    pub fn cool_down(&self, duration: Duration) -> Option<Timestamp> {
+        let member = self.member.as_ref()?;
+        Some(member.cool_down(duration))
     }
 
     /// How the work went; said before the lease ends, counted when it does.
@@ -174,7 +206,17 @@ impl Lease {
     pub fn renew(&mut self, ttl: Duration) -> Result<Timestamp, Error> {
         self.check_live()?;
         self.granted.expires_at = self.set.renew(&self.key, self.granted.id, ttl)?;
+        if let Some(member) = &self.member {
+            member.renewed(self.granted.id, self.granted.expires_at);
+        }
         Ok(self.granted.expires_at)
+    }
+
+    /// Leaves it to whoever knows its id: dropping does nothing any more, and
+    /// unless it is settled or released by id, its slots come back at expiry.
+    pub fn detach(mut self) -> LeaseId {
+        self.ended = true;
+        self.id()
     }
 
     fn end(&mut self, ending: Ending<'_>) -> Result<Settlement, Error> {
@@ -186,7 +228,14 @@ impl Lease {
 
     fn over(&mut self) {
         self.ended = true;
+        // A repeated lease is counted where it was given first.
+        if self.granted.repeated {
+            return;
+        }
         self.set.counters.ended(self.outcome);
+        if let Some(member) = &self.member {
+            member.ended(self.outcome);
+        }
     }
 
     fn check_live(&self) -> Result<(), Error> {
@@ -314,6 +363,20 @@ impl LimitSet {
     ) -> Result<Settlement, Error> {
         let key = OwnedKey::new(key.into().bytes());
         self.inner().end(&key, id.0, Ending::Release, true)
+    }
+
+    /// Gives back all of a lease by its id: the work did not start. A retry
+    /// gets the first answer.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`]; the store.
+    pub fn cancel<'k>(
+        &self,
+        key: impl Into<crate::Key<'k>>,
+        id: LeaseId,
+    ) -> Result<Settlement, Error> {
+        let key = OwnedKey::new(key.into().bytes());
+        self.inner().end(&key, id.0, Ending::Cancel, true)
     }
 
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.

@@ -28,9 +28,12 @@
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
 //! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
+//! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
+//! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
+//! | `gate` | policies by name, tokens, meters: what every door asks (feature `gate`) |
 //! | `wait` | who waits, in order, and what wakes them |
 //!
 //! Deliberately absent: protocols (doors) and stores other than the embedded
@@ -43,15 +46,20 @@ mod decision;
 #[cfg(feature = "memory")]
 mod embedded;
 mod error;
+#[cfg(feature = "gate")]
+pub mod gate;
 mod key;
 mod lease;
 mod limit;
 mod permit;
 #[cfg(feature = "policy")]
 pub mod policy;
+mod pool;
+mod random;
 mod set;
 mod statistics;
 mod wait;
+pub mod workers;
 
 pub use ask::Ask;
 pub use clock::{Clock, ManualClock, TimeSource};
@@ -61,6 +69,7 @@ pub use key::Key;
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
 pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
+pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata};
 pub use statistics::Statistics;
 pub use tidegate_contract as contract;

@@ -7,7 +7,7 @@ use tidegate_core::Span;
 
 use crate::lease::Outcome;
 
-/// Counts since the set was built. The lean `admit` is not counted: counting
+/// Counts since the set or pool was built. The lean `admit` is not counted: counting
 /// would cost it half as much again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

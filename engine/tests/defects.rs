@@ -176,6 +176,42 @@ fn a_full_store_refuses_to_forget_a_spent_budget() {
     assert!(set.keys() <= 100);
 }
 
+/// A key with ancestors needs several rows, and those that are spent may be
+/// far apart: room used to be made for one.
+#[test]
+fn a_full_store_makes_room_for_a_key_and_its_ancestors() {
+    let time = ManualClock::default();
+    let limits = [
+        Limit::rate("org", 5, SECOND).at_level("org"),
+        Limit::rate("user", 5, SECOND),
+    ];
+    let builder = builder(&time, limits).levels(["org", "user"]);
+    let set = builder.max_keys(2).build().unwrap();
+    for org in ["b", "c"] {
+        assert!(set.check(org, 5).unwrap().admitted());
+    }
+    assert!(matches!(set.check("a/x", 1), Err(Error::Store(_))));
+    time.advance(SECOND);
+    assert!(set.check("a/x", 1).unwrap().admitted());
+}
+
+/// A key that only a handle kept used to keep its place, also after the handle
+/// was dropped, in a store that had found nothing to drop.
+#[test]
+fn a_handle_keeps_no_place_in_a_full_store_but_for_what_was_used() {
+    let time = ManualClock::default();
+    let limits = [Limit::rate("r", 5, HOUR)];
+    let set = builder(&time, limits).max_keys(1).build().unwrap();
+    let handle = set.handle("k").unwrap();
+    assert!(handle.admit(5).unwrap().admitted());
+    assert!(matches!(set.check("one more", 1), Err(Error::Store(_))));
+    drop(handle);
+    time.advance(HOUR);
+    let handle = set.handle("k").unwrap();
+    assert!(set.check("one more", 5).unwrap().admitted());
+    assert!(matches!(handle.admit(1), Err(Error::Store(_))));
+}
+
 /// 2: "a cost of 2^53 or more admitted free".
 #[test]
 fn an_amount_beyond_what_is_counted_is_an_error() {

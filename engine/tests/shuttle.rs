@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use tidegate::{Limit, LimitSet, ManualClock};
+use tidegate::{Lease, Limit, LimitPool, LimitSet, ManualClock, Member};
 
 const SCHEDULES: usize = 2_000;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -209,6 +209,88 @@ fn shuttle_a_lease_is_settled_at_most_once() {
             .standing("r")
             .expect("one");
         assert_eq!(left.remaining, 10 - used);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+fn pool_of_two() -> LimitPool {
+    let member = || set([Limit::concurrency("slots", 1)]);
+    let pool = LimitPool::builder().member("a", member());
+    pool.member("b", member()).build().expect("two members")
+}
+
+fn held(pool: &LimitPool) -> [Lease; 2] {
+    let take = |_| pool.try_acquire("k", ()).expect("no error").granted();
+    [0, 1].map(take).map(|lease| lease.expect("free"))
+}
+
+/// How many slots are free, how many leases are held, how many places are taken.
+fn accounts(pool: &LimitPool) -> (u64, u64, u64) {
+    let peek = |member: &Member| member.set().peek("k", ()).expect("a peek");
+    let left = |member| peek(member).standing("slots").expect("one").remaining;
+    let waiting = |member: &Member| member.set().statistics().waiting;
+    let members = || pool.members().iter();
+    let free = members().map(left).sum();
+    (
+        free,
+        members().map(Member::load).sum(),
+        members().map(waiting).sum(),
+    )
+}
+
+/// One who waits at two members while both are given back and another quits at
+/// any point: it is woken, holds one lease, and nothing is left behind.
+#[test]
+fn shuttle_who_waits_for_a_pool_is_woken_and_holds_one_lease() {
+    let run = || {
+        let pool = pool_of_two();
+        let releases = held(&pool).map(|lease| thread::spawn(move || drop(lease)));
+        let theirs = pool.clone();
+        let quitter = thread::spawn(move || {
+            let mut waiting = Box::pin(theirs.acquire_async("k", ()));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let polled = waiting.as_mut().poll(&mut context);
+            thread::yield_now();
+            drop((polled, waiting));
+        });
+        let waited = future::block_on(pool.acquire_async("k", ()));
+        let lease = waited.expect("no error").granted().expect("no deadline");
+        for thread in releases.into_iter().chain([quitter]) {
+            thread.join().expect("no panic");
+        }
+        assert_eq!(accounts(&pool), (1, 1, 0));
+        drop(lease);
+        assert_eq!(accounts(&pool), (2, 0, 0));
+        assert_eq!(pool.statistics().waiting, 0);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// One member's line is served in vain while the other is given back: an offer
+/// that is refused here must not cost the one that would be granted there.
+#[test]
+fn shuttle_a_refusal_at_one_member_hides_no_slot_of_another() {
+    let run = || {
+        let pool = pool_of_two();
+        let [at_a, at_b] = held(&pool);
+        // It stands in both lines before anybody moves.
+        let mut waiting = Box::pin(pool.acquire_async("k", ()));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        let release = thread::spawn(move || drop(at_b));
+        let full = pool.members()[0].set().clone();
+        let passer_by = thread::spawn(move || {
+            let refused = full.try_acquire("k", ()).expect("no error").refused();
+            assert!(refused.is_some());
+        });
+        let waited = future::block_on(waiting);
+        let lease = waited.expect("no error").granted().expect("no deadline");
+        assert_eq!(lease.member(), Some("b"));
+        for thread in [release, passer_by] {
+            thread.join().expect("no panic");
+        }
+        drop((lease, at_a));
+        assert_eq!(accounts(&pool), (2, 0, 0));
     };
     shuttle::check_random(run, SCHEDULES);
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock};
+use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock, Timestamp};
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
 
@@ -180,6 +180,20 @@ fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
     assert_eq!(set.statistics().waiting, 0);
     drop(lease);
     assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+}
+
+#[test]
+fn an_ask_that_is_admitted_after_a_wait_was_never_refused() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut waiter = Polled::new(set.acquire_async("k", ()));
+    assert!(waiter.poll().is_none());
+    drop(lease);
+    assert!(waiter.granted().is_some());
+    let counted = set.statistics();
+    assert_eq!((counted.admitted, counted.waited), (2, 1));
+    assert_eq!((counted.refused, counted.timed_out), (0, 0));
 }
 
 #[test]
@@ -367,4 +381,43 @@ fn a_try_takes_nobodys_place_in_a_bounded_queue() {
     assert!(waiting.poll().is_none());
     assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
     assert_eq!(set.statistics().waiting, 1);
+}
+
+/// Its place used to be computed beyond the beginning of time.
+#[test]
+fn the_most_urgent_waiter_is_served_at_the_beginning_of_time() {
+    let time = ManualClock::starting_at(Timestamp::MIN);
+    let set = slots(&time, 1);
+    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut urgent = Polled::new(set.acquire_async("k", Ask::from(()).priority(u8::MAX)));
+    assert!(urgent.poll().is_none());
+    drop(lease);
+    assert!(urgent.granted().is_some());
+}
+
+/// On a real clock, so that a busy machine delays some: the median is judged.
+#[test]
+fn an_ask_with_a_deadline_is_answered_within_a_millisecond_of_it() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let _lease = set.acquire("k", ()).unwrap().granted();
+    let longest = Duration::from_millis(4);
+    let mut lateness: Vec<Duration> = (0..50).map(|_| late(&set, longest)).collect();
+    lateness.sort_unstable();
+    let median = lateness[lateness.len() / 2];
+    assert!(median < Duration::from_millis(1), "{lateness:?}");
+}
+
+/// How long after its deadline an ask is refused; never before it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the promise is about time that really passes"
+)]
+fn late(set: &LimitSet, longest: Duration) -> Duration {
+    let asked = Instant::now();
+    let answer = set.acquire("k", Ask::from(()).within(longest)).unwrap();
+    let waited = asked.elapsed();
+    assert!(answer.refused().is_some());
+    // Time is counted in whole microseconds.
+    assert!(waited + Duration::from_micros(1) >= longest, "{waited:?}");
+    waited.saturating_sub(longest)
 }

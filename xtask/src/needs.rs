@@ -18,9 +18,9 @@ const NEEDS: &[Need] = &[
         purpose: "the fuzzer's driver is C++",
     },
     Need {
-        present: || answers("python3"),
+        present: || output(program("python3").args(["-c", "import tomllib"])).is_some(),
         package: "python3",
-        purpose: "the replay's decisions are checked by an independent script",
+        purpose: "an independent script (Python 3.11 or later) judges the replay's decisions",
     },
     Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
@@ -33,7 +33,7 @@ const NEEDS: &[Need] = &[
 pub fn provide() -> Result<(), String> {
     component("fmt", "rustfmt")?;
     component("clippy", "clippy")?;
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+    let missing = missing();
     if missing.is_empty() {
         println!("all there");
         return Ok(());
@@ -41,7 +41,16 @@ pub fn provide() -> Result<(), String> {
     if !may_install() {
         return Err(explain(&missing));
     }
-    install(&missing)
+    install(&missing)?;
+    // A package may be installed and still be too old.
+    match self::missing() {
+        still if still.is_empty() => Ok(()),
+        still => Err(explain(&still)),
+    }
+}
+
+fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| !(need.present)()).collect()
 }
 
 /// A component of the Rust toolchain.

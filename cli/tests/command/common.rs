@@ -57,6 +57,13 @@ pub fn tidegate<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Ran {
     ran(command.args(arguments).output().expect("the binary runs"))
 }
 
+/// The same from another folder.
+pub fn tidegate_at<A: AsRef<std::ffi::OsStr>>(folder: &Path, arguments: &[A]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let command = command.current_dir(folder).args(arguments);
+    ran(command.output().expect("the binary runs"))
+}
+
 /// Replays `trace` through `policy`, with more options separated by spaces.
 pub fn replay(trace: &Path, policy: &Path, options: &str) -> Ran {
     let (trace, policy) = (

@@ -1,5 +1,6 @@
 //! The binary as a user runs it.
 
 mod common;
+mod readme;
 mod replay;
 mod trouble;

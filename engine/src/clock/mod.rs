@@ -6,11 +6,13 @@
 //! | [`ManualClock`] | time that stands still until told otherwise, for tests and replays |
 //! | [`TimeSource`] | bring your own; made monotone here |
 //! | `timer` | what is to happen at an instant, on whichever clock |
+//! | `sleep` | a future that ends at an instant |
 //!
 //! Whatever the source does, a limit's clock never runs backward: after a step
 //! back it goes on from where it stood, at the source's pace.
 
 mod manual;
+mod sleep;
 mod source;
 mod system;
 pub(crate) mod timer;
@@ -22,6 +24,8 @@ use tidegate_core::Timestamp;
 
 pub use manual::ManualClock;
 pub use source::TimeSource;
+
+pub(crate) use sleep::Sleep;
 
 use manual::Manual;
 use source::Steady;

@@ -9,11 +9,15 @@ use tidegate_core::{Span, Timestamp};
 use super::timer::Timer;
 
 /// Tells the time. It may step back; the limits will not see it.
-///
-/// It must run at the pace of real time: waits are slept by the machine's.
 pub trait TimeSource: Send + Sync + 'static {
     /// Now, since the Unix epoch.
     fn now(&self) -> Timestamp;
+
+    /// How many of its seconds pass in one of the machine's, by which waits
+    /// are slept: 1, but for a demonstration that hurries.
+    fn pace(&self) -> u32 {
+        1
+    }
 }
 
 impl<F: Fn() -> Timestamp + Send + Sync + 'static> TimeSource for F {
@@ -79,7 +83,10 @@ impl Steady {
                 // Asleep, it holds no clock, so that the last set to drop ends it.
                 while let Some(now) = this.upgrade().map(|clock| clock.now()) {
                     timer.ring_due(now);
-                    timer.sleep(this.upgrade().map_or(now, |clock| clock.now()));
+                    let clock = this.upgrade();
+                    let pace = clock.as_ref().map_or(1, |clock| clock.source.pace());
+                    let now = clock.map_or(now, |clock| clock.now());
+                    timer.sleep(now, pace);
                 }
             });
             spawned.expect("a process that can start no thread cannot wait");

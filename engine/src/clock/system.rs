@@ -57,7 +57,7 @@ impl System {
             let spawned = ringer.spawn(move || {
                 loop {
                     self.timer.ring_due(self.now());
-                    self.timer.sleep(self.now());
+                    self.timer.sleep(self.now(), 1);
                 }
             });
             spawned.expect("a process that can start no thread cannot wait");

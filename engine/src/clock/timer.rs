@@ -86,10 +86,11 @@ impl Timer {
         (entry.key().at <= now).then(|| entry.remove())
     }
 
-    /// Sleeps until the next alarm or an earlier one; it is `now`.
-    pub(crate) fn sleep(&self, now: Timestamp) {
+    /// Sleeps until the next alarm or an earlier one; it is `now`, by a clock
+    /// that runs so many times as fast as the machine's.
+    pub(crate) fn sleep(&self, now: Timestamp, pace: u32) {
         let wait = self.next().map(|at| at.since(now).as_duration());
-        self.bell.wait(wait);
+        self.bell.wait(wait.map(|wait| wait / pace.max(1)));
     }
 
     /// Wakes the thread that rings: its clock is gone.

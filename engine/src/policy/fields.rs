@@ -199,6 +199,27 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// A list of tables.
+    #[cfg(feature = "gate")]
+    pub(super) fn tables(&self, example: &str, faults: &mut Faults<'_>) -> Vec<Fields<'a>> {
+        let DeValue::Array(items) = self.value else {
+            self.mistyped::<()>("a list of tables", &format!("write {example}"), faults);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::Table(table) => tables.push(Fields::of(table)),
+                other => faults.add(
+                    &item.span(),
+                    format!("this is {}, not a table", kind(other)),
+                    format!("write {example}"),
+                ),
+            }
+        }
+        tables
+    }
+
     fn mistyped<T>(&self, wanted: &str, help: &str, faults: &mut Faults<'_>) -> Option<T> {
         let message = format!(
             "`{}` is {}; it must be {wanted}",

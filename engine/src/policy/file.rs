@@ -10,7 +10,16 @@ use super::suggest::write_instead;
 use crate::limit::Limit;
 
 /// What a policy may say.
-const SETTINGS: [&str; 4] = ["limits", "levels", "max_keys", "max_waiting"];
+const SETTINGS: [&str; 5] = [
+    "limits",
+    "levels",
+    "max_keys",
+    "max_waiting",
+    "failure_mode",
+];
+
+const FAILURE_MODES: [(&str, FailureMode); 2] =
+    [("deny", FailureMode::Deny), ("admit", FailureMode::Admit)];
 
 /// The most keys or waiters that a policy may ask for: what fits any machine.
 const MOST: u64 = 1 << 40;
@@ -23,8 +32,18 @@ pub struct PolicyFile {
     pub policies: Vec<Policy>,
 }
 
+/// What is answered when the store cannot tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FailureMode {
+    /// An error: the caller decides what to do about it.
+    #[default]
+    Deny,
+    /// Admitted, without a lease, and marked as degraded.
+    Admit,
+}
+
 /// A named description of a limit set.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Policy {
     /// The name: `chat` of `[policy.chat]`.
@@ -39,6 +58,8 @@ pub struct Policy {
     pub max_keys: Option<usize>,
     /// How many may wait at once; the engine's default if not said.
     pub max_waiting: Option<usize>,
+    /// What is answered when the store cannot tell; `deny` if not said.
+    pub failure_mode: FailureMode,
 }
 
 impl PolicyFile {
@@ -70,6 +91,17 @@ impl PolicyFile {
 /// assert!(errors.unwrap_err().to_string().contains("did you mean `calls`?"));
 /// ```
 pub fn parse(source_name: &str, text: &str) -> Result<PolicyFile, PolicyErrors> {
+    parse_beside(source_name, text, &[], |_, _| {})
+}
+
+/// Reads a file that has other things beside its policies, which `others` takes
+/// out by the names `known`.
+pub(super) fn parse_beside(
+    source_name: &str,
+    text: &str,
+    known: &[&str],
+    others: impl FnOnce(&mut Fields<'_>, &mut Faults<'_>),
+) -> Result<PolicyFile, PolicyErrors> {
     let source = Source {
         name: source_name,
         text,
@@ -81,7 +113,9 @@ pub fn parse(source_name: &str, text: &str) -> Result<PolicyFile, PolicyErrors> 
         broken.iter().for_each(|error| not_toml(error, &mut faults));
         return Err(faults.into_errors());
     }
-    let policies = read(Fields::of(document.get_ref()), &mut faults);
+    let mut fields = Fields::of(document.get_ref());
+    others(&mut fields, &mut faults);
+    let policies = read(fields, known, &mut faults);
     if faults.is_empty() {
         Ok(PolicyFile { policies })
     } else {
@@ -98,14 +132,14 @@ fn not_toml(error: &toml::de::Error, faults: &mut Faults<'_>) {
     faults.add(&error.span().unwrap_or(0..0), message, help);
 }
 
-fn read(mut fields: Fields<'_>, faults: &mut Faults<'_>) -> Vec<Policy> {
+fn read(mut fields: Fields<'_>, beside: &[&str], faults: &mut Faults<'_>) -> Vec<Policy> {
     let policies = fields.take("policy");
     let help = "begin with `[policy.NAME.limits]` and a limit on the next line";
     if policies.is_none() && fields.is_empty() {
         faults.add(&(0..0), "the file has no policy", help);
     }
     let missing = policies.is_none();
-    fields.finish("a policy file", &["policy"], faults);
+    fields.finish("a policy file", &[&["policy"], beside].concat(), faults);
     let named = policies.and_then(|field| field.table("`[policy.NAME]`", faults));
     let named = named.map(Fields::into_all).unwrap_or_default();
     if named.is_empty() && !missing && faults.is_empty() {
@@ -134,6 +168,10 @@ fn policy(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
     let max_waiting = fields
         .take("max_waiting")
         .and_then(|field| count(field, faults));
+    let failure_mode = fields
+        .take("failure_mode")
+        .and_then(|field| field.word(&FAILURE_MODES, faults))
+        .unwrap_or_default();
     let limits = match fields.take("limits") {
         Some(field) => limits(&field, &levels, faults),
         None => stray_limits(entry, &mut fields, faults),
@@ -147,6 +185,7 @@ fn policy(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
         levels,
         max_keys,
         max_waiting,
+        failure_mode,
     })
 }
 

@@ -17,9 +17,11 @@
 //! What is here, in the order in which a file passes through it:
 //! `source` (places in a text), `fields` (typed look-ups in a table), `span`
 //! (lengths of time as people write them), `limit` (one limit), `file` (all of
-//! them), `fault` (what is wrong with it), `suggest` (did you mean).
+//! them), `config` (a server's file), `fault` (what is wrong with it), `suggest` (did you mean).
 //! Not here: reading from disk, which is the caller's, and watching for changes.
 
+#[cfg(feature = "gate")]
+mod config;
 mod fault;
 mod fields;
 mod file;
@@ -30,7 +32,9 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "gate")]
+pub use config::{Config, ServerSettings, parse_config};
 pub use fault::{Fault, PolicyErrors};
-pub use file::{Policy, PolicyFile, parse};
+pub use file::{FailureMode, Policy, PolicyFile, parse};
 pub use limit::{Kind, Written};
 pub use span::{SpanError, parse_duration};

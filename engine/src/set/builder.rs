@@ -22,6 +22,7 @@ const MAX_WAITING: usize = 10_000;
 pub struct LimitSetBuilder {
     pub(super) name: Option<String>,
     pub(super) limits: Vec<Limit>,
+    pub(super) unlimited: bool,
     pub(super) levels: Vec<String>,
     pub(super) max_keys: Option<usize>,
     pub(super) max_leases: Option<usize>,
@@ -51,6 +52,13 @@ impl LimitSetBuilder {
     #[must_use]
     pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
         self.limits.extend(limits);
+        self
+    }
+
+    /// Lets it be built without any limit: see [`LimitSet::unlimited`].
+    #[must_use]
+    pub fn unlimited(mut self) -> Self {
+        self.unlimited = true;
         self
     }
 
@@ -109,8 +117,8 @@ impl LimitSetBuilder {
     /// The set.
     ///
     /// # Errors
-    /// A limit that makes no sense, named; two of one name; none at all; too
-    /// many levels; a store that cannot do it.
+    /// A limit that makes no sense, named; two of one name; none at all, unless
+    /// it is to be [`unlimited`](Self::unlimited); too many levels; a store that cannot do it.
     pub fn build(self) -> Result<LimitSet, Error> {
         if self.levels.len() > MAX_LEVELS {
             return Err(Error::TooManyLevels(self.levels.len()));

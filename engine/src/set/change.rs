@@ -58,6 +58,31 @@ impl LimitSet {
         })
     }
 
+    /// Goes over to exactly these limits, in one step; from the next decision
+    /// on, for every key. A limit that keeps its name keeps what was used.
+    ///
+    /// # Errors
+    /// Limits that make no sense, or none; then nothing changes.
+    pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), Error> {
+        if limits.is_empty() {
+            return Err(Error::Nothing("limit"));
+        }
+        let now = self.limits();
+        if now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit)) {
+            return Ok(());
+        }
+        self.inner().change(|known, next_uid| {
+            let old = std::mem::take(known);
+            for limit in limits {
+                let found = old.iter().find(|(_, l)| l.name() == limit.name());
+                let uid = found.map_or(*next_uid, |(uid, _)| *uid);
+                *next_uid += u32::from(found.is_none());
+                known.push((uid, limit.clone()));
+            }
+            Ok(())
+        })
+    }
+
     /// Removes the limit called `name`; from the next decision on, for every key.
     ///
     /// # Errors
@@ -88,6 +113,9 @@ impl Inner {
         let mut limits: Vec<_> = uids.zip(old.limits.iter().cloned()).collect();
         let mut uid = *next_uid;
         edit(&mut limits, &mut uid)?;
+        if limits.is_empty() {
+            return Err(Error::Nothing("limit"));
+        }
         let view = View::new(old.plan.version() + 1, &self.changes.levels, limits)?;
         *next_uid = uid;
         self.lone.store(view.lone, Ordering::Relaxed);

@@ -57,6 +57,9 @@ pub(crate) enum Wanted<'a> {
 impl Inner {
     pub(super) fn new(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
         let limits = std::mem::take(&mut builder.limits);
+        if limits.is_empty() && !builder.unlimited {
+            return Err(Error::Nothing("limit"));
+        }
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
         let store = builder.take_store()?;
         let last = store.last_plan(&name);

@@ -39,6 +39,25 @@ impl LimitSet {
         Self::builder().limits(limits).build()
     }
 
+    /// A set without limits, in the embedded store, for code that wants one
+    /// though there is nothing to limit: it admits whatever is asked, by
+    /// whatever names, and its leases are leases like any other. A limit put
+    /// into it holds from then on.
+    ///
+    /// ```
+    /// let set = tidegate::LimitSet::unlimited()?;
+    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)])?.granted();
+    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)])?;
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn unlimited() -> Result<Self, Error> {
+        Self::builder().unlimited().build()
+    }
+
     /// Begins a set.
     #[must_use]
     pub fn builder() -> LimitSetBuilder {
@@ -108,21 +127,23 @@ impl LimitSet {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, Error> {
-        let (key, ask) = (key.into().bytes(), ask.into());
-        let decision = if self.0.has_waiters() {
-            wait::check_in_line(&self.0, key, &ask)?
-        } else {
-            self.0.with_view(|view| {
-                let amounts = view.amounts(&ask)?;
-                view.check_unheld(&amounts)?;
-                let path = KeyPath::new(key, view.plan.levels())?;
-                let (wanted, now) = (Wanted::Charge(Detail::Always), self.0.clock.now());
-                let answer = self.0.take(view, &path, &amounts, wanted, now)?;
-                Ok(Decision::new(answer, Arc::clone(view)))
-            })?
-        };
+        let decision = self.check_uncounted(key.into().bytes(), &ask.into())?;
         self.0.counters.decided(decision.admitted());
         Ok(decision)
+    }
+
+    pub(crate) fn check_uncounted(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+        if self.0.has_waiters() {
+            return wait::check_in_line(&self.0, key, ask);
+        }
+        self.0.with_view(|view| {
+            let amounts = view.amounts(ask)?;
+            view.check_unheld(&amounts)?;
+            let path = KeyPath::new(key, view.plan.levels())?;
+            let (wanted, now) = (Wanted::Charge(Detail::Always), self.0.clock.now());
+            let answer = self.0.take(view, &path, &amounts, wanted, now)?;
+            Ok(Decision::new(answer, Arc::clone(view)))
+        })
     }
 
     /// As [`check`](Self::check), for each key by itself, in order.
@@ -266,6 +287,17 @@ impl LimitSet {
         let waiting = &self.0.waiting;
         let waiting = waiting.load(Ordering::Relaxed);
         self.0.counters.read(waiting)
+    }
+
+    /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
+    pub fn stop_waiting(&self) {
+        self.0.lines.stop_all();
+    }
+
+    /// The time by its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
     }
 
     /// How many keys its table holds.

@@ -39,7 +39,7 @@ pub(crate) struct Line {
 #[derive(Default)]
 struct Queue {
     waiters: BTreeMap<Place, Arc<Waiter>>,
-    next_number: u64,
+    last_number: u64,
     alarm: Option<Alarm>,
 }
 
@@ -63,9 +63,11 @@ impl Line {
     /// Adds `waiter` at its place. The caller counts it, and serves the line.
     pub(super) fn add(self: &Arc<Self>, waiter: &Arc<Waiter>) {
         let mut queue = self.queue.lock();
-        let came = waiter.since.as_micros() - i64::from(waiter.priority) * PRIORITY_STEP;
-        let place = (came, queue.next_number);
-        queue.next_number += 1;
+        let earlier = i64::from(waiter.priority) * PRIORITY_STEP;
+        let came = waiter.since.as_micros().saturating_sub(earlier);
+        // Counted from 1: serving begins behind the first place there could be.
+        queue.last_number += 1;
+        let place = (came, queue.last_number);
         queue.waiters.insert(place, Arc::clone(waiter));
         waiter.stand_in(self);
     }
@@ -94,11 +96,18 @@ impl Line {
             if blocked.keeps(set, waiter) {
                 continue;
             }
-            let answer = offer(set, waiter, now);
+            if let Some(until) = waiter.cooling(now) {
+                // It keeps nobody back: others may use what its pool may not.
+                next = sooner(next, until);
+                continue;
+            }
+            let Some(answer) = waiter.unless_served(|| offer(set, waiter, now)) else {
+                continue;
+            };
             match refusal(&answer) {
                 Some((instant, levels)) => {
                     blocked.add(set, waiter, levels);
-                    next = Some(next.map_or(instant, |n: Timestamp| n.min(instant)));
+                    next = sooner(next, instant);
                 }
                 None => woken.extend(dismiss(set, queue, place, answer)),
             }
@@ -140,6 +149,22 @@ impl Line {
         set.lines.sweep(&self.root);
     }
 
+    /// Everyone is told that there will be no turn.
+    pub(super) fn stop(&self) {
+        let Some(set) = self.set.upgrade() else {
+            return;
+        };
+        let mut queue = self.queue.lock();
+        let places: Vec<Place> = queue.waiters.keys().copied().collect();
+        let told = places
+            .into_iter()
+            .map(|place| dismiss(&set, &mut queue, place, Err(Error::Stopped)));
+        let woken: Vec<Waker> = told.flatten().collect();
+        self.ring_at(&set, &mut queue, None);
+        drop(queue);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
     /// `waiter` leaves without an answer; whoever it kept back may go.
     pub(super) fn leave(&self, waiter: &Arc<Waiter>) {
         let Some(set) = self.set.upgrade() else {
@@ -168,6 +193,10 @@ impl Ring for Line {
             set.lines.sweep(&self.root);
         }
     }
+}
+
+fn sooner(next: Option<Timestamp>, instant: Timestamp) -> Option<Timestamp> {
+    Some(next.map_or(instant, |next| next.min(instant)))
 }
 
 /// Asks the store for `waiter`.
@@ -205,7 +234,7 @@ fn refusal(answer: &Answer) -> Option<(Timestamp, u8)> {
 /// Takes the waiter at `place` out of line and tells it its answer.
 fn dismiss(set: &Inner, queue: &mut Queue, place: Place, answer: Answer) -> Option<Waker> {
     let waiter = queue.waiters.remove(&place)?;
-    if waiter.stays {
+    if waiter.stays() {
         set.waiting.fetch_sub(1, Ordering::Relaxed);
     }
     let (waker, deadline) = waiter.tell(answer);

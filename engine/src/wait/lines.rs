@@ -86,6 +86,15 @@ impl Lines {
         }
     }
 
+    /// Answers everyone who waits that there will be no turn.
+    pub(crate) fn stop_all(&self) {
+        let lines: Vec<_> = self.by_root.lock().values().cloned().collect();
+        for line in lines {
+            line.stop();
+            self.sweep(&line.root);
+        }
+    }
+
     /// Drops the line of `root` if nobody stands in it any more.
     pub(super) fn sweep(&self, root: &OwnedKey) {
         let mut by_root = self.by_root.lock();

@@ -5,6 +5,7 @@
 //! | `line` | those who wait under one root: served in order, by a release or an exact timer |
 //! | `waiter` | one who waits, and the future that does |
 //! | `lines` | the lines of a set, by root; the bound on all of them |
+//! | `pooled` | one who stands in the lines of several sets at once |
 //! | `block` | a future run to its end on a thread |
 //!
 //! Nobody overtakes: an ask that meets a line goes to its end, even if it is
@@ -14,6 +15,7 @@
 mod block;
 mod line;
 mod lines;
+mod pooled;
 mod waiter;
 
 use std::sync::Arc;
@@ -29,8 +31,9 @@ use crate::set::{Inner, Wanted, lease_length};
 
 pub(crate) use block::{block_on, block_on_within};
 pub(crate) use lines::Lines;
+pub(crate) use pooled::{Race, stand, try_member};
 pub(crate) use waiter::Turn;
-use waiter::{Aim, Answer, Waiter};
+use waiter::{Aim, Answer, Manner, Waiter};
 
 /// How an acquire begins: decided at once, or in line.
 pub(crate) enum Begun {
@@ -40,29 +43,44 @@ pub(crate) enum Begun {
 
 /// Takes a lease now or not at all.
 pub(crate) fn try_acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
+    let decision = decide_now(set, key, ask)?;
+    set.counters.decided(decision.admitted());
+    Ok(admission(set, key, decision))
+}
+
+/// What the set says now, behind whoever waits; not counted.
+fn decide_now(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
     if set.has_waiters() {
-        let answer = in_line(set, key, ask, aim(ask)?)?;
-        return admission(set, key, answer);
+        return in_line(set, key, ask, aim(ask)?);
     }
-    admission(set, key, offer(set, key, ask)?)
+    offer(set, key, ask)
 }
 
 /// Takes a lease now, or joins the line.
 pub(crate) fn acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Begun, Error> {
-    let patient = ask.within.is_none_or(|longest| !longest.is_zero());
-    if !patient {
+    if !ask.is_patient() {
         return try_acquire(set, key, ask).map(Begun::Decided);
     }
     if !set.has_waiters() {
         let decision = offer(set, key, ask)?;
         if decision.admitted() {
-            return admission(set, key, decision).map(Begun::Decided);
+            set.counters.decided(true);
+            return Ok(Begun::Decided(admission(set, key, decision)));
         }
     }
-    let waiter = Waiter::new(set, key, ask, aim(ask)?, true)?;
+    join(
+        set,
+        ask,
+        Waiter::new(set, key, ask, aim(ask)?, Manner::Staying)?,
+    )
+    .map(Begun::Waiting)
+}
+
+/// Puts `waiter` in line, to the ask's deadline.
+fn join(set: &Arc<Inner>, ask: &Ask<'_>, waiter: Arc<Waiter>) -> Result<Turn, Error> {
     let deadline = ask.within.map(|longest| waiter.since + Span::from(longest));
     set.lines.join(&waiter, deadline)?;
-    Ok(Begun::Waiting(Turn::new(Arc::clone(set), waiter)))
+    Ok(Turn::new(Arc::clone(set), waiter))
 }
 
 /// A charge without lease, behind whoever waits.
@@ -87,7 +105,7 @@ fn aim(ask: &Ask<'_>) -> Result<Aim, Error> {
 
 /// Joins the line, is served if it is its turn, and leaves.
 fn in_line(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>, aim: Aim) -> Result<Decision, Error> {
-    let waiter = Waiter::new(set, key, ask, aim, false)?;
+    let waiter = Waiter::new(set, key, ask, aim, Manner::Passing)?;
     set.lines.pass_through(&waiter)
 }
 
@@ -106,14 +124,13 @@ fn offer(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error>
 }
 
 /// The decision as an admission: with the lease, if one was given.
-fn admission(set: &Arc<Inner>, key: &[u8], decision: Decision) -> Result<Admission, Error> {
-    set.counters.decided(decision.admitted());
-    Ok(match decision.answer().lease {
+fn admission(set: &Arc<Inner>, key: &[u8], decision: Decision) -> Admission {
+    match decision.answer().lease {
         Some(granted) => {
             Admission::Granted(Lease::new(Arc::clone(set), OwnedKey::new(key), granted))
         }
         None => Admission::Refused(decision),
-    })
+    }
 }
 
 /// What one who waits would be told now: not yet. If only because others are
@@ -125,11 +142,16 @@ fn not_yet(set: &Arc<Inner>, waiter: &Waiter, turn: Option<Timestamp>) -> Answer
         let now = set.clock.now();
         let verb = contract::Verb::Peek { amounts: &amounts };
         let mut answer = set.decide(view, &path, verb, now)?;
-        if answer.verdict.admitted() {
+        let cooling = waiter.cooling(now);
+        if answer.verdict.admitted() && cooling.is_none() {
             let soonest = now + Span::from_micros(1);
             answer.verdict = Verdict::NotUntil(turn.map_or(soonest, |turn| turn.max(soonest)));
         }
-        Ok(Decision::new(answer, Arc::clone(view)))
+        let decision = Decision::new(answer, Arc::clone(view));
+        Ok(match cooling {
+            Some(until) => decision.not_before(until),
+            None => decision,
+        })
     })
 }
 

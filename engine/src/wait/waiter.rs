@@ -10,11 +10,11 @@ use tidegate_contract::{Ending, KeyPath, OwnedKey};
 use tidegate_core::{Span, Timestamp};
 
 use super::line::Line;
+use super::pooled::Pooled;
 use crate::ask::Ask;
 use crate::clock::timer::{Alarm, Ring};
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
-use crate::lease::Lease;
 use crate::set::{Amounts, Inner, View, Wanted};
 
 /// What one who waits is told in the end.
@@ -30,13 +30,23 @@ pub(super) enum Aim {
     },
 }
 
+/// How one stands in line.
+#[derive(Debug)]
+pub(super) enum Manner {
+    /// A try: it leaves at once.
+    Passing,
+    /// Until its turn, its deadline or its future's end.
+    Staying,
+    /// The same, in the lines of other sets as well.
+    Pooled(Pooled),
+}
+
 /// One who waits.
 pub(crate) struct Waiter {
     pub(super) key: OwnedKey,
     pub(super) since: Timestamp,
     pub(super) priority: u8,
-    /// It stays until its turn; a try leaves at once, and does not count.
-    pub(super) stays: bool,
+    manner: Manner,
     aim: Aim,
     /// The view the ask was resolved by, and what it takes by it.
     asked: (Arc<View>, Amounts),
@@ -58,7 +68,7 @@ impl Waiter {
         key: &[u8],
         ask: &Ask<'_>,
         aim: Aim,
-        stays: bool,
+        manner: Manner,
     ) -> Result<Arc<Self>, Error> {
         let view = set.view.load_full();
         KeyPath::new(key, view.plan.levels())?;
@@ -67,7 +77,7 @@ impl Waiter {
             key: OwnedKey::new(key),
             since: set.clock.now(),
             priority: ask.priority,
-            stays,
+            manner,
             aim,
             asked: (view, amounts),
             state: Mutex::default(),
@@ -90,6 +100,31 @@ impl Waiter {
                 ttl: ttl.unwrap_or_else(|| view.lease_ttl()),
                 idempotency: idempotency.as_deref(),
             },
+        }
+    }
+
+    /// Whether it counts as waiting, and others have to look out for it.
+    pub(super) const fn stays(&self) -> bool {
+        !matches!(self.manner, Manner::Passing)
+    }
+
+    const fn pooled(&self) -> Option<&Pooled> {
+        match &self.manner {
+            Manner::Pooled(pooled) => Some(pooled),
+            Manner::Passing | Manner::Staying => None,
+        }
+    }
+
+    /// Until when its member is passed over.
+    pub(super) fn cooling(&self, now: Timestamp) -> Option<Timestamp> {
+        self.pooled()?.member.cooling_at(now)
+    }
+
+    /// What `offer` answers, unless another line has granted already.
+    pub(super) fn unless_served(&self, offer: impl FnOnce() -> Answer) -> Option<Answer> {
+        match self.pooled() {
+            Some(pooled) => pooled.race.run(offer),
+            None => Some(offer()),
         }
     }
 
@@ -163,6 +198,20 @@ impl Turn {
     }
 }
 
+impl Turn {
+    /// What a pool's ask is refused, the pool counts: another may have granted.
+    fn count(&self, decision: &Decision) {
+        let counters = &self.set.counters;
+        if decision.admitted() {
+            counters.decided(true);
+            counters.waited(self.set.clock.now().since(self.waiter.since));
+        } else if self.waiter.pooled().is_none() {
+            counters.decided(false);
+            counters.timed_out();
+        }
+    }
+}
+
 impl Future for Turn {
     type Output = Result<Admission, Error>;
 
@@ -171,16 +220,13 @@ impl Future for Turn {
             return Poll::Pending;
         };
         self.told = true;
-        let (set, waiter) = (&self.set, &self.waiter);
         let decision = answer?;
-        set.counters.decided(decision.admitted());
-        let Some(granted) = decision.answer().lease else {
-            set.counters.timed_out();
-            return Poll::Ready(Ok(Admission::Refused(decision)));
-        };
-        set.counters.waited(set.clock.now().since(waiter.since));
-        let lease = Lease::new(Arc::clone(set), waiter.key.clone(), granted);
-        Poll::Ready(Ok(Admission::Granted(lease)))
+        self.count(&decision);
+        let admission = super::admission(&self.set, self.waiter.key.bytes(), decision);
+        Poll::Ready(Ok(match self.waiter.pooled() {
+            Some(pooled) => pooled.sign(admission),
+            None => admission,
+        }))
     }
 }
 
@@ -189,7 +235,9 @@ impl Drop for Turn {
         if self.told {
             return;
         }
-        self.set.counters.abandoned();
+        if self.waiter.pooled().is_none() {
+            self.set.counters.abandoned();
+        }
         if let Some(line) = self.waiter.line() {
             line.leave(&self.waiter);
         }

@@ -20,9 +20,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Notes a lease on `weight` slots; the same one again is one lease.
+    /// Notes a lease on `weight` slots; the same one again is one lease, which
+    /// may have ended.
     pub fn grant(&mut self, lease: &Lease, weight: u64) {
-        if self.holders.contains_key(&lease.id()) {
+        if lease.is_repeated() {
             return;
         }
         let key = lease.key().to_vec();
@@ -44,6 +45,13 @@ impl Held {
         self.holders.contains_key(&id)
     }
 
+    /// A guard was dropped, which ends the lease unless it is another's.
+    pub fn dropped(&mut self, lease: &Lease) {
+        if !lease.is_repeated() {
+            self.end(lease.id());
+        }
+    }
+
     /// The lease's end.
     pub fn end(&mut self, id: LeaseId) {
         self.holders.remove(&id);
@@ -54,13 +62,6 @@ impl Held {
         if let Some(holder) = self.holders.get_mut(&id) {
             holder.expires_at = until;
         }
-    }
-
-    /// The key was forgotten: its leases stay, their slots do not.
-    pub fn reset(&mut self, key: &[u8]) {
-        let held = self.holders.values_mut();
-        held.filter(|holder| holder.key == key)
-            .for_each(|holder| holder.weight = 0);
     }
 
     /// What is held of `key` at `now`.

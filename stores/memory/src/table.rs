@@ -103,16 +103,19 @@ impl MemoryTable {
         &self.shards[root_hash as usize % SHARDS].0
     }
 
-    /// Runs `act`; if the table was full, drops what is spent and runs it again.
+    /// Runs `act`; while the table is full, drops what is spent in some shard
+    /// and runs it again: a key and its ancestors may need more than one row.
     #[inline]
     fn with_room<T>(
         &self,
         now: Timestamp,
         mut act: impl FnMut() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        match act() {
-            Err(StoreError::KeysFull { .. }) if self.make_room(now) => act(),
-            answer => answer,
+        loop {
+            match act() {
+                Err(StoreError::KeysFull { .. }) if self.make_room(now) => {}
+                answer => return answer,
+            }
         }
     }
 

@@ -1,0 +1,187 @@
+//! Tokens, scopes, and the policies they are for.
+//!
+//! A token is kept as its SHA-256: it has enough random bits of its own
+//! (`tidegate token` makes 256) that a slow hash would add nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::error::GateError;
+
+/// What a token is good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Asking, settling, releasing: whatever takes or gives back.
+    Decide,
+    /// Changing policies, resetting keys.
+    Administer,
+    /// Looking: peeks, forecasts, policies, metrics.
+    Observe,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Decide, Self::Administer, Self::Observe];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decide => "decide",
+            Self::Administer => "administer",
+            Self::Observe => "observe",
+        }
+    }
+
+    /// The scope of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A token that lets somebody in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Credential {
+    /// What logs call it.
+    pub name: String,
+    /// The SHA-256 of the token's text.
+    pub sha256: [u8; 32],
+    /// What it is good for.
+    pub scopes: Vec<Scope>,
+    /// For which policies: names, or beginnings of names with a `*` at the
+    /// end; for all if empty.
+    pub policies: Vec<String>,
+}
+
+impl Credential {
+    /// The hash to keep of a token.
+    #[must_use]
+    pub fn hash(token: &str) -> [u8; 32] {
+        Sha256::digest(token).into()
+    }
+
+    fn is_for(&self, policy: &str) -> bool {
+        let matches = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(beginning) => policy.starts_with(beginning),
+            None => pattern == policy,
+        };
+        self.policies.is_empty() || self.policies.iter().any(matches)
+    }
+}
+
+/// Who is let in: everyone while there is no token, and nobody without one
+/// from then on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Credentials(Vec<Arc<Credential>>);
+
+impl Credentials {
+    /// These tokens.
+    #[must_use]
+    pub fn new(credentials: impl IntoIterator<Item = Credential>) -> Self {
+        Self(credentials.into_iter().map(Arc::new).collect())
+    }
+
+    /// Whether everyone is let in.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whose token it is. Every one is compared in full, so that the time it
+    /// takes tells nothing.
+    pub(super) fn identify(&self, token: Option<&str>) -> Result<Caller, GateError> {
+        if self.is_open() {
+            return Ok(Caller(None));
+        }
+        let hash = Credential::hash(token.ok_or(GateError::Unauthenticated)?);
+        let mut found = None;
+        for credential in &self.0 {
+            if bool::from(credential.sha256.ct_eq(&hash)) {
+                found = Some(credential);
+            }
+        }
+        let found = found.ok_or(GateError::Unauthenticated)?;
+        Ok(Caller(Some(Arc::clone(found))))
+    }
+}
+
+/// Somebody who was let in.
+#[derive(Clone, Debug)]
+pub struct Caller(Option<Arc<Credential>>);
+
+impl Caller {
+    /// What logs call them.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.as_ref().map_or("anyone", |token| &token.name)
+    }
+
+    /// Checks that they may, with this policy or (`None`) with all of them.
+    ///
+    /// # Errors
+    /// [`GateError::Forbidden`].
+    pub fn check(&self, scope: Scope, policy: Option<&str>) -> Result<(), GateError> {
+        let Some(token) = &self.0 else {
+            return Ok(());
+        };
+        let covers = match policy {
+            Some(policy) => token.is_for(policy),
+            None => token.policies.is_empty(),
+        };
+        if covers && token.scopes.contains(&scope) {
+            return Ok(());
+        }
+        Err(GateError::Forbidden {
+            token: token.name.clone(),
+            scope,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credential(scopes: &[Scope], policies: &[&str]) -> Credential {
+        Credential {
+            name: "t".into(),
+            sha256: Credential::hash("secret"),
+            scopes: scopes.to_vec(),
+            policies: policies.iter().map(|&p| p.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn without_tokens_everyone_may_and_with_one_nobody_else() {
+        let open = Credentials::default().identify(None).unwrap();
+        assert!(open.check(Scope::Administer, None).is_ok());
+        let closed = Credentials::new([credential(&Scope::ALL, &[])]);
+        assert!(closed.identify(None).is_err());
+        assert!(closed.identify(Some("guess")).is_err());
+        assert!(closed.identify(Some("secret")).is_ok());
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_scopes_and_policies_only() {
+        let tokens = Credentials::new([credential(&[Scope::Decide], &["chat", "web-*"])]);
+        let caller = tokens.identify(Some("secret")).unwrap();
+        for policy in ["chat", "web-", "web-eu"] {
+            assert!(caller.check(Scope::Decide, Some(policy)).is_ok());
+            assert!(caller.check(Scope::Administer, Some(policy)).is_err());
+        }
+        for policy in ["chats", "web", "other"] {
+            assert!(caller.check(Scope::Decide, Some(policy)).is_err());
+        }
+        assert!(caller.check(Scope::Decide, None).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! Who changed what: one event for each administrative change, under the
+//! target [`TARGET`], for a log of its own.
+
+/// The target of the events.
+pub const TARGET: &str = "tidegate::audit";
+
+/// Notes that `by` (a token's name, or what else changes things) did `action`
+/// to `subject`.
+pub fn note(by: &str, action: &str, subject: &str) {
+    tracing::info!(target: TARGET, by, action, subject);
+}

@@ -1,0 +1,89 @@
+//! What is counted of a policy, by the names that Prometheus users know.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge};
+use metrics::{describe_histogram, gauge, histogram};
+
+use crate::set::LimitSet;
+
+/// One policy's meters, looked up once.
+pub(super) struct Meters {
+    admitted: Counter,
+    refused: Counter,
+    failed: Counter,
+    degraded: Counter,
+    decision: Histogram,
+    wait: Histogram,
+    waiting: Gauge,
+    keys: Gauge,
+}
+
+impl Meters {
+    pub(super) fn of(policy: &str) -> Self {
+        let policy = policy.to_owned();
+        let decisions = |outcome: &'static str| counter!("tidegate_decisions_total", "policy" => policy.clone(), "outcome" => outcome);
+        Self {
+            admitted: decisions("admitted"),
+            refused: decisions("refused"),
+            failed: decisions("failed"),
+            degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
+            decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
+            wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
+            waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
+            keys: gauge!("tidegate_keys", "policy" => policy),
+        }
+    }
+
+    pub(super) fn decided(&self, admitted: bool, took: Duration) {
+        let counter = if admitted {
+            &self.admitted
+        } else {
+            &self.refused
+        };
+        counter.increment(1);
+        self.decision.record(took.as_secs_f64());
+    }
+
+    pub(super) fn failed(&self) {
+        self.failed.increment(1);
+    }
+
+    pub(super) fn degraded(&self) {
+        self.degraded.increment(1);
+    }
+
+    pub(super) fn waited(&self, wait: Duration) {
+        self.wait.record(wait.as_secs_f64());
+    }
+
+    /// What only the set itself knows, as of now.
+    pub(super) fn observe(&self, set: &LimitSet) {
+        self.waiting.set(set.statistics().waiting as f64);
+        self.keys.set(set.keys() as f64);
+    }
+}
+
+/// Says once what the names mean.
+pub(super) fn describe() {
+    describe_counter!(
+        "tidegate_decisions_total",
+        "Decisions, by policy and outcome"
+    );
+    describe_counter!(
+        "tidegate_degraded_total",
+        "Answers given by the failure mode because the store could not tell"
+    );
+    describe_histogram!(
+        "tidegate_decision_seconds",
+        metrics::Unit::Seconds,
+        "Time from the question to the answer, without waiting"
+    );
+    describe_histogram!(
+        "tidegate_wait_seconds",
+        metrics::Unit::Seconds,
+        "Time that admitted asks have waited for their turn"
+    );
+    describe_gauge!("tidegate_waiting", "Asks waiting now");
+    describe_gauge!("tidegate_keys", "Keys whose state is held");
+}

@@ -1,0 +1,29 @@
+//! What every door asks: who is there, what they may, and what a policy says.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Gate`] | the policies by name, on one store; exchanged while in use |
+//! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
+//! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
+//! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
+//! | [`audit`] | who changed what |
+//! | [`Change`] | what an exchange of policies changes |
+//!
+//! Deliberately absent: protocols, files and sockets.
+
+mod access;
+pub mod audit;
+mod change;
+mod denials;
+mod error;
+mod meters;
+mod served;
+mod threshold;
+
+pub use access::{Caller, Credential, Credentials, Scope};
+pub use change::Change;
+pub use denials::{Denial, Frequent, Watcher};
+pub use error::{GateError, Kind};
+pub use served::{Answer, Entry, Served, Ticket};
+pub use threshold::{Gate, GateBuilder};

@@ -1,0 +1,266 @@
+//! The policies by name, on one store; exchanged while in use.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tidegate_contract::Store;
+use tidegate_contract::sync::Mutex;
+
+use super::access::{Caller, Credentials, Scope};
+use super::audit;
+use super::change::{self, Change};
+use super::denials::{Denials, Frequent, Watcher};
+use super::error::GateError;
+use super::meters;
+use super::served::Served;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::policy::{Policy, PolicyFile};
+use crate::set::LimitSet;
+
+type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
+
+/// What every door asks. Cloning shares it.
+#[derive(Clone)]
+pub struct Gate(Arc<Shared>);
+
+struct Shared {
+    policies: ArcSwap<Policies>,
+    credentials: ArcSwap<Credentials>,
+    store: Option<Arc<dyn Store>>,
+    clock: Clock,
+    denials: Arc<Denials>,
+    /// One exchange at a time.
+    exchange: Mutex<()>,
+}
+
+/// Makes a [`Gate`]; [`Gate::builder`] begins one.
+#[derive(Clone, Default)]
+pub struct GateBuilder {
+    store: Option<Arc<dyn Store>>,
+    clock: Clock,
+    credentials: Credentials,
+}
+
+impl GateBuilder {
+    /// Keeps all state in `store`; in memory, each policy by itself, if not said.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Reads the time from `clock`.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Lets in who has one of these tokens; everyone if not said.
+    #[must_use]
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// The gate, with these policies.
+    ///
+    /// # Errors
+    /// A store that cannot do what a policy needs.
+    pub fn build(self, file: &PolicyFile) -> Result<Gate, Error> {
+        meters::describe();
+        let gate = Gate(Arc::new(Shared {
+            policies: ArcSwap::default(),
+            credentials: ArcSwap::from_pointee(self.credentials),
+            store: self.store,
+            clock: self.clock,
+            denials: Arc::default(),
+            exchange: Mutex::new(()),
+        }));
+        gate.exchange("the start", file)?;
+        Ok(gate)
+    }
+}
+
+impl Gate {
+    /// Begins a gate.
+    #[must_use]
+    pub fn builder() -> GateBuilder {
+        GateBuilder::default()
+    }
+
+    /// Lets in whoever has this token, or everyone while there is none.
+    ///
+    /// # Errors
+    /// [`GateError::Unauthenticated`].
+    pub fn enter(&self, token: Option<&str>) -> Result<Caller, GateError> {
+        self.0.credentials.load().identify(token)
+    }
+
+    /// Whether everyone is let in.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.credentials.load().is_open()
+    }
+
+    /// The policy `name`, for `caller` to use in this way.
+    ///
+    /// # Errors
+    /// [`GateError::Forbidden`], also for a name that does not exist unless
+    /// the caller may see all; [`GateError::UnknownPolicy`].
+    pub fn policy(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        name: &str,
+    ) -> Result<Arc<Served>, GateError> {
+        caller.check(scope, Some(name))?;
+        let policies = self.0.policies.load();
+        policies
+            .get(name)
+            .cloned()
+            .ok_or_else(|| unknown(&policies, name))
+    }
+
+    /// Every policy that `caller` may observe, by name.
+    #[must_use]
+    pub fn policies(&self, caller: &Caller) -> Vec<Arc<Served>> {
+        let may = |served: &&Arc<Served>| {
+            let name = &served.policy().name;
+            caller.check(Scope::Observe, Some(name)).is_ok()
+        };
+        let policies = self.0.policies.load();
+        let mut seen: Vec<_> = policies.values().filter(may).cloned().collect();
+        seen.sort_by(|a, b| a.policy().name.cmp(&b.policy().name));
+        seen
+    }
+
+    /// What an exchange for `file` would change.
+    #[must_use]
+    pub fn compare(&self, file: &PolicyFile) -> Vec<Change> {
+        let policies = self.0.policies.load();
+        change::between(policies.values().map(|served| served.policy()), file)
+    }
+
+    /// Goes over to the policies of `file`, from the next decision on. What
+    /// was used stays used; a policy that is gone, or has other levels, is
+    /// forgotten. Answers what has changed; `by` is noted with it.
+    ///
+    /// # Errors
+    /// A store that cannot do it; then the old policies go on.
+    pub fn exchange(&self, by: &str, file: &PolicyFile) -> Result<Vec<Change>, Error> {
+        let _one_at_a_time = self.0.exchange.lock();
+        let changes = self.compare(file);
+        let old = self.0.policies.load_full();
+        let mut new = Policies::default();
+        for policy in &file.policies {
+            let served = match old.get(&policy.name).filter(|s| goes_on(s, policy)) {
+                Some(served) if served.policy() == policy => Arc::clone(served),
+                Some(served) => self.served(policy, served.set().clone()),
+                None => self.served(policy, self.set(policy)?),
+            };
+            new.insert(policy.name.clone(), served);
+        }
+        // Nothing has changed so far; from here on nothing fails.
+        for served in new.values() {
+            served.set().replace_limits(&served.policy().limits)?;
+        }
+        self.0.policies.store(Arc::new(new));
+        for change in &changes {
+            audit::note(by, "policies", &change.to_string());
+        }
+        Ok(changes)
+    }
+
+    /// Lets in who has one of these tokens, from now on; whether they are others.
+    pub fn replace_credentials(&self, credentials: Credentials) -> bool {
+        let others = **self.0.credentials.load() != credentials;
+        self.0.credentials.store(Arc::new(credentials));
+        others
+    }
+
+    /// Tells `watcher` of every refusal, for as long as it is kept somewhere.
+    pub fn watch_denials(&self, watcher: &Arc<Watcher>) {
+        self.0.denials.watch(watcher);
+    }
+
+    /// The keys refused most often, the most frequent first; counted in a
+    /// sketch of a few hundred keys.
+    #[must_use]
+    pub fn most_denied(&self, most: usize) -> Vec<Frequent> {
+        self.0.denials.most_frequent(most)
+    }
+
+    /// Brings what is measured up to date, before it is read.
+    pub fn observe(&self) {
+        let policies = self.0.policies.load();
+        policies.values().for_each(|served| served.observe());
+    }
+
+    /// Answers everyone who waits that the gate closes.
+    pub fn close(&self) {
+        let policies = self.0.policies.load();
+        policies
+            .values()
+            .for_each(|served| served.set().stop_waiting());
+    }
+
+    fn served(&self, policy: &Policy, set: LimitSet) -> Arc<Served> {
+        let denials = Arc::clone(&self.0.denials);
+        Arc::new(Served::new(policy.clone(), set, denials))
+    }
+
+    fn set(&self, policy: &Policy) -> Result<LimitSet, Error> {
+        let mut builder = LimitSet::builder()
+            .name(table_name(policy))
+            .limits(policy.limits.iter().cloned())
+            .levels(policy.levels.iter().cloned())
+            .clock(self.0.clock.clone());
+        if let Some(max_keys) = policy.max_keys {
+            builder = builder.max_keys(max_keys);
+        }
+        if let Some(max_waiting) = policy.max_waiting {
+            builder = builder.max_waiting(max_waiting);
+        }
+        if let Some(store) = &self.0.store {
+            builder = builder.store(Arc::clone(store));
+        }
+        builder.build()
+    }
+}
+
+/// What the store calls a policy's table. Keys of other levels are other keys.
+fn table_name(policy: &Policy) -> String {
+    [std::slice::from_ref(&policy.name), &policy.levels]
+        .concat()
+        .join("/")
+}
+
+/// Whether a policy's set can go on with its limits changed. (Bounds apply to
+/// sets as they are made: at the next start.)
+fn goes_on(served: &Served, policy: &Policy) -> bool {
+    served.policy().levels == policy.levels
+}
+
+fn unknown(policies: &Policies, name: &str) -> GateError {
+    let mut known: Vec<_> = policies.keys().map(|name| format!("`{name}`")).collect();
+    known.sort_unstable();
+    GateError::UnknownPolicy {
+        name: name.to_owned(),
+        known: known.join(", "),
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policies = self.0.policies.load();
+        let mut names: Vec<_> = policies.keys().collect();
+        names.sort_unstable();
+        f.debug_struct("Gate")
+            .field("policies", &names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! How a pool is made.
+
+use std::sync::Arc;
+
+use super::balance::{Balance, Balancer};
+use super::ledger::Ledger;
+use super::member::Member;
+use super::verbs::LimitPool;
+use crate::error::Error;
+use crate::set::LimitSet;
+
+/// Makes a [`LimitPool`]; [`LimitPool::builder`] begins one.
+#[derive(Default)]
+#[must_use = "a pool is made by build"]
+pub struct LimitPoolBuilder {
+    members: Vec<(String, LimitSet, u32)>,
+    balance: Balance,
+    balancer: Option<Box<dyn Balancer>>,
+    seed: Option<u64>,
+}
+
+impl LimitPoolBuilder {
+    /// Adds a set of weight 1, under a name that its leases will tell.
+    pub fn member(self, name: impl Into<String>, set: LimitSet) -> Self {
+        self.weighted(name, set, 1)
+    }
+
+    /// Adds a set that can take `weight` times (1 to 2^32 - 1) as much as one
+    /// of weight 1, for balancers that weigh.
+    pub fn weighted(mut self, name: impl Into<String>, set: LimitSet, weight: u32) -> Self {
+        self.members.push((name.into(), set, weight));
+        self
+    }
+
+    /// Who is tried first ([`Balance::RoundRobin`] if not said).
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.balance = balance;
+        self.balancer = None;
+        self
+    }
+
+    /// Who is tried first, by a balancer of your own.
+    pub fn balancer(mut self, balancer: impl Balancer + 'static) -> Self {
+        self.balancer = Some(Box::new(balancer));
+        self
+    }
+
+    /// What [`Balance::Random`] draws from: the same for the same seed. Drawn
+    /// itself if not said.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The pool.
+    ///
+    /// # Errors
+    /// [`Error::Nothing`] without members, [`Error::DuplicateMember`],
+    /// [`Error::ZeroWeight`].
+    pub fn build(self) -> Result<LimitPool, Error> {
+        check(&self.members)?;
+        let ledger = Arc::new(Ledger::default());
+        let seed = self.seed.unwrap_or_else(rand::random);
+        let built_in = || self.balance.balancer(self.members.len(), seed);
+        let balancer = self.balancer.unwrap_or_else(built_in);
+        let members = self.members.into_iter().enumerate();
+        let members = members.map(|(position, given)| Member::new(position, given, &ledger));
+        Ok(LimitPool::new(members.collect(), balancer, ledger))
+    }
+}
+
+fn check(members: &[(String, LimitSet, u32)]) -> Result<(), Error> {
+    if members.is_empty() {
+        return Err(Error::Nothing("member"));
+    }
+    for (index, (name, _, weight)) in members.iter().enumerate() {
+        if *weight == 0 {
+            return Err(Error::ZeroWeight(name.clone()));
+        }
+        if members[..index].iter().any(|(earlier, ..)| earlier == name) {
+            return Err(Error::DuplicateMember(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for LimitPoolBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LimitPoolBuilder")
+            .field("members", &self.members)
+            .field("balance", &self.balance)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! What the members of a pool and their leases share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tidegate_core::Span;
+
+use super::repeats::Repeats;
+use crate::decision::Admission;
+use crate::statistics::{Counters, Statistics};
+
+/// What the pool has counted, and which asks it would repeat.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) counters: Counters,
+    pub(super) repeats: Repeats,
+    waiting: AtomicUsize,
+}
+
+impl Ledger {
+    pub(super) fn decided(&self, admission: &Admission) {
+        let admitted = matches!(admission, Admission::Granted(_));
+        self.counters.decided(admitted);
+    }
+
+    pub(super) fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A wait of `wait` has ended with `admission`.
+    pub(super) fn waited(&self, admission: &Admission, wait: Span) {
+        self.decided(admission);
+        match admission {
+            Admission::Granted(_) => self.counters.waited(wait),
+            Admission::Refused(_) => self.counters.timed_out(),
+        }
+    }
+
+    pub(super) fn read(&self) -> Statistics {
+        self.counters.read(self.waiting.load(Ordering::Relaxed))
+    }
+}

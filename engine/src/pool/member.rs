@@ -1,0 +1,153 @@
+//! One set of a pool, and what a balancer sees of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use tidegate_core::{Span, Timestamp};
+
+use super::ledger::Ledger;
+use crate::lease::Outcome;
+use crate::set::{Inner, LimitSet, Metadata};
+
+/// One set of a pool. Cloning shares it.
+#[derive(Clone)]
+pub struct Member(Arc<Shared>);
+
+struct Shared {
+    name: Box<str>,
+    set: LimitSet,
+    weight: u32,
+    position: usize,
+    load: AtomicU64,
+    /// In microseconds by the set's clock; the smallest number if it never was.
+    cooling_until: AtomicI64,
+    ledger: Arc<Ledger>,
+}
+
+impl Member {
+    pub(super) fn new(
+        position: usize,
+        (name, set, weight): (String, LimitSet, u32),
+        ledger: &Arc<Ledger>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            name: name.into(),
+            set,
+            weight,
+            position,
+            load: AtomicU64::new(0),
+            cooling_until: AtomicI64::new(i64::MIN),
+            ledger: Arc::clone(ledger),
+        }))
+    }
+
+    /// Its name, unique in the pool.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its limits.
+    #[must_use]
+    pub fn set(&self) -> &LimitSet {
+        &self.0.set
+    }
+
+    /// The words that come with its leases.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        self.0.set.metadata()
+    }
+
+    /// Its share of the work beside the others': 1 if not said, never 0.
+    #[must_use]
+    pub fn weight(&self) -> u32 {
+        self.0.weight
+    }
+
+    /// Which it is, in the order in which members were added, from 0.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.0.position
+    }
+
+    /// How many leases of this pool at this member have not ended. What the
+    /// set's users beside the pool hold is not counted.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        self.0.load.load(Ordering::Relaxed)
+    }
+
+    /// Until when it is passed over, by its set's clock; nothing if it is not.
+    #[must_use]
+    pub fn cooling(&self) -> Option<Timestamp> {
+        // Most members never cool down: those need no look at the clock.
+        self.cooling_until()?;
+        self.cooling_at(self.inner().clock.now())
+    }
+
+    /// Passes over it for `duration` from now, or for as long as was said
+    /// before if that is longer; answers until when. Leases already given
+    /// stay; who waits here stays in line and is passed over until then.
+    pub fn cool_down(&self, duration: Duration) -> Timestamp {
+        let until = self.inner().clock.now() + Span::from(duration);
+        let micros = until.as_micros();
+        let before = self.0.cooling_until.fetch_max(micros, Ordering::SeqCst);
+        Timestamp::from_micros(before.max(micros))
+    }
+
+    /// Ends its cool-down now; who waits for it is served.
+    pub fn end_cool_down(&self) {
+        self.0.cooling_until.store(i64::MIN, Ordering::SeqCst);
+        let set = self.inner();
+        set.lines.serve_all(set.clock.now());
+    }
+
+    pub(crate) fn cooling_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.cooling_until().filter(|&until| until > now)
+    }
+
+    fn cooling_until(&self) -> Option<Timestamp> {
+        let until = self.0.cooling_until.load(Ordering::SeqCst);
+        (until > i64::MIN).then(|| Timestamp::from_micros(until))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        self.0.set.inner()
+    }
+
+    /// A lease was given here.
+    pub(crate) fn began(&self) {
+        self.0.load.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A lease that was given here has ended.
+    pub(crate) fn ended(&self, outcome: Outcome) {
+        self.0.load.fetch_sub(1, Ordering::Relaxed);
+        self.0.ledger.counters.ended(outcome);
+    }
+
+    /// How long a lease that lasts until `until` is remembered here.
+    pub(super) fn remembers(&self, until: Timestamp) -> Timestamp {
+        until + self.inner().view.load().plan.keep()
+    }
+
+    /// A lease that was given here lasts until `until`.
+    pub(crate) fn renewed(&self, id: u128, until: Timestamp) {
+        self.0.ledger.repeats.renew(id, self.remembers(until));
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("name", &self.name())
+            .field("weight", &self.weight())
+            .field("load", &self.load())
+            .field("cooling", &self.cooling())
+            .field("set", self.set())
+            .finish()
+    }
+}

@@ -1,0 +1,398 @@
+//! The verbs of a pool, by key.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+
+use super::balance::Balancer;
+use super::builder::LimitPoolBuilder;
+use super::ledger::Ledger;
+use super::member::Member;
+use super::repeats;
+use super::vigil::Vigil;
+use super::walk::{Candidates, Tally};
+use crate::ask::Ask;
+use crate::clock::Clock;
+use crate::decision::{Admission, Decision};
+use crate::error::Error;
+use crate::key::Key;
+use crate::lease::Lease;
+use crate::statistics::Statistics;
+use crate::wait;
+
+/// Several sets that can serve the same work (regions, accounts, endpoints),
+/// from any thread or task. Cloning shares it.
+///
+/// An ask is granted by one member: the first in the balancer's order that
+/// admits it now, or, for an ask that waits, the first that can. Members that
+/// cool down are passed over. A member that cannot serve the ask at all (it
+/// does not know a limit that is named, or never grants as much) is passed
+/// over too; only if that is so of all members is it an error.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Balance, Limit, LimitPool, LimitSet};
+///
+/// let region = |name: &str| {
+///     let limits = [Limit::concurrency("running", 2)];
+///     LimitSet::builder().limits(limits).metadata("region", name).build()
+/// };
+/// let pool = LimitPool::builder()
+///     .member("eu", region("europe-west4")?)
+///     .weighted("us", region("us-east1")?, 3)
+///     .balance(Balance::LeastLoaded)
+///     .build()?;
+///
+/// let lease = pool.acquire("acme/alice", ())?.granted().expect("both are idle");
+/// assert_eq!(lease.member(), Some("us"));
+/// assert_eq!(lease.metadata()["region"], "us-east1");
+/// // The provider answered 429, try again in ten seconds:
+/// lease.cool_down(Duration::from_secs(10));
+/// let next = pool.acquire("acme/alice", ())?.granted().expect("eu is idle");
+/// assert_eq!(next.member(), Some("eu"));
+/// # Ok::<(), tidegate::Error>(())
+/// ```
+///
+/// Statistics: the pool counts each ask once; a member's set counts what it
+/// granted, and neither the refusals nor the waits that another made good.
+#[derive(Clone)]
+pub struct LimitPool {
+    shared: Arc<Shared>,
+    /// Counts the asks of this handle and its clones.
+    turn: Arc<AtomicU64>,
+}
+
+struct Shared {
+    /// At least one.
+    members: Box<[Member]>,
+    balancer: Box<dyn Balancer>,
+    ledger: Arc<Ledger>,
+}
+
+/// How an acquire begins: decided at once, or in line.
+enum Begun {
+    Decided(Admission),
+    Waiting(Box<Vigil>),
+}
+
+impl LimitPool {
+    /// Begins a pool.
+    pub fn builder() -> LimitPoolBuilder {
+        LimitPoolBuilder::default()
+    }
+
+    pub(super) fn new(
+        members: Box<[Member]>,
+        balancer: Box<dyn Balancer>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                members,
+                balancer,
+                ledger,
+            }),
+            turn: Arc::default(),
+        }
+    }
+
+    /// The same pool with turns of its own, which begin at `offset`: workers
+    /// with an offset each do not all begin at the same member.
+    #[must_use]
+    pub fn with_offset(&self, offset: u64) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            turn: Arc::new(AtomicU64::new(offset)),
+        }
+    }
+
+    /// Takes what `ask` says as a lease, from the first member that admits it
+    /// now. A refusal is that of the member that is free soonest, the end of a
+    /// cool-down included.
+    ///
+    /// # Errors
+    /// [`Error`], if no member could decide; nothing was changed.
+    pub fn try_acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        loop {
+            let admission = self.try_each(&self.candidates(key, &ask), key, &ask)?;
+            if let Some(admission) = self.claimed(key, &ask, admission) {
+                self.shared.ledger.decided(&admission);
+                return Ok(admission);
+            }
+        }
+    }
+
+    /// Takes what `ask` says as a lease, and waits for it at all members at
+    /// once: whichever can serve it first does, and the ask leaves the other
+    /// lines. First come, first served at each, within a priority, to the
+    /// ask's deadline. A member that cools down is waited for too.
+    ///
+    /// # Errors
+    /// [`Error`], if no member could decide; nothing was changed.
+    /// [`Error::QueueFull`], if that is so of all members.
+    pub fn acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission, Error> {
+        wait::block_on(self.acquire_async(key, ask))
+    }
+
+    /// As [`acquire`](Self::acquire), on any async runtime. Dropping the
+    /// future gives back what it took and its place in every line.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_async<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission, Error> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        loop {
+            let admission = match self.begin(key, &ask)? {
+                Begun::Decided(admission) => admission,
+                Begun::Waiting(vigil) => vigil.await?,
+            };
+            if let Some(admission) = self.claimed(key, &ask, admission) {
+                return Ok(admission);
+            }
+        }
+    }
+
+    /// Takes what `ask` says without a lease, from the first member that
+    /// admits it now; the decision tells which.
+    ///
+    /// # Errors
+    /// [`Error`], if no member could decide; nothing was changed.
+    /// [`Error::NeedsLease`] for concurrency.
+    pub fn check<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Decision, Error> {
+        let (key, ask) = (key.into(), ask.into());
+        let candidates = self.candidates_in_order();
+        let decision = first(&candidates, (key.bytes(), &ask), |member| {
+            member.set().check_uncounted(key.bytes(), &ask)
+        })?;
+        if let Some(member) = decision.source().filter(|_| decision.admitted()) {
+            member.inner().counters.decided(true);
+        }
+        self.shared.ledger.counters.decided(decision.admitted());
+        Ok(decision)
+    }
+
+    /// Whether any member would admit `ask` now, and if none, when the first
+    /// will. Changes nothing, and is nobody's turn.
+    ///
+    /// # Errors
+    /// [`Error`], if no member could decide.
+    pub fn peek<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Decision, Error> {
+        let (key, ask) = (key.into(), ask.into());
+        first(&self.who_cools(), (key.bytes(), &ask), |member| {
+            member.set().peek(key, ask)
+        })
+    }
+
+    /// The members, as they were added.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.shared.members
+    }
+
+    /// The member called `name`.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members().iter().find(|member| member.name() == name)
+    }
+
+    /// Passes over a member for `duration` from now (its provider has refused),
+    /// or for as long as was said before if that is longer; answers until when,
+    /// by its set's clock.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMember`].
+    pub fn cool_down(&self, member: &str, duration: Duration) -> Result<Timestamp, Error> {
+        Ok(self.known(member)?.cool_down(duration))
+    }
+
+    /// Ends a member's cool-down now; who waits for it is served.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMember`].
+    pub fn end_cool_down(&self, member: &str) -> Result<(), Error> {
+        self.known(member)?.end_cool_down();
+        Ok(())
+    }
+
+    /// Until when a member is passed over, by its set's clock; nothing if it
+    /// is not.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMember`].
+    pub fn cooling(&self, member: &str) -> Result<Option<Timestamp>, Error> {
+        Ok(self.known(member)?.cooling())
+    }
+
+    /// What it has decided so far; each ask counts once, whoever was tried.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.shared.ledger.read()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.members()[0].inner().clock
+    }
+
+    fn known(&self, name: &str) -> Result<&Member, Error> {
+        self.member(name).ok_or_else(|| {
+            let names = self.members().iter().map(|m| format!("`{}`", m.name()));
+            Error::UnknownMember {
+                name: name.into(),
+                known: names.collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+
+    /// Tries now, and stands in line where that is worth while.
+    fn begin(&self, key: &[u8], ask: &Ask<'_>) -> Result<Begun, Error> {
+        let candidates = self.candidates(key, ask);
+        let ledger = &self.shared.ledger;
+        let admission = self.try_each(&candidates, key, ask)?;
+        if matches!(admission, Admission::Granted(_)) || !ask.is_patient() {
+            ledger.decided(&admission);
+            return Ok(Begun::Decided(admission));
+        }
+        let vigil = Vigil::stand(&candidates, (key, ask), ledger, self.clock());
+        Ok(Begun::Waiting(Box::new(vigil)))
+    }
+
+    fn try_each(
+        &self,
+        candidates: &Candidates<'_>,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Error> {
+        let mut tally = Tally::default();
+        for member in &candidates.ready {
+            let answer = wait::try_member(member, key, ask);
+            if let Some(granted) = tally.add(member, answer) {
+                return Ok(granted);
+            }
+        }
+        add_cooling(&mut tally, candidates, key, ask);
+        tally.decision().map(Admission::Refused)
+    }
+
+    /// The members in the balancer's order; for an ask that repeats one, the
+    /// member that granted it.
+    fn candidates(&self, key: &[u8], ask: &Ask<'_>) -> Candidates<'_> {
+        match self.repeated(key, ask) {
+            Some(member) => Candidates {
+                ready: [member].into_iter().collect(),
+                ..Candidates::default()
+            },
+            None => self.candidates_in_order(),
+        }
+    }
+
+    fn candidates_in_order(&self) -> Candidates<'_> {
+        let mut candidates = self.who_cools();
+        if !candidates.ready.is_empty() {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            self.shared.balancer.order(&mut candidates.ready, turn);
+        }
+        candidates
+    }
+
+    fn who_cools(&self) -> Candidates<'_> {
+        let mut candidates = Candidates::default();
+        for member in self.members() {
+            match member.cooling() {
+                Some(until) => candidates.cooling.push((member, until)),
+                None => candidates.ready.push(member),
+            }
+        }
+        candidates
+    }
+
+    fn repeated(&self, key: &[u8], ask: &Ask<'_>) -> Option<&Member> {
+        let name = repeats::name(key, ask.idempotency?);
+        let now = |member: usize| self.members()[member].inner().clock.now();
+        let member = self.shared.ledger.repeats.find(&name, now)?;
+        Some(&self.members()[member])
+    }
+
+    /// The admission, unless the same ask was granted by another member in the
+    /// meantime: then it is given back, to ask there.
+    fn claimed(&self, key: &[u8], ask: &Ask<'_>, admission: Admission) -> Option<Admission> {
+        let (Some(idempotency), Admission::Granted(lease)) = (ask.idempotency, &admission) else {
+            return Some(admission);
+        };
+        if self.claim(&repeats::name(key, idempotency), lease) {
+            return Some(admission);
+        }
+        // Should the store fail, the lease gives back at its expiry.
+        let surplus = admission.granted().filter(|lease| !lease.is_repeated());
+        let _ = surplus.map(|mut lease| lease.cancel());
+        None
+    }
+
+    fn claim(&self, name: &[u8], lease: &Lease) -> bool {
+        let Some(member) = lease.source() else {
+            return true;
+        };
+        let granted = (member.position(), lease.id().0);
+        let repeats = &self.shared.ledger.repeats;
+        repeats.claim(name, granted, member.remembers(lease.expires_at()))
+    }
+}
+
+/// The first member's decision that admits; else the refusal that ends soonest.
+fn first(
+    candidates: &Candidates<'_>,
+    (key, ask): (&[u8], &Ask<'_>),
+    decide: impl Fn(&Member) -> Result<Decision, Error>,
+) -> Result<Decision, Error> {
+    let mut tally = Tally::default();
+    for member in &candidates.ready {
+        match decide(member) {
+            Ok(decision) if decision.admitted() => return Ok(decision.of(member)),
+            Ok(decision) => tally.refused(member, decision),
+            Err(error) => tally.failed(error),
+        }
+    }
+    add_cooling(&mut tally, candidates, key, ask);
+    tally.decision()
+}
+
+/// When those who cool down could serve the ask.
+fn add_cooling(tally: &mut Tally, candidates: &Candidates<'_>, key: &[u8], ask: &Ask<'_>) {
+    for (member, until) in &candidates.cooling {
+        match member.set().peek(key, *ask) {
+            Ok(decision) => tally.refused(member, decision.not_before(*until)),
+            Err(error) => tally.failed(error),
+        }
+    }
+}
+
+impl fmt::Debug for LimitPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitPool")
+            .field("members", &self.members())
+            .finish_non_exhaustive()
+    }
+}

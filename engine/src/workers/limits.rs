@@ -1,0 +1,93 @@
+//! The limits as a job sees them.
+
+use std::sync::Arc;
+
+use super::attempt::Attempt;
+use super::held::Held;
+use crate::ask::Ask;
+use crate::decision::{Admission, Decision};
+use crate::error::Error;
+use crate::key::Key;
+use crate::pool::LimitPool;
+
+/// A worker's limits during one attempt at a job: whatever the workers were
+/// given, as a pool whose turns begin at the worker's own offset. What is
+/// taken here lives no longer than the attempt: see [`Held`].
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pool: LimitPool,
+    attempt: Arc<Attempt>,
+}
+
+impl Limits {
+    pub(super) const fn new(pool: LimitPool, attempt: Arc<Attempt>) -> Self {
+        Self { pool, attempt }
+    }
+
+    /// As [`LimitPool::acquire`].
+    ///
+    /// # Errors
+    /// As [`LimitPool::acquire`].
+    pub fn acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission<Held>, Error> {
+        self.attempt.goes_on();
+        self.pool.acquire(key, ask).map(|got| self.held(got))
+    }
+
+    /// As [`LimitPool::acquire_async`].
+    ///
+    /// # Errors
+    /// As [`LimitPool::acquire_async`].
+    pub async fn acquire_async<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission<Held>, Error> {
+        self.attempt.goes_on();
+        let got = self.pool.acquire_async(key, ask).await?;
+        Ok(self.held(got))
+    }
+
+    /// As [`LimitPool::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`LimitPool::try_acquire`].
+    pub fn try_acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Admission<Held>, Error> {
+        self.attempt.goes_on();
+        self.pool.try_acquire(key, ask).map(|got| self.held(got))
+    }
+
+    /// As [`LimitPool::check`].
+    ///
+    /// # Errors
+    /// As [`LimitPool::check`].
+    pub fn check<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Decision, Error> {
+        self.pool.check(key, ask)
+    }
+
+    /// The pool itself, for everything else. What is taken from it is not the
+    /// attempt's.
+    #[must_use]
+    pub const fn pool(&self) -> &LimitPool {
+        &self.pool
+    }
+
+    pub(super) fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    fn held(&self, admission: Admission) -> Admission<Held> {
+        admission.map(|lease| Held::new(lease, &self.attempt))
+    }
+}

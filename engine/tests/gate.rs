@@ -1,0 +1,134 @@
+//! The threshold that every door asks.
+#![cfg(feature = "gate")]
+
+use std::time::Duration;
+
+use tidegate::gate::{Answer, Credential, Credentials, Entry, Gate, GateError, Kind, Scope};
+use tidegate::policy::{PolicyFile, parse};
+use tidegate::{Ask, Key, ManualClock};
+
+const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                    running = { concurrency = 1 }\n";
+
+fn file(text: &str) -> PolicyFile {
+    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn gate(text: &str) -> (Gate, ManualClock) {
+    let time = ManualClock::default();
+    let gate = Gate::builder().clock(time.clock()).build(&file(text));
+    (gate.unwrap(), time)
+}
+
+fn left(gate: &Gate, limit: &str) -> u64 {
+    let caller = gate.enter(None).unwrap();
+    let chat = gate.policy(&caller, Scope::Observe, "chat").unwrap();
+    let peek = chat.peek("k", &[(limit, 1)]).unwrap();
+    peek.standing(limit).unwrap().remaining
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn an_exchange_of_policies_resets_nobody() {
+    let (gate, _) = gate(CHAT);
+    let caller = gate.enter(None).unwrap();
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    let four = Ask::named(&[("rpm", 4), ("running", 0)]);
+    assert!(chat.check("k", four).unwrap().admitted());
+    let raised = CHAT.replace("calls = 10", "calls = 12") + "more = { rate = 5, per = '1h' }\n";
+    let changes = gate.exchange("test", &file(&raised)).unwrap();
+    let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    assert_eq!(words, ["~ limit chat.rpm", "+ limit chat.more"]);
+    assert_eq!((left(&gate, "rpm"), left(&gate, "more")), (8, 5));
+    assert!(gate.exchange("test", &file(&raised)).unwrap().is_empty());
+    // Whoever held the policy before goes on with the new limits.
+    assert_eq!(chat.set().limits().len(), 3);
+}
+
+#[test]
+fn a_policy_that_is_gone_is_not_found() {
+    let (gate, _) = gate(CHAT);
+    gate.exchange("test", &file(&CHAT.replace("chat", "talk")))
+        .unwrap();
+    let caller = gate.enter(None).unwrap();
+    let gone = gate.policy(&caller, Scope::Decide, "chat").unwrap_err();
+    assert_eq!(gone.kind(), Kind::NotFound);
+    assert_eq!(
+        gone.to_string(),
+        "there is no policy `chat`; there is `talk`"
+    );
+}
+
+#[test]
+fn a_token_opens_its_policies_only() {
+    let (gate, _) = gate(CHAT);
+    gate.replace_credentials(Credentials::new([Credential {
+        name: "ci".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![Scope::Decide],
+        policies: vec!["chat".into()],
+    }]));
+    assert_eq!(gate.enter(None).unwrap_err(), GateError::Unauthenticated);
+    let caller = gate.enter(Some("secret")).unwrap();
+    assert!(gate.policy(&caller, Scope::Decide, "chat").is_ok());
+    for (scope, name) in [(Scope::Administer, "chat"), (Scope::Decide, "other")] {
+        let refused = gate.policy(&caller, scope, name).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Forbidden, "{scope} {name}");
+    }
+    assert!(gate.policies(&caller).is_empty());
+}
+
+#[test]
+fn a_ticket_is_settled_by_its_id() {
+    let (gate, time) = gate(CHAT);
+    let caller = gate.enter(None).unwrap();
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    let Entry::Granted(ticket) = now(chat.acquire(Key::from("k"), Ask::default())).unwrap() else {
+        panic!("it fits");
+    };
+    let again = now(chat.acquire(Key::from("k"), Ask::default())).unwrap();
+    assert!(matches!(again, Entry::Refused(_)));
+    chat.cancel(Key::from("k"), ticket.id).unwrap();
+    assert_eq!((left(&gate, "rpm"), left(&gate, "running")), (10, 1));
+    assert!(chat.release(Key::from("k"), ticket.id).unwrap().repeated());
+    time.advance(Duration::from_secs(3_600));
+    let forgotten = chat.release(Key::from("k"), ticket.id).unwrap_err();
+    assert_eq!(forgotten.kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_full_store_is_answered_as_the_failure_mode_says() {
+    let open = "[policy.chat]\nmax_keys = 1\nfailure_mode = 'admit'\n".to_owned() + CHAT;
+    let (gate, _) = gate(&open);
+    let caller = gate.enter(None).unwrap();
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    let ask = Ask::named(&[("running", 0)]);
+    assert!(matches!(chat.check("a", ask), Ok(Answer::Decided(_))));
+    assert!(matches!(chat.check("b", ask), Ok(Answer::Degraded(_))));
+    let closed = open.replace("'admit'", "'deny'");
+    gate.exchange("test", &file(&closed)).unwrap();
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    assert_eq!(chat.check("b", ask).unwrap_err().kind(), Kind::Unavailable);
+}
+
+#[test]
+fn a_gate_that_closes_answers_everyone_who_waits() {
+    let (gate, _) = gate(CHAT);
+    let caller = gate.enter(None).unwrap();
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    let _held = now(chat.acquire(Key::from("k"), Ask::default())).unwrap();
+    let ask = Ask::default().within(Duration::from_secs(10));
+    let mut waiting = Box::pin(chat.acquire(Key::from("k"), ask));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    gate.close();
+    assert_eq!(now(waiting).unwrap_err().kind(), Kind::Unavailable);
+}

@@ -1,0 +1,157 @@
+//! Interleavings of one row, explored by shuttle: handles swap its word without
+//! a lock while commands of the table take it out under one. Built only with
+//! `--cfg shuttle` (`cargo xtask test` does).
+#![cfg(shuttle)]
+
+use std::sync::Arc;
+
+use shuttle::thread;
+use tidegate_contract::core::{Amount, Bucket, Payment, Rule, Span, Timestamp};
+use tidegate_contract::{
+    Command, HotCell, KeyPath, Plan, PlanLimit, Reply, Store, StoreError, Table, Verb,
+};
+use tidegate_memory::MemoryStore;
+
+const SCHEDULES: usize = 2_000;
+const KEY: &[u8] = b"k";
+const NOW: Timestamp = Timestamp::from_micros(1_767_268_800_000_000);
+
+/// One bucket of `burst` units that refills too slowly to matter.
+fn plan(version: u64, burst: Amount) -> Arc<Plan> {
+    let bucket = Bucket::new(1, Span::from_secs(86_400), burst).expect("a sensible bucket");
+    let limit = PlanLimit {
+        name: "r".into(),
+        uid: 0,
+        rule: Rule::Bucket(bucket),
+        level: 0,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+    };
+    Arc::new(Plan::new(version, 1, vec![limit], Span::SECOND))
+}
+
+/// A table, and the plans it is given, oldest first.
+#[derive(Clone)]
+struct Row {
+    table: Arc<dyn Table>,
+    plans: Vec<Arc<Plan>>,
+}
+
+impl Row {
+    fn new(bursts: &[Amount]) -> Self {
+        let plans: Vec<_> = (0..)
+            .zip(bursts)
+            .map(|(v, &burst)| plan(v, burst))
+            .collect();
+        let table = MemoryStore::default().open("t", &plans[0]);
+        Self {
+            table: table.expect("a table"),
+            plans,
+        }
+    }
+
+    fn pin(&self) -> Arc<HotCell> {
+        let cell = self.table.pin(&self.plans[0], KEY, NOW);
+        cell.expect("a lone bucket is pinned")
+    }
+
+    /// As a handle asks: its cell, or else the table, by the oldest plan that
+    /// is not stale.
+    fn admit(&self, cell: &HotCell) -> bool {
+        if let Ok(verdict) = cell.admit(1, NOW) {
+            return verdict.admitted();
+        }
+        let ask = |plan| self.table.admit_one(plan, KEY, 1, NOW);
+        let answers = self.plans.iter().map(ask);
+        let mut current = answers.filter(|answer| *answer != Err(StoreError::StalePlan));
+        let verdict = current.next().expect("the newest plan is never stale");
+        verdict.expect("there is room").admitted()
+    }
+
+    /// `askers` threads with `asks` each, by one cell; joined, they say how
+    /// many were admitted.
+    fn start(&self, askers: usize, asks: usize) -> Vec<thread::JoinHandle<Amount>> {
+        let cell = self.pin();
+        let start = |_| {
+            let (row, cell) = (self.clone(), Arc::clone(&cell));
+            thread::spawn(move || (0..asks).filter(|_| row.admit(&cell)).count() as Amount)
+        };
+        (0..askers).map(start).collect()
+    }
+
+    fn execute(&self, plan: &Arc<Plan>, verb: Verb<'_>) -> Reply {
+        let command = Command {
+            plan,
+            key: KeyPath::new(KEY, 1).expect("a key"),
+            now: NOW,
+            calendars: &[],
+            verb,
+        };
+        self.table.execute(&command).expect("no error")
+    }
+
+    /// What is left by `plan`.
+    fn remaining(&self, plan: &Arc<Plan>) -> Amount {
+        let Reply::Decision(decision) = self.execute(plan, Verb::Peek { amounts: &[1] }) else {
+            panic!("a peek is answered by a decision");
+        };
+        decision.standings[0].expect("a standing").remaining
+    }
+}
+
+fn sum(askers: Vec<thread::JoinHandle<Amount>>) -> Amount {
+    let join = |asker: thread::JoinHandle<Amount>| asker.join().expect("no panic");
+    askers.into_iter().map(join).sum()
+}
+
+/// One reset makes room for the capacity once more, and for nothing beside.
+#[test]
+fn shuttle_handles_beside_a_reset_admit_at_most_the_capacity_each_time() {
+    let run = || {
+        let row = Row::new(&[2]);
+        let askers = row.start(2, 3);
+        row.execute(&row.plans[0], Verb::Reset);
+        let admitted = sum(askers);
+        let remaining = row.remaining(&row.plans[0]);
+        assert!((2..=4).contains(&admitted), "{admitted}");
+        assert!(
+            (2..=4).contains(&(admitted + remaining)),
+            "{admitted} and {remaining}"
+        );
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// However often the table takes the word out, nothing is taken twice or lost.
+#[test]
+fn shuttle_handles_beside_commands_admit_exactly_the_capacity() {
+    let run = || {
+        let row = Row::new(&[4]);
+        let askers = row.start(2, 2);
+        let debit = Verb::Debit { amounts: &[1] };
+        row.execute(&row.plans[0], debit);
+        row.remaining(&row.plans[0]);
+        let admitted = sum(askers);
+        assert!((3..=4).contains(&admitted), "{admitted}");
+        assert_eq!(row.remaining(&row.plans[0]), 0);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// What was admitted by the old plan counts in the new one, raised or lowered.
+#[test]
+fn shuttle_handles_beside_a_change_of_plan_admit_at_most_the_larger_capacity() {
+    for bursts in [[2, 3], [3, 2]] {
+        let run = move || {
+            let row = Row::new(&bursts);
+            let askers = row.start(2, 2);
+            row.table.adopt(&row.plans[1], NOW);
+            let admitted = sum(askers);
+            assert!(admitted <= 3, "{admitted} of {bursts:?}");
+            let remaining = row.remaining(&row.plans[1]);
+            assert_eq!(remaining, bursts[1].saturating_sub(admitted));
+        };
+        shuttle::check_random(run, SCHEDULES);
+    }
+}
