@@ -2,10 +2,13 @@
 //! broken one refused: never misread.
 //!
 //! ```text
-//! byte 0      format version (1)
-//! byte 1      kind: 0 fresh, 1 bucket, 2 window, 3 ring, 4 log, 5 slots
+//! byte 0      format version: the first one that has the kind
+//! byte 1      kind: 0 fresh, 1 bucket, 2 window, 3 ring, 4 log, 5 slots;
+//!             since version 2: 6 bucket with lows
 //! then        fixed-width little-endian fields of the kind:
 //!   bucket    level u128, at i64
+//!   with lows level u128, at i64, since i64, last i64, n u32 (at most 32),
+//!             n x (number i64, level u128), both ascending, since..=last
 //!   window    start i64, end i64, used u64
 //!   ring      n u32, n x (index i64, count u64)
 //!   log       n u32, n x (instant i64, amount u64)
@@ -23,12 +26,19 @@ use crate::kernel::{bucket, log, ring, slots, window};
 use crate::rule::State;
 use crate::time::Timestamp;
 
-/// The format version written, and the newest that is read.
-pub const VERSION: u8 = 1;
+/// The newest format version that is written and read.
+pub const VERSION: u8 = 2;
+
+/// What every version has had: all kinds but [`WITH_LOWS`].
+const FIRST_VERSION: u8 = 1;
+
+/// The kind of a bucket with lows.
+const WITH_LOWS: u8 = 6;
 
 /// Appends the bytes of `state` to `out`.
 pub fn encode(state: &State, out: &mut Vec<u8>) {
-    out.push(VERSION);
+    let lows = matches!(state, State::Bucket(state) if state.has_lows());
+    out.push(if lows { VERSION } else { FIRST_VERSION });
     match state {
         State::Fresh => out.push(0),
         State::Bucket(state) => encode_bucket(state, out),
@@ -54,18 +64,19 @@ pub fn encode(state: &State, out: &mut Vec<u8>) {
 /// [`DecodeError`]; nothing is guessed.
 pub fn decode(bytes: &[u8]) -> Result<State, DecodeError> {
     let mut reader = Reader(bytes);
-    match reader.u8()? {
-        VERSION => {}
+    let version = match reader.u8()? {
+        version @ FIRST_VERSION..=VERSION => version,
         0 => return Err(DecodeError::Corrupt("version")),
         version => return Err(DecodeError::Newer { version }),
-    }
-    let state = match reader.u8()? {
-        0 => State::Fresh,
-        1 => State::Bucket(decode_bucket(&mut reader)?),
-        2 => State::Window(decode_window(&mut reader)?),
-        3 => State::Ring(Box::new(decode_ring(&mut reader)?)),
-        4 => State::Log(Box::new(decode_log(&mut reader)?)),
-        5 => State::Slots(Box::new(decode_slots(&mut reader)?)),
+    };
+    let state = match (version, reader.u8()?) {
+        (FIRST_VERSION, 0) => State::Fresh,
+        (FIRST_VERSION, 1) => State::Bucket(decode_bucket(&mut reader)?),
+        (FIRST_VERSION, 2) => State::Window(decode_window(&mut reader)?),
+        (FIRST_VERSION, 3) => State::Ring(Box::new(decode_ring(&mut reader)?)),
+        (FIRST_VERSION, 4) => State::Log(Box::new(decode_log(&mut reader)?)),
+        (FIRST_VERSION, 5) => State::Slots(Box::new(decode_slots(&mut reader)?)),
+        (VERSION, WITH_LOWS) => State::Bucket(decode_with_lows(&mut reader)?),
         _ => return Err(DecodeError::Corrupt("kind")),
     };
     match reader.0 {
@@ -75,9 +86,22 @@ pub fn decode(bytes: &[u8]) -> Result<State, DecodeError> {
 }
 
 fn encode_bucket(state: &bucket::State, out: &mut Vec<u8>) {
-    out.push(1);
+    out.push(if state.has_lows() { WITH_LOWS } else { 1 });
     out.extend(state.level.to_le_bytes());
     out.extend(state.at.as_micros().to_le_bytes());
+    if let Some(lows) = &state.lows {
+        encode_lows(lows, out);
+    }
+}
+
+fn encode_lows(lows: &bucket::Lows, out: &mut Vec<u8>) {
+    out.extend(lows.since.to_le_bytes());
+    out.extend(lows.last.to_le_bytes());
+    out.extend((lows.marks.len() as u32).to_le_bytes());
+    for mark in &lows.marks {
+        out.extend(mark.number.to_le_bytes());
+        out.extend(mark.level.to_le_bytes());
+    }
 }
 
 fn encode_window(state: &window::State, out: &mut Vec<u8>) {
@@ -108,15 +132,46 @@ fn encode_slots(state: &slots::State, out: &mut Vec<u8>) {
 }
 
 fn decode_bucket(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError> {
-    let level = u128::from_le_bytes(reader.take()?);
-    // No bucket's brim and debt together reach 2^102.
-    if level >> 102 != 0 {
-        return Err(DecodeError::Corrupt("level"));
-    }
     Ok(bucket::State {
-        level,
+        level: reader.level()?,
         at: reader.instant()?,
+        lows: None,
     })
+}
+
+fn decode_with_lows(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError> {
+    let state = decode_bucket(reader)?;
+    let (since, last) = (reader.i64()?, reader.i64()?);
+    if since > last {
+        return Err(DecodeError::Corrupt("order"));
+    }
+    let marks = decode_marks(reader, since, last)?;
+    let lows = bucket::Lows { since, last, marks };
+    Ok(bucket::State {
+        lows: Some(Box::new(lows)),
+        ..state
+    })
+}
+
+fn decode_marks(
+    reader: &mut Reader<'_>,
+    since: i64,
+    last: i64,
+) -> Result<Vec<bucket::Mark>, DecodeError> {
+    let count = reader.count(24)?;
+    if count > bucket::MOST_MARKS {
+        return Err(DecodeError::Corrupt("count"));
+    }
+    let mut marks: Vec<bucket::Mark> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (number, level) = (reader.i64()?, reader.level()?);
+        let after = |mark: &bucket::Mark| mark.number < number && mark.level < level;
+        if !(since..=last).contains(&number) || !marks.last().is_none_or(after) {
+            return Err(DecodeError::Corrupt("order"));
+        }
+        marks.push(bucket::Mark { number, level });
+    }
+    Ok(marks)
 }
 
 fn decode_window(reader: &mut Reader<'_>) -> Result<window::State, DecodeError> {
@@ -208,8 +263,21 @@ impl Reader<'_> {
         Ok(self.take::<1>()?[0])
     }
 
+    fn i64(&mut self) -> Result<i64, DecodeError> {
+        Ok(i64::from_le_bytes(self.take()?))
+    }
+
     fn instant(&mut self) -> Result<Timestamp, DecodeError> {
-        Ok(Timestamp::from_micros(i64::from_le_bytes(self.take()?)))
+        Ok(Timestamp::from_micros(self.i64()?))
+    }
+
+    /// A bucket's level: no brim and debt together reach 2^102.
+    fn level(&mut self) -> Result<u128, DecodeError> {
+        let level = u128::from_le_bytes(self.take()?);
+        if level >> 102 != 0 {
+            return Err(DecodeError::Corrupt("level"));
+        }
+        Ok(level)
     }
 
     fn amount(&mut self) -> Result<u64, DecodeError> {

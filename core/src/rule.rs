@@ -28,7 +28,8 @@ impl Moment {
 }
 
 /// Where a charge was booked, so that a refund finds it: the start of a
-/// window, the index of a sub-window, the instant of a log's entry.
+/// window, the index of a sub-window, the instant of a log's entry, the number
+/// of a bucket's lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place(pub(crate) i64);
 
@@ -219,7 +220,8 @@ impl Rule {
     }
 
     /// Takes `amount`, whatever the quote said. Slots go to `tenure`; without
-    /// one nobody could give them back, so none are taken.
+    /// one nobody could give them back, so none are taken. A bucket gives back
+    /// only what was charged with one.
     pub fn charge(
         &self,
         cell: &mut State,
@@ -228,7 +230,10 @@ impl Rule {
         tenure: Option<Tenure>,
     ) -> Receipt {
         let place = with_state!(self, cell, |kernel, state| {
-            Bucket: kernel.charge(state, amount, moment),
+            Bucket: match tenure {
+                Some(_) => kernel.charge_lease(state, amount, moment),
+                None => kernel.charge(state, amount, moment),
+            },
             Window: kernel.charge(state, amount, moment),
             Ring: kernel.charge(state, amount, moment),
             Log: kernel.charge(state, amount, moment),
@@ -244,7 +249,9 @@ impl Rule {
     /// by [`release`](Self::release).)
     pub fn refund(&self, cell: &mut State, amount: Amount, place: Place, moment: &Moment) {
         match (self, cell) {
-            (Self::Bucket(kernel), State::Bucket(state)) => kernel.refund(state, amount, moment),
+            (Self::Bucket(kernel), State::Bucket(state)) => {
+                kernel.refund(state, amount, place, moment);
+            }
             (Self::Window(kernel), State::Window(state)) => kernel.refund(state, amount, place),
             (Self::Ring(kernel), State::Ring(state)) => kernel.refund(state, amount, place),
             (Self::Log(kernel), State::Log(state)) => {

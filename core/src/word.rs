@@ -5,7 +5,7 @@
 //! multiplication away from the clock, and the arithmetic is the bucket's own:
 //! the law `a_word_decides_as_its_bucket` holds the two together. A bucket
 //! whose numbers would not fit has no word ([`Word::new`] answers `None`), and
-//! is kept wide instead.
+//! is kept wide instead; so is a key whose leases may still give back.
 
 use crate::amount::Amount;
 use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
@@ -90,13 +90,6 @@ impl Word {
         (word.max(now) + weight).min(now.saturating_add(self.most).max(word))
     }
 
-    /// Gives `amount` back, never beyond full.
-    #[must_use]
-    pub fn refund(&self, word: u64, amount: Amount, now: u64) -> u64 {
-        let weight = amount.saturating_mul(self.weight);
-        word.saturating_sub(weight).max(now.min(word))
-    }
-
     /// Whether `word` decides like "never seen" from `now` on.
     #[inline]
     #[must_use]
@@ -121,10 +114,12 @@ impl Word {
         bucket::State {
             level: level.min(u128::from(most)),
             at: now,
+            lows: None,
         }
     }
 
-    /// The word for a bucket's state at an instant within reach.
+    /// The word for a bucket's state at an instant within reach, if it
+    /// [has no lows](bucket::State::has_lows): a word has no place for them.
     #[must_use]
     pub fn pack(&self, state: &bucket::State) -> u64 {
         if state.level == 0 {

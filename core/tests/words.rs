@@ -1,5 +1,6 @@
 //! A word is a bucket in 64 bits: whatever a bucket answers, its word does,
-//! from the same asks at the same instants, debts and refunds included.
+//! from the same asks at the same instants, debts included. (What leases may give
+//! back is kept in buckets alone.)
 //!
 //! The fast path of the engine decides in words and the slow path in buckets;
 //! a key may go from one to the other at any time.
@@ -46,13 +47,6 @@ impl Twin {
             .charge(&mut self.state, amount, &Moment::at(now));
     }
 
-    fn refund(&mut self, amount: Amount, now: Timestamp) {
-        let ticks = self.word.ticks(now).expect("within reach");
-        self.bits = self.word.refund(self.bits, amount, ticks);
-        self.bucket
-            .refund(&mut self.state, amount, &Moment::at(now));
-    }
-
     /// Everything that can be told of either is the same.
     fn agree(&self, now: Timestamp) -> Result<(), TestCaseError> {
         let (moment, ticks) = (Moment::at(now), self.word.ticks(now).expect("within reach"));
@@ -97,7 +91,6 @@ proptest! {
             twin.agree(now)?;
             match deed {
                 0 => twin.force(if deep { MAX_AMOUNT } else { amount }, now),
-                1 => twin.refund(amount, now),
                 _ => twin.take(amount, now)?,
             }
             twin.agree(now)?;

@@ -161,7 +161,8 @@ impl Lease {
     }
 
     /// Reports what was really used, by limit name: less than was taken is
-    /// refunded, more becomes debt; what is not named was used as taken.
+    /// refunded (from a token bucket what has not drained meanwhile: the rest is
+    /// free already), more becomes debt; what is not named was used as taken.
     /// Slots come back. After expiry the real use is still charged, and the
     /// answer says `expired`.
     ///

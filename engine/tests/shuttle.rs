@@ -47,6 +47,40 @@ fn shuttle_handles_and_keyed_asks_admit_exactly_the_limit() {
     shuttle::check_random(run, SCHEDULES);
 }
 
+/// While a lease may give something back, no word holds the key's state: handles
+/// that come, ask and go meanwhile see what everyone sees.
+#[test]
+fn shuttle_handles_beside_a_lease_that_is_settled_admit_exactly_the_limit() {
+    let run = || {
+        let set = set([Limit::rate("r", 5, HOUR)]);
+        let threads = (0..2).map(|_| {
+            let set = set.clone();
+            thread::spawn(move || {
+                let handle = set.handle("k").expect("a key");
+                let asks = (0..2).map(|_| handle.admit(1).expect("no error"));
+                asks.filter(|verdict| verdict.admitted()).count() as u64
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        let lease = set.try_acquire("k", 3).expect("no error").granted();
+        let used = lease.map_or(0, |mut lease| {
+            lease.settle(&[("r", 1)]).expect("live");
+            1
+        });
+        let admitted = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        let admitted: u64 = admitted.sum();
+        let left = set
+            .peek("k", 1)
+            .expect("a peek")
+            .standing("r")
+            .expect("one");
+        assert_eq!(left.remaining, 5 - admitted - used);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
 /// A thread that asks for one key again and again holds its cell; another
 /// resets nothing, changes nothing, and takes the word out under the lock.
 #[test]

@@ -109,13 +109,16 @@ def read_policy(text):
 
 
 class Bucket:
-    """Room is counted in 1/period of a unit, so that it grows by whole numbers."""
+    """Room is counted in 1/period of a unit, so that it grows by whole numbers.
+    Every charge is remembered, with the room there was before it: when less was
+    used than was taken, all that came since is played again without the rest."""
 
     def __init__(self, spec, amount):
         self.per, self.amount = micros(spec["per"]), amount
         self.burst = spec.get("burst", amount)
         self.postpaid = spec.get("postpaid", False)
         self.room, self.at = self.burst * self.per, None
+        self.charges, self.place = [], {}
 
     def fits(self, now, amount):
         self.refill(now)
@@ -127,13 +130,29 @@ class Bucket:
             self.room = min(self.burst * self.per, self.room + self.amount * (now - self.at))
         self.at = now
 
-    def start(self, now, row, amount):
+    def charge(self, now, amount):
         self.refill(now)
+        self.charges.append((now, amount, self.room))
         self.room -= amount * self.per
 
+    def start(self, now, row, amount):
+        self.place[row] = len(self.charges)
+        self.charge(now, amount)
+
     def end(self, now, row, reserved, used):
-        self.refill(now)
-        self.room = min(self.burst * self.per, self.room + (reserved - used) * self.per)
+        place = self.place.pop(row)
+        if used > reserved:  # what nobody reserved is charged when it is known
+            self.charge(now, used - reserved)
+        elif used < reserved:
+            self.again(place, used)
+            self.refill(now)
+
+    def again(self, place, used):
+        """Plays everything from a charge on, of which only so much was used."""
+        (self.at, _, self.room), since = self.charges[place], self.charges[place + 1 :]
+        del self.charges[place:]
+        for at, amount in [(self.at, used)] + [(at, amount) for at, amount, _ in since]:
+            self.charge(at, amount)
 
 
 class Window:

@@ -9,12 +9,23 @@
 //! instant. This is the theoretical arrival time of GCRA (ATM Forum TM 4.0,
 //! section 4.4.2; ITU-T I.371) seen from the other side: `at + level / a` is
 //! the instant at which the bucket is full again.
+//!
+//! A lease may give back later what it did not use. As much of it comes off the
+//! level as would not be there had it never been charged: nothing of what has
+//! drained since. What that takes to know is in `bucket/lows.rs`; it is kept for leases
+//! alone, and no longer than it matters.
+
+mod lows;
+
+use alloc::boxed::Box;
 
 use crate::amount::{self, Amount};
 use crate::error::RuleError;
 use crate::rule::{Moment, Place};
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
+
+pub(crate) use lows::{Lows, MOST_MARKS, Mark};
 
 /// Debt is capped at what drains in 2^47 microseconds (4.5 years), so that a
 /// level always fits its word; whoever owes more is locked out all the same.
@@ -29,10 +40,22 @@ pub struct Bucket {
 }
 
 /// What a bucket remembers for one key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     pub(crate) level: u128,
     pub(crate) at: Timestamp,
+    /// What a late refund goes by; none without leases, or once the level was 0
+    /// since the last of them.
+    pub(crate) lows: Option<Box<Lows>>,
+}
+
+impl State {
+    /// Whether a lease may still give something back, so that the level alone
+    /// does not say it all.
+    #[must_use]
+    pub const fn has_lows(&self) -> bool {
+        self.lows.is_some()
+    }
 }
 
 impl Default for State {
@@ -40,6 +63,7 @@ impl Default for State {
         Self {
             level: 0,
             at: Timestamp::MIN,
+            lows: None,
         }
     }
 }
@@ -117,17 +141,32 @@ impl Bucket {
         }
     }
 
-    /// Takes `amount`; what is above the brim is debt.
+    /// Takes `amount` for good; what is above the brim is debt.
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.settle_level(state, moment.now);
+        lows::note(&mut state.lows, state.level, moment.now);
         state.level = (state.level + self.weigh(amount)).min(self.most());
         Place::default()
     }
 
-    /// Gives `amount` back; never beyond full.
-    pub fn refund(&self, state: &mut State, amount: Amount, moment: &Moment) {
+    /// Takes `amount` for a lease, which may give it back later: its place is
+    /// its number, larger than any before.
+    pub fn charge_lease(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
+        self.charge(state, amount, moment);
+        Place(lows::number(&mut state.lows, moment.now))
+    }
+
+    /// Takes back what of `amount` has not drained since a lease was charged at
+    /// `place`: after it the level is what it would be, had `amount` never been
+    /// charged, or a little more where that was many leases ago. (A charge that
+    /// the cap on debt cut short may be given back what was cut.)
+    pub fn refund(&self, state: &mut State, amount: Amount, place: Place, moment: &Moment) {
         self.settle_level(state, moment.now);
-        state.level = state.level.saturating_sub(self.weigh(amount));
+        let Some(kept) = &mut state.lows else { return };
+        state.level -= kept.give_back(place.0, self.weigh(amount), state.level);
+        if state.level == 0 {
+            lows::note(&mut state.lows, 0, moment.now);
+        }
     }
 
     /// Where the bucket stands.
@@ -150,19 +189,28 @@ impl Bucket {
         }
     }
 
-    /// When the bucket is full again, and its state is as good as none.
+    /// When the bucket is full again, and its state is as good as none. (In the
+    /// microseconds in which numbers run ahead of the clock, it is not yet.)
     #[must_use]
     pub fn forget_at(&self, state: &State) -> Timestamp {
-        self.drained(state.level, state.at)
+        let full_at = self.drained(state.level, state.at);
+        let lows = state.lows.as_ref();
+        lows.map_or(full_at, |lows| full_at.max(lows.forget_at()))
     }
 
     /// Carries `state`, written by `old`, over to this rule: what is in use
     /// stays in use, no more than empty unless there was debt, which stays.
     pub fn adopt(&self, state: &mut State, old: &Self, now: Timestamp) {
         old.settle_level(state, now);
-        let used = self.convert(state.level, old);
-        let debt = self.convert(state.level.saturating_sub(old.brim()), old);
+        let up = |level: u128| self.convert(level, old, u128::div_ceil);
+        let down = |level: u128| self.convert(level, old, u128::div_euclid);
+        let used = up(state.level);
+        let debt = up(state.level.saturating_sub(old.brim()));
         state.level = used.min(self.brim().saturating_add(debt)).min(self.most());
+        if let Some(lows) = &mut state.lows {
+            // Of what may come back, rather too little.
+            lows.convert(|level| down(level).min(self.most()));
+        }
     }
 
     /// The level at `now`. A clock slightly behind the state's instant sees
@@ -201,11 +249,11 @@ impl Bucket {
         from.after_micros(level.div_ceil(u128::from(self.drain)))
     }
 
-    /// A level of `old` in this bucket's weights, rounded up.
-    fn convert(&self, level: u128, old: &Self) -> u128 {
+    /// A level of `old` in this bucket's weights; `divide` rounds what is left.
+    fn convert(&self, level: u128, old: &Self, divide: fn(u128, u128) -> u128) -> u128 {
         let (old_weight, weight) = (u128::from(old.weight), u128::from(self.weight));
         let (units, rest) = (level / old_weight, level % old_weight);
-        let rest = (rest * weight).div_ceil(old_weight);
+        let rest = divide(rest * weight, old_weight);
         units.saturating_mul(weight).saturating_add(rest)
     }
 }

@@ -43,7 +43,7 @@ pub enum OnFailure {
     /// It counts as fully used: it may have been.
     #[default]
     Charge,
-    /// It is given back.
+    /// It is given back: as much of it as has not come back by itself.
     Refund,
 }
 

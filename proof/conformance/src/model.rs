@@ -96,23 +96,15 @@ impl Model {
         } else if used > taken {
             self.charge(used - taken, now, lease, 0);
         } else if used < taken {
-            self.give_back(i128::from(taken - used), lease, i128::from(now));
+            self.give_back(i128::from(taken - used), lease);
         }
     }
 
-    /// A bucket drains what came in since; the others forget the grant itself.
-    fn give_back(&mut self, amount: i128, lease: usize, now: i128) {
-        if !matches!(self.shape, Shape::Bucket { .. }) {
-            let taken = self.grants.iter_mut().find(|grant| grant.lease == lease);
-            taken.expect("it was charged").amount -= amount;
-            return;
-        }
-        self.grants.push(Grant {
-            at: now,
-            amount: -amount,
-            lease,
-            until: None,
-        });
+    /// As if it had never been taken: what of it has gone by then, drained or
+    /// out of its window, comes back by itself.
+    fn give_back(&mut self, amount: i128, lease: usize) {
+        let taken = self.grants.iter_mut().find(|grant| grant.lease == lease);
+        taken.expect("it was charged").amount -= amount;
     }
 
     /// What is free at `now`, in units times the scale.
@@ -148,7 +140,7 @@ impl Model {
         let (mut level, mut at) = (0, i128::MIN / 4);
         for grant in &self.grants {
             level = (level - (grant.at - at).saturating_mul(amount)).max(0);
-            level = (level + grant.amount * period).max(0);
+            level += grant.amount * period;
             at = grant.at;
         }
         (level - (now - at).saturating_mul(amount)).max(0)

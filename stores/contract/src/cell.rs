@@ -11,7 +11,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The word has moved: ask the table, which knows where.
 const STALE: u64 = Word::SPARE;
-/// The store has taken the word for the length of one command.
+/// The store has taken the word: for the length of one command, or for as long
+/// as a word does not say it all.
 const TAKEN: u64 = Word::SPARE - 1;
 
 /// The state of one bucket for one key. See the [module](self).
@@ -33,6 +34,12 @@ impl HotCell {
             word: AtomicU64::new(word),
             rule,
         }
+    }
+
+    /// A cell for `rule` whose word the store has taken.
+    #[must_use]
+    pub const fn taken(rule: Word) -> Self {
+        Self::new(rule, TAKEN)
     }
 
     /// The rule it decides by.
@@ -71,8 +78,9 @@ impl HotCell {
             .compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed)
     }
 
-    /// Takes the word out for one command. Only the table calls this, under
-    /// its own lock, and calls [`put_back`](Self::put_back) before unlocking.
+    /// Takes the word out. Only the table calls this, under its own lock, and
+    /// before unlocking either calls [`put_back`](Self::put_back) or keeps the
+    /// state elsewhere: then whoever holds the cell asks the table.
     pub fn take_out(&self) -> u64 {
         self.word.swap(TAKEN, Ordering::Relaxed)
     }

@@ -77,7 +77,7 @@ pub fn expire<O>(
     }
     for share in &record.shares {
         let refund = |limit: &PlanLimit, cell: &mut State, moment: &Moment| {
-            if limit.refund_on_expiry {
+            if limit.refund_on_expiry && !share.forgotten {
                 limit.rule.refund(cell, share.amount, share.place, moment);
             }
         };

@@ -82,6 +82,7 @@ pub struct Use {
     pub uid: u32,
     /// What was taken at first.
     pub taken: Amount,
-    /// What was used in the end: less was refunded, more was charged as debt.
+    /// What was used in the end. More was charged as debt; less was given back,
+    /// but for what had drained from a bucket by then: that is free already.
     pub used: Amount,
 }

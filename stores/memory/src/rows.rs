@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Bounds, Payment, Rule, State, Timestamp, Word};
+use tidegate_contract::core::{Bounds, Payment, Rule, Span, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{HotCell, OwnedKey, Plan};
 
-use crate::pins::Pins;
+use crate::asides::{Aside, Asides};
 use crate::slab::Slab;
 
 /// How long before the first command a word's epoch lies, so that a clock
@@ -29,7 +29,7 @@ pub(crate) enum Rows {
 pub(crate) struct Words {
     pub(crate) rule: Word,
     pub(crate) slab: Slab<u64>,
-    pub(crate) pins: Pins,
+    pub(crate) asides: Asides,
 }
 
 impl Rows {
@@ -39,7 +39,7 @@ impl Rows {
             Some(rule) => Self::Words(Words {
                 rule,
                 slab: Slab::new(),
-                pins: Pins::default(),
+                asides: Asides::default(),
             }),
             None => Self::Wide(Slab::new()),
         }
@@ -47,51 +47,137 @@ impl Rows {
 }
 
 impl Words {
-    /// The word of the row at `at`, taken out of its cell if it is pinned.
-    pub(crate) fn take_out(&mut self, at: usize) -> u64 {
+    /// The state of the row at `at`, for one command: from its word, from its
+    /// cell, or from aside.
+    pub(crate) fn take_out(&mut self, at: usize, now: Timestamp) -> State {
         let word = *self.slab.value_mut(at);
-        self.pins.cell(word).map_or(word, |cell| cell.take_out())
-    }
-
-    /// Puts a word back where [`take_out`](Self::take_out) found it.
-    pub(crate) fn put_back(&mut self, at: usize, word: u64) {
-        let place = self.slab.value_mut(at);
-        match self.pins.cell(*place) {
-            Some(cell) => cell.put_back(word),
-            None => *place = word,
+        let Some(aside) = self.asides.get_mut(word) else {
+            return unpack(&self.rule, word, now);
+        };
+        if let Some(state) = aside.wide.take() {
+            return state;
         }
+        let shared = aside.cell.as_ref().map(|cell| cell.take_out());
+        unpack(&self.rule, shared.unwrap_or(Word::FRESH), now)
     }
 
-    /// Moves the row's word into a cell that handles may share.
+    /// Puts a state back where [`take_out`](Self::take_out) found it; aside, for
+    /// as long as a word cannot hold it.
+    pub(crate) fn put_back(&mut self, at: usize, state: State) {
+        let place = self.slab.value_mut(at);
+        let aside = self.asides.get_mut(*place);
+        if !fits_word(&state) {
+            let (cell, wide) = (None, Some(state));
+            match aside {
+                Some(aside) => aside.wide = wide,
+                None => *place = self.asides.add(Aside { cell, wide }),
+            }
+            return;
+        }
+        let word = pack(&self.rule, &state);
+        if let Some(cell) = aside.and_then(|aside| aside.cell.as_ref()) {
+            return cell.put_back(word);
+        }
+        self.asides.remove(*place);
+        *place = word;
+    }
+
+    /// Whether `state` equals "never seen", so that it needs no row.
+    pub(crate) fn says_nothing(&self, state: &State) -> bool {
+        fits_word(state) && pack(&self.rule, state) == Word::FRESH
+    }
+
+    /// Moves the row's word into a cell that handles may share. One whose state
+    /// is aside is taken from the start.
     pub(crate) fn pin(&mut self, at: usize) -> Arc<HotCell> {
         let word = self.slab.value_mut(at);
-        if let Some(cell) = self.pins.cell(*word) {
-            return Arc::clone(cell);
+        if let Some(aside) = self.asides.get_mut(*word) {
+            let taken = || Arc::new(HotCell::taken(self.rule));
+            return Arc::clone(aside.cell.get_or_insert_with(taken));
         }
         let cell = Arc::new(HotCell::new(self.rule, *word));
-        *word = self.pins.add(Arc::clone(&cell));
+        let shared = Some(Arc::clone(&cell));
+        *word = self.asides.add(Aside {
+            cell: shared,
+            wide: None,
+        });
         cell
     }
 
-    /// Moves the word back once no handle shares the cell.
+    /// Moves the word back once no handle shares the cell; a state that no word
+    /// can hold stays aside.
     pub(crate) fn unpin(&mut self, at: usize) {
-        let word = self.slab.value_mut(at);
-        let unshared = |cell: &Arc<HotCell>| Arc::strong_count(cell) == 1;
-        if self.pins.cell(*word).is_some_and(unshared)
-            && let Some(cell) = self.pins.remove(*word)
+        let place = self.slab.value_mut(at);
+        let unshared = |cell: &mut Arc<HotCell>| Arc::strong_count(cell) == 1;
+        if let Some(aside) = self.asides.get_mut(*place)
+            && let Some(cell) = aside.cell.take_if(unshared)
         {
-            *word = cell.retire();
+            let word = cell.retire();
+            if aside.wide.is_none() {
+                self.asides.remove(*place);
+                *place = word;
+            }
+        }
+    }
+
+    /// From when the row kept aside at `mark` equals "never seen". Its cell is
+    /// taken back if it can be dropped now.
+    pub(crate) fn take_back(&self, mark: u64, rule: &Rule, now: Timestamp) -> Option<Timestamp> {
+        let aside = self.asides.get(mark)?;
+        let Some(state) = &aside.wide else {
+            return aside.cell.as_deref().map(|cell| take_back(cell, now));
+        };
+        let when = rule.forget_at(state);
+        if is_past(when, now)
+            && let Some(cell) = &aside.cell
+        {
+            cell.retire();
+        }
+        Some(when)
+    }
+
+    /// Whether the row at `at` equals "never seen", and is shared with nobody.
+    pub(crate) fn is_spent(&self, at: usize, rule: &Rule, (now, ticks): (Timestamp, u64)) -> bool {
+        let Some(slot) = self.slab.slot(at) else {
+            return false;
+        };
+        match self.asides.get(slot.value) {
+            None => slot.value <= ticks,
+            Some(aside) => {
+                let spent = |state: &State| is_past(rule.forget_at(state), now);
+                aside.cell.is_none() && aside.wide.as_ref().is_some_and(spent)
+            }
         }
     }
 
     /// Every row as the state of its bucket; its cells are retired.
     fn into_states(self, now: Timestamp) -> impl Iterator<Item = (OwnedKey, State)> {
-        let (rule, pins) = (self.rule, self.pins);
-        // A handle that comes too late finds the mark, and asks the table.
-        let word = move |word: u64| pins.cell(word).map_or(word, |cell| cell.retire());
+        let (rule, mut asides) = (self.rule, self.asides);
+        let mut state = move |word: u64| {
+            let Some(aside) = asides.remove(word) else {
+                return unpack(&rule, word, now);
+            };
+            // A handle that comes too late finds the mark, and asks the table.
+            let word = aside.cell.map_or(Word::FRESH, |cell| cell.retire());
+            aside.wide.unwrap_or_else(|| unpack(&rule, word, now))
+        };
         let rows = self.slab.into_rows();
-        rows.map(move |slot| (slot.key, State::Bucket(rule.unpack(word(slot.value), now))))
+        rows.map(move |slot| (slot.key, state(slot.value)))
     }
+}
+
+/// Whether a state may be dropped at `now` that equals "never seen" from `when`
+/// on. The end of time is never, even for a clock that stands there.
+pub(crate) fn is_past(when: Timestamp, now: Timestamp) -> bool {
+    when <= now && when < Timestamp::MAX
+}
+
+/// Takes a cell back if it equals "never seen", or says when it will.
+fn take_back(cell: &HotCell, now: Timestamp) -> Timestamp {
+    if cell.retire_if_spent(now) {
+        return now;
+    }
+    cell.forget_at().max(now + Span::from_micros(1))
 }
 
 /// The word that keeps `plan`'s rows, if one does.
@@ -122,12 +208,12 @@ pub(crate) fn adopt(
         if level >= plan.levels() {
             return;
         }
-        let row = oracle::adopt_row(plan, old, level, &mut row, now, calendars);
+        let mut row = oracle::adopt_row(plan, old, level, &mut row, now, calendars);
         let hash_of = hash(key.bytes());
         match &mut adopted {
             Rows::Words(words) => {
-                let word = pack(&words.rule, &row[0]);
-                words.slab.insert(hash_of, key, word, &hash);
+                let at = words.slab.insert(hash_of, key, Word::FRESH, &hash);
+                words.put_back(at, std::mem::take(&mut row[0]));
             }
             Rows::Wide(slab) => {
                 slab.insert(hash_of, key, row, &hash);
@@ -143,12 +229,25 @@ pub(crate) fn adopt(
     adopted
 }
 
-/// The word for a bucket's state.
-pub(crate) fn pack(rule: &Word, state: &State) -> u64 {
+/// The word for a bucket's state that [fits one](fits_word).
+fn pack(rule: &Word, state: &State) -> u64 {
     match state {
         State::Bucket(state) => rule.pack(state),
         _ => Word::FRESH,
     }
+}
+
+/// The state of a bucket that `word` stands for.
+fn unpack(rule: &Word, word: u64, now: Timestamp) -> State {
+    if word == Word::FRESH {
+        return State::Fresh;
+    }
+    State::Bucket(rule.unpack(word, now))
+}
+
+/// Whether a word says all of a bucket's state: no lease may give back.
+fn fits_word(state: &State) -> bool {
+    !matches!(state, State::Bucket(state) if state.has_lows())
 }
 
 /// The level of a stored prefix: how many separators it has, up to the last.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Bounds, Span, State, Timestamp, Verdict, Word};
+use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{
     Book, Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
 };
 
-use crate::pins::Pins;
+use crate::asides::Asides;
 use crate::rows::{self, Rows, Words};
 use crate::slab::Slab;
 use crate::table::Room;
@@ -109,11 +109,16 @@ impl Shard {
             return Ok(None);
         };
         let Some(at) = words.slab.find(hash, key) else {
-            return self.admit_new((hash, key), amount, ticks, room).map(Some);
+            let now = (now, ticks);
+            return self.admit_new((hash, key), amount, now, room).map(Some);
         };
         let word = words.slab.value_mut(at);
-        if let Some(cell) = words.pins.cell(*word) {
-            return Ok(cell.admit(amount, now).ok());
+        if Asides::is_mark(*word) {
+            let cell = words
+                .asides
+                .get(*word)
+                .and_then(|aside| aside.cell.as_ref());
+            return Ok(cell.and_then(|cell| cell.admit(amount, now).ok()));
         }
         match words.rule.take(*word, amount, ticks) {
             Ok(next) => *word = next,
@@ -127,14 +132,14 @@ impl Shard {
         &mut self,
         (hash, key): (u64, &[u8]),
         amount: Amount,
-        ticks: u64,
+        now: (Timestamp, u64),
         room: &Room,
     ) -> Result<Verdict, StoreError> {
-        self.glance(ticks, room);
+        self.glance(now, room);
         let Rows::Words(words) = &mut self.rows else {
             return Ok(Verdict::Never);
         };
-        let word = match words.rule.take(Word::FRESH, amount, ticks) {
+        let word = match words.rule.take(Word::FRESH, amount, now.1) {
             Ok(word) => word,
             Err(refusal) => return Ok(refusal),
         };
@@ -207,8 +212,7 @@ impl Shard {
         let mut at = 0;
         while at < self.positions() {
             match self.forget_at(at, now) {
-                // The end of time is never, even for a clock that stands there.
-                Some(when) if when <= now && when < Timestamp::MAX => {
+                Some(when) if rows::is_past(when, now) => {
                     // Another row moves up to this place: look there again.
                     self.drop_row(at);
                     swept.dropped += 1;
@@ -313,13 +317,13 @@ impl Shard {
     }
 
     /// From when the row at `at` equals "never seen"; `None` if there is no
-    /// row. A pinned one's cell is taken back if it can be dropped now.
+    /// row. A shared one's cell is taken back if it can be dropped now.
     fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
             Rows::Words(words) => {
                 let word = words.slab.slot(at)?.value;
-                if Pins::is_mark(word) {
-                    return words.pins.cell(word).map(|cell| take_back(cell, now));
+                if Asides::is_mark(word) {
+                    return words.take_back(word, &self.plan.limits()[0].rule, now);
                 }
                 let dead = words.rule.ticks(now).is_some_and(|t| word <= t);
                 Some(if dead {
@@ -344,14 +348,14 @@ impl Shard {
         match &mut self.rows {
             Rows::Words(words) => {
                 let row = words.slab.remove(at, rehash);
-                words.pins.remove(row.value);
+                words.asides.remove(row.value);
             }
             Rows::Wide(slab) => drop(slab.remove(at, rehash)),
         }
     }
 
     /// Looks at the next few rows of words and drops those that are spent.
-    fn glance(&mut self, ticks: u64, room: &Room) {
+    fn glance(&mut self, now: (Timestamp, u64), room: &Room) {
         for _ in 0..GLANCES {
             let Rows::Words(words) = &self.rows else {
                 return;
@@ -360,21 +364,12 @@ impl Shard {
             if self.hand >= words.slab.positions() {
                 self.hand = 0;
             }
-            let slot = words.slab.slot(self.hand);
-            if slot.is_some_and(|slot| slot.value <= ticks) {
+            if words.is_spent(self.hand, &self.plan.limits()[0].rule, now) {
                 self.drop_row(self.hand);
                 room.give_back(1);
             }
         }
     }
-}
-
-/// Takes a cell back if it equals "never seen", or says when it will.
-fn take_back(cell: &HotCell, now: Timestamp) -> Timestamp {
-    if cell.retire_if_spent(now) {
-        return now;
-    }
-    cell.forget_at().max(now + Span::from_micros(1))
 }
 
 /// One word as a row of one state, and back.
@@ -392,20 +387,17 @@ fn with_word(
     if found.is_none() {
         claim.reserve(room, 1)?;
     }
-    let before = found.map(|at| words.take_out(at));
-    row[0] = match before {
-        Some(word) if word != Word::FRESH => State::Bucket(words.rule.unpack(word, now)),
-        _ => State::Fresh,
-    };
+    row[0] = found.map_or(State::Fresh, |at| words.take_out(at, now));
     let reply = act(std::slice::from_mut(row));
-    let after = rows::pack(&words.rule, &row[0]);
+    let after = std::mem::take(&mut row[0]);
     match found {
         Some(at) => words.put_back(at, after),
-        None if after == Word::FRESH => room.give_back(1),
+        None if words.says_nothing(&after) => room.give_back(1),
         None => {
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
-            words.slab.insert(hash, key, after, rehash);
+            let at = words.slab.insert(hash, key, Word::FRESH, rehash);
+            words.put_back(at, after);
         }
     }
     reply

@@ -1,0 +1,74 @@
+//! Rows that are more than a word: shared with handles, or with leases that may
+//! still give back. Such a row keeps, in place of its word, a mark that says
+//! where the rest of it is.
+
+use std::sync::Arc;
+
+use tidegate_contract::HotCell;
+use tidegate_contract::core::{State, Word};
+
+/// A row kept aside: a cell, a state, or both.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    /// The cell that handles share.
+    pub(crate) cell: Option<Arc<HotCell>>,
+    /// The state, if no word can hold it; the cell stays taken for as long.
+    pub(crate) wide: Option<State>,
+}
+
+/// Rows by mark.
+#[derive(Debug, Default)]
+pub(crate) struct Asides {
+    rows: Vec<Option<Aside>>,
+    vacant: Vec<usize>,
+}
+
+impl Asides {
+    /// Whether a row's word is a mark.
+    #[inline]
+    pub(crate) const fn is_mark(word: u64) -> bool {
+        word >= Word::SPARE_FROM
+    }
+
+    /// The row that `word` marks, if it is a mark.
+    #[inline]
+    pub(crate) fn get(&self, word: u64) -> Option<&Aside> {
+        if !Self::is_mark(word) {
+            return None;
+        }
+        self.rows.get(index(word))?.as_ref()
+    }
+
+    /// The row that `word` marks, if it is a mark.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, word: u64) -> Option<&mut Aside> {
+        if !Self::is_mark(word) {
+            return None;
+        }
+        self.rows.get_mut(index(word))?.as_mut()
+    }
+
+    /// Adds a row; answers its mark.
+    pub(crate) fn add(&mut self, row: Aside) -> u64 {
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            self.rows.push(None);
+            self.rows.len() - 1
+        });
+        self.rows[at] = Some(row);
+        Word::SPARE_FROM + at as u64
+    }
+
+    /// Takes out the row that `mark` marks, if it is a mark.
+    pub(crate) fn remove(&mut self, mark: u64) -> Option<Aside> {
+        if !Self::is_mark(mark) {
+            return None;
+        }
+        let row = self.rows.get_mut(index(mark))?.take()?;
+        self.vacant.push(index(mark));
+        Some(row)
+    }
+}
+
+const fn index(mark: u64) -> usize {
+    (mark - Word::SPARE_FROM) as usize
+}
