@@ -2,11 +2,18 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | [`Subject`] | a store, as a test opens it, and what it can do |
+//! | [`differential`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
-//! | [`walk`] | random commands run on a store and on the model, compared at every step |
+//! | [`walk`] | random asks to a set on a store and to the model |
 //!
-//! A store's own test is a small file: it says how to open the store and calls
-//! [`walk::agrees_with_the_model`]. Deliberately absent: any store.
+//! A store's own test is a small file: it says how to open the store, and
+//! calls them. Deliberately absent: any store.
 
+mod differential;
 pub mod model;
+mod subject;
 pub mod walk;
+
+pub use differential::differential;
+pub use subject::Subject;
