@@ -16,6 +16,7 @@ pub(crate) fn script(seed: u64, steps: usize) -> Script {
     let mut dice = Dice::new(seed);
     let plan = PlanData::random(&mut dice);
     let mut author = Author {
+        wanders: dice.percent(50),
         keys: keys(plan.levels).len(),
         newest: plan.clone(),
         uids: MAX_LIMITS as u32,
@@ -29,6 +30,8 @@ pub(crate) fn script(seed: u64, steps: usize) -> Script {
 /// Who writes a script, and what was written so far.
 struct Author {
     dice: Dice,
+    /// Whether the clock steps back at times.
+    wanders: bool,
     keys: usize,
     newest: PlanData,
     /// How many limits there have been.
@@ -41,7 +44,7 @@ impl Author {
     fn step(&mut self) -> Step {
         match self.dice.below(100) {
             0..22 => Step::Pass(self.wait()),
-            22..27 => Step::Back(self.step_back()),
+            22..27 if self.wanders => Step::Back(self.step_back()),
             27..30 => self.change(),
             _ => {
                 let key = self.dice.below(self.keys as u64) as usize;

@@ -64,6 +64,12 @@ impl Reference {
         past.fold(Timestamp::MIN, Timestamp::max)
     }
 
+    /// Whether some lease is to be looked at by `now`.
+    pub(crate) fn has_due(&self, now: Timestamp) -> bool {
+        let mut books = self.books.values();
+        books.any(|book| book.next_due().is_some_and(|due| due <= now))
+    }
+
     /// Whether something will not equal "never seen" by `at`.
     pub(crate) fn forgets_after(&self, at: Timestamp) -> bool {
         self.forgets_at().any(|forget_at| forget_at > at)

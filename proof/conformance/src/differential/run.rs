@@ -33,7 +33,7 @@ type Answer = Result<Reply, StoreError>;
 /// # Errors
 /// The first difference, or the first thing that no table may do.
 pub(crate) fn play(subject: &Subject, script: &Script) -> Result<(), Difference> {
-    let mut run = Run::start(subject, &script.plan)?;
+    let mut run = Run::start(subject, script)?;
     for (number, step) in script.steps.iter().enumerate() {
         let outcome = run.step(step);
         outcome.map_err(|difference| format!("at step {number}: {difference}"))?;
@@ -54,11 +54,14 @@ struct Run {
     latest: Timestamp,
     /// Whether the store may have dropped what equalled "never seen".
     drops: bool,
+    /// Whether the clock steps back at times.
+    wanders: bool,
     pins: BTreeMap<usize, Arc<HotCell>>,
 }
 
 impl Run {
-    fn start(subject: &Subject, data: &PlanData) -> Result<Self, Difference> {
+    fn start(subject: &Subject, script: &Script) -> Result<Self, Difference> {
+        let data = &script.plan;
         let plan = data.plan(0);
         let number = TABLES.fetch_add(1, Ordering::Relaxed);
         let name = format!("differential {} {number}", std::process::id());
@@ -74,18 +77,18 @@ impl Run {
             now: START,
             latest: START,
             drops: subject.drops_spent_state(),
+            wanders: script.wanders(),
             pins: BTreeMap::new(),
         })
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Difference> {
         match step {
-            Step::Pass(micros) => {
-                self.now = self.now + Span::from_micros(*micros);
-                self.latest = self.latest.max(self.now);
+            Step::Pass(micros) => self.pass(Span::from_micros(*micros)),
+            Step::Back(micros) => {
+                self.step_back(Span::from_micros(*micros));
                 Ok(())
             }
-            Step::Back(micros) => self.step_back(Span::from_micros(*micros)),
             Step::Change(data) => {
                 self.change(data);
                 Ok(())
@@ -94,13 +97,21 @@ impl Run {
         }
     }
 
-    /// What is due is seen by both before the clock leaves it again: a store
-    /// looks at leases by root, or by what it keeps together.
-    fn step_back(&mut self, by: Span) -> Result<(), Difference> {
-        self.peek_all()?;
+    /// A store looks at leases that are due by root, or by what it keeps
+    /// together. When it did makes no difference, but to a clock that steps
+    /// back: then both look at the same instants.
+    fn pass(&mut self, by: Span) -> Result<(), Difference> {
+        self.now = self.now + by;
+        self.latest = self.latest.max(self.now);
+        if self.wanders && self.reference.has_due(self.now) {
+            self.peek_all()?;
+        }
+        Ok(())
+    }
+
+    fn step_back(&mut self, by: Span) {
         let target = self.now - by;
         self.now = target.max(self.floor()).min(self.now);
-        Ok(())
     }
 
     /// How far the clock may step back without the answer being anybody's

@@ -100,6 +100,12 @@ impl Script {
         let asks = |step: &&Step| matches!(step, Step::Do(..) | Step::Change(_));
         self.steps.iter().filter(asks).count()
     }
+
+    /// Whether its clock steps back at times.
+    pub(crate) fn wanders(&self) -> bool {
+        let back = |step: &Step| matches!(step, Step::Back(_));
+        self.steps.iter().any(back)
+    }
 }
 
 impl fmt::Display for Script {
