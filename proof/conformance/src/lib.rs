@@ -3,13 +3,16 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Subject`] | a store, as a test opens it, and what it can do |
+//! | [`checks`] | what every store must do, one function for each sentence |
 //! | [`differential`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
 //!
 //! A store's own test is a small file: it says how to open the store, and
-//! calls them. Deliberately absent: any store.
+//! [`suite`] makes a test of each. Deliberately absent: any store.
 
+pub mod checks;
+mod dice;
 mod differential;
 pub mod model;
 mod subject;

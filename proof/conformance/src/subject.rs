@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tidegate::contract::{Abilities, Store};
 
+use crate::checks::Skipped;
+
 type Open = Box<dyn Fn() -> Arc<dyn Store>>;
 type OpenBounded = Box<dyn Fn(usize, usize) -> Arc<dyn Store>>;
 
@@ -14,7 +16,11 @@ pub struct Subject {
     bounded: Option<OpenBounded>,
     reopened: Option<Open>,
     drops_spent_state: bool,
+    random_commands: usize,
 }
+
+/// How many random commands a run of the suite asks, unless said otherwise.
+const RANDOM_COMMANDS: usize = 400_000;
 
 impl Subject {
     /// A store that `fresh` opens, with nothing in it that a test would find:
@@ -26,6 +32,7 @@ impl Subject {
             bounded: None,
             reopened: None,
             drops_spent_state: false,
+            random_commands: RANDOM_COMMANDS,
         }
     }
 
@@ -49,6 +56,41 @@ impl Subject {
     pub const fn drops_spent_state_early(mut self) -> Self {
         self.drops_spent_state = true;
         self
+    }
+
+    /// So many random commands in a run of the suite: fewer for a store that
+    /// takes its time.
+    #[must_use]
+    pub const fn with_random_commands(mut self, commands: usize) -> Self {
+        self.random_commands = commands;
+        self
+    }
+
+    /// How many random commands a run of the suite asks.
+    #[must_use]
+    pub const fn random_commands(&self) -> usize {
+        self.random_commands
+    }
+
+    pub(crate) fn bounded_store(
+        &self,
+        max_keys: usize,
+        max_leases: usize,
+    ) -> Result<Arc<dyn Store>, Skipped> {
+        let open = self.bounded.as_ref().ok_or("its tables have no bounds")?;
+        Ok(open(max_keys, max_leases))
+    }
+
+    pub(crate) fn reopened_store(&self) -> Result<&Open, Skipped> {
+        let reopened = self.reopened.as_ref();
+        reopened.ok_or("it forgets when it is closed")
+    }
+
+    pub(crate) fn needs_the_callers_clock(&self) -> Result<(), Skipped> {
+        if self.abilities().own_clock {
+            return Err("it reads a clock of its own");
+        }
+        Ok(())
     }
 
     pub(crate) fn fresh(&self) -> Arc<dyn Store> {

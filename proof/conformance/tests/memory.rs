@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::Store;
-use tidegate_conformance::{Subject, differential, walk};
-use tidegate_memory::MemoryStore;
+use tidegate_conformance::{Subject, suite};
+use tidegate_memory::{Bounds, MemoryStore};
 
-fn open() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::default())
+fn memory() -> Subject {
+    let bounded = |max_keys, max_leases| {
+        let bounds = Bounds {
+            max_keys,
+            max_leases,
+        };
+        Arc::new(MemoryStore::new(bounds)) as _
+    };
+    Subject::new(|| Arc::new(MemoryStore::default())).bounded(bounded)
 }
 
-#[test]
-fn every_store_gives_the_cores_answer_memory() {
-    walk::agrees_with_the_model(&open);
-}
-
-#[test]
-fn every_store_gives_the_references_answer_memory() {
-    differential(&Subject::new(open), 1, 200_000);
-}
+suite!(memory());

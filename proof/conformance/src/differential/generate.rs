@@ -3,9 +3,9 @@
 use tidegate::contract::Detail;
 use tidegate::contract::core::{Amount, MAX_AMOUNT};
 
-use super::dice::Dice;
 use super::plans::{MAX_LIMITS, PlanData};
 use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys};
+use crate::dice::Dice;
 
 const HOUR: u64 = 3_600_000_000;
 /// Beyond what a word reaches from its epoch.

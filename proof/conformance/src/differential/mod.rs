@@ -2,7 +2,6 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `dice` | random numbers from a seed |
 //! | `plans` | limits as data: all kernels, levels, payments, calendars, changes |
 //! | `script` | what is done, as data that can be printed |
 //! | `generate` | scripts at random |
@@ -13,7 +12,6 @@
 //! The reference runs the contract's own decision loop; what that loop must
 //! answer is the business of the [walk](crate::walk) and of the core's laws.
 
-mod dice;
 mod generate;
 mod plans;
 mod reference;

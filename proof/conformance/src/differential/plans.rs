@@ -8,7 +8,7 @@ use tidegate::contract::core::{
 };
 use tidegate::contract::{Plan, PlanLimit};
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// The most limits that a plan has.
 pub(crate) const MAX_LIMITS: usize = 5;
