@@ -141,18 +141,68 @@ proptest! {
     }
 }
 
+/// Bytes as a hex dump without spaces; `_` and blanks only for the reader.
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
+    let pair = |pair: &[u32]| (pair[0] * 16 + pair[1]) as u8;
+    digits.chunks_exact(2).map(pair).collect()
+}
+
+/// The state that charges leave, and the bytes it must be. Slots are charged by
+/// leases, everything else without.
+fn stays(rule: Rule, charges: &[(i64, Amount)], expected: &str) {
+    let leased = rule.is_held();
+    let mut state = State::Fresh;
+    for &(now, amount) in charges {
+        let moment = Moment::at(Timestamp::from_micros(now));
+        let tenure = Tenure {
+            id: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10 + u128::from(amount),
+            expires_at: moment.now + Span::MILLISECOND,
+        };
+        rule.charge(&mut state, amount, &moment, leased.then_some(tenure));
+    }
+    assert_eq!(bytes_of(&state), hex(expected), "{rule:?} is written anew");
+    assert_eq!(decode(&hex(expected)), Ok(state), "{rule:?} is misread");
+}
+
 /// The format is a promise to states already written: these bytes stay.
 #[test]
 fn the_bytes_of_version_1_stay() {
-    let bucket = Bucket::new(1, Span::SECOND, 5).unwrap();
-    let mut state = State::Fresh;
-    assert_eq!(bytes_of(&state), [1, 0]);
-    let moment = Moment::at(Timestamp::from_micros(258));
-    Rule::Bucket(bucket).charge(&mut state, 2, &moment, None);
-    let mut expected = vec![1, 1, 0x80, 0x84, 0x1e];
-    expected.extend([0; 13]);
-    expected.extend([2, 1, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(bytes_of(&state), expected);
+    let (second, two_ms) = (Span::SECOND, Span::from_millis(2));
+    let window = |align| Rule::Window(Window::new(9, align).unwrap());
+    assert_eq!(bytes_of(&State::Fresh), [1, 0]);
+    stays(
+        Rule::Bucket(Bucket::new(1, second, 5).unwrap()),
+        &[(258, 2)],
+        "01 01 80841e00_00000000_00000000_00000000 0201000000000000",
+    );
+    stays(
+        window(Align::Epoch(two_ms)),
+        &[(4_100, 2), (5_000, 3)],
+        "01 02 a00f000000000000 7017000000000000 0500000000000000",
+    );
+    stays(
+        window(Align::FirstUse(two_ms)),
+        &[(-4_100, 2)],
+        "01 02 fcefffffffffffff ccf7ffffffffffff 0200000000000000",
+    );
+    stays(
+        Rule::Ring(Ring::new(9, two_ms, 2).unwrap()),
+        &[(4_100, 2), (5_100, 3)],
+        "01 03 02000000 0400000000000000 0200000000000000 0500000000000000 0300000000000000",
+    );
+    stays(
+        Rule::Log(Log::new(9, two_ms, 4).unwrap()),
+        &[(4_100, 2), (5_100, 3)],
+        "01 04 02000000 0410000000000000 0200000000000000 ec13000000000000 0300000000000000",
+    );
+    stays(
+        Rule::Slots(Slots::new(9, two_ms).unwrap()),
+        &[(4_100, 2), (4_300, 3)],
+        "01 05 cc10000000000000 cc10000000000000 02000000 \
+         ec13000000000000 120f0e0d0c0b0a09_0807060504030201 0200000000000000 \
+         b414000000000000 130f0e0d0c0b0a09_0807060504030201 0300000000000000",
+    );
 }
 
 /// Version 2 adds one kind, and writes nothing else: a build that reads version

@@ -294,3 +294,60 @@ fn shuttle_a_refusal_at_one_member_hides_no_slot_of_another() {
     };
     shuttle::check_random(run, SCHEDULES);
 }
+
+/// Yields until so many stand in line.
+fn until_waiting(set: &LimitSet, count: u64) {
+    while set.statistics().waiting < count {
+        thread::yield_now();
+    }
+}
+
+/// Three come one after the other, and go in that order, however their threads
+/// and the release interleave.
+#[test]
+fn shuttle_waiters_are_served_in_order() {
+    let run = || {
+        let set = set([Limit::concurrency("slots", 1)]);
+        let held = set.try_acquire("k", ()).expect("no error");
+        let served = Arc::new(AtomicU64::new(0));
+        let mut threads = Vec::new();
+        for number in 0..3 {
+            let (theirs, served) = (set.clone(), Arc::clone(&served));
+            threads.push(thread::spawn(move || {
+                let lease = future::block_on(theirs.acquire_async("k", ())).expect("no error");
+                assert_eq!(served.fetch_add(1, Ordering::SeqCst), number);
+                drop(lease);
+            }));
+            until_waiting(&set, number + 1);
+        }
+        drop(held);
+        let joined = threads.into_iter().map(thread::JoinHandle::join);
+        joined.for_each(|thread| thread.expect("no panic"));
+        assert_eq!(served.load(Ordering::SeqCst), 3);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// A settlement beside the clock that takes its lease to its end: settled once,
+/// its slots back once, whichever comes first.
+#[test]
+fn shuttle_a_settlement_that_races_with_the_expiry_gives_slots_back_once() {
+    let run = || {
+        let time = ManualClock::default();
+        let limit = Limit::concurrency("slots", 2).ttl(Duration::from_secs(1));
+        let builder = LimitSet::builder().limit(limit).clock(time.clock());
+        let set = builder.build().expect("a sensible limit");
+        let first = set.try_acquire("k", ()).expect("no error");
+        let first = std::mem::ManuallyDrop::new(first.granted().expect("free"));
+        let (theirs, id) = (set.clone(), first.id());
+        let settling = thread::spawn(move || theirs.settle("k", id, &[]).expect("known"));
+        time.advance(Duration::from_secs(1));
+        let other = set.try_acquire("k", &[("slots", 2)]).expect("no error");
+        assert!(other.granted().is_some(), "both are free by now");
+        assert!(!settling.join().expect("no panic").repeated());
+        assert!(set.settle("k", id, &[]).expect("remembered").repeated());
+        let left = set.peek("k", ()).expect("a peek");
+        assert_eq!(left.standing("slots").expect("one").remaining, 2);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}

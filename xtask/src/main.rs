@@ -5,10 +5,12 @@
 //! | `cargo xtask test` | everything that must be green; what `.ci/run` calls |
 //! | `cargo xtask bench` | Tidegate beside its peers |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
+//! | `cargo xtask differential` | random commands on a store and on a reference |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
 
 mod bench;
 mod command;
+mod differential;
 mod fuzz;
 mod layers;
 mod needs;
@@ -23,6 +25,7 @@ const HELP: &str = "\
 cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
+cargo xtask differential [--commands N] [--seed N]      a million commands
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";
 
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         "test" => test::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
+        "differential" => differential::run(&rest),
         "soak" => soak::run(&rest),
         _ => Err(HELP.to_owned()),
     };

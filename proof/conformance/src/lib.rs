@@ -2,14 +2,23 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | [`Subject`] | a store, as a test opens it, and what it can do |
+//! | [`checks`] | what every store must do, one function for each sentence |
+//! | [`differential`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
-//! | [`walk`] | random commands run on a store and on the model, compared at every step |
+//! | [`walk`] | random asks to a set on a store and to the model |
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
 //!
-//! A store's own test is a small file: it says how to open the store and calls
-//! [`walk::agrees_with_the_model`] and [`lone::agrees_with_the_model`].
-//! Deliberately absent: any store.
+//! A store's own test is a small file: it says how to open the store, and
+//! [`suite`] makes a test of each. Deliberately absent: any store.
 
+pub mod checks;
+mod dice;
+mod differential;
 pub mod lone;
 pub mod model;
+mod subject;
 pub mod walk;
+
+pub use differential::differential;
+pub use subject::Subject;

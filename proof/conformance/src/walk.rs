@@ -9,6 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tidegate::contract::Store;
 use tidegate::{Admission, Algorithm, Error, Lease, Limit, LimitSet, ManualClock};
 
+use crate::Subject;
 use crate::model::{Model, Shape};
 
 /// One step of a walk.
@@ -49,14 +50,18 @@ struct Held {
 ///
 /// # Panics
 /// With the shortest walk found on which the two differ.
-pub fn agrees_with_the_model(open: &dyn Fn() -> Arc<dyn Store>) {
+pub fn agrees_with_the_model(subject: &Subject) {
+    if let Err(reason) = subject.needs_the_callers_clock() {
+        println!("skipped the walk beside the model: {reason}");
+        return;
+    }
     let config = Config {
         failure_persistence: None,
         ..Config::default()
     };
     let walk = (numbers(), prop::collection::vec(step(), 1..60));
     let outcome = TestRunner::new(config).run(&walk, |(numbers, steps)| {
-        Walk::start(&numbers, open()).run(&steps);
+        Walk::start(&numbers, subject.fresh()).run(&steps);
         Ok(())
     });
     if let Err(difference) = outcome {

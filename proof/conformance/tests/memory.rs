@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
-use tidegate_memory::MemoryStore;
+use tidegate_conformance::{Subject, suite};
+use tidegate_memory::{Bounds, MemoryStore};
 
-#[test]
-fn every_store_gives_the_cores_answer_memory() {
-    let open = || Arc::new(MemoryStore::default()) as Arc<dyn tidegate::contract::Store>;
-    tidegate_conformance::walk::agrees_with_the_model(&open);
-    tidegate_conformance::lone::agrees_with_the_model(&open);
+fn memory() -> Subject {
+    let bounded = |max_keys, max_leases| {
+        let bounds = Bounds {
+            max_keys,
+            max_leases,
+        };
+        Arc::new(MemoryStore::new(bounds)) as _
+    };
+    Subject::new(|| Arc::new(MemoryStore::default())).bounded(bounded)
 }
+
+suite!(memory());

@@ -167,16 +167,15 @@ impl<O: PartialEq> Book<O> {
         self.records.get(self.asks.get(ask)?)
     }
 
-    /// Notes that the shares that `which` picks, of leases of `key` and its
-    /// descendants, have nothing left to give back.
-    pub fn forget_charges(&mut self, key: &[u8], which: impl Fn(&Share) -> bool)
-    where
-        O: AsRef<[u8]>,
-    {
-        let below = |owner: &[u8]| owner.len() > key.len() && owner[key.len()] == b'/';
-        let concerns = |owner: &[u8]| owner.starts_with(key) && (owner == key || below(owner));
+    /// Notes that the shares that `which` picks, of leases whose owner
+    /// `concerns`, have nothing left to give back.
+    pub fn forget_charges(
+        &mut self,
+        concerns: impl Fn(&O) -> bool,
+        which: impl Fn(&Share) -> bool,
+    ) {
         let records = self.records.values_mut();
-        for record in records.filter(|record| concerns(record.owner.as_ref())) {
+        for record in records.filter(|record| concerns(&record.owner)) {
             let shares = record.shares.iter_mut().filter(|share| which(share));
             shares.for_each(|share| share.forgotten = true);
         }

@@ -48,7 +48,7 @@ impl HotCell {
         &self.rule
     }
 
-    /// Takes `amount` if it fits.
+    /// Takes `amount` (at least 1) if it fits.
     ///
     /// # Errors
     /// [`AskTable`] if the word carries a mark or `now` is out of its reach.

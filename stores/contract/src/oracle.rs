@@ -13,6 +13,7 @@ use tidegate_core::{
 use crate::book::{Book, Record, Share, Stage};
 use crate::command::{Command, Detail, Ending, Terms, Verb};
 use crate::error::StoreError;
+use crate::key::KeyPath;
 use crate::plan::{Plan, PlanLimit};
 use crate::reply::{Decision, Granted, Reply, Settlement, Use};
 
@@ -327,7 +328,16 @@ fn reset<O: PartialEq + AsRef<[u8]>>(command: &Command<'_>, rows: &mut [Row], bo
     let range = command.plan.range(command.key.depth() - 1);
     let limits = &command.plan.limits()[range];
     let own = |share: &Share| limits.iter().any(|limit| limit.uid == share.uid);
-    book.forget_charges(command.key.bytes(), own);
+    let levels = command.plan.levels();
+    book.forget_charges(|owner| is_below(owner.as_ref(), &command.key, levels), own);
+}
+
+/// Whether `owner` is `key` or has it for an ancestor. The levels say so, not
+/// the separators: where there is one, `a/b` is no descendant of `a`.
+fn is_below(owner: &[u8], key: &KeyPath<'_>, levels: usize) -> bool {
+    let level = key.depth() - 1;
+    let path = KeyPath::new(owner, levels);
+    path.is_ok_and(|path| level < path.depth() && path.prefix(level) == key.bytes())
 }
 
 fn renew<O: PartialEq>(

@@ -87,8 +87,8 @@ pub trait Table: Send + Sync + 'static {
         }
     }
 
-    /// As [`admit`](Self::admit), for a plan of one limit on one level and a
-    /// key whose length was checked.
+    /// As [`admit`](Self::admit), for a plan of one limit on one level, a key
+    /// whose length was checked, and at least one unit.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).

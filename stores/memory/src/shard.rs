@@ -185,11 +185,12 @@ impl Shard {
         plan: &Arc<Plan>,
         now: Timestamp,
         calendars: &[Option<Bounds>],
+        room: &Room,
     ) -> Result<(), StoreError> {
         if Arc::ptr_eq(&self.plan, plan) {
             return Ok(());
         }
-        self.adopt(plan, now, calendars)
+        self.adopt(plan, now, calendars, room)
     }
 
     /// Gives a pin back.
@@ -236,12 +237,8 @@ impl Shard {
         calendars: &[Option<Bounds>],
         room: &Room,
     ) -> Result<(), StoreError> {
-        let in_reach = match &self.rows {
-            Rows::Words(words) => words.rule.ticks(now).is_some(),
-            Rows::Wide(_) => true,
-        };
-        if !in_reach || !Arc::ptr_eq(&self.plan, plan) {
-            self.adopt(plan, now, calendars)?;
+        if !self.in_reach(now) || !Arc::ptr_eq(&self.plan, plan) {
+            self.adopt(plan, now, calendars, room)?;
             room.reopen();
         }
         if self.book.next_due().is_some_and(|due| due <= now) {
@@ -256,15 +253,36 @@ impl Shard {
         plan: &Arc<Plan>,
         now: Timestamp,
         calendars: &[Option<Bounds>],
+        room: &Room,
     ) -> Result<(), StoreError> {
         if plan.version() < self.plan.version() {
             return Err(StoreError::StalePlan);
         }
+        if !self.in_reach(now) {
+            let same = Arc::clone(&self.plan);
+            self.carry_over(&same, now, &[]);
+        }
+        // What has expired by now did so under the limits of its time.
+        self.retire(now, room);
+        self.carry_over(plan, now, calendars);
+        Ok(())
+    }
+
+    /// Whether the rows can be told `now`.
+    #[inline]
+    fn in_reach(&self, now: Timestamp) -> bool {
+        match &self.rows {
+            Rows::Words(words) => words.rule.ticks(now).is_some(),
+            Rows::Wide(_) => true,
+        }
+    }
+
+    /// Turns the rows into those of `plan`.
+    fn carry_over(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         let rows = std::mem::replace(&mut self.rows, Rows::Wide(Slab::new()));
         let hash = |key: &[u8]| hash_of(&self.hasher, key);
         self.rows = rows::adopt(rows, &self.plan, plan, now, calendars, hash);
         self.plan = Arc::clone(plan);
-        Ok(())
     }
 
     /// Deals with every lease that is due.

@@ -192,7 +192,7 @@ impl Table for MemoryTable {
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Calendar>]) {
         for shard in &self.shards {
             // An error says that a newer plan is here already.
-            let _ = shard.0.lock().follow(plan, now, calendars);
+            let _ = shard.0.lock().follow(plan, now, calendars, &self.room);
         }
         self.room.reopen();
     }

@@ -1,0 +1,157 @@
+//! Leases: ended once, back at expiry, told apart.
+
+use tidegate::contract::core::{Span, Verdict};
+use tidegate::contract::{Ending, StoreError, Verb};
+
+use super::Skipped;
+use super::desk::{Desk, budget, rate, slots};
+use crate::Subject;
+
+const SECOND: u64 = 1_000_000;
+
+/// A rate beside slots.
+fn both(subject: &Subject) -> Desk {
+    Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(2))])
+}
+
+pub(super) fn a_lease_is_settled_once_and_a_retry_gets_the_first_answer(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = both(subject);
+    let (id, _) = desk.hold(b"k", &[40, 1], SECOND);
+    let (_other, _) = desk.hold(b"k", &[10, 1], SECOND);
+    let first = desk.end(b"k", id, Ending::Settle(&[Some(30), None]));
+    let first = first.expect("held");
+    assert!(!first.repeated && !first.expired);
+    let left = desk.left(b"k");
+    assert_eq!(left, [60, 1]);
+    for ending in [
+        Ending::Cancel,
+        Ending::Release,
+        Ending::Settle(&[Some(90), None]),
+    ] {
+        let again = desk.end(b"k", id, ending).expect("remembered");
+        assert!(again.repeated);
+        assert_eq!(again.uses, first.uses);
+        assert_eq!(desk.left(b"k"), left);
+    }
+    Ok(())
+}
+
+pub(super) fn slots_come_back_at_expiry_and_not_before(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = both(subject);
+    desk.hold(b"k", &[1, 2], 5_000);
+    desk.pass(4_999);
+    assert_eq!(desk.left(b"k")[1], 0);
+    desk.pass(1);
+    assert_eq!(desk.left(b"k")[1], 2);
+    Ok(())
+}
+
+pub(super) fn a_lease_that_expired_is_charged_its_real_use(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(2))]);
+    let (id, _) = desk.hold(b"k", &[40, 2], 3_000);
+    desk.pass(3_000);
+    let (_later, _) = desk.hold(b"k", &[1, 2], 3_000);
+    let late = desk.end(b"k", id, Ending::Settle(&[Some(55), None]));
+    assert!(late.expect("remembered").expired);
+    assert_eq!(desk.left(b"k"), [44, 0], "its slots came back once");
+    Ok(())
+}
+
+pub(super) fn a_renewed_lease_is_held_to_its_new_expiry(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = both(subject);
+    let (id, _) = desk.hold(b"k", &[1, 2], 5_000);
+    desk.pass(4_000);
+    let until = desk.now() + Span::from_micros(6_000);
+    desk.ask(b"k", Verb::Renew { id, until }).expect("held");
+    desk.pass(5_999);
+    assert_eq!(desk.left(b"k")[1], 0);
+    desk.pass(1);
+    assert_eq!(desk.left(b"k")[1], 2);
+    let late = desk.ask(b"k", Verb::Renew { id, until });
+    assert_eq!(late, Err(StoreError::LeaseEnded(until)));
+    Ok(())
+}
+
+pub(super) fn a_fence_grows_across_release_expiry_and_reset(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = Desk::new(subject, 1, &[(0, slots(1))]);
+    let (first, mut last) = desk.hold(b"k", &[1], SECOND);
+    let mut next = |fence| {
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    };
+    desk.end(b"k", first, Ending::Release).expect("held");
+    let (second, fence) = desk.hold(b"k", &[1], SECOND);
+    next(fence);
+    desk.end(b"k", second, Ending::Cancel).expect("held");
+    desk.ask(b"k", Verb::Reset).expect("a reset");
+    let (third, fence) = desk.hold(b"k", &[1], 1_000);
+    next(fence);
+    match subject.needs_the_callers_clock() {
+        Ok(()) => desk.pass(1_000),
+        Err(_) => drop(desk.end(b"k", third, Ending::Release)),
+    }
+    next(desk.hold(b"k", &[1], SECOND).1);
+    Ok(())
+}
+
+pub(super) fn the_same_idempotency_key_gives_the_same_lease(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = both(subject);
+    let ask = |key: &[u8]| {
+        let decision = desk.lease(key, &[10, 1], SECOND, Some(b"once"));
+        decision.expect("an answer").lease.expect("it fits")
+    };
+    let first = ask(b"k");
+    let again = ask(b"k");
+    assert!(!first.repeated && again.repeated);
+    assert_eq!((again.id, again.fence), (first.id, first.fence));
+    assert_eq!(desk.left(b"k"), [90, 1]);
+    assert_ne!(ask(b"other").id, first.id, "it belongs to its key");
+    desk.end(b"k", first.id, Ending::Release).expect("held");
+    assert!(ask(b"k").repeated, "also after the end");
+    Ok(())
+}
+
+pub(super) fn a_lease_is_nobody_elses_to_end(subject: &Subject) -> Result<(), Skipped> {
+    let desk = both(subject);
+    let (id, _) = desk.hold(b"alice", &[1, 1], SECOND);
+    for (key, id) in [(&b"mallory"[..], id), (b"alice", id + 1)] {
+        let theirs = desk.end(key, id, Ending::Cancel);
+        assert_eq!(theirs, Err(StoreError::UnknownLease));
+        let until = desk.now() + Span::SECOND;
+        let theirs = desk.ask(key, Verb::Renew { id, until });
+        assert_eq!(theirs, Err(StoreError::UnknownLease));
+    }
+    assert_eq!(desk.left(b"alice")[1], 1);
+    Ok(())
+}
+
+/// With one level `k/x` is a key by itself; with two, `k/x/y` is no child of
+/// `k/x`. Many pairs, as a store may keep them together by chance.
+pub(super) fn a_reset_leaves_alone_what_only_looks_like_a_descendant(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    for levels in [1, 2] {
+        let desk = Desk::new(subject, levels, &[(levels - 1, rate(1, 10))]);
+        for number in 0..300 {
+            let parent = format!("k{number}/x");
+            let child = format!("{parent}/y");
+            let (id, _) = desk.hold(child.as_bytes(), &[10], SECOND);
+            desk.ask(parent.as_bytes(), Verb::Reset).expect("a reset");
+            desk.end(child.as_bytes(), id, Ending::Cancel)
+                .expect("held");
+            assert_eq!(desk.verdict(child.as_bytes(), &[10]), Verdict::Admit);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! What every store must do, one function for each sentence.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `desk` | a table with its plan and a clock, asked in few words |
+//! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
+//! | `leases` | settled once, back at expiry, fences, idempotency |
+//! | `keys` | keys of any bytes |
+//! | `bounds` | a store that is full |
+//! | `changes` | limits changed while in use |
+//! | `opening` | tables opened twice, again, and after a restart |
+//!
+//! A store that cannot do a thing is not asked to: the check says why it was
+//! skipped.
+
+mod bounds;
+mod changes;
+mod desk;
+mod keys;
+mod leases;
+mod opening;
+mod takes;
+
+use crate::Subject;
+
+/// Why a check was skipped.
+pub type Skipped = &'static str;
+
+/// Panics if the store breaks the sentence that the check is named after.
+pub type Check = fn(&Subject) -> Result<(), Skipped>;
+
+macro_rules! table {
+    ($($room:ident::$name:ident,)*) => {
+        &[$((stringify!($name), $room::$name),)*]
+    };
+}
+
+/// Every check by its name.
+pub const CHECKS: &[(&str, Check)] = table![
+    takes::all_or_nothing_across_limits_and_ancestors,
+    takes::a_refusal_changes_nothing,
+    takes::the_reported_instant_is_exact_across_limits_and_ancestors,
+    takes::a_debit_is_charged_whether_it_fits_or_not,
+    takes::a_clock_that_steps_back_admits_nothing_more,
+    leases::a_lease_is_settled_once_and_a_retry_gets_the_first_answer,
+    leases::slots_come_back_at_expiry_and_not_before,
+    leases::a_lease_that_expired_is_charged_its_real_use,
+    leases::a_renewed_lease_is_held_to_its_new_expiry,
+    leases::a_fence_grows_across_release_expiry_and_reset,
+    leases::the_same_idempotency_key_gives_the_same_lease,
+    leases::a_lease_is_nobody_elses_to_end,
+    leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
+    keys::keys_of_any_bytes_do_not_collide,
+    bounds::a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full,
+    bounds::a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing,
+    bounds::no_more_leases_are_held_than_there_is_room_for,
+    changes::raising_a_limit_delays_no_one,
+    changes::a_limit_counts_from_when_it_was_added_to_when_it_was_removed,
+    changes::a_command_made_for_older_limits_is_told_so,
+    opening::two_opens_of_one_name_are_an_error,
+    opening::a_table_opened_again_goes_on_where_it_was_left,
+    opening::state_survives_a_restart,
+];
+
+/// Runs the check called `name`.
+///
+/// # Panics
+/// If the store breaks the sentence, or none is called so.
+pub fn run(name: &str, subject: &Subject) {
+    let check = CHECKS.iter().find(|(known, _)| *known == name);
+    let (_, check) = check.unwrap_or_else(|| panic!("no check is called {name}"));
+    if let Err(reason) = check(subject) {
+        println!("skipped {name}: {reason}");
+    }
+}
+
+/// Runs all of them, one after the other.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_all(subject: &Subject) {
+    CHECKS.iter().for_each(|(name, _)| run(name, subject));
+}
+
+/// A test for each check, one for the [`walk`](crate::walk) and one for the
+/// [`differential`](crate::differential), on the subject that the expression
+/// gives.
+#[macro_export]
+macro_rules! suite {
+    ($subject:expr) => {
+        $crate::suite! {
+            $subject;
+            all_or_nothing_across_limits_and_ancestors
+            a_refusal_changes_nothing
+            the_reported_instant_is_exact_across_limits_and_ancestors
+            a_debit_is_charged_whether_it_fits_or_not
+            a_clock_that_steps_back_admits_nothing_more
+            a_lease_is_settled_once_and_a_retry_gets_the_first_answer
+            slots_come_back_at_expiry_and_not_before
+            a_lease_that_expired_is_charged_its_real_use
+            a_renewed_lease_is_held_to_its_new_expiry
+            a_fence_grows_across_release_expiry_and_reset
+            the_same_idempotency_key_gives_the_same_lease
+            a_lease_is_nobody_elses_to_end
+            a_reset_leaves_alone_what_only_looks_like_a_descendant
+            keys_of_any_bytes_do_not_collide
+            a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full
+            a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing
+            no_more_leases_are_held_than_there_is_room_for
+            raising_a_limit_delays_no_one
+            a_limit_counts_from_when_it_was_added_to_when_it_was_removed
+            a_command_made_for_older_limits_is_told_so
+            two_opens_of_one_name_are_an_error
+            a_table_opened_again_goes_on_where_it_was_left
+            state_survives_a_restart
+        }
+    };
+    ($subject:expr; $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::checks::run(stringify!($name), &$subject);
+            }
+        )*
+
+        #[test]
+        fn the_suite_runs_every_check() {
+            let here = [$(stringify!($name)),*];
+            let all = $crate::checks::CHECKS.iter().map(|(name, _)| *name);
+            assert!(all.eq(here));
+        }
+
+        #[test]
+        fn every_store_gives_the_cores_answer() {
+            $crate::walk::agrees_with_the_model(&$subject);
+        }
+
+        #[test]
+        fn every_store_gives_the_cores_answer_to_a_lone_bucket() {
+            $crate::lone::agrees_with_the_model(&$subject);
+        }
+
+        #[test]
+        fn every_store_gives_the_references_answer() {
+            let subject = $subject;
+            $crate::differential(&subject, 1, subject.random_commands());
+        }
+    };
+}

@@ -1,0 +1,74 @@
+//! Tables opened twice, again, and after a restart.
+
+use std::sync::Arc;
+
+use tidegate::contract::{Ending, Store, StoreError};
+
+use super::Skipped;
+use super::desk::{Desk, budget, plan, slots, table_name};
+use crate::Subject;
+
+pub(super) fn two_opens_of_one_name_are_an_error(subject: &Subject) -> Result<(), Skipped> {
+    if subject.abilities().shared {
+        return Err("the store serves several processes, and so several opens");
+    }
+    let (store, name) = (subject.fresh(), table_name());
+    let plan = plan(0, 1, &[(0, slots(1))]);
+    let first = store.open(&name, &plan).expect("a table that opens");
+    let second = store.open(&name, &plan).map(|_| ());
+    assert_eq!(second, Err(StoreError::InUse(name.clone())));
+    drop(first);
+    assert!(store.open(&name, &plan).is_ok());
+    Ok(())
+}
+
+pub(super) fn a_table_opened_again_goes_on_where_it_was_left(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let store = subject.fresh();
+    goes_on(&store, &store);
+    Ok(())
+}
+
+pub(super) fn state_survives_a_restart(subject: &Subject) -> Result<(), Skipped> {
+    let reopened = subject.reopened_store()?;
+    let before = subject.fresh();
+    goes_on_after(before, reopened);
+    Ok(())
+}
+
+fn goes_on(before: &Arc<dyn Store>, after: &Arc<dyn Store>) {
+    let name = table_name();
+    let left = leave(&**before, &name);
+    find(&**after, &name, left);
+}
+
+/// The first store is gone before the second is opened.
+fn goes_on_after(before: Arc<dyn Store>, reopen: impl Fn() -> Arc<dyn Store>) {
+    let name = table_name();
+    let left = leave(&*before, &name);
+    drop(before);
+    find(&*reopen(), &name, left);
+}
+
+/// Uses a table, and leaves it with a lease held: its id and its fence.
+fn leave(store: &dyn Store, name: &str) -> (u128, u64) {
+    let desk = Desk::at(store, name, plan(0, 1, &[(0, budget(50)), (0, slots(3))]));
+    assert!(desk.admits(b"k", &[20, 0]));
+    desk.hold(b"k", &[5, 1], 1_000_000)
+}
+
+/// Everything is as it was left: use, holders, leases, fences, the plan.
+fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
+    let last = store.last_plan(name).expect("the table is known");
+    assert_eq!((last.version(), last.limits().len()), (0, 2));
+    let plan = plan(last.version() + 1, 1, &[(0, budget(50)), (0, slots(3))]);
+    let desk = Desk::at(store, name, plan);
+    desk.number_from(id);
+    assert_eq!(desk.left(b"k"), [25, 2]);
+    let ended = desk.end(b"k", id, Ending::Settle(&[Some(1), None]));
+    assert!(!ended.expect("still held").repeated);
+    assert_eq!(desk.left(b"k"), [29, 3]);
+    let again = desk.lease(b"k", &[1, 1], 1_000, None).expect("an answer");
+    assert!(again.lease.expect("it fits").fence > fence);
+}

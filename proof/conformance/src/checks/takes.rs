@@ -1,0 +1,127 @@
+//! Taken wholly or not at all, refused to the microsecond.
+
+use tidegate::contract::core::{Amount, Verdict};
+
+use super::Skipped;
+use super::desk::{Desk, START, budget, rate, slots};
+use crate::Subject;
+use crate::dice::Dice;
+
+/// An organisation's rate and budget over a user's rate.
+fn hierarchy(subject: &Subject) -> Desk {
+    Desk::new(
+        subject,
+        2,
+        &[(0, rate(3, 20)), (0, budget(9)), (1, rate(1, 6))],
+    )
+}
+
+pub(super) fn all_or_nothing_across_limits_and_ancestors(subject: &Subject) -> Result<(), Skipped> {
+    let desk = hierarchy(subject);
+    assert!(desk.admits(b"acme/alice", &[4, 4, 4]));
+    assert_eq!(desk.left(b"acme/alice"), [16, 5, 2]);
+    // Refused by the key's own limit, by the ancestor's, and by one of many.
+    for amounts in [[1, 1, 3], [1, 6, 1], [17, 0, 1], [0, 6, 0]] {
+        assert!(!desk.admits(b"acme/alice", &amounts));
+    }
+    assert!(!desk.admits(b"acme/bob", &[1, 6, 6]));
+    assert_eq!(desk.left(b"acme/alice"), [16, 5, 2]);
+    assert_eq!(desk.left(b"acme/bob"), [16, 5, 6]);
+    assert!(desk.admits(b"acme/bob", &[5, 5, 6]));
+    assert_eq!(desk.left(b"acme"), [11, 0]);
+    Ok(())
+}
+
+pub(super) fn a_refusal_changes_nothing(subject: &Subject) -> Result<(), Skipped> {
+    let rules = [
+        (0, rate(2, 9)),
+        (0, budget(12)),
+        (1, slots(3)),
+        (1, rate(1, 7)),
+    ];
+    let desk = Desk::new(subject, 2, &rules);
+    let keys: [&[u8]; 3] = [b"a/x", b"a/y", b"b/x"];
+    let mut dice = Dice::new(7);
+    for _ in 0..400 {
+        let key = *dice.pick(&keys);
+        let amounts = [2, 4, 2, 3].map(|most| dice.below(most + 2));
+        let before: Vec<_> = keys.iter().map(|key| desk.standings(key)).collect();
+        let decision = match dice.percent(50) {
+            true => desk.lease(key, &amounts, dice.between(1, 3_000), Some(&[1])),
+            false => desk.take(key, &amounts),
+        };
+        if !decision.expect("an answer").verdict.admitted() {
+            let after: Vec<_> = keys.iter().map(|key| desk.standings(key)).collect();
+            assert_eq!(before, after, "{amounts:?} of {key:?}");
+        }
+        desk.pass(dice.below(900) as i64);
+    }
+    Ok(())
+}
+
+pub(super) fn the_reported_instant_is_exact_across_limits_and_ancestors(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let mut dice = Dice::new(3);
+    let mut refused = 0;
+    for _ in 0..60 {
+        let desk = hierarchy(subject);
+        let amounts: [Amount; 3] = [dice.between(1, 20), dice.between(1, 9), dice.between(1, 6)];
+        desk.set(dice.below(9_000) as i64);
+        desk.admits(b"acme/bob", &[dice.below(20), dice.below(9), 0]);
+        desk.admits(b"acme/alice", &[1, 0, dice.below(6)]);
+        if let Verdict::NotUntil(at) = desk.verdict(b"acme/alice", &amounts) {
+            refused += 1;
+            desk.set(at.as_micros() - START - 1);
+            assert_eq!(desk.verdict(b"acme/alice", &amounts), Verdict::NotUntil(at));
+            desk.set(at.as_micros() - START);
+            assert_eq!(desk.verdict(b"acme/alice", &amounts), Verdict::Admit);
+        }
+    }
+    assert!(refused > 10, "only {refused} were refused");
+    Ok(())
+}
+
+pub(super) fn a_debit_is_charged_whether_it_fits_or_not(subject: &Subject) -> Result<(), Skipped> {
+    let desk = hierarchy(subject);
+    let answer = desk.debit(b"acme/alice", &[25, 3, 8]);
+    assert!(!answer.verdict.admitted(), "nothing more may start");
+    let debts = desk.standings(b"acme/alice");
+    let debts: Vec<_> = debts.iter().map(|standing| standing.debt).collect();
+    assert_eq!(debts, [5, 0, 2]);
+    Ok(())
+}
+
+/// Counted by a clock that only goes forward: no more than the time yields. (A
+/// set's clock never steps back; two of its threads may come out of order, and
+/// the next process may read another clock.)
+pub(super) fn a_clock_that_steps_back_admits_nothing_more(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for rules in [
+        &[(0, rate(2, 10))][..],
+        &[(0, rate(2, 10)), (0, budget(1_000))],
+    ] {
+        let desk = Desk::new(subject, 1, rules);
+        let (mut dice, mut elapsed, mut granted) = (Dice::new(11), 0, 0);
+        for _ in 0..2_000 {
+            match dice.below(8) {
+                0 => desk.pass(-(dice.between(1, 40_000) as i64)),
+                1..4 => {
+                    let micros = dice.below(900);
+                    elapsed += micros;
+                    desk.pass(micros as i64);
+                }
+                _ => granted += u64::from(desk.admits(b"k", &vec![1; rules.len()])),
+            }
+            assert!(
+                granted * 1_000 <= 10_000 + 2 * elapsed,
+                "{granted} in {elapsed}us"
+            );
+        }
+        assert!(granted > 0);
+    }
+    Ok(())
+}

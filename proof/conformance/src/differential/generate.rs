@@ -1,0 +1,177 @@
+//! Scripts at random: mostly what a set would ask, at times what nobody should.
+
+use tidegate::contract::Detail;
+use tidegate::contract::core::{Amount, MAX_AMOUNT};
+
+use super::plans::{MAX_LIMITS, PlanData};
+use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys};
+use crate::dice::Dice;
+
+const HOUR: u64 = 3_600_000_000;
+/// Beyond what a word reaches from its epoch.
+const FIVE_YEARS: u64 = 5 * 366 * 24 * HOUR;
+
+/// The script of a seed: about so many `steps`.
+pub(crate) fn script(seed: u64, steps: usize) -> Script {
+    let mut dice = Dice::new(seed);
+    let plan = PlanData::random(&mut dice);
+    let mut author = Author {
+        wanders: dice.percent(50),
+        keys: keys(plan.levels).len(),
+        newest: plan.clone(),
+        uids: MAX_LIMITS as u32,
+        given: Vec::new(),
+        dice,
+    };
+    let steps = (0..steps).map(|_| author.step()).collect();
+    Script { plan, steps }
+}
+
+/// Who writes a script, and what was written so far.
+struct Author {
+    dice: Dice,
+    /// Whether the clock steps back at times.
+    wanders: bool,
+    keys: usize,
+    newest: PlanData,
+    /// How many limits there have been.
+    uids: u32,
+    /// Every lease by its key.
+    given: Vec<usize>,
+}
+
+impl Author {
+    fn step(&mut self) -> Step {
+        match self.dice.below(100) {
+            0..22 => Step::Pass(self.wait()),
+            22..27 if self.wanders => Step::Back(self.step_back()),
+            27..30 => self.change(),
+            _ => {
+                let key = self.dice.below(self.keys as u64) as usize;
+                let (key, deed) = self.deed(key);
+                Step::Do(key, deed)
+            }
+        }
+    }
+
+    /// Lengths around the limits' own, so that every boundary is met often.
+    fn wait(&mut self) -> u64 {
+        match self.dice.below(200) {
+            0 => FIVE_YEARS,
+            1..4 => HOUR,
+            4..30 => self.dice.between(3_000, 20_000),
+            _ => self.dice.below(1_500),
+        }
+    }
+
+    fn step_back(&mut self) -> u64 {
+        match self.dice.below(20) {
+            0 => 2 * HOUR,
+            1..5 => self.dice.between(3_000, 60_000),
+            _ => self.dice.between(1, 2_000),
+        }
+    }
+
+    fn change(&mut self) -> Step {
+        self.newest = self.newest.changed(&mut self.dice, self.uids);
+        self.uids += 1;
+        Step::Change(self.newest.clone())
+    }
+
+    fn deed(&mut self, key: usize) -> (usize, Deed) {
+        let deed = match self.dice.below(100) {
+            0..16 => self.take(None),
+            16..40 => {
+                let lease = self.lease(key);
+                self.take(Some(lease))
+            }
+            40..46 => Deed::Debit(self.amounts()),
+            46..50 => Deed::Peek(self.amounts()),
+            50..64 => return self.end(),
+            64..70 => return self.renew(),
+            70..73 => Deed::Reset,
+            73..79 => Deed::Admit(self.amounts()),
+            79..85 => Deed::AdmitOne(self.amount()),
+            85..93 => Deed::ByCell(self.amount()),
+            93..96 => Deed::Pin,
+            96..98 => Deed::Unpin,
+            _ => Deed::Outdated,
+        };
+        (key, deed)
+    }
+
+    fn take(&mut self, lease: Option<LeaseData>) -> Deed {
+        let details = [Detail::Verdict, Detail::OnRefusal, Detail::Always];
+        Deed::Take {
+            amounts: self.amounts(),
+            lease,
+            detail: *self.dice.pick(&details),
+        }
+    }
+
+    fn lease(&mut self, key: usize) -> LeaseData {
+        self.given.push(key);
+        let newest = self.given.len() as u64;
+        // At times an id that the key was given before, which nobody draws twice.
+        let again = self.dice.between(1, newest);
+        let known = self.given[again as usize - 1] == key && self.dice.percent(10);
+        let id = if known { again } else { newest };
+        let repeats = self.dice.percent(25);
+        LeaseData {
+            id,
+            ttl: self.dice.between(1, 6_000),
+            idempotency: repeats.then(|| self.dice.below(3) as u8),
+        }
+    }
+
+    fn end(&mut self) -> (usize, Deed) {
+        let (key, id) = self.given();
+        let ending = match self.dice.below(8) {
+            0 => EndingData::Release,
+            1 => EndingData::Fail((0..MAX_LIMITS).map(|_| self.dice.percent(50)).collect()),
+            2 => EndingData::Cancel,
+            _ => EndingData::Settle((0..MAX_LIMITS).map(|_| self.used()).collect()),
+        };
+        let remember = self.dice.percent(50);
+        let deed = Deed::End {
+            id,
+            ending,
+            remember,
+        };
+        (key, deed)
+    }
+
+    fn renew(&mut self) -> (usize, Deed) {
+        let (key, id) = self.given();
+        let ttl = self.dice.between(1, 8_000);
+        (key, Deed::Renew { id, ttl })
+    }
+
+    /// A lease given lately, with its key, or seldom with another's.
+    fn given(&mut self) -> (usize, u64) {
+        let count = self.given.len() as u64;
+        let id = count.saturating_sub(self.dice.below(8)).max(1);
+        let own = self.given.get(id as usize - 1).copied();
+        match own {
+            Some(key) if !self.dice.percent(3) => (key, id),
+            _ => (self.dice.below(self.keys as u64) as usize, id),
+        }
+    }
+
+    fn used(&mut self) -> Option<Amount> {
+        self.dice.percent(75).then(|| self.amount())
+    }
+
+    fn amounts(&mut self) -> Amounts {
+        (0..MAX_LIMITS).map(|_| self.amount()).collect()
+    }
+
+    fn amount(&mut self) -> Amount {
+        match self.dice.below(100) {
+            0 => MAX_AMOUNT,
+            1..20 => 0,
+            20..85 => self.dice.between(1, 3),
+            _ => self.dice.between(1, 14),
+        }
+    }
+}

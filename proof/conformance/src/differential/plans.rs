@@ -1,0 +1,353 @@
+//! Limits as plain data: made at random, changed at random, printed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate::contract::core::{
+    Align, Amount, Bounds, Bucket, Log, Payment, Ring, Rule, Slots, Span, Timestamp, Window,
+};
+use tidegate::contract::{Plan, PlanLimit};
+
+use crate::dice::Dice;
+
+/// The most limits that a plan has.
+pub(crate) const MAX_LIMITS: usize = 5;
+
+/// A kernel with its numbers: units and microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Bucket {
+        amount: Amount,
+        period: u64,
+        burst: Amount,
+    },
+    Window {
+        capacity: Amount,
+        period: u64,
+    },
+    FirstUse {
+        capacity: Amount,
+        period: u64,
+    },
+    /// Follows one of two made-up calendars.
+    Calendar {
+        capacity: Amount,
+        weeks: bool,
+    },
+    Ring {
+        capacity: Amount,
+        period: u64,
+        parts: u32,
+    },
+    Log {
+        capacity: Amount,
+        period: u64,
+        entries: u32,
+    },
+    Slots {
+        capacity: Amount,
+        ttl: u64,
+    },
+}
+
+/// One limit of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LimitData {
+    pub(crate) uid: u32,
+    pub(crate) kind: Kind,
+    pub(crate) level: usize,
+    pub(crate) postpaid: bool,
+    pub(crate) shadow: bool,
+    pub(crate) refund: bool,
+}
+
+/// A plan without its version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PlanData {
+    pub(crate) levels: usize,
+    pub(crate) keep: u64,
+    /// Outermost level first.
+    pub(crate) limits: Vec<LimitData>,
+}
+
+impl Kind {
+    fn random(dice: &mut Dice) -> Self {
+        let capacity = dice.between(1, 12);
+        let period = dice.between(1_000, 6_000);
+        match dice.below(8) {
+            0 => Self::Window { capacity, period },
+            1 => Self::FirstUse { capacity, period },
+            2 => Self::Calendar {
+                capacity,
+                weeks: dice.percent(50),
+            },
+            3 => Self::Ring {
+                capacity,
+                period,
+                parts: dice.between(1, 5) as u32,
+            },
+            4 => Self::Log {
+                capacity,
+                period,
+                entries: dice.between(2, 6) as u32,
+            },
+            5 | 6 => Self::Slots {
+                capacity: dice.between(1, 5),
+                ttl: period,
+            },
+            _ => Self::bucket(dice),
+        }
+    }
+
+    fn bucket(dice: &mut Dice) -> Self {
+        Self::Bucket {
+            amount: dice.between(1, 12),
+            period: dice.between(1_000, 6_000),
+            burst: dice.between(1, 12),
+        }
+    }
+
+    fn rule(self) -> Rule {
+        let span = Span::from_micros;
+        let rule = match self {
+            Self::Bucket {
+                amount,
+                period,
+                burst,
+            } => Bucket::new(amount, span(period), burst).map(Rule::Bucket),
+            Self::Window { capacity, period } => {
+                Window::new(capacity, Align::Epoch(span(period))).map(Rule::Window)
+            }
+            Self::FirstUse { capacity, period } => {
+                Window::new(capacity, Align::FirstUse(span(period))).map(Rule::Window)
+            }
+            Self::Calendar { capacity, .. } => {
+                Window::new(capacity, Align::Calendar).map(Rule::Window)
+            }
+            Self::Ring {
+                capacity,
+                period,
+                parts,
+            } => Ring::new(capacity, span(period), parts).map(Rule::Ring),
+            Self::Log {
+                capacity,
+                period,
+                entries,
+            } => Log::new(capacity, span(period), entries).map(Rule::Log),
+            Self::Slots { capacity, ttl } => Slots::new(capacity, span(ttl)).map(Rule::Slots),
+        };
+        rule.expect("numbers within their ranges")
+    }
+
+    /// Where its calendar stands at `now`: a short day and a long one by turns,
+    /// or weeks of 11 milliseconds.
+    fn bounds(self, now: i64) -> Option<Bounds> {
+        let Self::Calendar { weeks, .. } = self else {
+            return None;
+        };
+        let lengths: [i64; 2] = if weeks {
+            [11_000, 11_000]
+        } else {
+            [3_000, 5_000]
+        };
+        let both = lengths[0] + lengths[1];
+        let start = now.div_euclid(both) * both;
+        let middle = start + lengths[0];
+        let [start, end, next_end] = if now < middle {
+            [start, middle, start + both]
+        } else {
+            [middle, start + both, middle + both]
+        };
+        Some(Bounds {
+            start: Timestamp::from_micros(start),
+            end: Timestamp::from_micros(end),
+            next_end: Timestamp::from_micros(next_end),
+        })
+    }
+}
+
+impl LimitData {
+    fn random(dice: &mut Dice, uid: u32, levels: usize) -> Self {
+        Self {
+            uid,
+            kind: Kind::random(dice),
+            level: dice.below(levels as u64) as usize,
+            postpaid: dice.percent(20),
+            shadow: dice.percent(10),
+            refund: dice.percent(25),
+        }
+    }
+
+    /// A bucket of which a store may keep nothing but when it is full again.
+    fn plain(dice: &mut Dice, uid: u32) -> Self {
+        Self {
+            uid,
+            kind: Kind::bucket(dice),
+            level: 0,
+            postpaid: false,
+            shadow: false,
+            refund: false,
+        }
+    }
+
+    fn planned(&self) -> PlanLimit {
+        PlanLimit {
+            name: format!("limit {}", self.uid).into(),
+            uid: self.uid,
+            rule: self.kind.rule(),
+            level: self.level,
+            payment: if self.postpaid {
+                Payment::Postpaid
+            } else {
+                Payment::Prepaid
+            },
+            shadow: self.shadow,
+            refund_on_expiry: self.refund,
+        }
+    }
+}
+
+impl PlanData {
+    /// A lone plain bucket, one limit of any kind, or several over some levels.
+    pub(crate) fn random(dice: &mut Dice) -> Self {
+        let keep = dice.between(1_000, 9_000);
+        let (levels, limits) = match dice.below(4) {
+            0 => (1, vec![LimitData::plain(dice, 0)]),
+            1 => (1, vec![LimitData::random(dice, 0, 1)]),
+            _ => {
+                let levels = dice.between(1, 3) as usize;
+                let count = dice.between(1, MAX_LIMITS as u64) as u32;
+                let limits = (0..count).map(|uid| LimitData::random(dice, uid, levels));
+                (levels, limits.collect())
+            }
+        };
+        let plan = Self {
+            levels,
+            keep,
+            limits,
+        };
+        plan.sorted()
+    }
+
+    /// The same with something added, removed or changed; `uid` is a new one.
+    pub(crate) fn changed(&self, dice: &mut Dice, uid: u32) -> Self {
+        let mut plan = self.clone();
+        let at = dice.below(plan.limits.len() as u64) as usize;
+        match dice.below(7) {
+            0 if plan.limits.len() < MAX_LIMITS => {
+                plan.limits.push(LimitData::random(dice, uid, plan.levels));
+            }
+            1 if plan.limits.len() > 1 => drop(plan.limits.remove(at)),
+            2 => plan.limits[at].kind = Kind::random(dice),
+            3 if plan.levels == 1 => {
+                let kept = plan.limits[at].uid;
+                plan.limits = vec![LimitData::plain(dice, kept)];
+            }
+            4 => plan.limits[at].postpaid ^= true,
+            5 => plan.limits[at].refund ^= true,
+            _ => plan.limits[at].kind = plan.limits[at].kind.resized(dice),
+        }
+        plan.sorted()
+    }
+
+    fn sorted(mut self) -> Self {
+        self.limits.sort_by_key(|limit| limit.level);
+        self
+    }
+
+    pub(crate) fn plan(&self, version: u64) -> Arc<Plan> {
+        let limits = self.limits.iter().map(LimitData::planned).collect();
+        let keep = Span::from_micros(self.keep);
+        Arc::new(Plan::new(version, self.levels, limits, keep))
+    }
+
+    /// What travels with a command at `now`.
+    pub(crate) fn calendars(&self, now: Timestamp) -> Vec<Option<Bounds>> {
+        let bounds = self.limits.iter().map(|l| l.kind.bounds(now.as_micros()));
+        let bounds: Vec<_> = bounds.collect();
+        if bounds.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        bounds
+    }
+
+    /// Whether the lean way may be gone: one limit on one level, nothing held.
+    pub(crate) fn is_lone(&self) -> bool {
+        let held = |limit: &LimitData| matches!(limit.kind, Kind::Slots { .. });
+        self.levels == 1 && self.limits.len() == 1 && !self.limits.iter().any(held)
+    }
+
+    pub(crate) fn has_calendar(&self) -> bool {
+        let follows = |limit: &LimitData| matches!(limit.kind, Kind::Calendar { .. });
+        self.limits.iter().any(follows)
+    }
+
+    /// How long the bucket takes to fill, if a store may keep nothing else.
+    pub(crate) fn lone_refill(&self) -> Option<Span> {
+        let [limit] = &self.limits[..] else {
+            return None;
+        };
+        let plain = !limit.postpaid && !limit.shadow && !limit.refund;
+        match limit.kind.rule() {
+            Rule::Bucket(bucket) if plain && self.levels == 1 => Some(bucket.refill()),
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    /// The same kind with other numbers.
+    fn resized(self, dice: &mut Dice) -> Self {
+        let capacity = dice.between(1, 14);
+        match self {
+            Self::Bucket { period, .. } if dice.percent(50) => Self::Bucket {
+                amount: dice.between(1, 14),
+                period,
+                burst: capacity,
+            },
+            Self::Bucket { .. } => Self::bucket(dice),
+            Self::Window { period, .. } => Self::Window { capacity, period },
+            Self::FirstUse { period, .. } => Self::FirstUse { capacity, period },
+            Self::Calendar { weeks, .. } => Self::Calendar {
+                capacity,
+                weeks: weeks ^ dice.percent(30),
+            },
+            Self::Ring { period, parts, .. } => Self::Ring {
+                capacity,
+                period,
+                parts,
+            },
+            Self::Log {
+                period, entries, ..
+            } => Self::Log {
+                capacity,
+                period,
+                entries,
+            },
+            Self::Slots { ttl, .. } => Self::Slots { capacity, ttl },
+        }
+    }
+}
+
+impl fmt::Display for PlanData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} level(s), keep {}us", self.levels, self.keep)?;
+        for limit in &self.limits {
+            write!(
+                f,
+                "\n        limit {} at level {}: {:?}",
+                limit.uid, limit.level, limit.kind
+            )?;
+            for (is, word) in [
+                (limit.postpaid, "postpaid"),
+                (limit.shadow, "shadow"),
+                (limit.refund, "refund on expiry"),
+            ] {
+                if is {
+                    write!(f, ", {word}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! What a table must answer, without any of what makes it fast: rows in an
+//! ordered map, a book for each root, and the contract's decision loop. No
+//! shards, no words, no eviction, no bounds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate::contract::core::{Bounds, Timestamp};
+use tidegate::contract::oracle::{self, Row};
+use tidegate::contract::{Book, Command, KeyPath, LeaseRoom, Plan, Reply, StoreError};
+
+/// The most leases: as good as no bound.
+const MANY: usize = usize::MAX;
+
+/// See the [module](self).
+pub(crate) struct Reference {
+    plan: Arc<Plan>,
+    rows: BTreeMap<Vec<u8>, Row>,
+    /// By root: a lease is looked at when something is asked of its root.
+    books: BTreeMap<Vec<u8>, Book<Vec<u8>>>,
+    room: Arc<LeaseRoom>,
+}
+
+impl Reference {
+    pub(crate) fn new(plan: &Arc<Plan>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            rows: BTreeMap::new(),
+            books: BTreeMap::new(),
+            room: Arc::new(LeaseRoom::new(MANY)),
+        }
+    }
+
+    /// As [`Table::execute`](tidegate::contract::Table::execute).
+    pub(crate) fn execute(&mut self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        if command.plan.version() < self.plan.version() {
+            return Err(StoreError::StalePlan);
+        }
+        let root = command.key.root().to_vec();
+        self.retire(&root, command.now);
+        let mut rows = self.take_rows(&command.key);
+        let room = Arc::clone(&self.room);
+        let book = self.books.entry(root).or_insert_with(|| Book::new(room));
+        let reply = oracle::apply(command, &mut rows, book, command.key.bytes().to_vec());
+        self.put_rows(&command.key, rows);
+        reply
+    }
+
+    /// As [`Table::adopt`](tidegate::contract::Table::adopt).
+    pub(crate) fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        let roots: Vec<_> = self.books.keys().cloned().collect();
+        roots.iter().for_each(|root| self.retire(root, now));
+        for (key, row) in &mut self.rows {
+            let level = level_of(key, plan);
+            *row = oracle::adopt_row(plan, &self.plan, level, row, now, calendars);
+        }
+        self.plan = Arc::clone(plan);
+    }
+
+    /// The latest instant up to `now` at which something came to equal "never
+    /// seen": a store may have dropped it then.
+    pub(crate) fn last_forgotten(&self, now: Timestamp) -> Timestamp {
+        let past = self.forgets_at().filter(|&at| at <= now);
+        past.fold(Timestamp::MIN, Timestamp::max)
+    }
+
+    /// Whether some lease is to be looked at by `now`.
+    pub(crate) fn has_due(&self, now: Timestamp) -> bool {
+        let mut books = self.books.values();
+        books.any(|book| book.next_due().is_some_and(|due| due <= now))
+    }
+
+    /// Whether something will not equal "never seen" by `at`.
+    pub(crate) fn forgets_after(&self, at: Timestamp) -> bool {
+        self.forgets_at().any(|forget_at| forget_at > at)
+    }
+
+    /// From when on each cell equals "never seen".
+    fn forgets_at(&self) -> impl Iterator<Item = Timestamp> {
+        self.rows.iter().flat_map(|(key, row)| {
+            let limits = &self.plan.limits()[self.plan.range(level_of(key, &self.plan))];
+            let cells = limits.iter().zip(row);
+            cells.map(|(limit, cell)| limit.rule.forget_at(cell))
+        })
+    }
+
+    fn retire(&mut self, root: &[u8], now: Timestamp) {
+        let plan = Arc::clone(&self.plan);
+        while let Some(mut record) = self.books.get_mut(root).and_then(|b| b.take_due(now)) {
+            let owner = record.owner.clone();
+            let path = KeyPath::new(&owner, plan.levels()).expect("it was a key");
+            let mut rows = self.take_rows(&path);
+            let again = oracle::expire(&plan, &mut rows, &mut record, now);
+            self.put_rows(&path, rows);
+            if let (Some(book), Some(again)) = (self.books.get_mut(root), again) {
+                book.put_back(record, again);
+            }
+        }
+    }
+
+    fn take_rows(&mut self, path: &KeyPath<'_>) -> Vec<Row> {
+        let row = |level| {
+            let kept = self.rows.remove(path.prefix(level));
+            kept.unwrap_or_else(|| oracle::fresh_row(&self.plan, level))
+        };
+        (0..path.depth()).map(row).collect()
+    }
+
+    fn put_rows(&mut self, path: &KeyPath<'_>, rows: Vec<Row>) {
+        let keys = (0..path.depth()).map(|level| path.prefix(level).to_vec());
+        self.rows.extend(keys.zip(rows));
+    }
+}
+
+/// The level of a stored key or ancestor.
+fn level_of(key: &[u8], plan: &Plan) -> usize {
+    let path = KeyPath::new(key, plan.levels());
+    path.expect("it was a key, or an ancestor of one").depth() - 1
+}

@@ -1,0 +1,386 @@
+//! A script played to a table and to the reference, every answer compared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::contract::core::{Amount, MAX_AMOUNT, Span, Timestamp, Verdict};
+use tidegate::contract::{
+    Command, Detail, Ending, HotCell, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
+};
+
+use super::plans::PlanData;
+use super::reference::Reference;
+use super::script::{Deed, EndingData, LeaseData, Script, Step, keys};
+use crate::Subject;
+
+/// When every script begins: in November 2023.
+const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+/// Two years: whoever owes more may owe the most there can be.
+const LONG_DEBT: Span = Span::from_secs(2 * 365 * 86_400);
+
+/// No two scripts share a table.
+static TABLES: AtomicU64 = AtomicU64::new(0);
+
+/// Where the two differ, in words.
+pub(crate) type Difference = String;
+
+type Answer = Result<Reply, StoreError>;
+
+/// Plays `script` to a new table of the subject's.
+///
+/// # Errors
+/// The first difference, or the first thing that no table may do.
+pub(crate) fn play(subject: &Subject, script: &Script) -> Result<(), Difference> {
+    let mut run = Run::start(subject, script)?;
+    for (number, step) in script.steps.iter().enumerate() {
+        let outcome = run.step(step);
+        outcome.map_err(|difference| format!("at step {number}: {difference}"))?;
+    }
+    run.peek_all()
+        .map_err(|difference| format!("at the end: {difference}"))
+}
+
+struct Run {
+    table: Arc<dyn Table>,
+    reference: Reference,
+    data: PlanData,
+    plan: Arc<Plan>,
+    /// The plan before this one.
+    before: Option<Arc<Plan>>,
+    now: Timestamp,
+    /// The latest instant that the table has seen.
+    latest: Timestamp,
+    /// Whether the store may have dropped what equalled "never seen".
+    drops: bool,
+    /// Whether the clock steps back at times.
+    wanders: bool,
+    pins: BTreeMap<usize, Arc<HotCell>>,
+}
+
+impl Run {
+    fn start(subject: &Subject, script: &Script) -> Result<Self, Difference> {
+        let data = &script.plan;
+        let plan = data.plan(0);
+        let number = TABLES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("differential {} {number}", std::process::id());
+        let table = subject.fresh().open(&name, &plan);
+        let table = table.map_err(|error| format!("the table does not open: {error}"))?;
+        table.adopt(&plan, START, &data.calendars(START));
+        Ok(Self {
+            table,
+            reference: Reference::new(&plan),
+            data: data.clone(),
+            plan,
+            before: None,
+            now: START,
+            latest: START,
+            drops: subject.drops_spent_state(),
+            wanders: script.wanders(),
+            pins: BTreeMap::new(),
+        })
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Difference> {
+        match step {
+            Step::Pass(micros) => self.pass(Span::from_micros(*micros)),
+            Step::Back(micros) => {
+                self.step_back(Span::from_micros(*micros));
+                Ok(())
+            }
+            Step::Change(data) => {
+                self.change(data);
+                Ok(())
+            }
+            Step::Do(key, deed) => self.deed(*key, deed),
+        }
+    }
+
+    /// A store looks at leases that are due by root, or by what it keeps
+    /// together. When it did makes no difference, but to a clock that steps
+    /// back: then both look at the same instants.
+    fn pass(&mut self, by: Span) -> Result<(), Difference> {
+        self.now = self.now + by;
+        self.latest = self.latest.max(self.now);
+        if self.wanders && self.reference.has_due(self.now) {
+            self.peek_all()?;
+        }
+        Ok(())
+    }
+
+    fn step_back(&mut self, by: Span) {
+        let target = self.now - by;
+        self.now = target.max(self.floor()).min(self.now);
+    }
+
+    /// How far the clock may step back without the answer being anybody's
+    /// guess. State that equalled "never seen" may have been dropped. And a
+    /// lone bucket may be kept as the instant at which it is full, which does
+    /// not tell a step back by more than its refill from a debt, nor what was
+    /// given back from what had drained; and the largest debt grows no further.
+    fn floor(&self) -> Timestamp {
+        let forgotten = self.reference.last_forgotten(self.latest);
+        match self.data.lone_refill() {
+            Some(_) if self.reference.forgets_after(self.latest + LONG_DEBT) => self.latest,
+            Some(refill) => forgotten.max(self.latest - refill),
+            None if self.drops => forgotten,
+            None => Timestamp::MIN,
+        }
+    }
+
+    /// The clock of a lone bucket, back where it was.
+    fn catch_up(&mut self) {
+        if self.data.lone_refill().is_some() {
+            self.now = self.now.max(self.latest);
+        }
+    }
+
+    fn change(&mut self, data: &PlanData) {
+        self.catch_up();
+        if data.lone_refill().is_some() {
+            self.now = self.now.max(self.latest);
+        }
+        let plan = data.plan(self.plan.version() + 1);
+        let calendars = data.calendars(self.now);
+        self.table.adopt(&plan, self.now, &calendars);
+        self.reference.adopt(&plan, self.now, &calendars);
+        self.before = Some(std::mem::replace(&mut self.plan, plan));
+        self.data = data.clone();
+    }
+
+    fn peek_all(&mut self) -> Result<(), Difference> {
+        for key in keys(self.data.levels) {
+            let amounts = &[1; super::plans::MAX_LIMITS];
+            self.both(key, Verb::Peek { amounts })?;
+        }
+        Ok(())
+    }
+
+    fn deed(&mut self, number: usize, deed: &Deed) -> Result<(), Difference> {
+        let key = keys(self.data.levels)[number];
+        match deed {
+            Deed::Take {
+                amounts,
+                lease,
+                detail,
+            } => self.take(key, amounts, lease.as_ref(), *detail),
+            Deed::Debit(amounts) => {
+                if amounts.contains(&MAX_AMOUNT) {
+                    self.catch_up();
+                }
+                self.both(key, Verb::Debit { amounts })
+            }
+            Deed::Peek(amounts) => self.both(key, Verb::Peek { amounts }),
+            Deed::End {
+                id,
+                ending,
+                remember,
+            } => self.end(key, *id, ending, *remember),
+            Deed::Renew { id, ttl } => self.both(
+                key,
+                Verb::Renew {
+                    id: u128::from(*id),
+                    until: self.now + Span::from_micros(*ttl),
+                },
+            ),
+            Deed::Reset => self.both(key, Verb::Reset),
+            Deed::Admit(amounts) => self.admit(key, amounts),
+            Deed::AdmitOne(amount) => self.admit_one(key, *amount),
+            Deed::ByCell(amount) => self.by_cell(number, *amount),
+            Deed::Pin => {
+                self.pin(number);
+                Ok(())
+            }
+            Deed::Unpin => {
+                self.unpin(number);
+                Ok(())
+            }
+            Deed::Outdated => self.outdated(key),
+        }
+    }
+
+    fn take(
+        &mut self,
+        key: &'static [u8],
+        amounts: &[Amount],
+        lease: Option<&LeaseData>,
+        detail: Detail,
+    ) -> Result<(), Difference> {
+        let ask = lease.and_then(|lease| lease.idempotency).map(|ask| [ask]);
+        let terms = lease.map(|lease| Terms {
+            id: u128::from(lease.id),
+            expires_at: self.now + Span::from_micros(lease.ttl),
+            idempotency: ask.as_ref().map(<[u8; 1]>::as_slice),
+        });
+        let verb = Verb::Take {
+            amounts,
+            lease: terms,
+            detail,
+        };
+        self.both(key, verb)
+    }
+
+    fn end(
+        &mut self,
+        key: &'static [u8],
+        id: u64,
+        ending: &EndingData,
+        remember: bool,
+    ) -> Result<(), Difference> {
+        self.catch_up();
+        let ending = match ending {
+            EndingData::Settle(used) => Ending::Settle(used),
+            EndingData::Release => Ending::Release,
+            EndingData::Fail(back) => Ending::Fail(back),
+            EndingData::Cancel => Ending::Cancel,
+        };
+        let verb = Verb::End {
+            id: u128::from(id),
+            ending,
+            remember,
+        };
+        self.both(key, verb)
+    }
+
+    /// The lean take; who follows a calendar has no use for it.
+    fn admit(&mut self, key: &[u8], amounts: &[Amount]) -> Result<(), Difference> {
+        if self.data.has_calendar() {
+            return Ok(());
+        }
+        let path = path(key, &self.plan);
+        let amounts = &amounts[..self.plan.limits().len()];
+        let theirs = self.table.admit(&self.plan, &path, amounts, self.now);
+        self.same_verdict(key, amounts, theirs)
+    }
+
+    fn admit_one(&mut self, key: &[u8], amount: Amount) -> Result<(), Difference> {
+        if !self.data.is_lone() || self.data.has_calendar() || amount == 0 {
+            return Ok(());
+        }
+        let theirs = self.table.admit_one(&self.plan, key, amount, self.now);
+        self.same_verdict(key, &[amount], theirs)
+    }
+
+    fn by_cell(&mut self, number: usize, amount: Amount) -> Result<(), Difference> {
+        let (key, amount) = (keys(self.data.levels)[number], amount.max(1));
+        let answer = self.pins.get(&number).map(|c| c.admit(amount, self.now));
+        match answer {
+            Some(Ok(_)) if !self.data.is_lone() => {
+                Err("a cell decides for limits that are no longer".to_owned())
+            }
+            Some(Ok(verdict)) => self.same_verdict(key, &[amount], Ok(verdict)),
+            _ => {
+                let retired = self.pins.get(&number).is_some_and(|c| c.is_retired());
+                if retired && self.data.is_lone() {
+                    self.pin(number);
+                }
+                self.admit_one(key, amount)
+            }
+        }
+    }
+
+    fn pin(&mut self, number: usize) {
+        self.unpin(number);
+        let key = keys(self.data.levels)[number];
+        if self.data.is_lone() && !self.data.has_calendar() {
+            let cell = self.table.pin(&self.plan, key, self.now);
+            self.pins.extend(cell.map(|cell| (number, cell)));
+        }
+    }
+
+    fn unpin(&mut self, number: usize) {
+        if let Some(cell) = self.pins.remove(&number) {
+            self.table.unpin(keys(self.data.levels)[number], cell);
+        }
+    }
+
+    fn outdated(&mut self, key: &'static [u8]) -> Result<(), Difference> {
+        let Some(before) = self.before.clone() else {
+            return Ok(());
+        };
+        let verb = Verb::Peek { amounts: &[] };
+        let theirs = self.table.execute(&self.command(&before, key, verb));
+        match theirs {
+            Err(StoreError::StalePlan) => Ok(()),
+            answer => Err(format!("{answer:?} by a plan that is no longer")),
+        }
+    }
+
+    /// Asks both for the verdict alone; the table has answered `theirs`.
+    fn same_verdict(
+        &mut self,
+        key: &[u8],
+        amounts: &[Amount],
+        theirs: Result<Verdict, StoreError>,
+    ) -> Result<(), Difference> {
+        let verb = Verb::Take {
+            amounts,
+            lease: None,
+            detail: Detail::Verdict,
+        };
+        let plan = Arc::clone(&self.plan);
+        let command = Command {
+            calendars: &[],
+            ..self.command(&plan, key, verb)
+        };
+        let ours = match self.reference.execute(&command) {
+            Ok(Reply::Decision(decision)) => Ok(decision.verdict),
+            Ok(reply) => return Err(format!("the reference says {reply:?}")),
+            Err(error) => Err(error),
+        };
+        differs(theirs != ours, &theirs, &ours)
+    }
+
+    /// Asks both, and compares.
+    fn both(&mut self, key: &[u8], verb: Verb<'_>) -> Result<(), Difference> {
+        let (plan, calendars) = (Arc::clone(&self.plan), self.data.calendars(self.now));
+        let command = Command {
+            calendars: &calendars,
+            ..self.command(&plan, key, verb)
+        };
+        let theirs = self.table.execute(&command);
+        let ours = self.reference.execute(&command);
+        differs(!alike(&theirs, &ours), &theirs, &ours)
+    }
+
+    fn command<'c>(&self, plan: &'c Arc<Plan>, key: &'c [u8], verb: Verb<'c>) -> Command<'c> {
+        Command {
+            plan,
+            key: path(key, plan),
+            now: self.now,
+            calendars: &[],
+            verb,
+        }
+    }
+}
+
+fn path<'k>(key: &'k [u8], plan: &Plan) -> KeyPath<'k> {
+    KeyPath::new(key, plan.levels()).expect("a key of a script is one")
+}
+
+/// Whether the answers are the same. When to ask again because a lease may
+/// have given something back is a hint: as early as the root's next lease, or
+/// earlier where a store keeps the leases of several roots together.
+fn alike(theirs: &Answer, ours: &Answer) -> bool {
+    let (Ok(Reply::Decision(theirs)), Ok(Reply::Decision(ours))) = (theirs, ours) else {
+        return theirs == ours;
+    };
+    let hint = match (theirs.refund_at, ours.refund_at) {
+        (Some(theirs), Some(ours)) => theirs <= ours,
+        (_, None) => true,
+        (None, Some(_)) => false,
+    };
+    let mut theirs = theirs.clone();
+    theirs.refund_at = ours.refund_at;
+    hint && theirs == *ours
+}
+
+fn differs<T: std::fmt::Debug>(differ: bool, theirs: &T, ours: &T) -> Result<(), Difference> {
+    if differ {
+        return Err(format!(
+            "\n    the store says {theirs:?}\n    it must say    {ours:?}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! What is done to a table, as data: made at random, shrunk, printed.
+
+use std::fmt;
+
+use tidegate::contract::Detail;
+use tidegate::contract::core::Amount;
+
+use super::plans::PlanData;
+
+/// Keys of one level: short, long, with a separator, and no text.
+const FLAT: [&[u8]; 4] = [
+    b"k",
+    b"a key longer than twenty-two bytes",
+    b"k/x",
+    b"\x00\xff",
+];
+/// Keys with ancestors, and ancestors by themselves.
+const DEEP: [&[u8]; 6] = [b"a", b"a/b", b"a/c", b"a/b/x", b"z/b/x/y", b"z/\x00"];
+
+/// The keys that are used with a plan of so many levels.
+pub(crate) const fn keys(levels: usize) -> &'static [&'static [u8]] {
+    if levels == 1 { &FLAT } else { &DEEP }
+}
+
+/// Amounts in the order of the plan's limits; more than there are limits.
+pub(crate) type Amounts = Vec<Amount>;
+
+/// A lease to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseData {
+    pub(crate) id: u64,
+    pub(crate) ttl: u64,
+    pub(crate) idempotency: Option<u8>,
+}
+
+/// How a lease is ended.
+#[derive(Clone, Debug)]
+pub(crate) enum EndingData {
+    Settle(Vec<Option<Amount>>),
+    Release,
+    Fail(Vec<bool>),
+    Cancel,
+}
+
+/// What a step does to one key.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    Take {
+        amounts: Amounts,
+        lease: Option<LeaseData>,
+        detail: Detail,
+    },
+    Debit(Amounts),
+    Peek(Amounts),
+    End {
+        id: u64,
+        ending: EndingData,
+        remember: bool,
+    },
+    Renew {
+        id: u64,
+        ttl: u64,
+    },
+    Reset,
+    /// The lean take.
+    Admit(Amounts),
+    /// The leanest, on a plan of one limit.
+    AdmitOne(Amount),
+    /// As a handle does: by the key's cell, or by the table if that says so.
+    ByCell(Amount),
+    Pin,
+    Unpin,
+    /// A peek by the plan before the newest.
+    Outdated,
+}
+
+/// One step of a script.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Time passes.
+    Pass(u64),
+    /// The clock steps back.
+    Back(u64),
+    /// The limits change.
+    Change(PlanData),
+    /// Something is asked of the key of that number.
+    Do(usize, Deed),
+}
+
+/// A first plan and what happens then.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) plan: PlanData,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Script {
+    /// Whether it asks anything: steps of the clock are no commands.
+    pub(crate) fn commands(&self) -> usize {
+        let asks = |step: &&Step| matches!(step, Step::Do(..) | Step::Change(_));
+        self.steps.iter().filter(asks).count()
+    }
+
+    /// Whether its clock steps back at times.
+    pub(crate) fn wanders(&self) -> bool {
+        let back = |step: &Step| matches!(step, Step::Back(_));
+        self.steps.iter().any(back)
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  plan  {}", self.plan)?;
+        let keys = keys(self.plan.levels);
+        for (number, step) in self.steps.iter().enumerate() {
+            write!(f, "  {number:>4}  ")?;
+            match step {
+                Step::Pass(micros) => writeln!(f, "{micros}us pass")?,
+                Step::Back(micros) => writeln!(f, "the clock steps back by {micros}us")?,
+                Step::Change(plan) => writeln!(f, "change to {plan}")?,
+                Step::Do(key, deed) => writeln!(f, "{:<10}  {deed}", keys[*key].escape_ascii())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Take {
+                amounts,
+                lease: None,
+                detail,
+            } => write!(f, "take {amounts:?}, detail {detail:?}"),
+            Self::Take {
+                amounts,
+                lease: Some(lease),
+                ..
+            } => write!(f, "take {amounts:?} as {lease}"),
+            Self::Debit(amounts) => write!(f, "debit {amounts:?}"),
+            Self::Peek(amounts) => write!(f, "peek {amounts:?}"),
+            Self::End {
+                id,
+                ending,
+                remember,
+            } => {
+                let remembered = if *remember { ", remembered" } else { "" };
+                write!(f, "end lease {id}: {ending:?}{remembered}")
+            }
+            Self::Renew { id, ttl } => write!(f, "renew lease {id} to {ttl}us from now"),
+            Self::Reset => write!(f, "reset"),
+            Self::Admit(amounts) => write!(f, "admit {amounts:?}"),
+            Self::AdmitOne(amount) => write!(f, "admit one {amount}"),
+            Self::ByCell(amount) => write!(f, "admit by cell {amount}"),
+            Self::Pin => write!(f, "pin"),
+            Self::Unpin => write!(f, "unpin"),
+            Self::Outdated => write!(f, "peek by the last plan but one"),
+        }
+    }
+}
+
+impl fmt::Display for LeaseData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lease {} for {}us", self.id, self.ttl)?;
+        match self.idempotency {
+            Some(ask) => write!(f, ", idempotency key {ask}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The store under test, and what it can do.
+
+use std::sync::Arc;
+
+use tidegate::contract::{Abilities, Store};
+
+use crate::checks::Skipped;
+
+type Open = Box<dyn Fn() -> Arc<dyn Store>>;
+type OpenBounded = Box<dyn Fn(usize, usize) -> Arc<dyn Store>>;
+
+/// How a store is opened for a test. What it is not told of is skipped, with
+/// the reason.
+pub struct Subject {
+    fresh: Open,
+    bounded: Option<OpenBounded>,
+    reopened: Option<Open>,
+    drops_spent_state: bool,
+    random_commands: usize,
+}
+
+/// How many random commands a run of the suite asks, unless said otherwise.
+const RANDOM_COMMANDS: usize = 400_000;
+
+impl Subject {
+    /// A store that `fresh` opens, with nothing in it that a test would find:
+    /// every test has tables of its own names.
+    #[must_use]
+    pub fn new(fresh: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
+        Self {
+            fresh: Box::new(fresh),
+            bounded: None,
+            reopened: None,
+            drops_spent_state: false,
+            random_commands: RANDOM_COMMANDS,
+        }
+    }
+
+    /// `open(max_keys, max_leases)` opens a store whose tables hold no more.
+    #[must_use]
+    pub fn bounded(mut self, open: impl Fn(usize, usize) -> Arc<dyn Store> + 'static) -> Self {
+        self.bounded = Some(Box::new(open));
+        self
+    }
+
+    /// `open` opens what was opened last once more, as after a restart.
+    #[must_use]
+    pub fn reopened(mut self, open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
+        self.reopened = Some(Box::new(open));
+        self
+    }
+
+    /// The store drops state that equals "never seen" on its own time, so that
+    /// what a clock finds there that steps back is anybody's guess.
+    #[must_use]
+    pub const fn drops_spent_state_early(mut self) -> Self {
+        self.drops_spent_state = true;
+        self
+    }
+
+    /// So many random commands in a run of the suite: fewer for a store that
+    /// takes its time.
+    #[must_use]
+    pub const fn with_random_commands(mut self, commands: usize) -> Self {
+        self.random_commands = commands;
+        self
+    }
+
+    /// How many random commands a run of the suite asks.
+    #[must_use]
+    pub const fn random_commands(&self) -> usize {
+        self.random_commands
+    }
+
+    pub(crate) fn bounded_store(
+        &self,
+        max_keys: usize,
+        max_leases: usize,
+    ) -> Result<Arc<dyn Store>, Skipped> {
+        let open = self.bounded.as_ref().ok_or("its tables have no bounds")?;
+        Ok(open(max_keys, max_leases))
+    }
+
+    pub(crate) fn reopened_store(&self) -> Result<&Open, Skipped> {
+        let reopened = self.reopened.as_ref();
+        reopened.ok_or("it forgets when it is closed")
+    }
+
+    pub(crate) fn needs_the_callers_clock(&self) -> Result<(), Skipped> {
+        if self.abilities().own_clock {
+            return Err("it reads a clock of its own");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fresh(&self) -> Arc<dyn Store> {
+        (self.fresh)()
+    }
+
+    pub(crate) const fn drops_spent_state(&self) -> bool {
+        self.drops_spent_state
+    }
+
+    pub(crate) fn abilities(&self) -> Abilities {
+        self.fresh().abilities()
+    }
+}
