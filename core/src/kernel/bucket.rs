@@ -12,8 +12,8 @@
 //!
 //! A lease may give back later what it did not use. As much of it comes off the
 //! level as would not be there had it never been charged: nothing of what has
-//! drained since. What that takes to know is in `bucket/lows.rs`; it is kept for leases
-//! alone, and no longer than it matters.
+//! drained since. What that takes to know is in `bucket/lows.rs`; it is kept for
+//! leases alone, and no longer than it matters.
 
 mod lows;
 

@@ -146,7 +146,7 @@ fn shuttle_handles_beside_a_change_of_plan_admit_at_most_the_larger_capacity() {
         let run = move || {
             let row = Row::new(&bursts);
             let askers = row.start(2, 2);
-            row.table.adopt(&row.plans[1], NOW);
+            row.table.adopt(&row.plans[1], NOW, &[]);
             let admitted = sum(askers);
             assert!(admitted <= 3, "{admitted} of {bursts:?}");
             let remaining = row.remaining(&row.plans[1]);
