@@ -39,6 +39,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
     ),
+    // Doors: the engine only, never a store, a protocol of another door or the core.
+    (
+        "tidegate-resp",
+        &["tidegate"],
+    ),
     ("tidegate-cli", &["tidegate", "tidegate-memory"]),
 ];
 

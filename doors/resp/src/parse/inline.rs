@@ -139,7 +139,10 @@ mod tests {
 
     #[test]
     fn quotes_hold_blanks_and_escapes() {
-        assert_eq!(words(r#"a "b c" 'd "e'"#).unwrap(), [&b"a"[..], b"b c", b"d \"e"]);
+        assert_eq!(
+            words(r#"a "b c" 'd "e'"#).unwrap(),
+            [&b"a"[..], b"b c", b"d \"e"]
+        );
         assert_eq!(words(r#""\x00\xfF\n\"\q""#).unwrap(), [b"\0\xff\n\"q"]);
         assert_eq!(words(r#""\xg1" '\'\n'"#).unwrap(), [&b"xg1"[..], b"'\\n"]);
         assert_eq!(words(r#"pre"fix" """#).unwrap(), [&b"prefix"[..], b""]);

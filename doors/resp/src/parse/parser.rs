@@ -155,7 +155,11 @@ impl Parser {
         let Some(length) = unseen.iter().position(|&byte| byte == b'\n') else {
             self.at = seen;
             let room = seen < self.max_bytes;
-            return if room { Ok(None) } else { Err(ProtocolError::TooLong) };
+            return if room {
+                Ok(None)
+            } else {
+                Err(ProtocolError::TooLong)
+            };
         };
         let end = self.at + length;
         inline::split(&mut bytes[..end], &mut self.places)?;
@@ -195,7 +199,10 @@ fn header(bytes: &[u8], start: usize, wrong: ProtocolError) -> Parsed<Header> {
 fn ended(bytes: &[u8], at: usize, number: i64) -> Parsed<Header> {
     match bytes.get(at) {
         None => Ok(None),
-        Some(b'\n') => Ok(Some(Header { number, end: at + 1 })),
+        Some(b'\n') => Ok(Some(Header {
+            number,
+            end: at + 1,
+        })),
         Some(_) => Err(ProtocolError::LineEnd),
     }
 }
