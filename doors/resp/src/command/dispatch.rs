@@ -51,11 +51,9 @@ fn run(session: &mut Session, command: &Command, arguments: Arguments<'_>) -> Re
 
 #[cold]
 fn unknown(session: &mut Session, name: &[u8]) -> Result<Flow, ProtocolError> {
-    // What a browser begins with, when it is tricked into talking to us.
-    if [&b"post"[..], b"host:", b"get"]
-        .iter()
-        .any(|verb| name.eq_ignore_ascii_case(verb))
-    {
+    // What a browser says, when it is tricked into talking to us.
+    let http = [&b"post"[..], b"host:"];
+    if http.iter().any(|word| name.eq_ignore_ascii_case(word)) {
         return Err(ProtocolError::Http);
     }
     let fault = match session.caller() {
