@@ -113,6 +113,20 @@ impl Credentials {
         let found = found.ok_or(GateError::Unauthenticated)?;
         Ok(Caller(Some(Arc::clone(found))))
     }
+
+    /// The same caller by these tokens.
+    pub(super) fn readmit(&self, caller: &Caller) -> Result<Caller, GateError> {
+        if self.is_open() {
+            return Ok(Caller(None));
+        }
+        let Some(token) = &caller.0 else {
+            return Err(GateError::Unauthenticated);
+        };
+        let mut known = self.0.iter();
+        let found = known.find(|known| known.sha256 == token.sha256);
+        let found = found.ok_or(GateError::Unauthenticated)?;
+        Ok(Caller(Some(Arc::clone(found))))
+    }
 }
 
 /// Somebody who was let in.
@@ -169,6 +183,21 @@ mod tests {
         assert!(closed.identify(None).is_err());
         assert!(closed.identify(Some("guess")).is_err());
         assert!(closed.identify(Some("secret")).is_ok());
+    }
+
+    #[test]
+    fn whoever_came_in_before_the_tokens_were_replaced_is_looked_at_again() {
+        let anyone = Credentials::default().identify(None).unwrap();
+        let all = Credentials::new([credential(&Scope::ALL, &[])]);
+        let caller = all.identify(Some("secret")).unwrap();
+        let fewer = Credentials::new([credential(&[Scope::Observe], &[])]);
+        assert!(fewer.readmit(&anyone).is_err());
+        let caller = fewer.readmit(&caller).unwrap();
+        assert!(caller.check(Scope::Decide, None).is_err());
+        let mut other = credential(&Scope::ALL, &[]);
+        other.sha256 = Credential::hash("other");
+        assert!(Credentials::new([other]).readmit(&caller).is_err());
+        assert!(Credentials::default().readmit(&caller).is_ok());
     }
 
     #[test]

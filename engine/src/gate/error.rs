@@ -29,6 +29,9 @@ pub enum GateError {
     /// Too much at once: come again.
     #[error("too many requests are being served; try again")]
     Busy,
+    /// Rates that come with the call are bounded.
+    #[error("there are {0} different rates already; use a policy, or fewer different numbers")]
+    TooManyRates(usize),
     /// What the limits say.
     #[error(transparent)]
     Limits(#[from] Error),
@@ -63,7 +66,7 @@ impl GateError {
             Self::Unauthenticated => Kind::Unauthenticated,
             Self::Forbidden { .. } => Kind::Forbidden,
             Self::UnknownPolicy { .. } => Kind::NotFound,
-            Self::Busy => Kind::Busy,
+            Self::Busy | Self::TooManyRates(_) => Kind::Busy,
             Self::Limits(error) => kind(error),
         }
     }

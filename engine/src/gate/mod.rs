@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Gate`] | the policies by name, on one store; exchanged while in use |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
@@ -13,6 +14,7 @@
 //! Deliberately absent: protocols, files and sockets.
 
 mod access;
+mod ad_hoc;
 pub mod audit;
 mod change;
 mod denials;
@@ -22,6 +24,7 @@ mod served;
 mod threshold;
 
 pub use access::{Caller, Credential, Credentials, Scope};
+pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POLICY, Rate};
 pub use change::Change;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};

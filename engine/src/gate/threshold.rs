@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tidegate_contract::Store;
 use tidegate_contract::sync::Mutex;
 
 use super::access::{Caller, Credentials, Scope};
+use super::ad_hoc::{self, AdHoc, Rate};
 use super::audit;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
@@ -28,7 +30,10 @@ pub struct Gate(Arc<Shared>);
 
 struct Shared {
     policies: ArcSwap<Policies>,
+    ad_hoc: AdHoc,
     credentials: ArcSwap<Credentials>,
+    /// How often the credentials were replaced.
+    generation: AtomicU64,
     store: Option<Arc<dyn Store>>,
     clock: Clock,
     denials: Arc<Denials>,
@@ -72,12 +77,15 @@ impl GateBuilder {
     /// A store that cannot do what a policy needs.
     pub fn build(self, file: &PolicyFile) -> Result<Gate, Error> {
         meters::describe();
+        let denials = Arc::<Denials>::default();
         let gate = Gate(Arc::new(Shared {
             policies: ArcSwap::default(),
+            ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials)),
             credentials: ArcSwap::from_pointee(self.credentials),
+            generation: AtomicU64::new(0),
             store: self.store,
             clock: self.clock,
-            denials: Arc::default(),
+            denials,
             exchange: Mutex::new(()),
         }));
         gate.exchange("the start", file)?;
@@ -104,6 +112,33 @@ impl Gate {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.credentials.load().is_open()
+    }
+
+    /// Lets in again whoever came in before the tokens were replaced, for
+    /// doors whose callers stay.
+    ///
+    /// # Errors
+    /// [`GateError::Unauthenticated`]: their token is no longer one.
+    pub fn readmit(&self, caller: &Caller) -> Result<Caller, GateError> {
+        self.0.credentials.load().readmit(caller)
+    }
+
+    /// A number that grows whenever the tokens are replaced: whoever came in
+    /// before is to be [readmitted](Self::readmit).
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// A limit whose numbers come with the call, for `caller` to decide by. It
+    /// is the policy [`AD_HOC_POLICY`](super::AD_HOC_POLICY) to tokens and meters.
+    ///
+    /// # Errors
+    /// [`GateError::Forbidden`]; numbers that make no rate;
+    /// [`GateError::TooManyRates`].
+    pub fn ad_hoc(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
+        caller.check(Scope::Decide, Some(ad_hoc::POLICY))?;
+        self.0.ad_hoc.get(rate)
     }
 
     /// The policy `name`, for `caller` to use in this way.
@@ -179,6 +214,7 @@ impl Gate {
     pub fn replace_credentials(&self, credentials: Credentials) -> bool {
         let others = **self.0.credentials.load() != credentials;
         self.0.credentials.store(Arc::new(credentials));
+        self.0.generation.fetch_add(1, Ordering::Release);
         others
     }
 

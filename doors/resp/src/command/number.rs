@@ -1,0 +1,86 @@
+//! Numbers out of arguments.
+
+use std::ops::RangeInclusive;
+
+use crate::fault::Fault;
+
+/// More digits than any number that is accepted.
+const MAX_DIGITS: usize = 19;
+
+/// The whole number in `text`, within `range`; `name` is what an error calls it.
+#[inline]
+pub(super) fn integer(
+    text: &[u8],
+    range: RangeInclusive<i64>,
+    name: &'static str,
+) -> Result<i64, Fault> {
+    let number = decimal(text).filter(|number| range.contains(number));
+    number.ok_or(Fault::Number {
+        name,
+        least: *range.start(),
+        most: *range.end(),
+    })
+}
+
+/// As [`integer`], where nothing is below zero.
+#[inline]
+pub(super) fn natural(
+    text: &[u8],
+    range: RangeInclusive<i64>,
+    name: &'static str,
+) -> Result<u64, Fault> {
+    Ok(integer(text, range, name)?.unsigned_abs())
+}
+
+#[inline]
+fn decimal(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > MAX_DIGITS {
+        return None;
+    }
+    let mut number = 0_i64;
+    for &digit in digits {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(i64::from(value))?;
+    }
+    Some(if negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_decimal_numbers_in_range_are_numbers() {
+        let most = i64::MAX.to_string();
+        for (text, number) in [("0", 0), ("-7", -7), ("007", 7), (most.as_str(), i64::MAX)] {
+            assert_eq!(
+                integer(text.as_bytes(), i64::MIN..=i64::MAX, "n"),
+                Ok(number)
+            );
+        }
+        for text in [
+            "",
+            "-",
+            "+1",
+            "1.0",
+            " 1",
+            "1e3",
+            "0x1",
+            "9223372036854775808",
+            "1\0",
+        ] {
+            assert!(
+                integer(text.as_bytes(), i64::MIN..=i64::MAX, "n").is_err(),
+                "{text}"
+            );
+        }
+        assert!(integer(b"5", 6..=9, "n").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Every command: its shape, what it is for, where it is run.
+
+use super::dispatch::Flow;
+use super::{client, describe, greeting, info, small, tg, throttle};
+use crate::fault::Fault;
+use crate::parse::Arguments;
+use crate::session::Session;
+
+/// A command as it is found, checked, run and described.
+pub(super) struct Command {
+    /// In capitals; clients may write it as they like.
+    pub(super) name: &'static str,
+    /// The fewest and the most arguments, the name included.
+    pub(super) arguments: (usize, usize),
+    pub(super) usage: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) group: Group,
+    /// Whether it is answered before anyone has said who they are.
+    pub(super) before_auth: bool,
+    pub(super) run: fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>,
+}
+
+/// Where a command stands in what COMMAND tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Group {
+    /// About the connection or the server: no keys.
+    Connection,
+    /// A key at this position; whether it may write.
+    Key { position: usize, write: bool },
+}
+
+impl Command {
+    pub(super) fn takes(&self, arguments: usize) -> bool {
+        let (fewest, most) = self.arguments;
+        (fewest..=most).contains(&arguments)
+    }
+}
+
+const MANY: usize = usize::MAX;
+const CALL: Group = Group::Key {
+    position: 1,
+    write: true,
+};
+const WRITE: Group = Group::Key {
+    position: 2,
+    write: true,
+};
+const READ: Group = Group::Key {
+    position: 2,
+    write: false,
+};
+
+/// A table row. (A function would need a name for each of eight arguments.)
+macro_rules! commands {
+    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $run:path: $usage:literal, $summary:literal;)*) => {
+        &[$(Command {
+            name: $name,
+            arguments: ($fewest, $most),
+            usage: $usage,
+            summary: $summary,
+            group: group!($group),
+            before_auth: auth!($auth),
+            run: $run,
+        }),*]
+    };
+}
+macro_rules! group {
+    (connection) => {
+        Group::Connection
+    };
+    (call) => {
+        CALL
+    };
+    (write) => {
+        WRITE
+    };
+    (read) => {
+        READ
+    };
+}
+macro_rules! auth {
+    (anyone) => {
+        true
+    };
+    (known) => {
+        false
+    };
+}
+
+/// All of them; the hot ones first, for they are looked for from the front.
+pub(super) const COMMANDS: &[Command] = commands! {
+    "CL.THROTTLE" 5..=6 call known throttle::cl_throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as redis-cell does";
+    "TG.CHECK" 3..=MANY write known tg::check: "policy key [COST n] [AMOUNT limit n]...", "Takes what is asked, if it fits";
+    "THROTTLE" 5..=6 call known throttle::throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as throttlecrab does";
+    "TG.ACQUIRE" 3..=MANY write known tg::acquire: "policy key [COST n] [AMOUNT limit n]... [WAIT ms] [TTL ms] [PRIORITY n] [IDEMPOTENCY k]", "Takes what is asked as a lease, and may wait for it";
+    "TG.RELEASE" 4..=4 write known tg::release: "policy key lease", "Ends a lease: what it took was used";
+    "TG.SETTLE" 4..=MANY write known tg::settle: "policy key lease [USED limit n]...", "Ends a lease with what was really used";
+    "TG.CANCEL" 4..=4 write known tg::cancel: "policy key lease", "Ends a lease: the work did not start";
+    "TG.RENEW" 5..=5 write known tg::renew: "policy key lease ttl_ms", "Moves a lease's expiry";
+    "TG.DEBIT" 3..=MANY write known tg::debit: "policy key [COST n] [AMOUNT limit n]...", "Charges what was used already";
+    "TG.PEEK" 3..=MANY read known tg::peek: "policy key [COST n] [AMOUNT limit n]...", "What a check would answer; changes nothing";
+    "TG.FORECAST" 3..=MANY read known tg::forecast: "policy key [COST n] [AMOUNT limit n]...", "How many such asks fit, and when one does";
+    "TG.RESET" 3..=3 write known tg::reset: "policy key", "Forgets a key";
+    "TG.POLICIES" 1..=1 connection known tg::policies: "", "The policies with their limits";
+    "PING" 1..=2 connection known small::ping: "[message]", "Answers";
+    "ECHO" 2..=2 connection known small::echo: "message", "Answers the message";
+    "HELLO" 1..=MANY connection anyone greeting::hello: "[2|3 [AUTH user token] [SETNAME name]]", "Chooses the protocol";
+    "AUTH" 2..=3 connection anyone greeting::auth: "[user] token", "Says who is there";
+    "CLIENT" 2..=MANY connection known client::client: "ID|INFO|GETNAME|SETNAME name|SETINFO attribute value|NO-EVICT|NO-TOUCH|LIST", "What a client says about itself";
+    "COMMAND" 1..=MANY connection known describe::command: "[COUNT|LIST|INFO [name...]|DOCS [name...]]", "Describes the commands";
+    "SELECT" 2..=2 connection known small::select: "0", "There is one database";
+    "INFO" 1..=MANY connection known info::info: "[section...]", "About the server";
+    "QUIT" 1..=MANY connection anyone small::quit: "", "Ends the conversation";
+    "RESET" 1..=1 connection anyone small::reset: "", "Begins the conversation anew";
+};
+
+/// The command called `name`, in capitals or not.
+#[inline]
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut commands = COMMANDS.iter();
+    commands.find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+}

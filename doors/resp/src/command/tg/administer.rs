@@ -1,0 +1,73 @@
+//! RESET, POLICIES.
+
+use tidegate::gate::{Scope, Served};
+use tidegate::{Limit, Period};
+
+use super::facts;
+use super::named::{key, policy};
+use crate::command::dispatch::Flow;
+use crate::fault::Fault;
+use crate::parse::Arguments;
+use crate::reply::Replies;
+use crate::session::Session;
+
+pub(in crate::command) fn reset(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
+    let served = policy(session, arguments, Scope::Administer)?;
+    let caller = session.caller()?.clone();
+    served.reset(&caller, key(arguments))?;
+    session.replies.ok();
+    Ok(Flow::Next)
+}
+
+/// Those that the caller may observe, by name.
+pub(in crate::command) fn policies(session: &mut Session, _: Arguments<'_>) -> Result<Flow, Fault> {
+    session.caller()?;
+    let gate = session.gate.clone();
+    let policies = gate.policies(session.caller()?);
+    let replies = &mut session.replies;
+    replies.map(policies.len());
+    policies.iter().for_each(|served| one(replies, served));
+    Ok(Flow::Next)
+}
+
+fn one(replies: &mut Replies, served: &Served) {
+    let policy = served.policy();
+    replies.text(&policy.name);
+    replies.map(2);
+    replies.text("levels");
+    replies.array(policy.levels.len());
+    policy.levels.iter().for_each(|level| replies.text(level));
+    replies.text("limits");
+    replies.map(policy.limits.len());
+    policy.limits.iter().for_each(|each| limit(replies, each));
+}
+
+fn limit(replies: &mut Replies, limit: &Limit) {
+    replies.text(limit.name());
+    replies.map(4);
+    replies.text("counts");
+    replies.text(match (limit.is_concurrency(), limit.is_counted()) {
+        (true, _) => "concurrency",
+        (_, true) => "calls",
+        (_, false) => "amounts",
+    });
+    replies.text("limit");
+    facts::amount(replies, limit.amounts(), limit.capacity());
+    replies.text("at_most");
+    facts::amount(replies, limit.amounts(), limit.at_most());
+    replies.text("per");
+    facts::optional_text(replies, limit.period().map(per).as_deref());
+}
+
+/// A duration in milliseconds, or a calendar's unit in its zone.
+fn per(period: &Period) -> String {
+    match period {
+        Period::Every(duration) => format!("{} ms", duration.as_millis()),
+        Period::Day { zone } => format!("day in {zone}"),
+        Period::Week { zone } => format!("week in {zone}"),
+        Period::Month { zone } => format!("month in {zone}"),
+    }
+}

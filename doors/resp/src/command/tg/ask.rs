@@ -1,0 +1,128 @@
+//! The words of an ask.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tidegate::gate::Served;
+use tidegate::{Ask, MAX_AMOUNT};
+
+use super::named::amount;
+use crate::command::dispatch::quoted;
+use crate::command::number::natural;
+use crate::fault::Fault;
+use crate::parse::Arguments;
+
+/// Amounts by limit; a few, as a rule.
+pub(super) type Named<'a> = SmallVec<[(&'a str, u64); 8]>;
+
+/// The longest wait, in milliseconds: a day.
+const LONGEST_WAIT: i64 = 24 * 3_600 * 1_000;
+
+/// The longest ttl, in milliseconds: 400 days.
+const LONGEST_TTL: i64 = 400 * 24 * 3_600 * 1_000;
+
+/// What was asked, word by word.
+#[derive(Debug, Default)]
+pub(super) struct Asked<'a> {
+    pub(super) named: Named<'a>,
+    pub(super) idempotency: Option<&'a [u8]>,
+    pub(super) manner: Manner,
+}
+
+/// The words that are numbers: what is kept of them outlives the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Manner {
+    cost: Option<u64>,
+    wait_ms: Option<u64>,
+    ttl_ms: Option<u64>,
+    priority: Option<u64>,
+}
+
+/// Whether a lease is asked for: only then do all words make sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum For {
+    Charge,
+    Lease,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the words behind policy and key.
+    pub(super) fn read(
+        arguments: Arguments<'a>,
+        served: &Served,
+        purpose: For,
+    ) -> Result<Self, Fault> {
+        let mut asked = Self::default();
+        let mut words = arguments.from(3);
+        while let Some(word) = words.next() {
+            let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
+            if word.eq_ignore_ascii_case(b"AMOUNT") {
+                asked.named.push(amount(served, next()?, next()?)?);
+            } else if word.eq_ignore_ascii_case(b"COST") {
+                let cost = natural(next()?, 1..=MAX_AMOUNT.cast_signed(), "COST")?;
+                once(&mut asked.manner.cost, cost, "COST")?;
+            } else if purpose == For::Lease {
+                asked.read_lease_word(word, next()?)?;
+            } else {
+                return Err(Fault::Syntax(quoted(word)));
+            }
+        }
+        Ok(asked)
+    }
+
+    fn read_lease_word(&mut self, word: &[u8], value: &'a [u8]) -> Result<(), Fault> {
+        let manner = &mut self.manner;
+        match word.to_ascii_uppercase().as_slice() {
+            b"WAIT" => {
+                let wait = natural(value, 0..=LONGEST_WAIT, "WAIT")?;
+                once(&mut manner.wait_ms, wait, "WAIT")
+            }
+            b"TTL" => {
+                let ttl = natural(value, 1..=LONGEST_TTL, "TTL")?;
+                once(&mut manner.ttl_ms, ttl, "TTL")
+            }
+            b"PRIORITY" => {
+                let priority = natural(value, 0..=255, "PRIORITY")?;
+                once(&mut manner.priority, priority, "PRIORITY")
+            }
+            b"IDEMPOTENCY" => once(&mut self.idempotency, value, "IDEMPOTENCY"),
+            _ => Err(Fault::Syntax(quoted(word))),
+        }
+    }
+
+    /// As the engine is asked.
+    pub(super) fn ask(&self) -> Ask<'_> {
+        let ask = self.manner.of(Ask::named(&self.named));
+        match self.idempotency {
+            Some(key) => ask.idempotency(key),
+            None => ask,
+        }
+    }
+}
+
+impl Manner {
+    /// Whether it waits if it must.
+    pub(super) fn waits(&self) -> bool {
+        self.wait_ms.is_some_and(|wait| wait > 0)
+    }
+
+    /// `ask`, asked in this manner.
+    pub(super) fn of<'a>(&self, mut ask: Ask<'a>) -> Ask<'a> {
+        if let Some(cost) = self.cost {
+            ask = ask.cost(cost);
+        }
+        if let Some(ttl) = self.ttl_ms {
+            ask = ask.ttl(Duration::from_millis(ttl));
+        }
+        let priority = self.priority.and_then(|p| u8::try_from(p).ok());
+        ask.priority(priority.unwrap_or(0))
+            .within(Duration::from_millis(self.wait_ms.unwrap_or(0)))
+    }
+}
+
+fn once<T>(place: &mut Option<T>, value: T, word: &'static str) -> Result<(), Fault> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Fault::SaidTwice(word)),
+    }
+}

@@ -1,0 +1,100 @@
+//! Decisions, standings and instants into replies.
+//!
+//! Names end in their units: instants are microseconds since the Unix epoch
+//! (`_us`), lengths of time milliseconds, rounded up (`_ms`). An amount of a
+//! limit with a finer unit than one is a decimal text.
+
+use tidegate::gate::Served;
+use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
+
+use super::named::unit;
+use crate::reply::Replies;
+
+/// How many facts [`decision`] and [`admitted`] write.
+pub(super) const DECISION_FACTS: usize = 6;
+
+/// Verdict, what binds, until when, and where every limit stands.
+pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decision) {
+    verdict(replies, decision.verdict(), served.now());
+    replies.text("binding");
+    optional_text(replies, decision.binding());
+    degraded(replies, false);
+    replies.text("limits");
+    replies.map(decision.standings().count());
+    for (name, standing) in decision.standings() {
+        replies.text(name);
+        replies.map(3);
+        stands(replies, unit(served, name), &standing, served.now());
+    }
+}
+
+/// Admitted, without standings; blindly if the store could not tell.
+pub(super) fn admitted(replies: &mut Replies, served: &Served, blindly: bool) {
+    verdict(replies, Verdict::Admit, served.now());
+    replies.text("binding");
+    replies.null();
+    degraded(replies, blindly);
+    replies.text("limits");
+    replies.map(0);
+}
+
+/// Three facts: the word, the instant, and how far away it is.
+pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: Timestamp) {
+    replies.text("verdict");
+    replies.text(match verdict {
+        Verdict::Admit => "admitted",
+        Verdict::NotUntil(_) => "refused",
+        Verdict::Never => "never",
+    });
+    replies.text("not_until_us");
+    match verdict {
+        Verdict::NotUntil(at) => replies.integer(at.as_micros()),
+        Verdict::Admit | Verdict::Never => replies.null(),
+    }
+    replies.text("retry_after_ms");
+    match verdict {
+        Verdict::Admit => replies.integer(0),
+        // It was refused just now, so that 0 would be too soon.
+        Verdict::NotUntil(at) => replies.count(millis(at.since(now)).max(1)),
+        Verdict::Never => replies.null(),
+    }
+}
+
+fn degraded(replies: &mut Replies, degraded: bool) {
+    replies.text("degraded");
+    replies.boolean(degraded);
+}
+
+/// Three facts: the most, what is left, and when all of it is back.
+pub(super) fn stands(replies: &mut Replies, unit: Unit, standing: &Standing, now: Timestamp) {
+    replies.text("limit");
+    amount(replies, unit, standing.limit);
+    replies.text("remaining");
+    amount(replies, unit, standing.remaining);
+    replies.text("reset_ms");
+    let reset = standing.full_at.map_or(0, |at| millis(at.since(now)));
+    replies.count(reset);
+}
+
+/// An amount in its limit's unit.
+pub(super) fn amount(replies: &mut Replies, unit: Unit, amount: u64) {
+    let places = usize::from(unit.places());
+    if places == 0 {
+        return replies.count(amount);
+    }
+    let digits = format!("{amount:0>width$}", width = places + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - places);
+    replies.text(&format!("{whole}.{fraction}"));
+}
+
+pub(super) fn optional_text(replies: &mut Replies, text: Option<&str>) {
+    match text {
+        Some(text) => replies.text(text),
+        None => replies.null(),
+    }
+}
+
+/// Rounded up.
+fn millis(span: Span) -> u64 {
+    span.as_micros().div_ceil(1_000)
+}

@@ -1,0 +1,25 @@
+//! The gate's own verbs, on policies.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `named` | the policy, key and lease that a command begins with |
+//! | `ask` | `COST`, `AMOUNT` and the other words of an ask |
+//! | `check` | CHECK, DEBIT, PEEK, FORECAST |
+//! | `acquire` | ACQUIRE, and [`Waiting`] for one |
+//! | `ending` | SETTLE, RELEASE, CANCEL, RENEW |
+//! | `administer` | RESET, POLICIES |
+//! | `facts` | decisions, standings and instants into replies |
+
+mod acquire;
+mod administer;
+mod ask;
+mod check;
+mod ending;
+mod facts;
+mod named;
+
+pub(crate) use acquire::Waiting;
+pub(super) use acquire::acquire;
+pub(super) use administer::{policies, reset};
+pub(super) use check::{check, debit, forecast, peek};
+pub(super) use ending::{cancel, release, renew, settle};

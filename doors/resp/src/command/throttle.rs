@@ -1,0 +1,164 @@
+//! `CL.THROTTLE` and `THROTTLE`: the numbers come with the call.
+//!
+//! Both ask the same set. They differ in what they say: redis-cell begins with
+//! 1 where it *limits*, counts `max_burst` on top of one, and tells when to
+//! retry before when all is back; throttlecrab begins with 1 where it *allows*,
+//! counts `max_burst` as all there is, and tells them the other way round.
+//!
+//! Seconds are rounded up, always: whoever comes back then is admitted.
+
+use tidegate::gate::{AD_HOC_LIMIT, Answer, GateError, Rate, Served};
+use tidegate::{Error, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
+
+use super::dispatch::Flow;
+use super::number::natural;
+use crate::fault::Fault;
+use crate::parse::Arguments;
+use crate::session::Session;
+
+/// The largest number that is one.
+const MOST: i64 = MAX_AMOUNT as i64;
+
+/// The longest period: 400 days in seconds.
+const LONGEST: i64 = 400 * 24 * 3_600;
+
+/// What a call asks.
+struct Call<'a> {
+    key: &'a [u8],
+    rate: Rate,
+    quantity: u64,
+}
+
+/// What is answered, before either has put it into words.
+struct Outcome {
+    allowed: bool,
+    limit: i64,
+    remaining: i64,
+    retry_secs: Retry,
+    reset_secs: i64,
+}
+
+/// When to come again.
+#[derive(Clone, Copy)]
+enum Retry {
+    Now,
+    After(i64),
+    Never,
+}
+
+/// `CL.THROTTLE`, as redis-cell answers it.
+#[inline]
+pub(super) fn cl_throttle(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+    let call = Call::read(arguments, 0..=MOST - 1, 1)?;
+    let outcome = call.decide(session)?;
+    let retry = match outcome.retry_secs {
+        Retry::After(seconds) => seconds,
+        Retry::Now | Retry::Never => -1,
+    };
+    Ok(tell(
+        session,
+        !outcome.allowed,
+        &outcome,
+        [retry, outcome.reset_secs],
+    ))
+}
+
+/// `THROTTLE`, as throttlecrab answers it.
+#[inline]
+pub(super) fn throttle(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+    let call = Call::read(arguments, 1..=MOST, 0)?;
+    let outcome = call.decide(session)?;
+    let retry = match outcome.retry_secs {
+        Retry::After(seconds) => seconds,
+        Retry::Now => 0,
+        Retry::Never => -1,
+    };
+    Ok(tell(
+        session,
+        outcome.allowed,
+        &outcome,
+        [outcome.reset_secs, retry],
+    ))
+}
+
+fn tell(session: &mut Session, first: bool, outcome: &Outcome, last: [i64; 2]) -> Flow {
+    let replies = &mut session.replies;
+    replies.array(5);
+    replies.integer(i64::from(first));
+    replies.integer(outcome.limit);
+    replies.integer(outcome.remaining);
+    replies.integer(last[0]);
+    replies.integer(last[1]);
+    Flow::Next
+}
+
+impl<'a> Call<'a> {
+    /// `key max_burst count period [quantity]`, with `extra` on top of the burst.
+    fn read(
+        arguments: Arguments<'a>,
+        bursts: std::ops::RangeInclusive<i64>,
+        extra: u64,
+    ) -> Result<Self, Fault> {
+        let argument = |position| arguments.get(position).unwrap_or_default();
+        let quantity = match arguments.get(5) {
+            Some(text) => natural(text, 0..=MOST, "quantity")?,
+            None => 1,
+        };
+        Ok(Self {
+            key: argument(1),
+            rate: Rate {
+                capacity: natural(argument(2), bursts, "max_burst")? + extra,
+                count: natural(argument(3), 1..=MOST, "count")?,
+                period_secs: natural(argument(4), 1..=LONGEST, "period")?,
+            },
+            quantity,
+        })
+    }
+
+    fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
+        session.caller()?;
+        let gate = session.gate.clone();
+        let served = gate.ad_hoc(session.caller()?, self.rate)?;
+        if self.quantity == 0 || self.quantity > self.rate.capacity {
+            return self.look(&served);
+        }
+        let decision = match served.check(self.key, self.quantity)? {
+            Answer::Decided(decision) => decision,
+            Answer::Degraded(store) => return Err(GateError::from(Error::from(store)).into()),
+        };
+        let standing = decision.standing(AD_HOC_LIMIT);
+        Ok(self.outcome(decision.verdict(), standing, served.now()))
+    }
+
+    /// Nothing is asked for, or more than there ever is: where does it stand?
+    fn look(&self, served: &Served) -> Result<Outcome, Fault> {
+        let standing = served.peek(self.key, 1)?.standing(AD_HOC_LIMIT);
+        let verdict = match self.quantity {
+            0 => Verdict::Admit,
+            _ => Verdict::Never,
+        };
+        Ok(self.outcome(verdict, standing, served.now()))
+    }
+
+    fn outcome(&self, verdict: Verdict, standing: Option<Standing>, now: Timestamp) -> Outcome {
+        let standing = standing.unwrap_or(Standing::full(self.rate.capacity));
+        let retry_secs = match verdict {
+            Verdict::Admit => Retry::Now,
+            // It was refused just now, so that 0 would be too soon.
+            Verdict::NotUntil(at) => Retry::After(seconds(at.since(now)).max(1)),
+            Verdict::Never => Retry::Never,
+        };
+        Outcome {
+            allowed: verdict.admitted(),
+            limit: standing.limit.cast_signed(),
+            remaining: standing.remaining.cast_signed(),
+            retry_secs,
+            reset_secs: standing.full_at.map_or(0, |at| seconds(at.since(now))),
+        }
+    }
+}
+
+/// Rounded up.
+fn seconds(span: Span) -> i64 {
+    span.as_micros().div_ceil(1_000_000).cast_signed()
+}

@@ -1,0 +1,89 @@
+//! Why not, as a code word and a sentence.
+
+use tidegate::contract::StoreError;
+use tidegate::gate::{GateError, Kind};
+
+/// What a command may answer instead of its reply. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// What the gate says.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// Nobody has said who they are.
+    #[error("Authentication required.")]
+    NoAuthentication,
+    /// A name and token that do not belong together.
+    #[error("invalid username-password pair or user is disabled.")]
+    WrongToken,
+    /// No such command.
+    #[error("unknown command '{0}'")]
+    UnknownCommand(String),
+    /// No such subcommand.
+    #[error("unknown subcommand '{1}' of {0}")]
+    UnknownSubcommand(&'static str, String),
+    /// Too few arguments, or too many.
+    #[error("wrong number of arguments for '{0}' command; it is {0} {1}")]
+    Arity(&'static str, &'static str),
+    /// A word where the command has another, or none.
+    #[error("syntax error at '{0}'")]
+    Syntax(String),
+    /// A word twice that is meant once.
+    #[error("'{0}' is said twice")]
+    SaidTwice(&'static str),
+    /// A number that cannot be one.
+    #[error("{name} is not a number from {least} to {most}")]
+    Number {
+        name: &'static str,
+        least: i64,
+        most: i64,
+    },
+    /// A name that is not text.
+    #[error("{0} is not UTF-8")]
+    NotText(&'static str),
+    /// A lease's id that cannot be one.
+    #[error("a lease's id is 32 hexadecimal digits")]
+    LeaseId,
+    /// A protocol that nobody speaks.
+    #[error("unsupported protocol version")]
+    Protocol,
+    /// A database other than the one there is.
+    #[error("DB index is out of range")]
+    Database,
+    /// A client's name with blanks in it, or too long.
+    #[error("Client names cannot contain spaces, newlines or special characters.")]
+    ClientName,
+    /// The door closes.
+    #[error("the server is closing")]
+    Closing,
+    /// As many connections as there may be.
+    #[error("max number of clients reached")]
+    TooManyConnections,
+}
+
+impl Fault {
+    /// The word that programs go by; it never changes.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Gate(error) => code(error),
+            Self::NoAuthentication => "NOAUTH",
+            Self::WrongToken => "WRONGPASS",
+            Self::Protocol => "NOPROTO",
+            Self::Closing => "UNAVAILABLE",
+            _ => "ERR",
+        }
+    }
+}
+
+fn code(error: &GateError) -> &'static str {
+    use tidegate::Error::Store;
+    match error.kind() {
+        Kind::Unauthenticated => "NOAUTH",
+        Kind::Forbidden => "NOPERM",
+        Kind::Never => "NEVER",
+        Kind::Busy => "BUSY",
+        Kind::Unavailable => "UNAVAILABLE",
+        Kind::Ended => "NOLEASE",
+        Kind::NotFound if *error == GateError::Limits(Store(StoreError::UnknownLease)) => "NOLEASE",
+        Kind::NotFound | Kind::Invalid => "ERR",
+    }
+}

@@ -1,0 +1,97 @@
+//! Who is there, and what they have said about themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tidegate::gate::{Caller, Gate};
+
+use crate::fault::Fault;
+use crate::reply::{Protocol, Replies};
+
+/// What the connections of one door share.
+#[derive(Debug, Default)]
+pub(crate) struct House {
+    /// How many are open.
+    pub(crate) open: AtomicUsize,
+    /// How many there have been.
+    pub(crate) seen: AtomicU64,
+}
+
+/// One connection's side of the conversation.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) gate: Gate,
+    pub(crate) house: Arc<House>,
+    pub(crate) id: u64,
+    /// What the client calls itself (CLIENT SETNAME).
+    pub(crate) name: Vec<u8>,
+    /// Its library and the library's version (CLIENT SETINFO).
+    pub(crate) library: [Vec<u8>; 2],
+    pub(crate) replies: Replies,
+    caller: Option<Caller>,
+    /// As of which of the gate's tokens the caller was let in.
+    generation: u64,
+}
+
+impl Session {
+    pub(crate) fn new(gate: Gate, house: Arc<House>) -> Self {
+        house.open.fetch_add(1, Ordering::Relaxed);
+        Self {
+            id: house.seen.fetch_add(1, Ordering::Relaxed) + 1,
+            generation: gate.generation(),
+            caller: gate.enter(None).ok(),
+            name: Vec::new(),
+            library: Default::default(),
+            replies: Replies::default(),
+            gate,
+            house,
+        }
+    }
+
+    /// Whoever is there, if the tokens still say so.
+    #[inline]
+    pub(crate) fn caller(&mut self) -> Result<&Caller, Fault> {
+        if self.generation != self.gate.generation() {
+            self.look_again();
+        }
+        self.caller.as_ref().ok_or(Fault::NoAuthentication)
+    }
+
+    /// The tokens were replaced since the caller was let in.
+    #[cold]
+    fn look_again(&mut self) {
+        self.generation = self.gate.generation();
+        self.caller = match self.caller.take() {
+            Some(caller) => self.gate.readmit(&caller).ok(),
+            None => self.gate.enter(None).ok(),
+        };
+    }
+
+    /// Lets in whoever has this token; `user` is its name, or `default`.
+    pub(crate) fn authenticate(&mut self, user: &[u8], token: &[u8]) -> Result<(), Fault> {
+        let generation = self.gate.generation();
+        let token = std::str::from_utf8(token).map_err(|_| Fault::WrongToken)?;
+        let entered = self.gate.enter(Some(token));
+        let caller = entered.map_err(|_| Fault::WrongToken)?;
+        let known = [b"default", caller.name().as_bytes()];
+        if !self.gate.is_open() && !known.contains(&user) {
+            return Err(Fault::WrongToken);
+        }
+        (self.caller, self.generation) = (Some(caller), generation);
+        Ok(())
+    }
+
+    /// As it was when the client had just connected.
+    pub(crate) fn reset(&mut self) {
+        self.generation = self.gate.generation();
+        self.caller = self.gate.enter(None).ok();
+        self.name.clear();
+        self.replies.protocol = Protocol::default();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.house.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,215 @@
+//! A door on a port of its own, and a client that speaks in bytes.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part"
+)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use tidegate::ManualClock;
+use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::policy::parse;
+use tidegate_resp::{Door, Settings};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A rate, a number of calls and slots.
+pub const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                        [policy.slots.limits]\nrunning = { concurrency = 1 }\n";
+
+/// A door that is served until it is dropped or closed.
+pub struct Served {
+    pub gate: Gate,
+    pub time: ManualClock,
+    pub address: SocketAddr,
+    close: Option<oneshot::Sender<()>>,
+    door: Option<JoinHandle<std::io::Result<()>>>,
+    runtime: Runtime,
+}
+
+impl Served {
+    /// With frozen time, everyone let in, the policies [`CHAT`].
+    pub fn start() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub fn with(settings: Settings) -> Self {
+        let file = parse("test.toml", CHAT).unwrap_or_else(|errors| panic!("{errors}"));
+        let time = ManualClock::default();
+        let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (close, closed) = oneshot::channel();
+        let door = Door::new(gate.clone(), settings);
+        let door = runtime.spawn(async move {
+            let closed = async {
+                let _ = closed.await;
+            };
+            door.serve(listener, closed).await
+        });
+        Self {
+            gate,
+            time,
+            address,
+            close: Some(close),
+            door: Some(door),
+            runtime,
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::to(self.address)
+    }
+
+    /// Tells the door to close.
+    pub fn close(&mut self) {
+        drop(self.close.take());
+    }
+
+    /// Waits until it is closed.
+    pub fn closed(&mut self) {
+        let door = self.door.take().expect("it closes once");
+        let within = Duration::from_secs(20);
+        let door = self
+            .runtime
+            .block_on(async { tokio::time::timeout(within, door).await });
+        door.expect("it closes in time").unwrap().unwrap();
+    }
+
+    /// Waits until so many ask for `policy` in vain.
+    pub fn until_waiting(&self, policy: &str, count: usize) {
+        let caller = self.gate.enter(None).unwrap();
+        let served = self.gate.policy(&caller, Scope::Observe, policy).unwrap();
+        until(|| served.set().statistics().waiting as usize == count);
+    }
+}
+
+/// Waits until something is so.
+pub fn until(mut so: impl FnMut() -> bool) {
+    for _ in 0..2_000 {
+        if so() {
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "the other side is a socket")]
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it never became so");
+}
+
+/// Tokens by name, each with its scopes and policies; the token is the name.
+pub fn tokens(tokens: &[(&str, &[Scope], &[&str])]) -> Credentials {
+    let credential = |(name, scopes, policies): &(&str, &[Scope], &[&str])| Credential {
+        name: (*name).to_owned(),
+        sha256: Credential::hash(name),
+        scopes: scopes.to_vec(),
+        policies: policies.iter().map(|&p| p.to_owned()).collect(),
+    };
+    Credentials::new(tokens.iter().map(credential))
+}
+
+/// A client that speaks in bytes and shows replies as one line of text.
+pub struct Client {
+    pub stream: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Client {
+    pub fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        Self {
+            stream,
+            input: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Asks by a line of words and shows the reply.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.send(request(line));
+        self.reply()
+    }
+
+    /// The next reply, shown.
+    pub fn reply(&mut self) -> String {
+        loop {
+            let mut bytes = self.input.as_slice();
+            if let Some(shown) = show(&mut bytes) {
+                let rest = bytes.len();
+                self.input.drain(..self.input.len() - rest);
+                return shown;
+            }
+            assert!(self.more() > 0, "closed after {:?}", self.input);
+        }
+    }
+
+    /// Whether the other side has hung up, and has said nothing more.
+    pub fn is_closed(&mut self) -> bool {
+        self.input.is_empty() && self.more() == 0
+    }
+
+    fn more(&mut self) -> usize {
+        let mut bytes = [0; 4_096];
+        let length = match self.stream.read(&mut bytes) {
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+            read => read.unwrap(),
+        };
+        self.input.extend(&bytes[..length]);
+        length
+    }
+}
+
+/// A line of words as a request.
+pub fn request(line: &str) -> Vec<u8> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let mut bytes = format!("*{}\r\n", words.len());
+    for word in words {
+        bytes += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    bytes.into_bytes()
+}
+
+/// One reply as text: `[1,2]`, `{a:1}`, `-ERR ...`, `nil`.
+fn show(bytes: &mut &[u8]) -> Option<String> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let line = String::from_utf8_lossy(&bytes[1..end]).into_owned();
+    let kind = bytes[0];
+    *bytes = &bytes[end + 2..];
+    let mut many =
+        |count: usize| -> Option<Vec<String>> { (0..count).map(|_| show(bytes)).collect() };
+    Some(match kind {
+        b'*' => format!("[{}]", many(line.parse().unwrap())?.join(",")),
+        b'%' => {
+            let pairs = many(2 * line.parse::<usize>().unwrap())?;
+            let pairs: Vec<_> = pairs.chunks(2).map(|pair| pair.join(":")).collect();
+            format!("{{{}}}", pairs.join(","))
+        }
+        b'$' if line == "-1" => "nil".to_owned(),
+        b'_' => "nil".to_owned(),
+        b'$' | b'=' => {
+            let length = line.parse::<usize>().unwrap();
+            let text = String::from_utf8_lossy(bytes.get(..length)?).into_owned();
+            *bytes = bytes.get(length + 2..)?;
+            text
+        }
+        b'-' => format!("-{line}"),
+        b'#' => line,
+        _ => line,
+    })
+}

@@ -1,0 +1,251 @@
+//! Rates that come with the call instead of a policy (`CL.THROTTLE`).
+//!
+//! Each triple of capacity, count and period is a set of one bucket, made when
+//! it is first asked for. Callers choose the numbers, so the sets are bounded;
+//! where the gate has no store of its own, a set all of whose keys equal
+//! "never seen" makes room for another. (A store keeps its tables: dropping the
+//! set would free nothing there.)
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use tidegate_contract::Store;
+use tidegate_core::{Amount, Bucket, MAX_AMOUNT, Span, Timestamp};
+
+use super::denials::Denials;
+use super::error::GateError;
+use super::served::Served;
+use crate::clock::Clock;
+use crate::error::{Error, LimitError};
+use crate::limit::{Algorithm, Limit};
+use crate::policy::{FailureMode, Policy};
+use crate::set::LimitSet;
+
+/// The policy whose name stands for all rates that come with the call: in
+/// tokens' rights, and in what is measured.
+pub const POLICY: &str = "throttle";
+
+/// The limit's name in each of them.
+pub const LIMIT: &str = "rate";
+
+/// How many different rates there may be at once. A table is some tens of
+/// kilobytes even while it is empty.
+pub const MOST: usize = 1_024;
+
+/// How finely the latest use is written down: so that it is read, not written,
+/// by most asks.
+const GRAIN: Span = Span::SECOND;
+
+/// A rate that comes with the call: `count` units per `period`, of which
+/// `capacity` may be used at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Rate {
+    /// The most that may be used at once.
+    pub capacity: Amount,
+    /// What comes back per period.
+    pub count: Amount,
+    /// The period, in seconds.
+    pub period_secs: u64,
+}
+
+/// The rates asked for so far.
+pub(super) struct AdHoc {
+    sets: RwLock<Sets>,
+    store: Option<Arc<dyn Store>>,
+    clock: Clock,
+    denials: Arc<Denials>,
+}
+
+type Sets = HashMap<Rate, Entry, foldhash::fast::RandomState>;
+
+struct Entry {
+    served: Arc<Served>,
+    /// How long after its latest use every key equals "never seen".
+    refill: Span,
+    /// The latest use, to within [`GRAIN`].
+    used_at: AtomicI64,
+}
+
+impl AdHoc {
+    pub(super) fn new(store: Option<Arc<dyn Store>>, clock: Clock, denials: Arc<Denials>) -> Self {
+        Self {
+            sets: RwLock::default(),
+            store,
+            clock,
+            denials,
+        }
+    }
+
+    /// The set for `rate`.
+    pub(super) fn get(&self, rate: Rate) -> Result<Arc<Served>, GateError> {
+        if let Some(entry) = self.read().get(&rate) {
+            entry.touch(self.clock.now());
+            return Ok(Arc::clone(&entry.served));
+        }
+        self.make(rate)
+    }
+
+    #[cold]
+    fn make(&self, rate: Rate) -> Result<Arc<Served>, GateError> {
+        let bucket = rate.bucket()?;
+        let mut sets = self.write();
+        if let Some(entry) = sets.get(&rate) {
+            return Ok(Arc::clone(&entry.served));
+        }
+        let now = self.clock.now();
+        if sets.len() >= MOST && self.store.is_none() {
+            sets.retain(|_, entry| entry.matters(now));
+        }
+        if sets.len() >= MOST {
+            return Err(GateError::TooManyRates(MOST));
+        }
+        let served = Arc::new(self.serve(rate)?);
+        let entry = Entry {
+            served: Arc::clone(&served),
+            refill: bucket.refill(),
+            used_at: AtomicI64::new(now.as_micros()),
+        };
+        sets.insert(rate, entry);
+        Ok(served)
+    }
+
+    fn serve(&self, rate: Rate) -> Result<Served, Error> {
+        let policy = rate.policy();
+        let mut builder = LimitSet::builder()
+            .name(rate.table_name())
+            .limits(policy.limits.iter().cloned())
+            .clock(self.clock.clone());
+        if let Some(store) = &self.store {
+            builder = builder.store(Arc::clone(store));
+        }
+        Ok(Served::new(
+            policy,
+            builder.build()?,
+            Arc::clone(&self.denials),
+        ))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Sets> {
+        self.sets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Sets> {
+        self.sets.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// Called under the lock, so that whoever makes room sees every use.
+    fn touch(&self, now: Timestamp) {
+        let known = self.used_at.load(Ordering::Relaxed);
+        if now.since(Timestamp::from_micros(known)) > GRAIN {
+            self.used_at.store(now.as_micros(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody is about to use it, or some key may have something used.
+    fn matters(&self, now: Timestamp) -> bool {
+        let used_at = Timestamp::from_micros(self.used_at.load(Ordering::Relaxed));
+        Arc::strong_count(&self.served) > 1 || now <= used_at + GRAIN + self.refill
+    }
+}
+
+impl Rate {
+    fn period(&self) -> Duration {
+        Duration::from_secs(self.period_secs)
+    }
+
+    /// The arithmetic, where the numbers are possible.
+    fn bucket(&self) -> Result<Bucket, Error> {
+        let bucket = Bucket::new(self.count, Span::from(self.period()), self.capacity);
+        bucket.map_err(|wrong| Error::Limit {
+            limit: LIMIT.into(),
+            source: LimitError::Rule(wrong),
+        })
+    }
+
+    fn policy(&self) -> Policy {
+        let limit = Limit::rate(LIMIT, self.count, self.period())
+            .algorithm(Algorithm::Gcra)
+            .burst(self.capacity.min(MAX_AMOUNT));
+        Policy {
+            name: POLICY.to_owned(),
+            limits: vec![limit],
+            written: Vec::new(),
+            levels: Vec::new(),
+            max_keys: None,
+            max_waiting: None,
+            failure_mode: FailureMode::Deny,
+        }
+    }
+
+    /// What the store calls its table.
+    fn table_name(&self) -> String {
+        format!("cl/{}/{}/{}", self.capacity, self.count, self.period_secs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    fn rate(count: u64) -> Rate {
+        Rate {
+            capacity: 2,
+            count,
+            period_secs: 1,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_one_set_however_often_it_is_asked_for() {
+        let rates = AdHoc::new(None, ManualClock::default().clock(), Arc::default());
+        let first = rates.get(rate(1)).unwrap();
+        assert!(Arc::ptr_eq(&first, &rates.get(rate(1)).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &rates.get(rate(2)).unwrap()));
+    }
+
+    #[test]
+    fn numbers_that_make_no_rate_are_refused() {
+        let rates = AdHoc::new(None, Clock::system(), Arc::default());
+        let wrong = |capacity, count, period_secs| Rate {
+            capacity,
+            count,
+            period_secs,
+        };
+        for rate in [
+            wrong(0, 1, 1),
+            wrong(1, 0, 1),
+            wrong(1, 1, 0),
+            wrong(1, 1, u64::MAX),
+            wrong(MAX_AMOUNT + 1, 1, 1),
+            wrong(1, u64::MAX, 1),
+        ] {
+            assert!(rates.get(rate).is_err(), "{rate:?}");
+        }
+        assert!(rates.read().is_empty());
+    }
+
+    #[test]
+    fn only_a_set_whose_keys_are_spent_makes_room() {
+        let time = ManualClock::default();
+        let rates = AdHoc::new(None, time.clock(), Arc::default());
+        for count in 1..=MOST as u64 {
+            rates.get(rate(count)).unwrap();
+        }
+        let one_more = rate(MOST as u64 + 1);
+        assert!(matches!(
+            rates.get(one_more),
+            Err(GateError::TooManyRates(MOST))
+        ));
+        // The slowest refills in two seconds.
+        time.advance(Duration::from_millis(3_001));
+        let busy = rates.get(rate(7)).unwrap();
+        assert!(rates.get(one_more).is_ok());
+        assert_eq!(rates.read().len(), 2);
+        assert!(Arc::ptr_eq(&busy, &rates.get(rate(7)).unwrap()));
+    }
+}
