@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`store`](MemoryStore) | the store, its bounds, and the tables by name |
 //! | `table` | one set's keys, spread over shards; `max_keys` is kept here |
+//! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
+//! | `watched` | how a table hands its changes over, and takes them back |
 //! | `shard` | the rows of some roots under one lock: decide, retire, sweep |
 //! | `rows` | the two shapes a row can have, and how one turns into the other |
 //! | `slab` | rows in a dense array, found by hash through an index |
@@ -17,11 +19,14 @@
 //! Deliberately absent: a clock, waiting, unsafe code, a background thread.
 #![forbid(unsafe_code)]
 
+pub mod journal;
 mod pins;
 mod rows;
 mod shard;
 mod slab;
 mod store;
 mod table;
+mod watched;
 
 pub use store::{Bounds, MemoryStore};
+pub use table::MemoryTable;

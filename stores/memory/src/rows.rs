@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_contract::core::{Bounds, Payment, Rule, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{HotCell, OwnedKey, Plan};
+use tidegate_contract::{HotCell, KeyPath, OwnedKey, Plan};
 
 use crate::pins::Pins;
 use crate::slab::Slab;
@@ -51,6 +51,16 @@ impl Words {
     pub(crate) fn take_out(&mut self, at: usize) -> u64 {
         let word = *self.slab.value_mut(at);
         self.pins.cell(word).map_or(word, |cell| cell.take_out())
+    }
+
+    /// The state of the row at `at`, as of `now`; nothing is taken out.
+    pub(crate) fn look(&self, at: usize, now: Timestamp) -> State {
+        match self.slab.slot(at) {
+            Some(slot) if slot.value != Word::FRESH && !Pins::is_mark(slot.value) => {
+                State::Bucket(self.rule.unpack(slot.value, now))
+            }
+            _ => State::Fresh,
+        }
     }
 
     /// Puts a word back where [`take_out`](Self::take_out) found it.
@@ -119,7 +129,7 @@ pub(crate) fn adopt(
     let mut adopted = Rows::new(plan, now);
     let mut keep = |key: OwnedKey, mut row: Row| {
         let level = level_of(key.bytes(), old.levels());
-        if level >= plan.levels() {
+        if !keeps_level(key.bytes(), old, plan) {
             return;
         }
         let row = oracle::adopt_row(plan, old, level, &mut row, now, calendars);
@@ -149,6 +159,13 @@ pub(crate) fn pack(rule: &Word, state: &State) -> u64 {
         State::Bucket(state) => rule.pack(state),
         _ => Word::FRESH,
     }
+}
+
+/// Whether a stored prefix is the same ancestor by both plans. One whose level
+/// is another's has no limits to go on with.
+pub(crate) fn keeps_level(key: &[u8], old: &Plan, plan: &Plan) -> bool {
+    level_of(key, old.levels()) == level_of(key, plan.levels())
+        && KeyPath::new(key, plan.levels()).is_ok()
 }
 
 /// The level of a stored prefix: how many separators it has, up to the last.
