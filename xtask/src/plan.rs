@@ -35,6 +35,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-contract", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
     (
+        "tidegate-file",
+        &["tidegate-contract", "tidegate-core", "tidegate-memory"],
+    ),
+    (
         "tidegate",
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],

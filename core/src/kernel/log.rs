@@ -70,6 +70,18 @@ impl Log {
         self.capacity
     }
 
+    /// How long what is entered counts.
+    #[must_use]
+    pub const fn window(&self) -> Span {
+        self.window
+    }
+
+    /// How many distinct instants are kept apart.
+    #[must_use]
+    pub const fn max_entries(&self) -> u32 {
+        self.max_entries
+    }
+
     /// After a step back by more than the window, moves the entries back with
     /// the clock.
     pub fn observe(&self, state: &mut State, now: Timestamp) {

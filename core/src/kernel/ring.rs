@@ -78,6 +78,12 @@ impl Ring {
         self.capacity
     }
 
+    /// How many sub-windows make a window.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
     /// The length of one sub-window.
     #[must_use]
     pub const fn step(&self) -> Span {

@@ -53,6 +53,20 @@ impl Default for State {
     }
 }
 
+impl State {
+    /// The fence of the newest grant; 0 before the first.
+    #[must_use]
+    pub const fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// From here on every grant's fence is larger than `floor`: for who cannot
+    /// know the newest fence, but knows a number that it does not exceed.
+    pub fn raise_fence(&mut self, floor: u64) {
+        self.fence = self.fence.max(floor);
+    }
+}
+
 impl Slots {
     /// `capacity` slots, held for `ttl` unless renewed or released.
     ///

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
+use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use tidegate_core::{Amount, Place, Timestamp};
 
@@ -70,6 +70,32 @@ impl<O> Record<O> {
         }
     }
 
+    /// When something is to be done about it next.
+    #[must_use]
+    pub const fn due_at(&self) -> Timestamp {
+        self.due_at
+    }
+
+    /// The idempotency key it was made under, as [`Book`] knows it.
+    #[must_use]
+    pub fn idempotency(&self) -> Option<&[u8]> {
+        self.idempotency.as_deref()
+    }
+
+    /// The record with something to do about it at this instant next.
+    #[must_use]
+    pub fn due(mut self, at: Timestamp) -> Self {
+        self.due_at = at;
+        self
+    }
+
+    /// The record that was made under this idempotency key.
+    #[must_use]
+    pub fn under(mut self, idempotency: Option<Box<[u8]>>) -> Self {
+        self.idempotency = idempotency;
+        self
+    }
+
     /// Whether it was made under an idempotency key: then a retry finds it,
     /// also after its end.
     pub(crate) const fn has_idempotency(&self) -> bool {
@@ -108,6 +134,8 @@ pub struct Book<O> {
     /// on is passed over.
     due: VecDeque<(Timestamp, u128)>,
     room: Arc<LeaseRoom>,
+    /// Whose records have changed, if a journal wants to know.
+    changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
 }
 
 impl<O: PartialEq> Book<O> {
@@ -119,7 +147,35 @@ impl<O: PartialEq> Book<O> {
             asks: HashMap::default(),
             due: VecDeque::new(),
             room,
+            changed: None,
         }
+    }
+
+    /// From here on, changes are noted for [`take_changed`](Self::take_changed).
+    pub fn note_changes(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// The ids of the records that were added, changed or removed since the
+    /// last time.
+    pub fn take_changed(&mut self) -> impl IntoIterator<Item = u128> + use<O> {
+        self.changed
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Notes a record as changed.
+    pub fn note(&mut self, id: u128) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(id);
+        }
+    }
+
+    /// The record of the lease `id`, whoever's it is.
+    #[must_use]
+    pub fn get(&self, id: u128) -> Option<&Record<O>> {
+        self.records.get(&id)
     }
 
     /// How many records there are.
@@ -178,6 +234,9 @@ impl<O: PartialEq> Book<O> {
         for record in records.filter(|record| concerns(&record.owner)) {
             let shares = record.shares.iter_mut().filter(|share| which(share));
             shares.for_each(|share| share.forgotten = true);
+            if let Some(changed) = &mut self.changed {
+                changed.insert(record.granted.id);
+            }
         }
     }
 
@@ -243,11 +302,13 @@ impl<O: PartialEq> Book<O> {
 
     fn keep(&mut self, record: Record<O>) {
         self.room.held.fetch_add(1, Ordering::Relaxed);
+        self.note(record.granted.id);
         self.schedule(record.due_at, record.granted.id);
         self.records.insert(record.granted.id, record);
     }
 
     fn let_go(&mut self, record: &Record<O>) {
+        self.note(record.granted.id);
         self.room.held.fetch_sub(1, Ordering::Relaxed);
         if let Some(ask) = &record.idempotency {
             self.asks.remove(ask);

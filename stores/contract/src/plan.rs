@@ -88,6 +88,13 @@ impl Plan {
         self.keep
     }
 
+    /// Whether `other` decides everything alike: it differs in its version at
+    /// most.
+    #[must_use]
+    pub fn decides_as(&self, other: &Self) -> bool {
+        self.levels == other.levels && self.keep == other.keep && self.limits == other.limits
+    }
+
     /// Where the limit with `uid` stands.
     #[must_use]
     pub fn position(&self, uid: u32) -> Option<usize> {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`store`](MemoryStore) | the store, its bounds, and the tables by name |
 //! | `table` | one set's keys, spread over shards; `max_keys` is kept here |
+//! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
+//! | `watched` | how a table hands its changes over, and takes them back |
 //! | `shard` | the rows of some roots under one lock: decide, retire, sweep |
 //! | `rows` | the two shapes a row can have, and how one turns into the other |
 //! | `asides` | rows that are more than a word: shared, or with leases that may give back |
@@ -19,10 +21,13 @@
 #![forbid(unsafe_code)]
 
 mod asides;
+pub mod journal;
 mod rows;
 mod shard;
 mod slab;
 mod store;
 mod table;
+mod watched;
 
 pub use store::{Bounds, MemoryStore};
+pub use table::MemoryTable;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_contract::core::{Bounds, Payment, Rule, Span, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{HotCell, OwnedKey, Plan};
+use tidegate_contract::{HotCell, KeyPath, OwnedKey, Plan};
 
 use crate::asides::{Aside, Asides};
 use crate::slab::Slab;
@@ -59,6 +59,18 @@ impl Words {
         }
         let shared = aside.cell.as_ref().map(|cell| cell.take_out());
         unpack(&self.rule, shared.unwrap_or(Word::FRESH), now)
+    }
+
+    /// The state of the row at `at`, as of `now`; nothing is taken out. What
+    /// handles share is not seen: a table that keeps a journal shares nothing.
+    pub(crate) fn look(&self, at: usize, now: Timestamp) -> State {
+        let Some(slot) = self.slab.slot(at) else {
+            return State::Fresh;
+        };
+        match self.asides.get(slot.value) {
+            Some(aside) => aside.wide.clone().unwrap_or_default(),
+            None => unpack(&self.rule, slot.value, now),
+        }
     }
 
     /// Puts a state back where [`take_out`](Self::take_out) found it; aside, for
@@ -205,7 +217,7 @@ pub(crate) fn adopt(
     let mut adopted = Rows::new(plan, now);
     let mut keep = |key: OwnedKey, mut row: Row| {
         let level = level_of(key.bytes(), old.levels());
-        if level >= plan.levels() {
+        if !keeps_level(key.bytes(), old, plan) {
             return;
         }
         let mut row = oracle::adopt_row(plan, old, level, &mut row, now, calendars);
@@ -248,6 +260,13 @@ fn unpack(rule: &Word, word: u64, now: Timestamp) -> State {
 /// Whether a word says all of a bucket's state: no lease may give back.
 fn fits_word(state: &State) -> bool {
     !matches!(state, State::Bucket(state) if state.has_lows())
+}
+
+/// Whether a stored prefix is the same ancestor by both plans. One whose level
+/// is another's has no limits to go on with.
+pub(crate) fn keeps_level(key: &[u8], old: &Plan, plan: &Plan) -> bool {
+    level_of(key, old.levels()) == level_of(key, plan.levels())
+        && KeyPath::new(key, plan.levels()).is_ok()
 }
 
 /// The level of a stored prefix: how many separators it has, up to the last.

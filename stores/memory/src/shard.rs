@@ -12,6 +12,7 @@ use tidegate_contract::{
 };
 
 use crate::asides::Asides;
+use crate::journal::{self, Watch};
 use crate::rows::{self, Rows, Words};
 use crate::slab::Slab;
 use crate::table::Room;
@@ -24,14 +25,16 @@ const GLANCES: usize = 2;
 /// Some roots' rows and leases. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Shard {
-    plan: Arc<Plan>,
-    rows: Rows,
-    book: Book<OwnedKey>,
-    hasher: RandomState,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) rows: Rows,
+    pub(crate) book: Book<OwnedKey>,
+    pub(crate) hasher: RandomState,
     /// Where the next glance falls.
     hand: usize,
     /// The row that a word is unpacked into, so that no command allocates one.
     scratch: Row,
+    /// What a journal is to be told, if there is one.
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 /// On what terms a row may be added.
@@ -71,6 +74,7 @@ impl Shard {
             hasher,
             hand: 0,
             scratch: Box::new([State::Fresh]),
+            watch: None,
         }
     }
 
@@ -88,7 +92,11 @@ impl Shard {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
             _ => Claim::Anyway,
         };
-        self.with_rows(&command.key, command.now, (claim, room), apply)
+        let reply = self.with_rows(&command.key, command.now, (claim, room), apply)?;
+        if let Some(watch) = &mut self.watch {
+            watch.note_command(command, &reply);
+        }
+        Ok(reply)
     }
 
     /// The lean take for a plan of one limit.
@@ -124,6 +132,7 @@ impl Shard {
             Ok(next) => *word = next,
             Err(refusal) => return Ok(Some(refusal)),
         }
+        self.note(key);
         Ok(Some(Verdict::Admit))
     }
 
@@ -146,6 +155,7 @@ impl Shard {
         room.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         words.slab.insert(hash, OwnedKey::new(key), word, rehash);
+        self.note(key);
         Ok(Verdict::Admit)
     }
 
@@ -241,6 +251,9 @@ impl Shard {
             self.adopt(plan, now, calendars, room)?;
             room.reopen();
         }
+        if let Some(watch) = &mut self.watch {
+            watch.latest = watch.latest.max(now);
+        }
         if self.book.next_due().is_some_and(|due| due <= now) {
             self.retire(now, room);
         }
@@ -264,6 +277,7 @@ impl Shard {
         }
         // What has expired by now did so under the limits of its time.
         self.retire(now, room);
+        self.note_adoption(plan, now, calendars);
         self.carry_over(plan, now, calendars);
         Ok(())
     }
@@ -302,6 +316,9 @@ impl Shard {
             };
             // Nothing is claimed that could be refused, so nothing fails.
             let _ = self.with_rows(&path, now, (Claim::Anyway, room), expire);
+            if let Some(watch) = &mut self.watch {
+                watch.note_path(&path);
+            }
         }
     }
 
@@ -313,6 +330,7 @@ impl Shard {
         room: (Claim, &Room),
         act: impl FnOnce(&mut [Row], &mut Book<OwnedKey>) -> Result<Reply, StoreError>,
     ) -> Result<Reply, StoreError> {
+        let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
         let (hasher, book) = (&self.hasher, &mut self.book);
         match &mut self.rows {
             Rows::Words(words) => {
@@ -322,7 +340,8 @@ impl Shard {
                 })
             }
             Rows::Wide(slab) => {
-                with_wide(slab, &self.plan, hasher, path, room, |rows| act(rows, book))
+                let fresh = |level| journal::fresh_row(&self.plan, level, floor);
+                with_wide(slab, fresh, hasher, path, room, |rows| act(rows, book))
             }
         }
     }
@@ -353,23 +372,22 @@ impl Shard {
             Rows::Wide(slab) => {
                 let slot = slab.slot(at)?;
                 let level = rows::level_of(slot.key.bytes(), self.plan.levels());
-                let limits = &self.plan.limits()[self.plan.range(level)];
-                let cells = limits.iter().zip(slot.value.iter());
-                let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
-                Some(instants.max().unwrap_or(Timestamp::MIN))
+                Some(journal::forget_at(&self.plan, level, &slot.value))
             }
         }
     }
 
     fn drop_row(&mut self, at: usize) {
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
-        match &mut self.rows {
+        let key = match &mut self.rows {
             Rows::Words(words) => {
                 let row = words.slab.remove(at, rehash);
                 words.asides.remove(row.value);
+                row.key
             }
-            Rows::Wide(slab) => drop(slab.remove(at, rehash)),
-        }
+            Rows::Wide(slab) => slab.remove(at, rehash).key,
+        };
+        self.note(key.bytes());
     }
 
     /// Looks at the next few rows of words and drops those that are spent.
@@ -424,7 +442,7 @@ fn with_word(
 /// The rows of a path out of the slab, and those that matter back in.
 fn with_wide(
     slab: &mut Slab<Row>,
-    plan: &Plan,
+    fresh: impl Fn(usize) -> Row,
     hasher: &RandomState,
     path: &KeyPath<'_>,
     (claim, room): (Claim, &Room),
@@ -438,7 +456,7 @@ fn with_wide(
     claim.reserve(room, found.iter().filter(|at| at.is_none()).count())?;
     let mut load = |(level, at): (usize, &Option<usize>)| match at {
         Some(at) => std::mem::take(slab.value_mut(*at)),
-        None => oracle::fresh_row(plan, level),
+        None => fresh(level),
     };
     let mut rows: SmallVec<[Row; 4]> = found.iter().enumerate().map(&mut load).collect();
     let reply = act(&mut rows);

@@ -80,6 +80,12 @@ impl<T: Default> Slab<T> {
         self.slots.get(at).filter(|slot| !slot.is_vacant())
     }
 
+    /// The keys of all rows in use.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let rows = self.slots.iter().filter(|slot| !slot.is_vacant());
+        rows.map(|slot| slot.key.bytes())
+    }
+
     /// Makes room for `more` rows; until they are added, no row moves.
     pub(crate) fn reserve(&mut self, more: usize, rehash: impl Fn(&[u8]) -> u64) {
         let rows = self.rows + more;

@@ -16,18 +16,18 @@ use crate::store::Bounds;
 /// Enough that two cores seldom meet, few enough that a small set stays small.
 const SHARDS: usize = 64;
 
-/// The table of one set. See the [module](self).
+/// The table of one set: all its keys in this process.
 #[derive(Debug)]
-pub(crate) struct MemoryTable {
-    shards: Box<[Padded]>,
-    hasher: RandomState,
-    room: Room,
+pub struct MemoryTable {
+    pub(crate) shards: Box<[Padded]>,
+    pub(crate) hasher: RandomState,
+    pub(crate) room: Room,
 }
 
 /// A shard on cache lines of its own (two, for the prefetcher's pairs).
 #[derive(Debug)]
 #[repr(align(128))]
-struct Padded(Mutex<Shard>);
+pub(crate) struct Padded(pub(crate) Mutex<Shard>);
 
 /// How many rows there are, and may be.
 #[derive(Debug)]
@@ -93,12 +93,13 @@ impl MemoryTable {
     }
 
     /// The plan that its rows go by.
-    pub(crate) fn last_plan(&self) -> Arc<Plan> {
+    #[must_use]
+    pub fn last_plan(&self) -> Arc<Plan> {
         self.shards[0].0.lock().plan()
     }
 
     #[inline]
-    fn shard(&self, root_hash: u64) -> &Mutex<Shard> {
+    pub(crate) fn shard(&self, root_hash: u64) -> &Mutex<Shard> {
         // A row's place goes by the high bits of its hash; these are the low ones.
         &self.shards[root_hash as usize % SHARDS].0
     }

@@ -1,0 +1,198 @@
+//! A plan, and when it came into force.
+//!
+//! ```text
+//! version u8, plan version u64, levels u8, keep u64, adopted i64,
+//! n u32, n x calendar: there u8 [, start i64, end i64, next end i64],
+//! n u32, n x limit: name, uid u32, level u8, postpaid u8, shadow u8, refund u8, rule
+//! rule: kind u8
+//!   1 bucket  drain u64, weight u64, burst u64
+//!   2 window  capacity u64, align u8: 0 epoch, 1 first use (, period u64), 2 calendar
+//!   3 ring    capacity u64, step u64, steps u32
+//!   4 log     capacity u64, window u64, entries u32
+//!   5 slots   capacity u64, ttl u64
+//! ```
+
+use tidegate_contract::core::{
+    Align, Bounds, Bucket, DecodeError, Log, Payment, Ring, Rule, RuleError, Slots, Span, Window,
+};
+use tidegate_contract::key::MAX_LEVELS;
+use tidegate_contract::{Plan, PlanLimit};
+use tidegate_memory::journal::Adopted;
+
+use super::reader::Reader;
+use super::{VERSION, put_bytes, versioned};
+
+/// The shortest period that a rule is made with, in microseconds.
+const SHORTEST: u64 = 1_000;
+
+pub(crate) fn encode_plan(plan: &Plan, adopted: &Adopted) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend(plan.version().to_le_bytes());
+    out.push(plan.levels() as u8);
+    out.extend(plan.keep().as_micros().to_le_bytes());
+    out.extend(adopted.at.as_micros().to_le_bytes());
+    out.extend((adopted.calendars.len() as u32).to_le_bytes());
+    for calendar in &adopted.calendars {
+        encode_calendar(calendar.as_ref(), &mut out);
+    }
+    out.extend((plan.limits().len() as u32).to_le_bytes());
+    for limit in plan.limits() {
+        encode_limit(limit, &mut out);
+    }
+    out
+}
+
+fn encode_calendar(calendar: Option<&Bounds>, out: &mut Vec<u8>) {
+    out.push(u8::from(calendar.is_some()));
+    if let Some(bounds) = calendar {
+        for instant in [bounds.start, bounds.end, bounds.next_end] {
+            out.extend(instant.as_micros().to_le_bytes());
+        }
+    }
+}
+
+fn encode_limit(limit: &PlanLimit, out: &mut Vec<u8>) {
+    put_bytes(limit.name.as_bytes(), out);
+    out.extend(limit.uid.to_le_bytes());
+    out.push(limit.level as u8);
+    out.push(u8::from(limit.payment == Payment::Postpaid));
+    out.push(u8::from(limit.shadow));
+    out.push(u8::from(limit.refund_on_expiry));
+    encode_rule(&limit.rule, out);
+}
+
+fn encode_rule(rule: &Rule, out: &mut Vec<u8>) {
+    match rule {
+        Rule::Bucket(bucket) => {
+            out.push(1);
+            numbers([bucket.drain(), bucket.weight(), bucket.capacity()], out);
+        }
+        Rule::Window(window) => {
+            out.push(2);
+            numbers([window.capacity()], out);
+            encode_align(window.align(), out);
+        }
+        Rule::Ring(ring) => {
+            out.push(3);
+            numbers([ring.capacity(), ring.step().as_micros()], out);
+            out.extend(ring.steps().to_le_bytes());
+        }
+        Rule::Log(log) => {
+            out.push(4);
+            numbers([log.capacity(), log.window().as_micros()], out);
+            out.extend(log.max_entries().to_le_bytes());
+        }
+        Rule::Slots(slots) => {
+            out.push(5);
+            numbers([slots.capacity(), slots.ttl().as_micros()], out);
+        }
+    }
+}
+
+fn encode_align(align: Align, out: &mut Vec<u8>) {
+    let (kind, period) = match align {
+        Align::Epoch(period) => (0, period),
+        Align::FirstUse(period) => (1, period),
+        Align::Calendar => return out.push(2),
+    };
+    out.push(kind);
+    numbers([period.as_micros()], out);
+}
+
+fn numbers<const N: usize>(numbers: [u64; N], out: &mut Vec<u8>) {
+    numbers.iter().for_each(|n| out.extend(n.to_le_bytes()));
+}
+
+pub(crate) fn decode_plan(bytes: &[u8]) -> Result<(Plan, Adopted), DecodeError> {
+    let mut reader = versioned(bytes)?;
+    let (version, levels) = (reader.u64()?, usize::from(reader.u8()?));
+    if !(1..=MAX_LEVELS).contains(&levels) {
+        return Err(DecodeError::Corrupt("levels"));
+    }
+    let (keep, at) = (Span::from_micros(reader.u64()?), reader.instant()?);
+    let count = reader.count(1)?;
+    let calendars: Result<_, _> = (0..count).map(|_| decode_calendar(&mut reader)).collect();
+    let adopted = Adopted {
+        at,
+        calendars: calendars?,
+    };
+    let count = reader.count(13)?;
+    let limits: Result<_, _> = (0..count)
+        .map(|_| decode_limit(&mut reader, levels))
+        .collect();
+    reader.end()?;
+    Ok((Plan::new(version, levels, limits?, keep), adopted))
+}
+
+fn decode_calendar(reader: &mut Reader<'_>) -> Result<Option<Bounds>, DecodeError> {
+    if !reader.flag("calendar")? {
+        return Ok(None);
+    }
+    Ok(Some(Bounds {
+        start: reader.instant()?,
+        end: reader.instant()?,
+        next_end: reader.instant()?,
+    }))
+}
+
+fn decode_limit(reader: &mut Reader<'_>, levels: usize) -> Result<PlanLimit, DecodeError> {
+    let name = std::str::from_utf8(reader.bytes()?).map_err(|_| DecodeError::Corrupt("name"))?;
+    let (uid, level) = (reader.u32()?, usize::from(reader.u8()?));
+    if level >= levels {
+        return Err(DecodeError::Corrupt("level"));
+    }
+    let postpaid = reader.flag("payment")?;
+    Ok(PlanLimit {
+        name: name.into(),
+        uid,
+        level,
+        payment: match postpaid {
+            true => Payment::Postpaid,
+            false => Payment::Prepaid,
+        },
+        shadow: reader.flag("shadow")?,
+        refund_on_expiry: reader.flag("refund")?,
+        rule: decode_rule(reader)?,
+    })
+}
+
+fn decode_rule(reader: &mut Reader<'_>) -> Result<Rule, DecodeError> {
+    let rule = match reader.u8()? {
+        1 => bucket(reader.u64()?, reader.u64()?, reader.u64()?).map(Rule::Bucket),
+        2 => Window::new(reader.u64()?, decode_align(reader)?).map(Rule::Window),
+        3 => ring(reader.u64()?, reader.u64()?, reader.u32()?).map(Rule::Ring),
+        4 => Log::new(reader.u64()?, span(reader)?, reader.u32()?).map(Rule::Log),
+        5 => Slots::new(reader.u64()?, span(reader)?).map(Rule::Slots),
+        _ => return Err(DecodeError::Corrupt("rule")),
+    };
+    rule.map_err(|_| DecodeError::Corrupt("rule"))
+}
+
+fn span(reader: &mut Reader<'_>) -> Result<Span, DecodeError> {
+    Ok(Span::from_micros(reader.u64()?))
+}
+
+fn decode_align(reader: &mut Reader<'_>) -> Result<Align, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(Align::Epoch(span(reader)?)),
+        1 => Ok(Align::FirstUse(span(reader)?)),
+        2 => Ok(Align::Calendar),
+        _ => Err(DecodeError::Corrupt("align")),
+    }
+}
+
+/// A bucket keeps its rate reduced; the smallest multiple that is long enough
+/// to be a period makes the same bucket.
+fn bucket(drain: u64, weight: u64, burst: u64) -> Result<Bucket, RuleError> {
+    let scale = SHORTEST.div_ceil(weight.max(1));
+    let period = Span::from_micros(weight.saturating_mul(scale));
+    Bucket::new(drain.saturating_mul(scale), period, burst)
+}
+
+/// A ring keeps its step, rounded up; the shortest window with that step makes
+/// the same ring.
+fn ring(capacity: u64, step: u64, steps: u32) -> Result<Ring, RuleError> {
+    let before = step.saturating_sub(1).saturating_mul(u64::from(steps));
+    let window = before.saturating_add(1).max(SHORTEST);
+    Ring::new(capacity, Span::from_micros(window), steps)
+}

@@ -1,0 +1,111 @@
+//! A lease's record.
+//!
+//! ```text
+//! version u8, id u128, expires i64, fence u64, due i64, owner,
+//! n u32, n x (uid u32, amount u64, place i64, forgotten u8),
+//! idempotent u8 [, key], stage u8: 0 live, 1 expired,
+//! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64)
+//! ```
+//! Byte strings have their length (u32) before them.
+
+use tidegate_contract::book::{Record, Share, Stage};
+use tidegate_contract::core::{DecodeError, Place, Timestamp};
+use tidegate_contract::{Granted, OwnedKey, Settlement, Use};
+
+use super::reader::Reader;
+use super::{VERSION, put_bytes, versioned};
+
+pub(crate) fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
+    out.push(VERSION);
+    out.extend(record.granted.id.to_le_bytes());
+    out.extend(record.granted.expires_at.as_micros().to_le_bytes());
+    out.extend(record.granted.fence.to_le_bytes());
+    out.extend(record.due_at().as_micros().to_le_bytes());
+    put_bytes(record.owner.bytes(), out);
+    out.extend((record.shares.len() as u32).to_le_bytes());
+    for share in &record.shares {
+        out.extend(share.uid.to_le_bytes());
+        out.extend(share.amount.to_le_bytes());
+        out.extend(share.place.as_i64().to_le_bytes());
+        out.push(u8::from(share.forgotten));
+    }
+    out.push(u8::from(record.idempotency().is_some()));
+    if let Some(key) = record.idempotency() {
+        put_bytes(key, out);
+    }
+    encode_stage(&record.stage, out);
+}
+
+fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
+    match stage {
+        Stage::Live => out.push(0),
+        Stage::Expired => out.push(1),
+        Stage::Ended(settlement) => {
+            out.extend([2, u8::from(settlement.expired)]);
+            out.extend((settlement.uses.len() as u32).to_le_bytes());
+            for part in &settlement.uses {
+                out.extend(part.uid.to_le_bytes());
+                out.extend(part.taken.to_le_bytes());
+                out.extend(part.used.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// A record, and when it is due.
+pub(crate) fn decode_record(bytes: &[u8]) -> Result<(Record<OwnedKey>, Timestamp), DecodeError> {
+    let mut reader = versioned(bytes)?;
+    let granted = Granted {
+        id: reader.u128()?,
+        expires_at: reader.instant()?,
+        fence: reader.u64()?,
+        repeated: false,
+    };
+    let due_at = reader.instant()?;
+    let owner = OwnedKey::new(reader.bytes()?);
+    let count = reader.count(21)?;
+    let shares: Result<_, _> = (0..count).map(|_| decode_share(&mut reader)).collect();
+    let idempotency = match reader.flag("idempotency")? {
+        true => Some(reader.bytes()?.into()),
+        false => None,
+    };
+    let mut record = Record::new(owner, shares?, granted).under(idempotency);
+    record.stage = decode_stage(&mut reader)?;
+    reader.end()?;
+    Ok((record, due_at))
+}
+
+fn decode_share(reader: &mut Reader<'_>) -> Result<Share, DecodeError> {
+    Ok(Share {
+        uid: reader.u32()?,
+        amount: reader.amount()?,
+        place: Place::from_i64(reader.i64()?),
+        forgotten: reader.flag("forgotten")?,
+    })
+}
+
+fn decode_stage(reader: &mut Reader<'_>) -> Result<Stage, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(Stage::Live),
+        1 => Ok(Stage::Expired),
+        2 => {
+            let expired = reader.flag("expired")?;
+            let count = reader.count(20)?;
+            let uses: Result<_, _> = (0..count).map(|_| decode_use(reader)).collect();
+            Ok(Stage::Ended(Settlement {
+                expired,
+                repeated: false,
+                uses: uses?,
+            }))
+        }
+        _ => Err(DecodeError::Corrupt("stage")),
+    }
+}
+
+fn decode_use(reader: &mut Reader<'_>) -> Result<Use, DecodeError> {
+    Ok(Use {
+        uid: reader.u32()?,
+        taken: reader.amount()?,
+        used: reader.amount()?,
+    })
+}

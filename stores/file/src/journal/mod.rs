@@ -1,0 +1,113 @@
+//! The changes of all tables, written in groups by one thread.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `progress` | which group a change is in, and who waits for it |
+//! | `tracked` | a table with what the file knows of it |
+//! | `group` | one group as one transaction |
+//! | `writer` | the thread: collects, commits, opens the file again after an error |
+
+mod group;
+mod progress;
+mod tracked;
+mod writer;
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+use redb::Database;
+use tidegate_contract::StoreError;
+
+use crate::disk::Disk;
+use crate::error::FileError;
+use crate::options::SyncMode;
+use progress::Progress;
+pub(crate) use tracked::{Layouts, Tracked};
+use writer::Writer;
+
+/// What threads and the writer share.
+#[derive(Debug)]
+struct Shared {
+    progress: Progress,
+    tables: Mutex<Vec<Arc<Tracked>>>,
+}
+
+/// The journal of one file. The last one to drop it waits for what is not
+/// written yet.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Journal {
+    /// Starts the thread that writes.
+    pub(crate) fn start(
+        (database, disk): (Database, Disk),
+        sync: SyncMode,
+        tables: Vec<Arc<Tracked>>,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            progress: Progress::new(sync),
+            tables: Mutex::new(tables),
+        });
+        let writer = Writer::new(Arc::clone(&shared), database, disk);
+        let thread = thread::Builder::new().name("tidegate-journal".into());
+        let thread = thread.spawn(move || writer.run())?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Adds a table; returns once the file knows it.
+    pub(crate) fn add(&self, tracked: Arc<Tracked>) -> Result<(), StoreError> {
+        tracked.touch();
+        self.shared.tables.lock().push(tracked);
+        self.flush()
+    }
+
+    /// A change is about to be made.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] for as long as the file cannot be written.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.shared.progress.check()
+    }
+
+    /// A change was made: returns when it may be acknowledged.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    #[inline]
+    pub(crate) fn keep(&self) -> Result<(), StoreError> {
+        self.shared.progress.keep()
+    }
+
+    /// Returns once everything changed so far is written.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.shared.progress.flush()
+    }
+
+    /// Has the file made as small as it can be; whether it became smaller.
+    pub(crate) fn compact(&self) -> Result<bool, FileError> {
+        let answer = self.shared.progress.ask_compaction();
+        let closed = || FileError::Journal("the store is closed".into());
+        answer.recv().unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.shared.progress.close();
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has written what it could.
+            let _ = thread.join();
+        }
+    }
+}

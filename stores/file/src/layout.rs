@@ -1,0 +1,46 @@
+//! The tables of the file.
+//!
+//! ```text
+//! tidegate  "format"                 -> u32
+//! tables    table u32                -> fence u64, latest i64, name
+//! plans     (table u32, serial u32)  -> a plan, and when it came into force
+//! rows      table u32, key           -> the serial of the plan that wrote it, states
+//! leases    table u32, lease u128    -> a record
+//! ```
+//! Numbers in values are little-endian, in keys of rows and leases big-endian,
+//! so that a table's are neighbours.
+
+use redb::TableDefinition;
+
+/// The format written, and the newest that is read.
+pub(crate) const FORMAT: u32 = 1;
+
+pub(crate) const META: TableDefinition<'_, &str, u32> = TableDefinition::new("tidegate");
+pub(crate) const TABLES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("tables");
+pub(crate) const PLANS: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition::new("plans");
+pub(crate) const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
+pub(crate) const LEASES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("leases");
+
+/// The only entry of [`META`].
+pub(crate) const FORMAT_KEY: &str = "format";
+
+/// Writes the key of a row into `out`.
+pub(crate) fn row_key(table: u32, key: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend(table.to_be_bytes());
+    out.extend(key);
+}
+
+/// The key of a lease.
+pub(crate) fn lease_key(table: u32, id: u128) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..4].copy_from_slice(&table.to_be_bytes());
+    key[4..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+/// The table of a row's or lease's key, and the rest of it.
+pub(crate) fn split(key: &[u8]) -> Option<(u32, &[u8])> {
+    let (table, rest) = key.split_first_chunk()?;
+    Some((u32::from_be_bytes(*table), rest))
+}

@@ -1,0 +1,128 @@
+//! The store: opening, tables by name, compaction.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_memory::journal::Adopted;
+use tidegate_memory::{Bounds, MemoryTable};
+
+use crate::birth;
+use crate::disk::Disk;
+use crate::error::{Fault, FileError};
+use crate::journal::{Journal, Layouts, Tracked};
+use crate::open;
+use crate::options::{Options, SyncMode};
+use crate::table::FileTable;
+use tidegate_contract::core::Timestamp;
+
+/// State in memory, kept in one file. See the [crate](crate).
+///
+/// The last of the store and its tables to be dropped waits until everything is
+/// written; who wants to know whether it was calls [`flush`](Self::flush).
+#[derive(Debug)]
+pub struct FileStore {
+    bounds: Bounds,
+    tables: Mutex<HashMap<String, Arc<FileTable>>>,
+    journal: Arc<Journal>,
+}
+
+impl FileStore {
+    /// Opens the file at `path`, made if it is not there, and reads it back.
+    /// Every page of it is verified.
+    ///
+    /// # Errors
+    /// [`FileError`], with what to do; the file is then as it was.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let about = |fault: Fault| fault.of(path.to_owned());
+        let syncs = options.sync != SyncMode::Never;
+        let disk = Disk::held(birth::file(path)?, syncs);
+        let opened = open::open(&disk, options.bounds).map_err(about)?;
+        let tracked = opened.tables.clone();
+        let journal = Journal::start((opened.database, disk), options.sync, opened.tables);
+        let journal = Arc::new(journal.map_err(|error| about(error.into()))?);
+        let tables = tracked.into_iter().map(|tracked| {
+            let (name, journal) = (tracked.name.clone(), Arc::clone(&journal));
+            (name, Arc::new(FileTable { tracked, journal }))
+        });
+        Ok(Self {
+            bounds: options.bounds,
+            tables: Mutex::new(tables.collect()),
+            journal,
+        })
+    }
+
+    /// Returns once everything changed so far is written, and synced unless
+    /// the store never does.
+    ///
+    /// # Errors
+    /// [`FileError::Journal`]: it cannot be written now; it will be tried again.
+    pub fn flush(&self) -> Result<(), FileError> {
+        let flushed = self.journal.flush();
+        flushed.map_err(|error| FileError::Journal(error.to_string()))
+    }
+
+    /// Gives the room back that the file no longer needs; commands that change
+    /// something wait meanwhile. Answers whether it became smaller.
+    ///
+    /// # Errors
+    /// [`FileError::Journal`].
+    pub fn compact(&self) -> Result<bool, FileError> {
+        self.journal.compact()
+    }
+
+    /// The names of the tables that the file holds.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.tables.lock().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn make(&self, id: u32, name: &str, plan: &Arc<Plan>) -> FileTable {
+        let start = (&Adopted::default(), Timestamp::MIN);
+        let memory = MemoryTable::watched(plan, self.bounds, start, 0);
+        let layouts = Layouts::new(memory.shards(), Vec::new());
+        let tracked = Arc::new(Tracked::new(id, name.to_owned(), memory, layouts));
+        let journal = Arc::clone(&self.journal);
+        FileTable { tracked, journal }
+    }
+}
+
+impl Store for FileStore {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: true,
+            shared: false,
+            own_clock: false,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        let tables = self.tables.lock();
+        tables
+            .get(name)
+            .map(|table| table.tracked.memory.last_plan())
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let mut tables = self.tables.lock();
+        if let Some(table) = tables.get(name) {
+            if Arc::strong_count(table) > 1 {
+                return Err(StoreError::InUse(name.to_owned()));
+            }
+            return Ok(Arc::clone(table) as Arc<dyn Table>);
+        }
+        self.journal.check()?;
+        let ids = tables.values().map(|table| table.tracked.id);
+        let id = ids.max().map_or(0, |id| id + 1);
+        let table = Arc::new(self.make(id, name, plan));
+        // If it cannot be written now, it is there to be opened again later.
+        tables.insert(name.to_owned(), Arc::clone(&table));
+        self.journal.add(Arc::clone(&table.tracked))?;
+        Ok(table)
+    }
+}

@@ -1,0 +1,181 @@
+//! What a journal needs of a table: which rows and leases changed, what they
+//! are now, and how they come back.
+//!
+//! A watched shard notes keys, never bytes: what changes often between two
+//! groups is read once. Rows and leases that one command changed are noted
+//! under one lock and collected under one lock, so a group holds all of a
+//! command or none of it. A table that nobody watches keeps no notes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tidegate_contract::book::Record;
+use tidegate_contract::core::kernel::slots;
+use tidegate_contract::core::{Bounds, Rule, State, Timestamp};
+use tidegate_contract::oracle::{self, Row};
+use tidegate_contract::{Command, KeyPath, OwnedKey, Plan, Reply, Verb};
+
+/// When a plan came into force, and how the calendars stood then: what is
+/// needed to carry a row over from the plan before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Adopted {
+    /// The instant.
+    pub at: Timestamp,
+    /// The boundaries of the plan's calendars, as a command carries them.
+    pub calendars: Vec<Option<Bounds>>,
+}
+
+impl Default for Adopted {
+    /// In force from the beginning.
+    fn default() -> Self {
+        Self {
+            at: Timestamp::MIN,
+            calendars: Vec::new(),
+        }
+    }
+}
+
+/// Is told what changed rows and leases are now.
+pub trait Sink {
+    /// A row; `None`: it equals "never seen".
+    fn row(&mut self, key: &[u8], row: Option<&[State]>);
+    /// A lease's record; `None`: it is forgotten.
+    fn lease(&mut self, id: u128, record: Option<&Record<OwnedKey>>);
+}
+
+/// What was collected of a shard, and by which plan it is to be read.
+#[derive(Debug)]
+pub struct Collected {
+    /// The plan that the shard's rows go by.
+    pub plan: Arc<Plan>,
+    /// Since when.
+    pub adopted: Adopted,
+    /// The latest instant that the shard was told.
+    pub latest: Timestamp,
+    /// The keys of the rows.
+    pub rows: HashSet<OwnedKey, RandomState>,
+    /// The ids of the leases.
+    pub leases: Vec<u128>,
+}
+
+/// A row as it was journalled, on its way back into a table.
+#[derive(Debug)]
+pub struct Journalled<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its states.
+    pub row: Row,
+    /// The plan that wrote it.
+    pub plan: &'a Plan,
+}
+
+/// The notes of one shard.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) rows: HashSet<OwnedKey, RandomState>,
+    pub(crate) adopted: Adopted,
+    pub(crate) latest: Timestamp,
+    /// No fence that was ever granted is larger.
+    fence_floor: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(adopted: Adopted, fence_floor: u64) -> Self {
+        Self {
+            rows: HashSet::default(),
+            adopted,
+            latest: Timestamp::MIN,
+            fence_floor,
+        }
+    }
+
+    /// Notes the row of `key`.
+    pub(crate) fn note(&mut self, key: &[u8]) {
+        self.rows.insert(OwnedKey::new(key));
+    }
+
+    /// Notes the rows of a key and its ancestors.
+    pub(crate) fn note_path(&mut self, path: &KeyPath<'_>) {
+        (0..path.depth()).for_each(|level| self.note(path.prefix(level)));
+    }
+
+    /// Notes what a command that was answered changed: a refusal and a look
+    /// change nothing.
+    pub(crate) fn note_command(&mut self, command: &Command<'_>, reply: &Reply) {
+        let refused = match (command.verb, reply) {
+            (Verb::Peek { .. }, _) => true,
+            (Verb::Take { .. }, Reply::Decision(decision)) => !decision.verdict.admitted(),
+            _ => false,
+        };
+        if !refused {
+            self.note_path(&command.key);
+        }
+    }
+
+    /// The fence that a fresh row starts from at `now`: none, unless the clock
+    /// stands before an instant from which fences were granted.
+    pub(crate) fn floor_at(&self, now: Timestamp) -> u64 {
+        let clock = u64::try_from(now.as_micros()).unwrap_or(0);
+        if clock > self.fence_floor {
+            0
+        } else {
+            self.fence_floor
+        }
+    }
+
+    /// A journalled row as `plan` has it, its fences beyond every earlier one;
+    /// `None` if it equals "never seen" by now, or `plan` has no such level.
+    pub(crate) fn revive(&self, plan: &Plan, from: Journalled<'_>) -> Option<Row> {
+        let level = crate::rows::level_of(from.key, from.plan.levels());
+        if !crate::rows::keeps_level(from.key, from.plan, plan) {
+            return None;
+        }
+        let mut row = from.row;
+        if !plan.decides_as(from.plan) {
+            let Adopted { at, calendars } = &self.adopted;
+            row = oracle::adopt_row(plan, from.plan, level, &mut row, *at, calendars);
+        }
+        if forget_at(plan, level, &row) <= self.latest {
+            return None;
+        }
+        raise_fences(plan, level, &mut row, self.fence_floor);
+        Some(row)
+    }
+}
+
+/// A row in which nothing was ever seen, whose fences start from `floor`.
+pub(crate) fn fresh_row(plan: &Plan, level: usize, floor: u64) -> Row {
+    let mut row = oracle::fresh_row(plan, level);
+    if floor > 0 {
+        raise_fences(plan, level, &mut row, floor);
+    }
+    row
+}
+
+/// From when a row of `level` equals "never seen".
+pub(crate) fn forget_at(plan: &Plan, level: usize, row: &[State]) -> Timestamp {
+    let limits = &plan.limits()[plan.range(level)];
+    let cells = limits.iter().zip(row);
+    let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+    instants.max().unwrap_or(Timestamp::MIN)
+}
+
+fn raise_fences(plan: &Plan, level: usize, row: &mut [State], floor: u64) {
+    let limits = &plan.limits()[plan.range(level)];
+    for (limit, cell) in limits.iter().zip(row) {
+        raise_fence(&limit.rule, cell, floor);
+    }
+}
+
+fn raise_fence(rule: &Rule, cell: &mut State, floor: u64) {
+    if !rule.is_held() {
+        return;
+    }
+    if let State::Fresh = cell {
+        *cell = State::Slots(Box::<slots::State>::default());
+    }
+    if let State::Slots(state) = cell {
+        state.raise_fence(floor);
+    }
+}

@@ -1,0 +1,180 @@
+//! A table that is watched by a journal: what it hands over, and takes back.
+
+use std::sync::Arc;
+
+use tidegate_contract::book::Record;
+use tidegate_contract::core::{Bounds as Calendar, State, Timestamp};
+use tidegate_contract::{KeyPath, OwnedKey, Plan};
+
+use crate::journal::{self, Adopted, Collected, Journalled, Sink, Watch};
+use crate::rows::{self, Rows};
+use crate::shard::{Shard, hash_of};
+use crate::slab::Slab;
+use crate::store::Bounds;
+use crate::table::{MemoryTable, Room};
+
+impl MemoryTable {
+    /// An empty table that notes its changes. `latest` is the last instant that
+    /// an earlier one was told, and no fence was granted beyond `fence_floor`.
+    #[must_use]
+    pub fn watched(
+        plan: &Arc<Plan>,
+        bounds: Bounds,
+        (adopted, latest): (&Adopted, Timestamp),
+        fence_floor: u64,
+    ) -> Self {
+        let table = Self::new(plan, bounds);
+        for shard in &table.shards {
+            let mut watch = Watch::new(adopted.clone(), fence_floor);
+            watch.latest = latest;
+            shard.0.lock().be_watched(watch);
+        }
+        table
+    }
+
+    /// How many shards there are to [collect](Self::collect) from.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Tells `sink` what the rows and leases of a shard are that have changed
+    /// since the last time, all as of one instant.
+    pub fn collect(&self, shard: usize, sink: &mut dyn Sink) -> Option<Collected> {
+        self.shards[shard].0.lock().collect(sink)
+    }
+
+    /// Notes again what was collected, because it could not be kept.
+    pub fn note_again(&self, shard: usize, collected: Collected) {
+        self.shards[shard].0.lock().note_again(collected);
+    }
+
+    /// Puts a journalled row back. One that another plan wrote, or that is spent,
+    /// is noted as changed: it is to be written again, or deleted.
+    pub fn restore_row(&self, journalled: Journalled<'_>) {
+        let last = self.last_plan();
+        let path = KeyPath::new(journalled.key, last.levels());
+        let root = path.map_or(journalled.key, |path| path.root());
+        let shard = self.shard(hash_of(&self.hasher, root));
+        shard.lock().restore_row(journalled, &self.room);
+    }
+
+    /// Puts a journalled lease back; those due earliest first.
+    pub fn restore_lease(&self, record: Record<OwnedKey>) {
+        let last = self.last_plan();
+        let owner = record.owner.clone();
+        if let Ok(path) = KeyPath::new(owner.bytes(), last.levels()) {
+            let shard = self.shard(hash_of(&self.hasher, path.root()));
+            let due_at = record.due_at();
+            shard.lock().restore_lease(record, due_at);
+        }
+    }
+}
+
+impl Shard {
+    /// From here on, notes what changes.
+    fn be_watched(&mut self, watch: Watch) {
+        // A word counts from an epoch near the clock's, which is not known yet.
+        self.rows = Rows::Wide(Slab::new());
+        self.book.note_changes();
+        self.watch = Some(Box::new(watch));
+    }
+
+    /// Notes a row as changed, if anybody wants to know.
+    #[inline]
+    pub(crate) fn note(&mut self, key: &[u8]) {
+        if let Some(watch) = &mut self.watch {
+            watch.note(key);
+        }
+    }
+
+    /// Notes every row before it is carried over to a plan that differs.
+    pub(crate) fn note_adoption(
+        &mut self,
+        plan: &Plan,
+        now: Timestamp,
+        calendars: &[Option<Calendar>],
+    ) {
+        let Some(watch) = &mut self.watch else { return };
+        watch.latest = watch.latest.max(now);
+        if plan.decides_as(&self.plan) {
+            return;
+        }
+        watch.adopted = Adopted {
+            at: now,
+            calendars: calendars.to_vec(),
+        };
+        match &self.rows {
+            Rows::Words(words) => words.slab.keys().for_each(|key| watch.note(key)),
+            Rows::Wide(slab) => slab.keys().for_each(|key| watch.note(key)),
+        }
+    }
+
+    fn collect(&mut self, sink: &mut dyn Sink) -> Option<Collected> {
+        let watch = self.watch.as_mut()?;
+        let collected = Collected {
+            plan: Arc::clone(&self.plan),
+            adopted: watch.adopted.clone(),
+            latest: watch.latest,
+            rows: std::mem::take(&mut watch.rows),
+            leases: self.book.take_changed().into_iter().collect(),
+        };
+        for key in &collected.rows {
+            self.tell_row(key.bytes(), collected.latest, sink);
+        }
+        for &id in &collected.leases {
+            sink.lease(id, self.book.get(id));
+        }
+        Some(collected)
+    }
+
+    /// Tells what the row of `key` is now.
+    fn tell_row(&self, key: &[u8], latest: Timestamp, sink: &mut dyn Sink) {
+        let hash = hash_of(&self.hasher, key);
+        match &self.rows {
+            Rows::Words(words) => {
+                let at = words.slab.find(hash, key);
+                let state = at.map_or(State::Fresh, |at| words.look(at, latest));
+                let matters = self.matters(key, std::slice::from_ref(&state), latest);
+                sink.row(key, matters.then_some(std::slice::from_ref(&state)));
+            }
+            Rows::Wide(slab) => {
+                let found = slab.find(hash, key).and_then(|at| slab.slot(at));
+                let row = found.map(|slot| &slot.value[..]);
+                sink.row(key, row.filter(|row| self.matters(key, row, latest)));
+            }
+        }
+    }
+
+    fn matters(&self, key: &[u8], row: &[State], latest: Timestamp) -> bool {
+        let level = rows::level_of(key, self.plan.levels());
+        journal::forget_at(&self.plan, level, row) > latest
+    }
+
+    fn note_again(&mut self, collected: Collected) {
+        if let Some(watch) = &mut self.watch {
+            watch.rows.extend(collected.rows);
+        }
+        collected.leases.iter().for_each(|&id| self.book.note(id));
+    }
+
+    fn restore_row(&mut self, journalled: Journalled<'_>, room: &Room) {
+        let Some(watch) = &mut self.watch else { return };
+        let (key, as_written) = (journalled.key, journalled.plan.decides_as(&self.plan));
+        let row = watch.revive(&self.plan, journalled);
+        if !as_written || row.is_none() {
+            watch.note(key);
+        }
+        if let (Some(row), Rows::Wide(slab)) = (row, &mut self.rows) {
+            room.reserve_anyway(1);
+            let rehash = |key: &[u8]| hash_of(&self.hasher, key);
+            slab.insert(rehash(key), OwnedKey::new(key), row, rehash);
+        }
+    }
+
+    fn restore_lease(&mut self, record: Record<OwnedKey>, due_at: Timestamp) {
+        self.book.put_back(record, due_at);
+        // It is as it was journalled.
+        drop(self.book.take_changed());
+    }
+}
