@@ -39,6 +39,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
     ),
+    ("tidegate-http", &["tidegate"]),
     ("tidegate-cli", &["tidegate", "tidegate-memory"]),
 ];
 
