@@ -43,10 +43,6 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
     ),
-    (
-        "tidegate-file",
-        &["tidegate-contract", "tidegate-core", "tidegate-memory"],
-    ),
     ("tidegate-http", &["tidegate"]),
     ("tidegate-grpc", &["tidegate"]),
     ("tidegate-resp", &["tidegate"]),

@@ -1,0 +1,67 @@
+//! Instants and lengths of time as JSON and headers have them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use tidegate::Timestamp;
+
+/// An instant that is written as RFC 3339, in UTC.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant(pub(crate) Timestamp);
+
+impl fmt::Display for Instant {
+    /// Whatever lies beyond the year 9999 is written as the end of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
+        let range = first.as_microsecond()..=last.as_microsecond();
+        let micros = self.0.as_micros().clamp(*range.start(), *range.end());
+        match jiff::Timestamp::from_microsecond(micros) {
+            Ok(instant) => instant.fmt(f),
+            Err(_) => last.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Whole seconds from `now` to `until`, rounded up: who comes back then is
+/// never too early.
+pub(crate) fn seconds(now: Timestamp, until: Timestamp) -> u64 {
+    until.since(now).as_micros().div_ceil(1_000_000)
+}
+
+/// Whole milliseconds from `now` to `until`, rounded up.
+pub(crate) fn millis(now: Timestamp, until: Timestamp) -> u64 {
+    until.since(now).as_micros().div_ceil(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instant_can_be_written() {
+        let written = |micros| Instant(Timestamp::from_micros(micros)).to_string();
+        assert_eq!(written(0), "1970-01-01T00:00:00Z");
+        assert_eq!(
+            written(1_767_268_800_000_001),
+            "2026-01-01T12:00:00.000001Z"
+        );
+        assert!(written(i64::MAX).starts_with("9999-12-"));
+        assert!(written(i64::MIN).starts_with("-009999-"));
+    }
+
+    #[test]
+    fn a_wait_is_rounded_up() {
+        let at = Timestamp::from_micros;
+        assert_eq!(seconds(at(0), at(1)), 1);
+        assert_eq!(seconds(at(0), at(1_000_000)), 1);
+        assert_eq!(seconds(at(0), at(1_000_001)), 2);
+        assert_eq!(seconds(at(5), at(0)), 0);
+        assert_eq!(millis(at(0), at(1_001)), 2);
+    }
+}

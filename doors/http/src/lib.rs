@@ -1,0 +1,57 @@
+//! Tidegate over HTTP and JSON.
+//!
+//! ```no_run
+//! use tidegate::gate::Gate;
+//! use tidegate_http::{Settings, router, serve};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = "policy.chat.limits.rpm = { calls = 300, per = '1m' }";
+//! let policies = tidegate::policy::parse("chat.toml", text)?;
+//! let gate = Gate::builder().build(&policies)?;
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
+//! let stopped = std::future::pending();
+//! serve(listener, router(gate, Settings::default()), stopped).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`router`] | which path is which verb |
+//! | [`serve`], `prompt` | connections, and how they end |
+//! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
+//! | `verbs` | one handler for each path |
+//! | `visit`, `extract` | who asks, and what: token, query, body |
+//! | `request`, `object`, `amount`, `key` | what may be said in a body |
+//! | `answer`, `headers`, `instant` | what is said back |
+//! | `problem` | what is said instead: RFC 9457 |
+//! | `handover` | a lease that nobody received is given back |
+//!
+//! The document that describes all of it is `openapi.json`, kept by hand beside
+//! this crate's manifest and served; the tests hold it against the router.
+//!
+//! Deliberately absent: deciding (the engine's), stores, TLS (the listener's)
+//! and a recorder of metrics (the caller's).
+#![forbid(unsafe_code)]
+
+mod amount;
+mod answer;
+mod door;
+mod extract;
+mod handover;
+mod headers;
+mod instant;
+mod key;
+mod object;
+mod problem;
+mod prompt;
+mod request;
+mod router;
+mod serve;
+mod settings;
+mod verbs;
+mod visit;
+
+pub use router::router;
+pub use serve::serve;
+pub use settings::{Ready, Render, Settings};

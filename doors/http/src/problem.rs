@@ -1,0 +1,176 @@
+//! What is said instead of an answer: RFC 9457, with a `code` for programs
+//! that never changes.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tidegate::Error;
+use tidegate::contract::StoreError;
+use tidegate::gate::{GateError, Kind};
+
+use crate::instant::Instant;
+
+/// The registered types of the IETF's RateLimit fields.
+pub(crate) const QUOTA_EXCEEDED: &str =
+    "https://iana.org/assignments/http-problem-types#quota-exceeded";
+const REDUCED_CAPACITY: &str =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+/// Nothing more than its status says.
+const PLAIN: &str = "about:blank";
+
+pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// Why there is no answer.
+#[derive(Clone, Serialize, Debug)]
+pub(crate) struct Problem {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    #[serde(serialize_with = "number")]
+    status: StatusCode,
+    detail: String,
+    code: &'static str,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        let unavailable = status == StatusCode::SERVICE_UNAVAILABLE;
+        Self {
+            kind: if unavailable { REDUCED_CAPACITY } else { PLAIN },
+            title: status.canonical_reason().unwrap_or("Error"),
+            status,
+            detail: detail.into(),
+            code,
+        }
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, Kind::Invalid.code(), detail)
+    }
+
+    /// There is no such path.
+    pub(crate) fn no_such_path() -> Self {
+        let detail = "there is nothing here; GET /openapi.json says what there is";
+        Self::not_found(detail)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, Kind::NotFound.code(), detail)
+    }
+
+    /// The path knows other methods, which its `Allow` names.
+    pub(crate) fn no_such_method() -> Self {
+        let detail = "this path has another method; see the header Allow";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+    }
+
+    /// The body is not said to be JSON.
+    pub(crate) fn not_json() -> Self {
+        let detail = "send the body as `Content-Type: application/json`";
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            detail,
+        )
+    }
+
+    /// The body is longer than `most` bytes.
+    pub(crate) fn too_large(most: usize) -> Self {
+        let detail = format!("the body has more than {most} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    }
+
+    /// The body does not come.
+    pub(crate) fn too_slow() -> Self {
+        let detail = "the body took too long to arrive";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+    }
+
+    /// Too much at once.
+    pub(crate) fn busy() -> Self {
+        Self::from(GateError::Busy)
+    }
+
+    /// Not to be sent requests now.
+    pub(crate) fn not_ready() -> Self {
+        let detail = "the server is starting or stopping";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail)
+    }
+
+    /// More than the limit grants when it is full.
+    pub(crate) fn never(limit: Option<&str>) -> Self {
+        let detail = match limit {
+            Some(limit) => format!("limit `{limit}` never grants as much at once"),
+            None => "it is never granted".to_owned(),
+        };
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, Kind::Never.code(), detail)
+    }
+
+    /// Its status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The same, under another status.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, PROBLEM_JSON);
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        headers
+    }
+}
+
+impl From<GateError> for Problem {
+    fn from(error: GateError) -> Self {
+        let kind = error.kind();
+        let detail = match &error {
+            GateError::Limits(Error::Store(StoreError::LeaseEnded(at))) => {
+                format!("the lease ended at {}; acquire again", Instant(*at))
+            }
+            GateError::Unauthenticated => {
+                "a valid token is needed: send `Authorization: Bearer TOKEN`".to_owned()
+            }
+            error => error.to_string(),
+        };
+        Self::new(status(kind), kind.code(), detail)
+    }
+}
+
+const fn status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Kind::Forbidden => StatusCode::FORBIDDEN,
+        Kind::NotFound => StatusCode::NOT_FOUND,
+        Kind::Invalid => StatusCode::BAD_REQUEST,
+        Kind::Never => StatusCode::UNPROCESSABLE_ENTITY,
+        Kind::Ended => StatusCode::CONFLICT,
+        Kind::Busy | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        (self.status, self.headers(), body).into_response()
+    }
+}
+
+fn number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(status.as_u16())
+}

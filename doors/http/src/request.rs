@@ -1,0 +1,169 @@
+//! What may be said in a body. A member that is unknown, or null, is an error.
+
+use serde::{Deserialize, Deserializer};
+use tidegate::{Ask, Key, LeaseId};
+
+use crate::amount::{Amount, Amounts};
+use crate::key::{self, Base64};
+use crate::object::Object;
+use crate::problem::Problem;
+
+/// Check, debit, peek, forecast.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AskRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(default, deserialize_with = "present")]
+    cost: Option<Amount>,
+    #[serde(default)]
+    amounts: Amounts,
+}
+
+/// Several checks, each by itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ManyRequest {
+    pub(crate) checks: Vec<Object<AskRequest>>,
+}
+
+/// Acquire.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AcquireRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) cost: Option<Amount>,
+    #[serde(default)]
+    pub(crate) amounts: Amounts,
+    #[serde(default)]
+    pub(crate) wait_ms: u64,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) ttl_ms: Option<u64>,
+    #[serde(default)]
+    pub(crate) priority: u8,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// Release and cancel.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(deserialize_with = "lease")]
+    pub(crate) lease: LeaseId,
+}
+
+/// Settle.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettleRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(deserialize_with = "lease")]
+    pub(crate) lease: LeaseId,
+    #[serde(default)]
+    pub(crate) used: Amounts,
+}
+
+/// Renew.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RenewRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(deserialize_with = "lease")]
+    pub(crate) lease: LeaseId,
+    pub(crate) ttl_ms: u64,
+}
+
+/// Reset.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResetRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+}
+
+/// A request about one key.
+pub(crate) trait Keyed {
+    /// Whose limits are meant.
+    fn key(&self) -> Result<Key<'_>, Problem>;
+}
+
+macro_rules! keyed {
+    ($($request:ty),*) => {$(
+        impl Keyed for $request {
+            fn key(&self) -> Result<Key<'_>, Problem> {
+                key::chosen(self.key.as_ref(), self.key_base64.as_ref())
+            }
+        }
+    )*};
+}
+
+keyed!(
+    AskRequest,
+    AcquireRequest,
+    EndRequest,
+    SettleRequest,
+    RenewRequest,
+    ResetRequest
+);
+
+impl AskRequest {
+    /// The amounts by name, for [`ask`](Self::ask) to borrow.
+    pub(crate) fn named(&self) -> Vec<(&str, u64)> {
+        self.amounts.named()
+    }
+
+    /// What is asked for.
+    pub(crate) fn ask<'a>(&self, named: &'a [(&'a str, u64)]) -> Ask<'a> {
+        ask(self.cost, named)
+    }
+}
+
+/// A cost and named amounts, as the engine takes them.
+pub(crate) fn ask<'a>(cost: Option<Amount>, named: &'a [(&'a str, u64)]) -> Ask<'a> {
+    let ask = Ask::named(named);
+    match cost {
+        Some(Amount(cost)) => ask.cost(cost),
+        None => ask,
+    }
+}
+
+/// A member that is there has a value: null is not the same as nothing.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LeaseId, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = text.parse().ok().filter(|_| hex);
+    id.ok_or_else(|| serde::de::Error::custom("a lease's id has 32 hexadecimal digits"))
+}

@@ -1,0 +1,49 @@
+//! Which path is which verb.
+
+use axum::Router;
+use axum::routing::{get, post};
+use tidegate::gate::Gate;
+
+use crate::door::Door;
+use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::verbs::{decide, forward, lease, operate, policies};
+
+/// Everything that the door answers, over `gate`.
+///
+/// Whatever is wrong with a request is said as `application/problem+json`, the
+/// wrong path and the wrong method included.
+pub fn router(gate: Gate, settings: Settings) -> Router {
+    Router::new()
+        .merge(verbs())
+        .merge(operation())
+        .fallback(async || Problem::no_such_path())
+        .method_not_allowed_fallback(async || Problem::no_such_method())
+        .with_state(Door::new(gate, settings))
+}
+
+fn verbs() -> Router<Door> {
+    Router::new()
+        .route("/v1/check", post(decide::check))
+        .route("/v1/check-many", post(decide::check_many))
+        .route("/v1/acquire", post(lease::acquire))
+        .route("/v1/settle", post(lease::settle))
+        .route("/v1/release", post(lease::release))
+        .route("/v1/cancel", post(lease::cancel))
+        .route("/v1/renew", post(lease::renew))
+        .route("/v1/debit", post(decide::debit))
+        .route("/v1/peek", post(decide::peek))
+        .route("/v1/forecast", post(decide::forecast))
+        .route("/v1/reset", post(decide::reset))
+        .route("/v1/auth", get(forward::auth))
+        .route("/v1/policies", get(policies::all))
+        .route("/v1/policies/{name}", get(policies::one))
+}
+
+fn operation() -> Router<Door> {
+    Router::new()
+        .route("/openapi.json", get(operate::openapi))
+        .route("/healthz", get(operate::health))
+        .route("/readyz", get(operate::ready))
+        .route("/metrics", get(operate::metrics))
+}

@@ -1,0 +1,93 @@
+//! Bounds, and what the caller brings.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Renders what was measured, as Prometheus reads it.
+pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What a door keeps to.
+#[derive(Clone)]
+pub struct Settings {
+    /// The longest body of a request, in bytes.
+    pub max_body_bytes: usize,
+    /// How many requests are read and answered at once; more are told to come
+    /// again. Who waits for a lease does not count: those are bounded by each
+    /// policy's `max_waiting`.
+    pub max_in_flight: usize,
+    /// How many checks one `/v1/check-many` may hold.
+    pub max_checks: usize,
+    /// The longest that an ask may wait.
+    pub longest_wait: Duration,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// Whether every answer carries `X-RateLimit-*` too; a request can ask for
+    /// them with `?headers=legacy`.
+    pub legacy_headers: bool,
+    /// What `/metrics` shows; nothing is there if not said.
+    pub metrics: Option<Render>,
+    /// What `/readyz` says.
+    pub ready: Ready,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 64 * 1024,
+            max_in_flight: 4_096,
+            max_checks: 1_000,
+            longest_wait: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(10),
+            legacy_headers: false,
+            metrics: None,
+            ready: Ready::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("max_body_bytes", &self.max_body_bytes)
+            .field("max_in_flight", &self.max_in_flight)
+            .field("max_checks", &self.max_checks)
+            .field("longest_wait", &self.longest_wait)
+            .field("body_timeout", &self.body_timeout)
+            .field("legacy_headers", &self.legacy_headers)
+            .field("metrics", &self.metrics.is_some())
+            .field("ready", &self.ready)
+            .finish()
+    }
+}
+
+/// Whether requests should be sent here. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Ready(Arc<AtomicBool>);
+
+impl Ready {
+    /// A flag that stands at `ready`.
+    #[must_use]
+    pub fn new(ready: bool) -> Self {
+        Self(Arc::new(AtomicBool::new(ready)))
+    }
+
+    /// Says so from now on.
+    pub fn set(&self, ready: bool) {
+        self.0.store(ready, Ordering::Relaxed);
+    }
+
+    /// What was said last.
+    #[must_use]
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Ready {
+    /// Ready.
+    fn default() -> Self {
+        Self::new(true)
+    }
+}

@@ -1,0 +1,154 @@
+//! Asks without a lease.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Serialize, Serializer};
+use tidegate::gate::{Answer as Answered, Scope, Served};
+use tidegate::{Forecast, Verdict};
+
+use crate::answer::{self, Answer, Stand};
+use crate::extract::Body;
+use crate::headers::Style;
+use crate::instant::Instant;
+use crate::object::Object;
+use crate::problem::Problem;
+use crate::request::{AskRequest, Keyed, ManyRequest, ResetRequest};
+use crate::visit::Visit;
+
+type Answers = (Arc<Served>, Answered);
+
+pub(crate) async fn check(
+    visit: Visit,
+    style: Style,
+    Body(request): Body<AskRequest>,
+) -> Result<Response, Problem> {
+    let (served, answered) = check_one(&visit, &request)?;
+    Ok(answer::decided(&served, &answered, style))
+}
+
+pub(crate) async fn check_many(
+    visit: Visit,
+    Body(request): Body<ManyRequest>,
+) -> Result<Response, Problem> {
+    let most = visit.door().settings().max_checks;
+    if !(1..=most).contains(&request.checks.len()) {
+        let detail = format!("`checks` holds from 1 to {most} checks");
+        return Err(Problem::invalid(detail));
+    }
+    let each = |Object(one): &Object<AskRequest>| Each(check_one(&visit, one));
+    let answers = request.checks.iter().map(each).collect();
+    Ok(answer::json(StatusCode::OK, &Many { answers }))
+}
+
+fn check_one(visit: &Visit, request: &AskRequest) -> Result<Answers, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    let answered = served.check(key, request.ask(&request.named()))?;
+    Ok((served, answered))
+}
+
+/// What was used already is charged, so the answer is no refusal, whether any
+/// more may start or not.
+pub(crate) async fn debit(
+    visit: Visit,
+    style: Style,
+    Body(request): Body<AskRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    let answered = served.debit(key, request.ask(&request.named()))?;
+    Ok(answer::told(&served, &answered, style))
+}
+
+pub(crate) async fn peek(
+    visit: Visit,
+    style: Style,
+    Body(request): Body<AskRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Observe, &request.policy)?;
+    let decision = served.peek(key, request.ask(&request.named()))?;
+    Ok(answer::told(&served, &Answered::Decided(decision), style))
+}
+
+pub(crate) async fn forecast(
+    visit: Visit,
+    Body(request): Body<AskRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Observe, &request.policy)?;
+    let limits = Forecasts(served.forecast(key, request.ask(&request.named()))?);
+    Ok(answer::json(StatusCode::OK, &Foreseen { limits }))
+}
+
+pub(crate) async fn reset(
+    visit: Visit,
+    Body(request): Body<ResetRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Administer, &request.policy)?;
+    served.reset(visit.caller(), key)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+#[derive(Serialize)]
+struct Many {
+    answers: Vec<Each>,
+}
+
+/// One of several answers: what would have been said to it alone.
+struct Each(Result<Answers, Problem>);
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    problem: &'a Problem,
+}
+
+impl Serialize for Each {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Ok((served, answered)) => Answer::of(answered, served.now()).serialize(serializer),
+            Err(problem) => Failed { problem }.serialize(serializer),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Foreseen {
+    limits: Forecasts,
+}
+
+struct Forecasts(Vec<(String, Forecast)>);
+
+#[derive(Serialize)]
+struct One {
+    spendable: u64,
+    admitted: bool,
+    not_until: Option<Instant>,
+    #[serde(flatten)]
+    standing: Stand,
+}
+
+impl Serialize for Forecasts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let forecasts = self.0.iter();
+        serializer.collect_map(forecasts.map(|(name, forecast)| (name, One::from(forecast))))
+    }
+}
+
+impl From<&Forecast> for One {
+    fn from(forecast: &Forecast) -> Self {
+        let not_until = match forecast.verdict {
+            Verdict::NotUntil(at) => Some(Instant(at)),
+            _ => None,
+        };
+        Self {
+            spendable: forecast.spendable,
+            admitted: forecast.verdict.admitted(),
+            not_until,
+            standing: Stand::from(forecast.standing),
+        }
+    }
+}

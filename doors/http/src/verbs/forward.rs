@@ -1,0 +1,148 @@
+//! For proxies that ask before they pass a request on: nginx's `auth_request`,
+//! Caddy's and Traefik's forward auth.
+//!
+//! What to ask stands in the query or in the headers `X-Tidegate-*`, and in one
+//! of them alone: a proxy passes the client's own headers on, and a client must
+//! not be able to complete, by a header, what the proxy has put into the query.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use tidegate::Ask;
+use tidegate::gate::{Answer as Answered, Scope};
+
+use crate::amount;
+use crate::answer;
+use crate::door::Door;
+use crate::problem::Problem;
+use crate::visit::{self, Visit, bearer};
+
+const TOKEN: &str = "x-tidegate-token";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    policy: Option<String>,
+    key: Option<String>,
+    cost: Option<String>,
+    /// The status of a refusal; nginx understands no other than 401 and 403.
+    denied: Option<String>,
+    headers: Option<String>,
+}
+
+/// What is asked, wherever it stood.
+struct Question<'q> {
+    policy: &'q str,
+    key: &'q str,
+    cost: Option<&'q str>,
+}
+
+pub(crate) async fn auth(
+    State(door): State<Door>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let visit = Visit::begin(&door, token(&headers))?;
+    let query: Query = visit::query(&uri)?;
+    let style = visit::style(&door, query.headers.as_deref())?;
+    let denied = denied(query.denied.as_deref())?;
+    let question = question(&query, &headers)?;
+    let served = visit.policy(Scope::Decide, question.policy)?;
+    let response = match served.check(question.key, question.ask()?) {
+        Ok(Answered::Decided(decision)) if !decision.admitted() => {
+            let status = denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+            answer::refused_as(status, &served, &decision, style)
+        }
+        Ok(answered) => without_body(answer::told(&served, &answered, style)),
+        Err(error) => never(error.into(), denied).into_response(),
+    };
+    Ok(unstored(response))
+}
+
+/// *Not ever* is no, too, to a proxy that knows one word for it.
+fn never(problem: Problem, denied: Option<StatusCode>) -> Problem {
+    match (problem.status(), denied) {
+        (StatusCode::UNPROCESSABLE_ENTITY, Some(denied)) => problem.with_status(denied),
+        _ => problem,
+    }
+}
+
+/// To say yes, the headers are enough.
+fn without_body(mut response: Response) -> Response {
+    response.headers_mut().remove(CONTENT_TYPE);
+    *response.body_mut() = Body::empty();
+    response
+}
+
+/// An answer is good for one request.
+fn unstored(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The proxy's own token. It has a header to itself where `Authorization` is
+/// the client's.
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let own = headers.get(TOKEN).and_then(|value| value.to_str().ok());
+    own.or_else(|| bearer(headers))
+}
+
+fn denied(asked: Option<&str>) -> Result<Option<StatusCode>, Problem> {
+    let Some(asked) = asked else {
+        return Ok(None);
+    };
+    let status = asked
+        .parse()
+        .ok()
+        .and_then(|code| StatusCode::from_u16(code).ok());
+    let status = status.filter(StatusCode::is_client_error);
+    let wrong = || Problem::invalid(format!("`denied={asked}` is not a status from 400 to 499"));
+    status.map(Some).ok_or_else(wrong)
+}
+
+fn question<'q>(query: &'q Query, headers: &'q HeaderMap) -> Result<Question<'q>, Problem> {
+    let (policy, key, cost) = (&query.policy, &query.key, &query.cost);
+    let by_query = policy.is_some() || key.is_some() || cost.is_some();
+    let (policy, key, cost) = match by_query {
+        true => (policy.as_deref(), key.as_deref(), cost.as_deref()),
+        false => (
+            header(headers, "x-tidegate-policy")?,
+            header(headers, "x-tidegate-key")?,
+            header(headers, "x-tidegate-cost")?,
+        ),
+    };
+    let missing = || {
+        let detail = "give `policy` and `key`, both in the query, \
+                      or both in the headers X-Tidegate-Policy and X-Tidegate-Key";
+        Problem::invalid(detail)
+    };
+    Ok(Question {
+        policy: policy.ok_or_else(missing)?,
+        key: key.ok_or_else(missing)?,
+        cost,
+    })
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(Some)
+        .map_err(|_| Problem::invalid(format!("the header `{name}` is not UTF-8")))
+}
+
+impl Question<'_> {
+    fn ask(&self) -> Result<Ask<'static>, Problem> {
+        let Some(cost) = self.cost else {
+            return Ok(Ask::default());
+        };
+        let cost =
+            amount::parse(cost).map_err(|wrong| Problem::invalid(format!("`cost`: {wrong}")))?;
+        Ok(Ask::from(cost))
+    }
+}

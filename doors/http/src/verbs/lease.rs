@@ -1,0 +1,175 @@
+//! Asks for a lease, and what becomes of it.
+
+use std::time::Duration;
+
+use axum::body::Body as ResponseBody;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Serialize, Serializer};
+use tidegate::gate::{Answer as Answered, Entry, Scope, Served, Ticket};
+use tidegate::{Ask, Decision, Settlement, Usage};
+
+use crate::answer::{self, Answer};
+use crate::extract::Body;
+use crate::handover::Undelivered;
+use crate::headers::{self, Style};
+use crate::instant::Instant;
+use crate::problem::Problem;
+use crate::request::{self, AcquireRequest, EndRequest, Keyed, RenewRequest, SettleRequest};
+use crate::visit::Visit;
+
+/// The longest idempotency key, in bytes: it is remembered with the lease.
+const MAX_IDEMPOTENCY: usize = 255;
+
+/// Takes a lease, waiting for it if the request says so. Should the client go
+/// away meanwhile, the server drops this future, and with it the place in line.
+pub(crate) async fn acquire(
+    mut visit: Visit,
+    style: Style,
+    Body(request): Body<AcquireRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    let named = request.amounts.named();
+    let ask = ask(&visit, &request, &named)?;
+    if request.wait_ms > 0 {
+        visit.step_outside();
+    }
+    match served.acquire(key, ask).await? {
+        Entry::Refused(decision) => Ok(answer::refused(&served, &decision, style)),
+        Entry::Degraded(error) => {
+            let answered = Answered::Degraded(error);
+            Ok(answer::decided(&served, &answered, style))
+        }
+        Entry::Granted(ticket) => {
+            let again = request.idempotency_key.is_some();
+            let lease = (!again).then(|| Undelivered::new(&served, key, &ticket));
+            let standing = served.peek(key, ask).ok();
+            Ok(granted(&served, &ticket, standing.as_ref(), style, lease))
+        }
+    }
+}
+
+fn ask<'a>(
+    visit: &Visit,
+    request: &'a AcquireRequest,
+    named: &'a [(&'a str, u64)],
+) -> Result<Ask<'a>, Problem> {
+    let mut ask = request::ask(request.cost, named).priority(request.priority);
+    let wait = Duration::from_millis(request.wait_ms);
+    let longest = visit.door().settings().longest_wait;
+    if wait > longest {
+        let detail = format!("`wait_ms` is at most {} here", longest.as_millis());
+        return Err(Problem::invalid(detail));
+    }
+    if !wait.is_zero() {
+        ask = ask.within(wait);
+    }
+    if let Some(ttl) = request.ttl_ms {
+        ask = ask.ttl(Duration::from_millis(ttl));
+    }
+    match request.idempotency_key.as_deref() {
+        None => Ok(ask),
+        Some(key) if (1..=MAX_IDEMPOTENCY).contains(&key.len()) => {
+            Ok(ask.idempotency(key.as_bytes()))
+        }
+        Some(_) => Err(Problem::invalid(format!(
+            "`idempotency_key` has from 1 to {MAX_IDEMPOTENCY} bytes"
+        ))),
+    }
+}
+
+/// The answer with the lease in it; `lease` goes along until it is delivered.
+fn granted(
+    served: &Served,
+    ticket: &Ticket,
+    standing: Option<&Decision>,
+    style: Style,
+    lease: Option<Undelivered>,
+) -> Response {
+    let mut response = answer::json(StatusCode::OK, &Answer::granted(ticket, standing));
+    if let Some(decision) = standing {
+        let now = served.now();
+        headers::put(response.headers_mut(), served, decision, now, style);
+    }
+    match lease {
+        Some(lease) => response.map(|body| ResponseBody::new(lease.with(body))),
+        None => response,
+    }
+}
+
+pub(crate) async fn settle(
+    visit: Visit,
+    Body(request): Body<SettleRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    let settlement = served.settle(key, request.lease, &request.used.named())?;
+    Ok(ended(&settlement))
+}
+
+pub(crate) async fn release(
+    visit: Visit,
+    Body(request): Body<EndRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    Ok(ended(&served.release(key, request.lease)?))
+}
+
+pub(crate) async fn cancel(
+    visit: Visit,
+    Body(request): Body<EndRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    Ok(ended(&served.cancel(key, request.lease)?))
+}
+
+pub(crate) async fn renew(
+    visit: Visit,
+    Body(request): Body<RenewRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    let ttl = Duration::from_millis(request.ttl_ms);
+    let expires_at = Instant(served.renew(key, request.lease, ttl)?);
+    Ok(answer::json(StatusCode::OK, &Renewed { expires_at }))
+}
+
+#[derive(Serialize)]
+struct Renewed {
+    expires_at: Instant,
+}
+
+#[derive(Serialize)]
+struct Ended<'a> {
+    expired: bool,
+    repeated: bool,
+    limits: Usages<'a>,
+}
+
+struct Usages<'a>(&'a Settlement);
+
+#[derive(Serialize)]
+struct Used {
+    taken: u64,
+    used: u64,
+}
+
+fn ended(settlement: &Settlement) -> Response {
+    let ended = Ended {
+        expired: settlement.expired(),
+        repeated: settlement.repeated(),
+        limits: Usages(settlement),
+    };
+    answer::json(StatusCode::OK, &ended)
+}
+
+impl Serialize for Usages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let used = |Usage { taken, used }| Used { taken, used };
+        let usages = self.0.usages();
+        serializer.collect_map(usages.map(|(name, usage)| (name, used(usage))))
+    }
+}

@@ -1,0 +1,15 @@
+//! One handler for each path.
+//!
+//! | room | paths |
+//! |---|---|
+//! | `decide` | check, check-many, debit, peek, forecast, reset |
+//! | `lease` | acquire, settle, release, cancel, renew |
+//! | `forward` | auth, for proxies that ask before they pass a request on |
+//! | `policies` | what the policies say |
+//! | `operate` | health, readiness, metrics, the OpenAPI document |
+
+pub(crate) mod decide;
+pub(crate) mod forward;
+pub(crate) mod lease;
+pub(crate) mod operate;
+pub(crate) mod policies;

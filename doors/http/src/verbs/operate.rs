@@ -1,0 +1,49 @@
+//! For those who run it.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tidegate::gate::Scope;
+
+use crate::answer;
+use crate::door::Door;
+use crate::problem::Problem;
+use crate::visit::Visit;
+
+/// The document, kept by hand; the tests hold it against the router.
+const OPENAPI: &str = include_str!("../../openapi.json");
+
+/// As Prometheus calls its text format.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+#[derive(Serialize)]
+struct Status {
+    status: &'static str,
+}
+
+/// Whether it runs at all: also while it is full, and for everyone.
+pub(crate) async fn health() -> Response {
+    answer::json(StatusCode::OK, &Status { status: "ok" })
+}
+
+pub(crate) async fn ready(State(door): State<Door>) -> Result<Response, Problem> {
+    match door.settings().ready.get() {
+        true => Ok(answer::json(StatusCode::OK, &Status { status: "ready" })),
+        false => Err(Problem::not_ready()),
+    }
+}
+
+pub(crate) async fn metrics(visit: Visit) -> Result<Response, Problem> {
+    visit.caller().check(Scope::Observe, None)?;
+    let door = visit.door();
+    let render = door.settings().metrics.as_ref();
+    let render = render.ok_or_else(|| Problem::not_found("this server keeps no metrics"))?;
+    door.gate().observe();
+    Ok(([(CONTENT_TYPE, EXPOSITION)], render()).into_response())
+}
+
+pub(crate) async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}

@@ -1,0 +1,104 @@
+//! Who asks, and in which style they are answered.
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tidegate::gate::{Caller, GateError, Scope, Served};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::door::Door;
+use crate::headers::Style;
+use crate::problem::Problem;
+
+/// Somebody who was let in. Their place inside is theirs until this is dropped.
+pub(crate) struct Visit {
+    door: Door,
+    caller: Caller,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Visit {
+    /// Lets in whoever has this token, if there is a place.
+    pub(crate) fn begin(door: &Door, token: Option<&str>) -> Result<Self, Problem> {
+        let place = door.enter()?;
+        Ok(Self {
+            caller: door.gate().enter(token)?,
+            door: door.clone(),
+            place: Some(place),
+        })
+    }
+
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The policy, to use in this way.
+    pub(crate) fn policy(&self, scope: Scope, name: &str) -> Result<Arc<Served>, GateError> {
+        self.door.gate().policy(&self.caller, scope, name)
+    }
+
+    /// Goes to wait outside: who waits does not keep others from being served.
+    pub(crate) fn step_outside(&mut self) {
+        self.place = None;
+    }
+}
+
+impl FromRequestParts<Door> for Visit {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        Self::begin(door, bearer(&parts.headers))
+    }
+}
+
+/// The token of `Authorization: Bearer TOKEN`.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StyleQuery {
+    headers: Option<String>,
+}
+
+impl FromRequestParts<Door> for Style {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+        if parts.uri.query().is_none() {
+            return style(door, None);
+        }
+        let StyleQuery { headers } = query(&parts.uri)?;
+        style(door, headers.as_deref())
+    }
+}
+
+/// The style that is asked for, or else the door's own.
+pub(crate) fn style(door: &Door, asked: Option<&str>) -> Result<Style, Problem> {
+    match asked {
+        None if door.settings().legacy_headers => Ok(Style::Legacy),
+        None | Some("standard") => Ok(Style::Standard),
+        Some("legacy") => Ok(Style::Legacy),
+        Some(other) => Err(Problem::invalid(format!(
+            "`headers={other}` is neither `standard` nor `legacy`"
+        ))),
+    }
+}
+
+/// What the query says.
+pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    let query = Query::try_from_uri(uri);
+    let Query(value) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
+    Ok(value)
+}

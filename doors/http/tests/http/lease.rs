@@ -1,0 +1,213 @@
+//! Leases, by their id.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::House;
+
+#[tokio::test]
+async fn a_lease_is_granted_with_its_id_fence_and_expiry() {
+    let house = House::new();
+    let reply = house
+        .post("/v1/acquire", json!({"policy": "jobs", "key": "k"}))
+        .await;
+    assert_eq!(reply.status, 200);
+    let body = reply.json();
+    assert_eq!(body["admitted"], true);
+    assert_eq!(body["limits"]["running"]["remaining"], 0);
+    let lease = &body["lease"];
+    assert_eq!(lease["id"].as_str().unwrap().len(), 32);
+    assert!(lease["fence"].as_u64().unwrap() > 0);
+    assert_eq!(lease["expires_at"], "2026-01-01T12:00:30Z");
+    assert_eq!(lease["repeated"], false);
+}
+
+#[tokio::test]
+async fn what_is_held_is_refused_to_the_next_and_free_after_release() {
+    let house = House::new();
+    let id = house.hold("k").await;
+    let ask = json!({"policy": "jobs", "key": "k"});
+    let refused = house.post("/v1/acquire", ask.clone()).await;
+    refused.problem(429, "refused");
+    assert_eq!(refused.header("retry-after"), Some("30"));
+    let release = json!({"policy": "jobs", "key": "k", "lease": id});
+    let reply = house.post("/v1/release", release.clone()).await;
+    let ended = json!({
+        "expired": false, "repeated": false, "limits": {"running": {"taken": 1, "used": 1}},
+    });
+    assert_eq!((reply.status, reply.json()), (200, ended));
+    assert_eq!(
+        house.post("/v1/release", release).await.json()["repeated"],
+        true
+    );
+    assert_eq!(house.post("/v1/acquire", ask).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_settlement_refunds_what_was_not_used() {
+    let house = House::new();
+    let ask = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});
+    let id = house.post("/v1/acquire", ask).await.json()["lease"]["id"].clone();
+    let settle =
+        json!({"policy": "chat", "key": "acme/alice", "lease": id, "used": {"tpm": 3_000}});
+    let reply = house.post("/v1/settle", settle).await;
+    assert_eq!(
+        reply.json()["limits"],
+        json!({"tpm": {"taken": 4_000, "used": 3_000}})
+    );
+    let peek = json!({"policy": "chat", "key": "acme/alice", "cost": 1});
+    let limits = house.post("/v1/peek", peek).await.json()["limits"].clone();
+    assert_eq!(limits["tpm"]["remaining"], 6_000);
+}
+
+#[tokio::test]
+async fn a_cancelled_lease_used_nothing() {
+    let house = House::new();
+    let ask = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});
+    let id = house.post("/v1/acquire", ask).await.json()["lease"]["id"].clone();
+    let cancel = json!({"policy": "chat", "key": "acme/alice", "lease": id});
+    let reply = house.post("/v1/cancel", cancel).await;
+    assert_eq!(
+        reply.json()["limits"],
+        json!({"tpm": {"taken": 4_000, "used": 0}})
+    );
+}
+
+#[tokio::test]
+async fn a_renewed_lease_lasts_from_now_on() {
+    let house = House::new();
+    let id = house.hold("k").await;
+    house.time.advance(Duration::from_secs(20));
+    let renew = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": 60_000});
+    let reply = house.post("/v1/renew", renew.clone()).await;
+    assert_eq!(reply.json(), json!({"expires_at": "2026-01-01T12:01:20Z"}));
+    house.time.advance(Duration::from_secs(60));
+    let detail = house
+        .post("/v1/renew", renew)
+        .await
+        .problem(409, "lease_ended");
+    assert_eq!(
+        detail,
+        "the lease ended at 2026-01-01T12:01:20Z; acquire again"
+    );
+}
+
+#[tokio::test]
+async fn a_lease_that_was_never_given_is_not_found() {
+    let house = House::new();
+    let id = "0123456789abcdef0123456789abcdef";
+    let end = json!({"policy": "jobs", "key": "k", "lease": id});
+    for path in ["/v1/settle", "/v1/release", "/v1/cancel"] {
+        house
+            .post(path, end.clone())
+            .await
+            .problem(404, "not_found");
+    }
+    let renew = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": 1_000});
+    house
+        .post("/v1/renew", renew)
+        .await
+        .problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn the_same_idempotency_key_gives_the_same_lease() {
+    let house = House::new();
+    let ask = json!({"policy": "jobs", "key": "k", "idempotency_key": "job 7", "ttl_ms": 5_000});
+    let first = house.post("/v1/acquire", ask.clone()).await.json()["lease"].clone();
+    assert_eq!(first["expires_at"], "2026-01-01T12:00:05Z");
+    let again = house.post("/v1/acquire", ask).await.json()["lease"].clone();
+    assert_eq!(again["id"], first["id"]);
+    assert_eq!(again["repeated"], true);
+    let long = json!({"policy": "jobs", "key": "k", "idempotency_key": "x".repeat(256)});
+    let detail = house
+        .post("/v1/acquire", long)
+        .await
+        .problem(400, "invalid");
+    assert_eq!(detail, "`idempotency_key` has from 1 to 255 bytes");
+}
+
+#[tokio::test]
+async fn who_waits_is_served_when_the_slot_comes_back() {
+    let house = House::new();
+    let id = house.hold("k").await;
+    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
+    let waiting = house.post("/v1/acquire", ask);
+    let release = async {
+        tokio::task::yield_now().await;
+        let release = json!({"policy": "jobs", "key": "k", "lease": id});
+        house.post("/v1/release", release).await
+    };
+    let (reply, _) = tokio::join!(waiting, release);
+    assert_eq!(
+        (reply.status, &reply.json()["admitted"]),
+        (200, &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_is_refused_at_the_deadline() {
+    let house = House::new();
+    house.hold("k").await;
+    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
+    let waiting = house.post("/v1/acquire", ask);
+    let time = async {
+        tokio::task::yield_now().await;
+        house.time.advance(Duration::from_secs(10));
+    };
+    let (reply, ()) = tokio::join!(waiting, time);
+    reply.problem(429, "refused");
+    assert_eq!(reply.header("retry-after"), Some("20"));
+}
+
+#[tokio::test]
+async fn the_urgent_go_first() {
+    let house = House::new();
+    let id = house.hold("k").await;
+    let ask = |priority: u8| json!({"policy": "jobs", "key": "k", "wait_ms": 10_000, "priority": priority});
+    let (calm, urgent) = (ask(0), ask(9));
+    let ends = async {
+        tokio::task::yield_now().await;
+        let release = json!({"policy": "jobs", "key": "k", "lease": id});
+        house.post("/v1/release", release).await;
+        tokio::task::yield_now().await;
+        house.time.advance(Duration::from_secs(10));
+    };
+    let (calm, urgent, ()) = tokio::join!(
+        house.post("/v1/acquire", calm),
+        house.post("/v1/acquire", urgent),
+        ends
+    );
+    assert_eq!((calm.status, urgent.status), (429, 200));
+}
+
+#[tokio::test]
+async fn nobody_waits_longer_than_the_door_allows() {
+    let house = House::new();
+    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 60_001});
+    let detail = house.post("/v1/acquire", ask).await.problem(400, "invalid");
+    assert_eq!(detail, "`wait_ms` is at most 60000 here");
+    assert_eq!(house.free("k").await, 1);
+}
+
+#[tokio::test]
+async fn a_gate_that_closes_answers_who_waits() {
+    let house = House::new();
+    house.hold("k").await;
+    let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
+    let close = async {
+        tokio::task::yield_now().await;
+        house.gate.close();
+    };
+    let (reply, ()) = tokio::join!(house.post("/v1/acquire", ask), close);
+    reply.problem(503, "unavailable");
+}
+
+#[tokio::test]
+async fn concurrency_without_a_lease_is_an_error_that_says_how() {
+    let house = House::new();
+    let ask = json!({"policy": "jobs", "key": "k"});
+    let detail = house.post("/v1/check", ask).await.problem(400, "invalid");
+    assert!(detail.contains("take it with acquire"), "{detail}");
+}

@@ -1,0 +1,14 @@
+//! The door as its clients see it.
+
+mod bounds;
+mod decide;
+mod forward;
+mod headers;
+mod hostile;
+mod lease;
+mod live;
+mod operate;
+mod silent;
+mod support;
+mod tokens;
+mod undelivered;
