@@ -40,10 +40,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
     ),
     // Doors: the engine only, never a store, a protocol of another door or the core.
-    (
-        "tidegate-resp",
-        &["tidegate"],
-    ),
+    ("tidegate-resp", &["tidegate"]),
     ("tidegate-cli", &["tidegate", "tidegate-memory"]),
 ];
 
