@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tidegate_contract::Store;
-use tidegate_core::{Amount, Bucket, MAX_AMOUNT, Span, Timestamp};
+use tidegate_core::{Amount, Bucket, Span, Timestamp};
 
 use super::error::GateError;
 use super::served::Served;
@@ -167,7 +167,7 @@ impl Rate {
     fn policy(&self) -> Policy {
         let limit = Limit::rate(LIMIT, self.count, self.period())
             .algorithm(Algorithm::Gcra)
-            .burst(self.capacity.min(MAX_AMOUNT));
+            .burst(self.capacity);
         Policy {
             name: POLICY.to_owned(),
             limits: vec![limit],
@@ -187,6 +187,8 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::MAX_AMOUNT;
+
     use super::*;
     use crate::clock::ManualClock;
 
