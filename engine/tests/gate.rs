@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tidegate::gate::{Answer, Credential, Credentials, Entry, Gate, GateError, Kind, Scope};
+use tidegate::gate::{
+    Answer, Credential, Credentials, Entry, Gate, GateError, Kind, MOST_RATES, Rate, Scope,
+};
 use tidegate::policy::{PolicyFile, parse};
 use tidegate::{Ask, Key, ManualClock};
 
@@ -131,4 +133,61 @@ fn a_gate_that_closes_answers_everyone_who_waits() {
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     gate.close();
     assert_eq!(now(waiting).unwrap_err().kind(), Kind::Unavailable);
+}
+
+/// `count` each second, two at once.
+fn rate(count: u64) -> Rate {
+    Rate {
+        capacity: 2,
+        count,
+        period_secs: 1,
+    }
+}
+
+#[test]
+fn a_rate_that_comes_with_the_call_is_the_policy_throttle_to_tokens() {
+    let (gate, _) = gate(CHAT);
+    let anyone = gate.enter(None).unwrap();
+    let served = gate.ad_hoc(&anyone, rate(1)).unwrap();
+    assert!(served.check("k", 2).unwrap().admitted());
+    assert!(!served.check("k", 1).unwrap().admitted());
+    let token = |name: &str, policy: &str| Credential {
+        name: name.into(),
+        sha256: Credential::hash(name),
+        scopes: vec![Scope::Decide],
+        policies: vec![policy.into()],
+    };
+    let before = gate.generation();
+    gate.replace_credentials(Credentials::new([
+        token("a", "throttle"),
+        token("b", "chat"),
+    ]));
+    assert!(gate.generation() > before);
+    assert!(gate.readmit(&anyone).is_err());
+    let may = |token| gate.ad_hoc(&gate.enter(Some(token)).unwrap(), rate(1));
+    assert!(may("a").is_ok());
+    assert_eq!(may("b").unwrap_err().kind(), Kind::Forbidden);
+}
+
+#[test]
+fn rates_that_come_with_the_call_are_bounded_and_spent_ones_make_room() {
+    let (gate, time) = gate(CHAT);
+    let caller = gate.enter(None).unwrap();
+    let check = |count| {
+        let served = gate.ad_hoc(&caller, rate(count))?;
+        Ok(served.check("k", 2)?.admitted())
+    };
+    for count in 1..=MOST_RATES as u64 {
+        assert_eq!(check(count), Ok(true));
+    }
+    let one_more = MOST_RATES as u64 + 1;
+    let full: Result<bool, GateError> = check(one_more);
+    assert_eq!(full.unwrap_err().kind(), Kind::Busy);
+    // Half a second later most are as good as new; the slowest are not.
+    time.advance(Duration::from_millis(500));
+    assert_eq!(check(one_more), Ok(true));
+    assert_eq!(
+        (check(1), check(2), check(4)),
+        (Ok(false), Ok(false), Ok(true))
+    );
 }

@@ -23,6 +23,11 @@ const NEEDS: &[Need] = &[
         purpose: "an independent script (Python 3.11 or later) judges the replay's decisions",
     },
     Need {
+        present: || answers("redis-cli"),
+        package: "redis-tools",
+        purpose: "a client and a benchmark that nobody here wrote talk with the RESP door",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",

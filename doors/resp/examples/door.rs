@@ -13,6 +13,9 @@ use tidegate_resp::{Door, Settings};
 use tokio::net::TcpListener;
 
 const POLICIES: &str = "
+    [policy.api.limits]
+    rps = { calls = 100, per = '1s' }
+
     [policy.chat.limits]
     rpm = { calls = 300, per = '1m' }
     tpm = { rate = 600_000, per = '1m' }

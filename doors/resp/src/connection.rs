@@ -10,7 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tidegate::gate::{Entry, Gate};
+use tidegate::gate::{Entry, Gate, GateError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
@@ -22,6 +22,9 @@ use crate::settings::Settings;
 
 /// What is read at once to begin with; a connection that sends more gets more.
 const SMALL: usize = 4 * 1_024;
+
+/// What a connection keeps of that once it sends less.
+const MODEST: usize = 4 * SMALL;
 
 /// Answers go out as soon as there are so many bytes of them.
 const MANY_BYTES: usize = 64 * 1_024;
@@ -40,14 +43,45 @@ pub(crate) struct Connection<S> {
     heard: bool,
 }
 
-/// Why a connection is over without an error.
-struct Over;
+/// Why no more is answered for now.
+enum Pause {
+    /// Nothing more is there in full.
+    Heard,
+    /// Enough for one write.
+    Enough,
+    /// Somebody's turn comes first.
+    Wait(Box<Waiting>),
+    /// The conversation is over.
+    Over,
+}
 
 /// What became of a read.
 enum Heard {
     Bytes,
     Nothing,
     Closing,
+}
+
+/// What became of a wait.
+enum Waited {
+    Told(Result<Entry, GateError>),
+    Gone,
+    Closing,
+}
+
+/// Whether the door closes: a future that may be asked again when it has ended.
+struct Closing<'a, F> {
+    signal: Pin<&'a mut F>,
+    came: bool,
+}
+
+impl<F: Future<Output = ()>> Closing<'_, F> {
+    async fn come(&mut self) {
+        if !self.came {
+            self.signal.as_mut().await;
+            self.came = true;
+        }
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -71,65 +105,57 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Talks until the client goes, is silent for too long or sends nonsense,
     /// or until `closing` ends and everything that was read is answered.
     pub(crate) async fn talk(mut self, closing: impl Future<Output = ()>) -> io::Result<()> {
-        let mut closing = std::pin::pin!(closing);
-        let mut closed = false;
-        loop {
-            if self
-                .answer_all(closing.as_mut(), &mut closed)
-                .await?
-                .is_some()
-                || closed
-            {
-                return self.stream.shutdown().await;
-            }
+        let mut closing = Closing {
+            signal: std::pin::pin!(closing),
+            came: false,
+        };
+        while self.answer_all(&mut closing).await? && !closing.came {
             self.make_room();
-            match self.listen(closing.as_mut()).await? {
-                Heard::Bytes => {}
-                Heard::Nothing => return self.stream.shutdown().await,
-                Heard::Closing => closed = true,
+            if let Heard::Nothing = self.listen(&mut closing).await? {
+                break;
+            }
+        }
+        self.stream.shutdown().await
+    }
+
+    /// Answers every request that is there in full; whether the conversation
+    /// goes on.
+    async fn answer_all<F: Future<Output = ()>>(
+        &mut self,
+        closing: &mut Closing<'_, F>,
+    ) -> io::Result<bool> {
+        loop {
+            let pause = self.answer_some();
+            self.write().await?;
+            match pause {
+                Pause::Heard => return Ok(true),
+                Pause::Enough => {}
+                Pause::Over => return Ok(false),
+                Pause::Wait(waiting) => {
+                    if !self.wait(&waiting, closing).await? {
+                        return Ok(false);
+                    }
+                }
             }
         }
     }
 
-    /// Answers every request that is there in full.
-    async fn answer_all<F: Future<Output = ()>>(
-        &mut self,
-        mut closing: Pin<&mut F>,
-        closed: &mut bool,
-    ) -> io::Result<Option<Over>> {
-        let mut pipelined = 0;
-        loop {
+    /// Answers what goes out by one write.
+    fn answer_some(&mut self) -> Pause {
+        for _ in 0..self.settings.max_pipelined.max(1) {
             match self.answer_one() {
-                Ok(None) => break,
-                Ok(Some(Flow::Next)) => pipelined += 1,
-                Ok(Some(Flow::Close)) => {
-                    self.write().await?;
-                    return Ok(Some(Over));
-                }
-                Ok(Some(Flow::Wait(waiting))) => {
-                    self.write().await?;
-                    if self
-                        .wait(&waiting, closing.as_mut(), closed)
-                        .await?
-                        .is_some()
-                    {
-                        return Ok(Some(Over));
-                    }
-                }
+                Ok(Some(Flow::Next)) if self.session.replies.len() >= MANY_BYTES => break,
+                Ok(Some(Flow::Next)) => {}
+                Ok(Some(Flow::Wait(waiting))) => return Pause::Wait(waiting),
+                Ok(Some(Flow::Close)) => return Pause::Over,
+                Ok(None) => return Pause::Heard,
                 Err(nonsense) => {
                     self.session.replies.error("ERR", &nonsense);
-                    self.write().await?;
-                    return Ok(Some(Over));
+                    return Pause::Over;
                 }
             }
-            let enough = pipelined >= self.settings.max_pipelined;
-            if enough || self.session.replies.len() >= MANY_BYTES {
-                pipelined = 0;
-                self.write().await?;
-            }
         }
-        self.write().await?;
-        Ok(None)
+        Pause::Enough
     }
 
     /// Answers the first request, if it is there in full.
@@ -144,54 +170,63 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(Some(flow))
     }
 
-    /// Waits for somebody's turn, for the client to go, or for the door to close.
+    /// Waits for somebody's turn and tells them; whether the conversation goes on.
     async fn wait<F: Future<Output = ()>>(
         &mut self,
         waiting: &Waiting,
-        mut closing: Pin<&mut F>,
-        closed: &mut bool,
-    ) -> io::Result<Option<Over>> {
-        let mut turn = Box::pin(waiting.turn());
-        let told = loop {
-            if *closed {
-                // Whoever is told so holds nothing and waits for nothing.
-                drop(turn);
+        closing: &mut Closing<'_, F>,
+    ) -> io::Result<bool> {
+        let told = match self.turn_of(waiting, closing).await? {
+            Waited::Told(told) => told,
+            Waited::Gone => return Ok(false),
+            Waited::Closing => {
                 let fault = Fault::Closing;
                 self.session.replies.error(fault.code(), &fault);
-                return Ok(None);
+                return Ok(true);
             }
+        };
+        waiting.write(&mut self.session.replies, &told);
+        let written = self.write().await;
+        if let (Err(_), Ok(Entry::Granted(ticket))) = (&written, &told) {
+            waiting.give_back(ticket);
+        }
+        written.map(|()| true)
+    }
+
+    /// Waits for somebody's turn, for the client to go, or for the door to
+    /// close. Whoever is not told of a turn holds nothing and waits for nothing.
+    async fn turn_of<F: Future<Output = ()>>(
+        &mut self,
+        waiting: &Waiting,
+        closing: &mut Closing<'_, F>,
+    ) -> io::Result<Waited> {
+        let mut turn = std::pin::pin!(waiting.turn());
+        while !closing.came {
             self.make_room();
             let room = self.input.len() < self.settings.max_request_bytes;
             tokio::select! {
                 biased;
-                read = self.stream.read_buf(&mut self.input), if room => match read? {
-                    0 => return Ok(Some(Over)),
-                    _ => self.heard = true,
-                },
-                told = &mut turn => break told,
-                () = closing.as_mut() => *closed = true,
+                read = self.stream.read_buf(&mut self.input), if room => {
+                    self.heard = true;
+                    if read? == 0 {
+                        return Ok(Waited::Gone);
+                    }
+                }
+                told = turn.as_mut() => return Ok(Waited::Told(told)),
+                () = closing.come() => {}
             }
-        };
-        let ticket = match &told {
-            Ok(Entry::Granted(ticket)) => Some(ticket.clone()),
-            _ => None,
-        };
-        waiting.write(&mut self.session.replies, told);
-        let written = self.write().await;
-        if let (Err(_), Some(ticket)) = (&written, ticket) {
-            waiting.give_back(&ticket);
         }
-        written.map(|()| None)
+        Ok(Waited::Closing)
     }
 
     async fn listen<F: Future<Output = ()>>(
         &mut self,
-        mut closing: Pin<&mut F>,
+        closing: &mut Closing<'_, F>,
     ) -> io::Result<Heard> {
         loop {
             tokio::select! {
                 biased;
-                () = closing.as_mut() => return Ok(Heard::Closing),
+                () = closing.come() => return Ok(Heard::Closing),
                 read = self.stream.read_buf(&mut self.input) => {
                     self.heard = true;
                     let gone = read? == 0;
@@ -222,23 +257,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Drops what is answered, and makes room for more: as much as before, or
-    /// twice that if it was all used, up to the longest request.
+    /// twice that if all of it was used, up to the longest request.
     fn make_room(&mut self) {
-        let full = self.input.len() == self.input.capacity();
-        if self.start > 0 {
-            self.input.drain(..self.start);
-            self.start = 0;
+        let (used, capacity) = (self.input.len(), self.input.capacity());
+        self.input.drain(..std::mem::take(&mut self.start));
+        let left = self.input.len();
+        if left == 0 && used < capacity {
+            self.input.shrink_to(MODEST);
         }
-        if self.input.is_empty() && !full {
-            self.input.shrink_to(4 * SMALL);
-        }
-        let wanted = match full {
-            true => {
-                (2 * self.input.capacity()).clamp(SMALL, self.settings.max_request_bytes.max(SMALL))
-            }
-            false => self.input.len() + 1,
+        let wanted = match used == capacity {
+            true => (2 * capacity).clamp(SMALL, self.settings.max_request_bytes.max(SMALL)),
+            false => self.input.capacity(),
         };
-        self.input
-            .reserve_exact(wanted.saturating_sub(self.input.len()).max(1));
+        // At least a byte: to read into no room is to hear that nobody is there.
+        self.input.reserve_exact(wanted.saturating_sub(left).max(1));
     }
 }

@@ -6,6 +6,9 @@
 
 use std::fmt::{self, Display, Write as _};
 
+/// A marker, twenty characters, and the end of the line.
+const LONGEST_NUMBER: usize = 23;
+
 /// Which of the two protocols a client speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Protocol {
@@ -70,14 +73,28 @@ impl Replies {
 
     #[inline]
     pub(crate) fn integer(&mut self, number: i64) {
-        self.bytes.push(b':');
-        self.line(itoa::Buffer::new().format(number));
+        match u64::try_from(number) {
+            Ok(number) => self.count(number),
+            Err(_) => self.number(itoa::Buffer::new().format(number)),
+        }
     }
 
     #[inline]
     pub(crate) fn count(&mut self, number: u64) {
+        // Most numbers in answers are small: they are written in one step.
+        let (tens, ones) = (b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8);
+        match number {
+            0..=9 => self.bytes.extend_from_slice(&[b':', ones, b'\r', b'\n']),
+            10..=99 => self
+                .bytes
+                .extend_from_slice(&[b':', tens, ones, b'\r', b'\n']),
+            _ => self.number(itoa::Buffer::new().format(number)),
+        }
+    }
+
+    fn number(&mut self, digits: &str) {
         self.bytes.push(b':');
-        self.line(itoa::Buffer::new().format(number));
+        self.line(digits);
     }
 
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
@@ -121,6 +138,14 @@ impl Replies {
     #[inline]
     pub(crate) fn array(&mut self, length: usize) {
         self.header(b'*', length);
+    }
+
+    /// An array of whole numbers.
+    #[inline]
+    pub(crate) fn integers<const N: usize>(&mut self, numbers: [i64; N]) {
+        self.bytes.reserve(LONGEST_NUMBER * (N + 1));
+        self.array(N);
+        numbers.into_iter().for_each(|number| self.integer(number));
     }
 
     /// A map of so many pairs; in RESP2 an array of twice as many.
@@ -203,9 +228,16 @@ mod tests {
     #[test]
     fn integers_reach_their_ends() {
         let ends = written(Protocol::Resp2, |replies| {
-            replies.integer(i64::MIN);
+            replies.integers([i64::MIN, -1, 0]);
             replies.count(u64::MAX);
         });
-        assert_eq!(ends, ":-9223372036854775808\r\n:18446744073709551615\r\n");
+        assert_eq!(
+            ends,
+            "*3\r\n:-9223372036854775808\r\n:-1\r\n:0\r\n:18446744073709551615\r\n"
+        );
+        for number in [0, 9, 10, 42, 99, 100, 101, 12_345] {
+            let written = written(Protocol::Resp2, |replies| replies.count(number));
+            assert_eq!(written, format!(":{number}\r\n"));
+        }
     }
 }

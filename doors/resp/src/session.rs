@@ -48,13 +48,26 @@ impl Session {
         }
     }
 
+    /// The gate, and whoever is there to ask it.
+    #[inline]
+    pub(crate) fn at_the_gate(&mut self) -> Result<(&Gate, &Caller), Fault> {
+        self.caller()?;
+        match &self.caller {
+            Some(caller) => Ok((&self.gate, caller)),
+            None => Err(Fault::NoAuthentication),
+        }
+    }
+
     /// Whoever is there, if the tokens still say so.
     #[inline]
     pub(crate) fn caller(&mut self) -> Result<&Caller, Fault> {
         if self.generation != self.gate.generation() {
             self.look_again();
         }
-        self.caller.as_ref().ok_or(Fault::NoAuthentication)
+        match &self.caller {
+            Some(caller) => Ok(caller),
+            None => Err(Fault::NoAuthentication),
+        }
     }
 
     /// The tokens were replaced since the caller was let in.

@@ -402,6 +402,58 @@ fn whoever_is_there_is_looked_at_again_when_tokens_change() {
     assert_eq!(client.ask("PING"), "PONG");
 }
 
+#[test]
+fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
+    let policies = "[policy.open]\nmax_keys = 1\nfailure_mode = 'admit'\n\
+                    limits.rpm = { calls = 10, per = '1h' }\n\
+                    [policy.shut]\nmax_keys = 1\nlimits.rpm = { calls = 10, per = '1h' }\n\
+                    [policy.line]\nmax_waiting = 1\nlimits.running = { concurrency = 1 }\n";
+    let served = Served::of(policies, Settings::default());
+    let mut client = served.client();
+    client.ask("HELLO 3");
+    for policy in ["open", "shut"] {
+        let check = client.ask(&format!("TG.CHECK {policy} a"));
+        assert!(
+            check.contains("verdict:admitted") && check.contains("degraded:f"),
+            "{check}"
+        );
+    }
+    let facts =
+        "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{}}";
+    assert_eq!(client.ask("TG.CHECK open b"), format!("{{{facts}"));
+    let no_lease = "{lease:nil,fence:nil,expires_at_us:nil,repeated:f,";
+    assert_eq!(
+        client.ask("TG.ACQUIRE open b WAIT 5"),
+        format!("{no_lease}{facts}")
+    );
+    let error = client.ask("TG.CHECK shut b");
+    assert!(
+        error.starts_with("-UNAVAILABLE the store holds 1 keys"),
+        "{error}"
+    );
+    // A full line is told apart from a store that failed.
+    client.ask("TG.ACQUIRE line k");
+    let mut waiter = served.client();
+    waiter.send(request("TG.ACQUIRE line k WAIT 60000"));
+    served.until_waiting("line", 1);
+    assert!(
+        client
+            .ask("TG.ACQUIRE line k WAIT 60000")
+            .starts_with("-BUSY 1 asks wait already")
+    );
+}
+
+#[test]
+fn a_gate_that_closes_answers_who_waits() {
+    let served = Served::start();
+    let (mut holder, mut waiter) = (served.client(), served.client());
+    lease(&holder.ask("TG.ACQUIRE slots k"));
+    waiter.send(request("TG.ACQUIRE slots k WAIT 60000"));
+    served.until_waiting("slots", 1);
+    served.gate.close();
+    assert!(waiter.reply().starts_with("-UNAVAILABLE"));
+}
+
 /// The lease in an answer in RESP2.
 fn lease(reply: &str) -> String {
     let rest = reply

@@ -7,12 +7,12 @@
 //! set would free nothing there.)
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tidegate_contract::Store;
-use tidegate_core::{Amount, Bucket, MAX_AMOUNT, Span, Timestamp};
+use tidegate_core::{Amount, Bucket, Span, Timestamp};
 
 use super::denials::Denials;
 use super::error::GateError;
@@ -33,10 +33,6 @@ pub const LIMIT: &str = "rate";
 /// How many different rates there may be at once. A table is some tens of
 /// kilobytes even while it is empty.
 pub const MOST: usize = 1_024;
-
-/// How finely the latest use is written down: so that it is read, not written,
-/// by most asks.
-const GRAIN: Span = Span::SECOND;
 
 /// A rate that comes with the call: `count` units per `period`, of which
 /// `capacity` may be used at once.
@@ -64,8 +60,11 @@ struct Entry {
     served: Arc<Served>,
     /// How long after its latest use every key equals "never seen".
     refill: Span,
-    /// The latest use, to within [`GRAIN`].
-    used_at: AtomicI64,
+    /// Whether it was used since room was last looked for: a mark, so that no
+    /// use has to read a clock or write to what others read.
+    used: AtomicBool,
+    /// When that was: it was not used later, unless the mark says so.
+    looked_at: Timestamp,
 }
 
 impl AdHoc {
@@ -81,7 +80,7 @@ impl AdHoc {
     /// The set for `rate`.
     pub(super) fn get(&self, rate: Rate) -> Result<Arc<Served>, GateError> {
         if let Some(entry) = self.read().get(&rate) {
-            entry.touch(self.clock.now());
+            entry.touch();
             return Ok(Arc::clone(&entry.served));
         }
         self.make(rate)
@@ -92,6 +91,7 @@ impl AdHoc {
         let bucket = rate.bucket()?;
         let mut sets = self.write();
         if let Some(entry) = sets.get(&rate) {
+            entry.touch();
             return Ok(Arc::clone(&entry.served));
         }
         let now = self.clock.now();
@@ -105,7 +105,8 @@ impl AdHoc {
         let entry = Entry {
             served: Arc::clone(&served),
             refill: bucket.refill(),
-            used_at: AtomicI64::new(now.as_micros()),
+            used: AtomicBool::new(true),
+            looked_at: now,
         };
         sets.insert(rate, entry);
         Ok(served)
@@ -138,17 +139,21 @@ impl AdHoc {
 
 impl Entry {
     /// Called under the lock, so that whoever makes room sees every use.
-    fn touch(&self, now: Timestamp) {
-        let known = self.used_at.load(Ordering::Relaxed);
-        if now.since(Timestamp::from_micros(known)) > GRAIN {
-            self.used_at.store(now.as_micros(), Ordering::Relaxed);
+    #[inline]
+    fn touch(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether somebody is about to use it, or some key may have something used.
-    fn matters(&self, now: Timestamp) -> bool {
-        let used_at = Timestamp::from_micros(self.used_at.load(Ordering::Relaxed));
-        Arc::strong_count(&self.served) > 1 || now <= used_at + GRAIN + self.refill
+    fn matters(&mut self, now: Timestamp) -> bool {
+        let about_to = Arc::strong_count(&self.served) > 1;
+        if about_to || std::mem::take(self.used.get_mut()) {
+            self.looked_at = now;
+            return true;
+        }
+        now < self.looked_at + self.refill
     }
 }
 
@@ -169,7 +174,7 @@ impl Rate {
     fn policy(&self) -> Policy {
         let limit = Limit::rate(LIMIT, self.count, self.period())
             .algorithm(Algorithm::Gcra)
-            .burst(self.capacity.min(MAX_AMOUNT));
+            .burst(self.capacity);
         Policy {
             name: POLICY.to_owned(),
             limits: vec![limit],
@@ -189,6 +194,8 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::MAX_AMOUNT;
+
     use super::*;
     use crate::clock::ManualClock;
 
@@ -242,10 +249,12 @@ mod tests {
             Err(GateError::TooManyRates(MOST))
         ));
         // The slowest refills in two seconds.
-        time.advance(Duration::from_millis(3_001));
-        let busy = rates.get(rate(7)).unwrap();
+        let kept = Arc::downgrade(&rates.get(rate(7)).unwrap());
+        let held = rates.get(rate(8)).unwrap();
+        time.advance(Duration::from_secs(2));
         assert!(rates.get(one_more).is_ok());
-        assert_eq!(rates.read().len(), 2);
-        assert!(Arc::ptr_eq(&busy, &rates.get(rate(7)).unwrap()));
+        assert_eq!(rates.read().len(), 3);
+        assert!(kept.ptr_eq(&Arc::downgrade(&rates.get(rate(7)).unwrap())));
+        assert!(Arc::ptr_eq(&held, &rates.get(rate(8)).unwrap()));
     }
 }

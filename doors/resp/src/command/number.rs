@@ -14,12 +14,14 @@ pub(super) fn integer(
     range: RangeInclusive<i64>,
     name: &'static str,
 ) -> Result<i64, Fault> {
-    let number = decimal(text).filter(|number| range.contains(number));
-    number.ok_or(Fault::Number {
-        name,
-        least: *range.start(),
-        most: *range.end(),
-    })
+    match decimal(text) {
+        Some(number) if range.contains(&number) => Ok(number),
+        _ => Err(Fault::Number {
+            name,
+            least: *range.start(),
+            most: *range.end(),
+        }),
+    }
 }
 
 /// As [`integer`], where nothing is below zero.

@@ -120,3 +120,27 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut commands = COMMANDS.iter();
     commands.find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANUAL: &str = include_str!("../../../../docs/resp.md");
+
+    #[test]
+    fn every_command_is_in_the_manual() {
+        for command in COMMANDS {
+            let named = [format!("`{}`", command.name), format!("`{} ", command.name)];
+            let found = named.iter().any(|name| MANUAL.contains(name));
+            assert!(found, "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn a_command_is_found_however_it_is_written() {
+        for name in ["CL.THROTTLE", "cl.throttle", "Cl.Throttle"] {
+            assert_eq!(find(name.as_bytes()).unwrap().name, "CL.THROTTLE");
+        }
+        assert!(find(b"CL.THROTTL").is_none() && find(b"").is_none());
+    }
+}

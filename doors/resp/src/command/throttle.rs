@@ -82,13 +82,9 @@ pub(super) fn throttle(session: &mut Session, arguments: Arguments<'_>) -> Resul
 }
 
 fn tell(session: &mut Session, first: bool, outcome: &Outcome, last: [i64; 2]) -> Flow {
-    let replies = &mut session.replies;
-    replies.array(5);
-    replies.integer(i64::from(first));
-    replies.integer(outcome.limit);
-    replies.integer(outcome.remaining);
-    replies.integer(last[0]);
-    replies.integer(last[1]);
+    let (limit, remaining) = (outcome.limit, outcome.remaining);
+    let numbers = [i64::from(first), limit, remaining, last[0], last[1]];
+    session.replies.integers(numbers);
     Flow::Next
 }
 
@@ -116,9 +112,8 @@ impl<'a> Call<'a> {
     }
 
     fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
-        session.caller()?;
-        let gate = session.gate.clone();
-        let served = gate.ad_hoc(session.caller()?, self.rate)?;
+        let (gate, caller) = session.at_the_gate()?;
+        let served = gate.ad_hoc(caller, self.rate)?;
         if self.quantity == 0 || self.quantity > self.rate.capacity {
             return self.look(&served);
         }

@@ -39,7 +39,12 @@ impl Served {
     }
 
     pub fn with(settings: Settings) -> Self {
-        let file = parse("test.toml", CHAT).unwrap_or_else(|errors| panic!("{errors}"));
+        Self::of(CHAT, settings)
+    }
+
+    /// With these policies.
+    pub fn of(policies: &str, settings: Settings) -> Self {
+        let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
         let time = ManualClock::default();
         let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -82,11 +82,11 @@ impl Waiting {
     }
 
     /// Writes what it was told.
-    pub(crate) fn write(&self, replies: &mut Replies, told: Result<Entry, GateError>) {
+    pub(crate) fn write(&self, replies: &mut Replies, told: &Result<Entry, GateError>) {
         match told {
-            Ok(entry) => write(replies, &self.served, &entry),
+            Ok(entry) => write(replies, &self.served, entry),
             Err(error) => {
-                let fault = Fault::from(error);
+                let fault = Fault::from(error.clone());
                 replies.error(fault.code(), &fault);
             }
         }

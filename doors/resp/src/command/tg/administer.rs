@@ -24,9 +24,8 @@ pub(in crate::command) fn reset(
 
 /// Those that the caller may observe, by name.
 pub(in crate::command) fn policies(session: &mut Session, _: Arguments<'_>) -> Result<Flow, Fault> {
-    session.caller()?;
-    let gate = session.gate.clone();
-    let policies = gate.policies(session.caller()?);
+    let (gate, caller) = session.at_the_gate()?;
+    let policies = gate.policies(caller);
     let replies = &mut session.replies;
     replies.map(policies.len());
     policies.iter().for_each(|served| one(replies, served));

@@ -98,3 +98,21 @@ pub(super) fn optional_text(replies: &mut Replies, text: Option<&str>) {
 fn millis(span: Span) -> u64 {
     span.as_micros().div_ceil(1_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_told_in_its_limits_unit() {
+        let told = |places, number| {
+            let mut replies = Replies::default();
+            amount(&mut replies, Unit::decimal(places), number);
+            String::from_utf8(replies.bytes().to_vec()).unwrap()
+        };
+        assert_eq!(told(0, 1_205), ":1205\r\n");
+        assert_eq!(told(2, 1_205), "$5\r\n12.05\r\n");
+        assert_eq!(told(3, 5), "$5\r\n0.005\r\n");
+        assert_eq!(told(1, 0), "$3\r\n0.0\r\n");
+    }
+}

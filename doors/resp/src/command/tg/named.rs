@@ -17,9 +17,8 @@ pub(super) fn policy(
     scope: Scope,
 ) -> Result<Arc<Served>, Fault> {
     let name = text(arguments.get(1).unwrap_or_default(), "the policy's name")?;
-    session.caller()?;
-    let gate = session.gate.clone();
-    Ok(gate.policy(session.caller()?, scope, name)?)
+    let (gate, caller) = session.at_the_gate()?;
+    Ok(gate.policy(caller, scope, name)?)
 }
 
 pub(super) fn key<'a>(arguments: Arguments<'a>) -> Key<'a> {

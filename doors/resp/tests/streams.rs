@@ -1,0 +1,109 @@
+//! Conversations over a stream that is no socket, as a TLS layer hands over.
+
+use std::future::{pending, ready};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidegate::gate::{Gate, Scope};
+use tidegate::policy::parse;
+use tidegate_resp::{Door, Settings};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
+use tokio::time::timeout;
+
+const SLOTS: &str = "policy.slots.limits.running = { concurrency = 1 }";
+
+fn gate() -> Gate {
+    let file = parse("test.toml", SLOTS).unwrap_or_else(|errors| panic!("{errors}"));
+    Gate::builder().build(&file).unwrap()
+}
+
+fn free(gate: &Gate) -> u64 {
+    let caller = gate.enter(None).unwrap();
+    let slots = gate.policy(&caller, Scope::Observe, "slots").unwrap();
+    let standing = slots.peek("k", ()).unwrap().standing("running");
+    standing.unwrap().remaining
+}
+
+#[tokio::test]
+async fn any_stream_will_do() {
+    let door = Door::new(gate(), Settings::default());
+    // So little fits at once that every answer goes out in pieces.
+    let (mut client, server) = duplex(7);
+    let served = tokio::spawn(async move { door.converse(server, pending()).await });
+    let mut heard = vec![0; 30];
+    client.write_all(b"ECHO abc\r\nPING\nQUIT\n").await.unwrap();
+    client.read_exact(&mut heard[..9 + 7 + 5]).await.unwrap();
+    assert_eq!(&heard[..21], b"$3\r\nabc\r\n+PONG\r\n+OK\r\n");
+    assert_eq!(client.read(&mut heard).await.unwrap(), 0);
+    served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_was_read_is_answered_though_the_door_closes() {
+    let door = Door::new(gate(), Settings::default());
+    let (mut client, server) = duplex(1_000);
+    client.write_all(b"PING\r\nPI").await.unwrap();
+    let (read, wait) = tokio::sync::oneshot::channel::<()>();
+    let closed = async {
+        let _ = wait.await;
+    };
+    let served = tokio::spawn(async move { door.converse(server, closed).await });
+    let mut heard = [0; 7];
+    client.read_exact(&mut heard).await.unwrap();
+    drop(read);
+    served.await.unwrap().unwrap();
+    assert_eq!(client.read(&mut heard).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_door_that_is_closed_already_says_nothing() {
+    let door = Door::new(gate(), Settings::default());
+    let (mut client, server) = duplex(1_000);
+    door.converse(server, ready(())).await.unwrap();
+    assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
+}
+
+/// The stream brings a request and breaks at the first answer.
+#[tokio::test]
+async fn a_lease_that_could_not_be_told_of_is_given_back() {
+    let gate = gate();
+    let door = Door::new(gate.clone(), Settings::default());
+    let (mut client, server) = duplex(1_000);
+    let ask = b"TG.ACQUIRE slots k WAIT 1000\r\n";
+    client.write_all(ask).await.unwrap();
+    let stream = tokio::io::join(server, Broken);
+    assert!(door.converse(stream, pending()).await.is_err());
+    assert_eq!(free(&gate), 1);
+}
+
+/// Whoever reads nothing is hung up on, and holds up no shutdown.
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_gone_after_a_while() {
+    let settings = Settings::default().idle(Duration::from_millis(50));
+    let door = Door::new(gate(), settings);
+    let (mut client, server) = duplex(16);
+    let served = tokio::spawn(async move { door.converse(server, pending()).await });
+    let long = [&b"ECHO "[..], &[b'x'; 100], b"\r\n"].concat();
+    client.write_all(&long).await.unwrap();
+    let ended = timeout(Duration::from_secs(10), served).await.unwrap();
+    assert_eq!(ended.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+/// What cannot be written to.
+struct Broken;
+
+impl AsyncWrite for Broken {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
