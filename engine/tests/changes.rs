@@ -112,3 +112,24 @@ fn a_burst_where_there_can_be_none_is_an_error() {
     let held = Limit::concurrency("s", 10).burst(20);
     assert!(matches!(LimitSet::new([held]), Err(Error::Limit { .. })));
 }
+
+/// What is kept by the old levels would not be found by the new ones: every
+/// budget would be granted again.
+#[test]
+fn a_table_used_again_with_other_levels_is_an_error() {
+    let (time, store) = (ManualClock::default(), Arc::<MemoryStore>::default());
+    let first = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
+    assert!(first.check("acme/alice", 10).unwrap().admitted());
+    drop(first);
+    let deeper = builder(&time, Limit::rate("r", 10, HOUR)).levels(["org", "user"]);
+    let store_too = Arc::<MemoryStore>::clone(&store) as Arc<dyn Store>;
+    let other = StoreError::OtherLevels {
+        name: "default".into(),
+        kept: 1,
+        asked: 2,
+    };
+    let refused = deeper.store(store_too).build().unwrap_err();
+    assert_eq!(refused, Error::Store(other));
+    let again = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
+    assert!(!again.check("acme/alice", 1).unwrap().admitted());
+}

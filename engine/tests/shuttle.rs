@@ -310,16 +310,18 @@ fn shuttle_waiters_are_served_in_order() {
         let set = set([Limit::concurrency("slots", 1)]);
         let held = set.try_acquire("k", ()).expect("no error");
         let served = Arc::new(AtomicU64::new(0));
-        let mut threads = Vec::new();
-        for number in 0..3 {
+        let threads = (0..3).map(|number| {
             let (theirs, served) = (set.clone(), Arc::clone(&served));
-            threads.push(thread::spawn(move || {
-                let lease = future::block_on(theirs.acquire_async("k", ())).expect("no error");
+            let mut turn = Box::pin(async move { theirs.acquire_async("k", ()).await });
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(turn.as_mut().poll(&mut context).is_pending());
+            thread::spawn(move || {
+                let lease = future::block_on(turn).expect("no error");
                 assert_eq!(served.fetch_add(1, Ordering::SeqCst), number);
                 drop(lease);
-            }));
-            until_waiting(&set, number + 1);
-        }
+            })
+        });
+        let threads: Vec<_> = threads.collect();
         drop(held);
         let joined = threads.into_iter().map(thread::JoinHandle::join);
         joined.for_each(|thread| thread.expect("no panic"));

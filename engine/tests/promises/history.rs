@@ -8,11 +8,11 @@ use tidegate::{Algorithm, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, 
 /// The keys of a history, two of one organisation.
 pub const KEYS: [&str; 3] = ["acme/alice", "acme/bob", "zeta/carol"];
 
-/// The other laws of the workspace are cheaper: these run an eighth as often.
+/// The other laws of the workspace are cheaper: these run a thirtieth as often.
 pub fn cases() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {
-        cases: (default.cases / 8).max(32),
+        cases: (default.cases / 30).max(32),
         ..default
     }
 }

@@ -2,11 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{Admission, Error, Lease, Limit, LimitSet, ManualClock};
@@ -82,33 +80,29 @@ proptest! {
     }
 }
 
-/// Waits until so many stand in line.
-fn until_waiting(set: &LimitSet, count: u64) {
-    while set.statistics().waiting < count {
-        thread::park_timeout(Duration::from_micros(200));
-    }
-}
-
+/// Each comes to stand in line by itself, and waits on a thread of its own.
 #[test]
 fn waiters_are_served_in_order_on_threads() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
     let held = set.try_acquire("k", ()).unwrap().granted();
     let (sender, receiver) = mpsc::sync_channel(64);
-    let sender = Arc::new(sender);
-    let threads: Vec<_> = (0..24_u64)
+    let threads: Vec<_> = (0..24)
         .map(|number| {
-            let (theirs, sender) = (set.clone(), Arc::clone(&sender));
-            let thread = thread::spawn(move || {
-                let lease = theirs.acquire("k", ()).unwrap().granted();
+            let (theirs, sender) = (set.clone(), sender.clone());
+            let turn = async move { theirs.acquire_async("k", ()).await };
+            let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(turn);
+            let polled = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                let lease = runtime.unwrap().block_on(turn);
                 sender.send(number).unwrap();
                 drop(lease);
-            });
-            until_waiting(&set, number + 1);
-            thread
+            })
         })
         .collect();
     drop(held);
     threads.into_iter().for_each(|t| t.join().unwrap());
-    let order: Vec<u64> = receiver.try_iter().collect();
+    let order: Vec<i32> = receiver.try_iter().collect();
     assert_eq!(order, (0..24).collect::<Vec<_>>());
 }

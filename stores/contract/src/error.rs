@@ -22,6 +22,18 @@ pub enum StoreError {
     /// other's changes, nor wake each other's waiters.
     #[error("the table `{0}` is in use; clone its limit set, or give this one another name")]
     InUse(String),
+    /// What a table holds is kept by levels; under others it would not be found.
+    #[error(
+        "the table `{name}` holds keys of {kept} levels, not {asked}; give this set another name"
+    )]
+    OtherLevels {
+        /// The table.
+        name: String,
+        /// The levels of its keys.
+        kept: usize,
+        /// The levels of the plan it was opened with.
+        asked: usize,
+    },
     /// No lease of that id: never given, or finished and forgotten.
     #[error("no such lease: never given, or ended so long ago that it was forgotten")]
     UnknownLease,

@@ -45,7 +45,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the store cannot do with this plan, or cannot reach;
-    /// [`StoreError::InUse`].
+    /// [`StoreError::InUse`]; [`StoreError::OtherLevels`].
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError>;
 }
 

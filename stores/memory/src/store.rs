@@ -66,6 +66,14 @@ impl Store for MemoryStore {
         if Arc::strong_count(table) > 1 {
             return Err(StoreError::InUse(name.to_owned()));
         }
+        let kept = table.last_plan().levels();
+        if kept != plan.levels() {
+            return Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            });
+        }
         Ok(Arc::clone(table) as Arc<dyn Table>)
     }
 }

@@ -58,6 +58,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     changes::a_limit_counts_from_when_it_was_added_to_when_it_was_removed,
     changes::a_command_made_for_older_limits_is_told_so,
     opening::two_opens_of_one_name_are_an_error,
+    opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
     opening::state_survives_a_restart,
 ];
@@ -111,6 +112,7 @@ macro_rules! suite {
             a_limit_counts_from_when_it_was_added_to_when_it_was_removed
             a_command_made_for_older_limits_is_told_so
             two_opens_of_one_name_are_an_error
+            a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
             state_survives_a_restart
         }

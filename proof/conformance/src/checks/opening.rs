@@ -22,6 +22,25 @@ pub(super) fn two_opens_of_one_name_are_an_error(subject: &Subject) -> Result<()
     Ok(())
 }
 
+/// Rows are kept by levels: under others they would not be found, and every
+/// budget be granted again.
+pub(super) fn a_table_opened_with_other_levels_is_an_error(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let (store, name) = (subject.fresh(), table_name());
+    let desk = Desk::at(&*store, &name, plan(0, 1, &[(0, budget(5))]));
+    assert!(desk.admits(b"a/b", &[5]));
+    drop(desk);
+    let other = StoreError::OtherLevels {
+        name: name.clone(),
+        kept: 1,
+        asked: 2,
+    };
+    let deeper = store.open(&name, &plan(1, 2, &[(1, budget(5))]));
+    assert_eq!(deeper.map(|_| ()), Err(other));
+    Ok(())
+}
+
 pub(super) fn a_table_opened_again_goes_on_where_it_was_left(
     subject: &Subject,
 ) -> Result<(), Skipped> {

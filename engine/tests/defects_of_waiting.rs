@@ -1,0 +1,324 @@
+//! Failures seen in neighbouring systems where somebody waits or holds, each of
+//! which must not be ours. The section is that of the survey of peers; the
+//! sentence is what they did. `defects.rs` has those of counting.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tidegate::contract::StoreError;
+use tidegate::{
+    Admission, Algorithm, Ask, Clock, Error, Lease, Limit, LimitSet, ManualClock, Semaphore, Span,
+    Timestamp,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
+
+fn set(time: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> LimitSet {
+    let builder = LimitSet::builder().limits(limits).clock(time.clock());
+    builder.build().expect("sensible limits")
+}
+
+fn take<'a>(set: &LimitSet, ask: impl Into<Ask<'a>>) -> Option<Lease> {
+    set.try_acquire("k", ask).expect("no error").granted()
+}
+
+fn left(set: &LimitSet, limit: &str) -> u64 {
+    let peeked = set.peek("k", 1).expect("no error");
+    peeked.standing(limit).expect("it is there").remaining
+}
+
+fn poll(waiting: &mut Waiting<'_>) -> Option<Result<Admission, Error>> {
+    match waiting
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+/// Until so many wait.
+fn until_waiting(set: &LimitSet, count: u64) {
+    while set.statistics().waiting < count {
+        thread::park_timeout(Duration::from_micros(200));
+    }
+}
+
+/// 1: "waits by polling every 10 ms". The clock is read a few times at the
+/// beginning and the end of a wait, and not in between.
+#[test]
+fn a_wait_to_a_deadline_reads_the_clock_a_few_times_in_all() {
+    let reads = Arc::new(AtomicU64::new(0));
+    let (theirs, system) = (Arc::clone(&reads), Clock::system());
+    let clock = Clock::custom(move || {
+        theirs.fetch_add(1, Ordering::Relaxed);
+        system.now()
+    });
+    let limit = Limit::concurrency("slots", 1);
+    let set = LimitSet::builder()
+        .limit(limit)
+        .clock(clock)
+        .build()
+        .unwrap();
+    let _held = take(&set, ());
+    let before = reads.load(Ordering::Relaxed);
+    let patient = Ask::from(()).within(Duration::from_millis(200));
+    let refused = set.acquire("k", patient).unwrap().refused();
+    assert!(refused.is_some(), "nothing came back");
+    let reads = reads.load(Ordering::Relaxed) - before;
+    assert!(reads <= 30, "{reads} readings of the clock in one wait");
+}
+
+/// How often each of eight threads gets the only permit, which is given out
+/// 4,000 times; nobody gets it before all of them are `ready`.
+fn shares<G>(ready: impl Fn(), acquire: impl Fn() -> G + Sync) -> Vec<u64> {
+    let given = AtomicU64::new(0);
+    let work = || {
+        let mut mine = 0;
+        while given.load(Ordering::Relaxed) < 4_000 {
+            let permit = acquire();
+            given.fetch_add(1, Ordering::Relaxed);
+            mine += 1;
+            drop(permit);
+        }
+        mine
+    };
+    let first = acquire();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
+        ready();
+        drop(first);
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+/// 1: "of 8 threads on one slot, one got 2,116 grants and one got 1".
+#[test]
+fn eight_threads_on_one_slot_each_get_their_share() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let acquire = || {
+        set.acquire("k", ())
+            .unwrap()
+            .granted()
+            .expect("no deadline")
+    };
+    let shares = shares(|| until_waiting(&set, 8), acquire);
+    let least = *shares.iter().min().expect("eight");
+    assert!(least * 10 >= 500 * 8, "{shares:?}");
+}
+
+/// 3: "a lock holder killed: everyone hangs past their timeout".
+#[test]
+fn who_waits_for_a_holder_that_panics_is_served() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let theirs = set.clone();
+    let holder = thread::spawn(move || {
+        let _held = take(&theirs, ()).expect("free");
+        until_waiting(&theirs, 1);
+        panic!("the work failed");
+    });
+    while left(&set, "slots") == 1 && !holder.is_finished() {
+        thread::park_timeout(Duration::from_micros(200));
+    }
+    let patient = Ask::from(()).within(Duration::from_secs(30));
+    assert!(set.acquire("k", patient).unwrap().granted().is_some());
+    assert!(holder.join().is_err() && left(&set, "slots") == 1);
+}
+
+/// 4: "release goes above capacity".
+#[test]
+fn nothing_that_is_given_back_goes_above_the_capacity() {
+    let time = ManualClock::default();
+    let limits = [
+        Limit::rate("bucket", 10, SECOND),
+        Limit::rate("window", 10, SECOND).algorithm(Algorithm::FixedWindow),
+        Limit::rate("ring", 10, SECOND).algorithm(Algorithm::SlidingWindow),
+        Limit::rate("log", 10, SECOND).algorithm(Algorithm::SlidingLog),
+        Limit::concurrency("slots", 10),
+    ];
+    let set = set(&time, limits);
+    for wait in [0, 1, 500, 1_000, 5_000] {
+        let mut lease = take(&set, 8).expect("it fits");
+        time.advance(Duration::from_millis(wait));
+        let id = lease.id();
+        lease.cancel().unwrap();
+        for _ in 0..3 {
+            let _ = set.release("k", id);
+            let _ = set.settle("k", id, &[("bucket", 0), ("log", 0)]);
+        }
+        let after = set.peek("k", 1).unwrap();
+        assert!(
+            after
+                .standings()
+                .all(|(_, standing)| standing.remaining == 10)
+        );
+        time.advance(10 * SECOND);
+    }
+}
+
+/// 4: "cancelling the task skips commit and rollback".
+#[tokio::test]
+async fn a_waiting_task_that_is_aborted_leaves_nothing_behind() {
+    let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
+    let held = take(&set, ());
+    let theirs = set.clone();
+    let waiting = tokio::spawn(async move { theirs.acquire_async("k", ()).await });
+    while set.statistics().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    assert!(waiting.await.expect_err("aborted").is_cancelled());
+    let counted = set.statistics();
+    assert_eq!((counted.waiting, counted.abandoned), (0, 1));
+    drop(held);
+    assert!(take(&set, ()).is_some());
+}
+
+/// 2: "no idempotency keys". Two deliveries of one request, both in line.
+#[test]
+fn a_retry_that_waits_beside_its_first_delivery_is_given_the_same_lease() {
+    let time = ManualClock::default();
+    let set = set(&time, [Limit::concurrency("slots", 2)]);
+    let held = take(&set, &[("slots", 2)]);
+    let ask = || Ask::from(()).idempotency(b"request 1");
+    let mut first: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    let mut retry: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    assert!(poll(&mut first).is_none() && poll(&mut retry).is_none());
+    drop(held);
+    let granted = |answer: Option<Result<Admission, Error>>| {
+        let admission = answer.expect("their turn").expect("no error");
+        admission.granted().expect("it fits")
+    };
+    let (first, retry) = (granted(poll(&mut first)), granted(poll(&mut retry)));
+    assert_eq!(first.id(), retry.id());
+    assert!(!first.is_repeated() && retry.is_repeated());
+    drop(retry);
+    assert_eq!(left(&set, "slots"), 1, "held once, by the first");
+}
+
+/// 5: "the loop dies when the tracker is full, and all later requests hang".
+#[test]
+fn a_full_tracker_is_an_error_to_its_caller_alone() {
+    let time = ManualClock::default();
+    let limits = [Limit::rate("r", 100, HOUR), Limit::concurrency("slots", 1)];
+    let builder = LimitSet::builder().limits(limits).clock(time.clock());
+    let set = builder.max_leases(2).build().unwrap();
+    let key = |number: usize| format!("key {number}");
+    let mut held: Vec<_> = (0..2)
+        .map(|n| set.acquire(&key(n), 1).unwrap().granted())
+        .collect();
+    let full = Error::Store(StoreError::LeasesFull { max_leases: 2 });
+    assert_eq!(set.acquire(&key(2), 1).unwrap_err(), full);
+    let zero = key(0);
+    let mut waiting: Waiting<'_> = Box::pin(set.acquire_async(&zero, 1));
+    assert!(poll(&mut waiting).is_none(), "its key's slot is held");
+    assert!(set.debit(&key(3), &[("r", 1)]).unwrap().admitted());
+    drop(held.swap_remove(0));
+    let served = poll(&mut waiting)
+        .expect("its turn")
+        .expect("there is room");
+    assert!(served.granted().is_some());
+    assert!(set.acquire(&key(2), 1).unwrap().granted().is_some());
+}
+
+/// 6: "retry truncated to 0". However fast the rate, a refusal's instant is
+/// after the refusal.
+#[test]
+fn the_time_to_retry_is_never_nothing() {
+    for (amount, period) in [
+        (20_000_000, SECOND),
+        (1_500_000, SECOND),
+        (7, HOUR),
+        (1, HOUR),
+    ] {
+        let time = ManualClock::default();
+        let set = set(&time, [Limit::rate("r", amount, period).burst(3)]);
+        let mut refused = 0;
+        for step in 0..200_u64 {
+            let decision = set.check("k", 3).unwrap();
+            if !decision.admitted() {
+                refused += 1;
+                let now: Timestamp = time.clock().now();
+                let wait = decision.not_until().expect("not now").since(now);
+                assert!(wait > Span::ZERO, "{amount} per {period:?}");
+            }
+            time.advance(Duration::from_micros(step % 2));
+        }
+        assert!(refused >= 50, "{refused}");
+    }
+}
+
+/// 6: "unfair mode can wedge for ever". Waiters of a leaky bucket that leave
+/// at any time keep nobody else from their turn.
+#[test]
+fn a_leaky_bucket_goes_on_however_many_leave_its_line() {
+    let time = ManualClock::default();
+    let limit = Limit::rate("leak", 100, SECOND).algorithm(Algorithm::LeakyBucket);
+    let set = set(&time, [limit.burst(1)]);
+    let mut waiting: Vec<Waiting<'_>> = (0..90)
+        .map(|_| Box::pin(set.acquire_async("k", 1)) as Waiting<'_>)
+        .collect();
+    let mut served = waiting.iter_mut().filter_map(poll).count();
+    for round in 0..200 {
+        // Every third leaves, from wherever it stands.
+        if round % 3 == 0 && !waiting.is_empty() {
+            drop(waiting.swap_remove(round * 7 % waiting.len()));
+        }
+        time.advance(Duration::from_millis(10));
+        waiting.retain_mut(|turn| match poll(turn) {
+            Some(answer) => {
+                served += usize::from(answer.expect("no error").granted().is_some());
+                false
+            }
+            None => true,
+        });
+    }
+    assert!(waiting.is_empty(), "{} still wait", waiting.len());
+    assert!(served >= 50, "{served} were served");
+    assert_eq!(set.statistics().waiting, 0);
+}
+
+/// 6: "after a capacity cut it grants negative leases, which its client takes
+/// for unlimited".
+#[test]
+fn a_capacity_cut_below_what_is_in_use_grants_nothing_until_it_is_free() {
+    let time = ManualClock::default();
+    let set = set(
+        &time,
+        [Limit::concurrency("slots", 5), Limit::rate("r", 10, HOUR)],
+    );
+    let ask = [("slots", 1), ("r", 2)];
+    let mut held: Vec<_> = (0..4).filter_map(|_| take(&set, &ask)).collect();
+    set.put_limit(Limit::concurrency("slots", 2)).unwrap();
+    set.put_limit(Limit::rate("r", 5, HOUR)).unwrap();
+    let standing = set.peek("k", 1).unwrap().standing("slots").unwrap();
+    assert_eq!(
+        (standing.remaining, standing.debt, left(&set, "r")),
+        (0, 2, 0)
+    );
+    let free = [("slots", 1), ("r", 0)];
+    for still_held in [3, 2] {
+        drop(held.pop());
+        assert!(take(&set, &free).is_none(), "{still_held} are held of 2");
+    }
+    drop(held.pop());
+    assert!(take(&set, &free).is_some());
+}
+
+/// 1: the same threads for permits of one process.
+#[test]
+fn eight_threads_on_one_permit_each_get_their_share() {
+    let semaphore = Semaphore::new(1);
+    let acquire = || semaphore.acquire();
+    let shares = shares(|| thread::park_timeout(Duration::from_millis(50)), acquire);
+    let least = *shares.iter().min().expect("eight");
+    assert!(least * 10 >= 500 * 8, "{shares:?}");
+}
