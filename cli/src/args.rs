@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
+use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
 /// Rate, budget and concurrency limits: what they do, before they do it.
@@ -26,6 +27,23 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Replay(Box<Replay>),
+    Serve(Box<Serve>),
+    Token(Token),
+}
+
+/// Make a token, and what to write into the server's file for it
+#[derive(Debug, Args)]
+pub struct Token {
+    /// What logs call it
+    pub name: String,
+
+    /// What it is good for
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',', default_values = ["decide", "observe"])]
+    pub scopes: Vec<String>,
+
+    /// For which policies (names, or beginnings with a *); for all if not said
+    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    pub policies: Vec<String>,
 }
 
 const EXIT_CODES: &str = "\
@@ -155,6 +173,27 @@ pub struct Replay {
         help_heading = "What happens"
     )]
     pub service: Service,
+
+    /// Play it through the server at this address instead, over HTTP; the
+    /// policy file says what the server's policy of that name is
+    #[arg(long, value_name = "URL", help_heading = "Through a server")]
+    pub server: Option<String>,
+
+    /// Play the trace so many times as fast; the server's clock must run as
+    /// fast (`tidegate serve --speed`)
+    #[arg(long, value_name = "TIMES", default_value_t = 1, requires = "server", help_heading = "Through a server", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub speed: u32,
+
+    /// The token that lets us in
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TIDEGATE_TOKEN",
+        hide_env_values = true,
+        requires = "server",
+        help_heading = "Through a server"
+    )]
+    pub token: Option<String>,
 
     /// Draw demand, what was admitted and the limits over time
     #[arg(long, value_name = "FILE.svg", help_heading = "What is shown")]

@@ -5,10 +5,12 @@
 //! tell what came of it.
 
 mod args;
+mod client;
 mod command;
 mod plot;
 mod replay;
 mod report;
+mod serve;
 mod subject;
 mod trace;
 mod trouble;
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
         args::Command::Replay(replay) => command::replay(&replay),
+        args::Command::Serve(args) => serve::serve(&args),
+        args::Command::Token(args) => command::token(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use super::policy::{Found, find};
 use super::progress::Progress;
+use super::runtime;
 use crate::args::{Replay, Reserve};
+use crate::client::Client;
 use crate::plot::{Picture, Window, draw_svg, draw_text, plot_width};
-use crate::replay::{Charges, Run, play};
+use crate::replay::{Charges, Run, Server, play, play_through};
 use crate::report::{Summary, Titles, as_json, write_decisions, write_table};
 use crate::subject::{Kind, Subject, subjects};
 use crate::trace::{Meaning, Trace, load, open};
@@ -25,9 +27,20 @@ pub fn replay(args: &Replay) -> Outcome<()> {
     check(args, &charges, &trace)?;
     advise(args, &limits);
     let mut progress = Progress::of(trace.requests.len() as u64, "replaying", !args.no_progress);
-    let run = play(trace, &found.policy, limits, charges, args.wait, || {
-        progress.tick()
-    })?;
+    let tick = || progress.tick();
+    let run = match &args.server {
+        None => play(trace, &found.policy, limits, charges, args.wait, tick)?,
+        Some(url) => {
+            let server = Server {
+                client: Client::new(url, args.token.clone())?,
+                policy: found.policy.name.clone(),
+                speed: args.speed,
+                wait: args.wait,
+            };
+            let played = play_through(server, trace, limits, charges, tick);
+            runtime()?.block_on(played)?
+        }
+    };
     drop(progress);
     show(args, &titles(args, &found), &run)
 }

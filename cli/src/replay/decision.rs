@@ -37,6 +37,15 @@ pub struct Decision {
     pub binding: Option<usize>,
 }
 
+impl Decision {
+    /// What becomes of a request that is not decided yet.
+    pub const UNDECIDED: Self = Self {
+        ran: None,
+        outcome: Outcome::Refused,
+        binding: None,
+    };
+}
+
 /// What a request is charged by each limit, at its start and in the end.
 #[derive(Clone, Debug)]
 pub struct Charges {

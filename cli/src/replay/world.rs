@@ -105,13 +105,6 @@ struct Waiter {
     binding: Option<usize>,
 }
 
-/// What becomes of a request that is not decided yet.
-const UNDECIDED: Decision = Decision {
-    ran: None,
-    outcome: Outcome::Refused,
-    binding: None,
-};
-
 impl<'a> World<'a> {
     fn new(
         set: LimitSet,
@@ -130,7 +123,7 @@ impl<'a> World<'a> {
             wait,
             now: 0,
             next: 0,
-            decisions: vec![UNDECIDED; trace.requests.len()],
+            decisions: vec![Decision::UNDECIDED; trace.requests.len()],
             running: BinaryHeap::new(),
             leases: HashMap::new(),
             waiting: BTreeMap::new(),

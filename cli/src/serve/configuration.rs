@@ -1,0 +1,32 @@
+//! The server's file, or the example.
+
+use std::path::Path;
+
+use tidegate::policy::{Config, parse_config};
+
+use crate::trouble::{Outcome, Trouble};
+
+const EXAMPLE: &str = include_str!("example.toml");
+
+/// Reads the file, as a whole.
+pub fn read(path: Option<&Path>) -> Outcome<Config> {
+    let (name, text) = match path {
+        None => ("the built-in example".to_owned(), EXAMPLE.to_owned()),
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| Trouble::file("read", path, error))?;
+            (path.to_string_lossy().into_owned(), text)
+        }
+    };
+    parse_config(&name, &text).map_err(Trouble::failure)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_example_is_sound() {
+        let config = super::read(None).unwrap();
+        assert_eq!(config.policies.policies[0].name, "example");
+        assert!(config.credentials.is_open());
+    }
+}

@@ -1,0 +1,39 @@
+//! A clock that hurries, for demonstrations: an hour of traffic in a minute.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate::{Clock, TimeSource, Timestamp};
+
+struct Hurried {
+    begun: Instant,
+    /// Wall time at the start, in microseconds since 1970.
+    start: i64,
+    pace: u32,
+}
+
+impl TimeSource for Hurried {
+    fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "this is a clock")]
+        let micros = self.begun.elapsed().as_micros() * u128::from(self.pace);
+        Timestamp::from_micros(self.start + i64::try_from(micros).unwrap_or(i64::MAX / 2))
+    }
+
+    fn pace(&self) -> u32 {
+        self.pace
+    }
+}
+
+/// The machine's clock, or one that runs `pace` times as fast from now on.
+pub fn clock(pace: u32) -> Clock {
+    if pace == 1 {
+        return Clock::system();
+    }
+    #[expect(clippy::disallowed_methods, reason = "this is a clock")]
+    let (begun, wall) = (Instant::now(), SystemTime::now());
+    let micros = wall.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros());
+    Clock::custom(Hurried {
+        begun,
+        start: i64::try_from(micros).unwrap_or(0),
+        pace,
+    })
+}

@@ -1,0 +1,272 @@
+//! `tidegate serve`, as a process: its doors, its file, its restart.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                      running = { concurrency = 2 }\n";
+
+/// A server on free ports, killed when it is dropped.
+struct Server {
+    process: Child,
+    http: SocketAddr,
+    resp: SocketAddr,
+}
+
+impl Server {
+    fn start(folder: &Path, more: &[&str]) -> Self {
+        let mut command = command(folder);
+        command.args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.args(["--resp", "127.0.0.1:0"]).args(more);
+        let mut process = command.spawn().expect("the program runs");
+        let said = BufReader::new(process.stdout.take().expect("piped"));
+        let mut lines = said.lines().map(|line| line.expect("text"));
+        let mut address = |door: &str| {
+            let line = lines.find(|line| line.trim_start().starts_with(door));
+            let line = line.unwrap_or_else(|| panic!("{door} is announced"));
+            let at = line.split_whitespace().nth(1).expect("an address");
+            at.trim_start_matches("http://")
+                .parse()
+                .expect("an address")
+        };
+        Self {
+            http: address("HTTP"),
+            resp: address("RESP"),
+            process,
+        }
+    }
+
+    /// The status and body of the answer to a JSON request.
+    fn post(&self, path: &str, body: &str, token: Option<&str>) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).expect("it listens");
+        let token = token.map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{token}\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status.expect("a status"), body.to_owned())
+    }
+
+    fn check(&self, key: &str) -> (u16, String) {
+        let body =
+            format!("{{\"policy\":\"chat\",\"key\":\"{key}\",\"amounts\":{{\"running\":0}}}}");
+        self.post("/v1/check", &body, None)
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Ends it as an operator does, and says how it ended.
+    fn stop(mut self) -> i32 {
+        self.signal("TERM");
+        let status = self.process.wait().expect("it ends");
+        status.code().expect("by itself")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("serve").current_dir(folder);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn fails(folder: &Path, more: &[&str]) -> Output {
+    let output = command(folder).args(more).output();
+    let output = output.expect("the program runs");
+    assert!(!output.status.success());
+    output
+}
+
+fn folder(policy: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("tidegate.toml"), policy).expect("written");
+    folder
+}
+
+const CONFIG: [&str; 2] = ["--config", "tidegate.toml"];
+
+/// Until `done`, or for some ten seconds.
+fn wait_for(mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    panic!("it never came");
+}
+
+#[test]
+fn without_a_file_it_serves_an_example_over_every_door() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let ask = "{\"policy\":\"example\",\"key\":\"alice\",\"cost\":1}";
+    let (status, body) = server.post("/v1/acquire", ask, None);
+    assert_eq!(status, 200, "{body}");
+    let mut redis = TcpStream::connect(server.resp).unwrap();
+    redis.write_all(b"PING\r\n").unwrap();
+    let mut pong = [0; 7];
+    redis.read_exact(&mut pong).unwrap();
+    assert_eq!(&pong, b"+PONG\r\n");
+    drop(redis);
+    assert!(folder.path().join("tidegate.redb").exists());
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_restart_keeps_budgets_and_leases() {
+    let folder = folder(POLICY);
+    let server = Server::start(folder.path(), &CONFIG);
+    for _ in 0..7 {
+        assert_eq!(server.check("k").0, 200);
+    }
+    let ask = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"rpm\":0,\"running\":2}}";
+    let (status, body) = server.post("/v1/acquire", ask, None);
+    assert_eq!(status, 200);
+    let lease: String = body.split("\"id\":\"").nth(1).unwrap()[..32].to_owned();
+    assert_eq!(server.stop(), 0);
+    let server = Server::start(folder.path(), &CONFIG);
+    let admitted = (0..10).filter(|_| server.check("k").0 == 200).count();
+    assert_eq!(admitted, 3);
+    assert_eq!(server.post("/v1/acquire", ask, None).0, 429);
+    let release = format!("{{\"policy\":\"chat\",\"key\":\"k\",\"lease\":\"{lease}\"}}");
+    assert_eq!(server.post("/v1/release", &release, None).0, 200);
+    assert_eq!(server.post("/v1/acquire", ask, None).0, 200);
+}
+
+#[test]
+fn a_file_that_changes_is_gone_over_to_and_a_bad_one_is_not() {
+    let folder = folder(POLICY);
+    let file = folder.path().join("tidegate.toml");
+    let server = Server::start(folder.path(), &CONFIG);
+    (0..10).for_each(|_| assert_eq!(server.check("k").0, 200));
+    assert_eq!(server.check("k").0, 429);
+    std::fs::write(&file, "[policy.chat.limits]\nrpm = { calls = 'many' }").unwrap();
+    server.signal("HUP");
+    std::thread::park_timeout(Duration::from_millis(300));
+    assert_eq!(server.check("other").0, 200);
+    assert_eq!(server.check("k").0, 429);
+    std::fs::write(&file, POLICY.replace("calls = 10", "calls = 12")).unwrap();
+    wait_for(|| server.check("k").0 == 200);
+    assert_eq!(server.check("k").0, 200);
+    assert_eq!(server.check("k").0, 429);
+}
+
+#[test]
+fn with_a_token_in_the_file_nobody_else_is_let_in() {
+    let made = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["token", "ci"])
+        .output();
+    let entry = String::from_utf8(made.unwrap().stdout).unwrap();
+    let token = entry
+        .lines()
+        .find_map(|line| line.trim_start_matches("#   ").strip_prefix("tg_"));
+    let token = format!("tg_{}", token.expect("it is shown"));
+    let folder = folder(&format!("{entry}\n{POLICY}"));
+    let server = Server::start(folder.path(), &CONFIG);
+    assert_eq!(server.check("k").0, 401);
+    let ask = "{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{\"running\":0}}";
+    assert_eq!(server.post("/v1/check", ask, Some(&token)).0, 200);
+    assert_eq!(server.post("/v1/check", ask, Some("tg_other")).0, 401);
+    let reset = "{\"policy\":\"chat\",\"key\":\"k\"}";
+    assert_eq!(server.post("/v1/reset", reset, Some(&token)).0, 403);
+}
+
+#[test]
+fn a_taken_port_a_bad_file_and_a_used_store_are_errors_that_say_so() {
+    let folder = folder(POLICY);
+    let server = Server::start(folder.path(), &CONFIG);
+    let taken = server.http.to_string();
+    let words = |output: Output| String::from_utf8(output.stderr).unwrap();
+    let other = [
+        "--store", "memory:", "--grpc", "off", "--resp", "off", "--http", &taken,
+    ];
+    let said = words(fails(folder.path(), &other));
+    assert!(said.contains(&taken) && said.contains("--http"), "{said}");
+    let said = words(fails(
+        folder.path(),
+        &["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"],
+    ));
+    assert!(said.contains("tidegate.redb"), "{said}");
+    std::fs::write(
+        folder.path().join("bad.toml"),
+        "[policy.chat.limits]\nrpm = 3\n",
+    )
+    .unwrap();
+    let said = words(fails(
+        folder.path(),
+        &["--config", "bad.toml", "--store", "memory:"],
+    ));
+    assert!(said.contains("bad.toml:2"), "{said}");
+}
+
+#[test]
+fn administrative_changes_are_noted() {
+    let folder = folder(POLICY);
+    let server = Server::start(
+        folder.path(),
+        &[&CONFIG[..], &["--audit", "audit.log"]].concat(),
+    );
+    let reset = "{\"policy\":\"chat\",\"key\":\"alice\"}";
+    assert_eq!(server.post("/v1/reset", reset, None).0, 204);
+    assert_eq!(server.stop(), 0);
+    let log = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
+    assert!(
+        log.lines()
+            .any(|line| line.contains("reset") && line.contains("chat/alice")),
+        "{log}"
+    );
+}
+
+/// The trace through the server, at six hundred times its pace.
+#[test]
+fn a_trace_is_played_through_a_running_server() {
+    let folder = folder(POLICY);
+    let trace: String = (0..60)
+        .map(|n| format!("2023-11-16 18:{n:02}:00,10,1\n"))
+        .collect();
+    let trace = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{trace}");
+    std::fs::write(folder.path().join("trace.csv"), trace).unwrap();
+    let speed = ["--speed", "3600", "--store", "memory:"];
+    let server = Server::start(folder.path(), &[&CONFIG[..], &speed].concat());
+    let url = format!("http://{}", server.http);
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    replay
+        .current_dir(folder.path())
+        .args(["replay", "trace.csv", "--policy", "tidegate.toml"]);
+    replay.args([
+        "--server", &url, "--speed", "3600", "--key", "=one", "--json",
+    ]);
+    let output = replay.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        said.contains("\"asked\": 60") || said.contains("\"asked\":60"),
+        "{said}"
+    );
+}
