@@ -13,6 +13,7 @@ pub fn cases() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {
         cases: (default.cases / 30).max(32),
+        failure_persistence: None,
         ..default
     }
 }

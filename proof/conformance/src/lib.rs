@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Subject`] | a store, as a test opens it, and what it can do |
 //! | [`checks`] | what every store must do, one function for each sentence |
-//! | [`differential`] | random commands on a store and on a plain reference |
+//! | [`differential()`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |

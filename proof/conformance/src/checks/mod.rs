@@ -84,7 +84,7 @@ pub fn run_all(subject: &Subject) {
 }
 
 /// A test for each check, one for the [`walk`](crate::walk) and one for the
-/// [`differential`](crate::differential), on the subject that the expression
+/// [`differential`](crate::differential()), on the subject that the expression
 /// gives.
 #[macro_export]
 macro_rules! suite {
