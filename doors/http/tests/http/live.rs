@@ -97,7 +97,7 @@ fn waiting(house: &House) -> u64 {
     let caller = house.gate.enter(None).unwrap();
     let scope = tidegate::gate::Scope::Observe;
     let jobs = house.gate.policy(&caller, scope, "jobs").unwrap();
-    jobs.set().statistics().waiting as u64
+    jobs.set().statistics().waiting
 }
 
 const WAIT: &str = r#"{"policy":"jobs","key":"k","wait_ms":20000}"#;
