@@ -25,14 +25,15 @@ pub(crate) fn chosen<'k>(
     text: Option<&'k String>,
     bytes: Option<&'k Base64>,
 ) -> Result<Key<'k>, Problem> {
-    match (text, bytes) {
-        (Some(text), None) => Ok(Key::from(text)),
-        (None, Some(Base64(bytes))) => Ok(Key::from(bytes)),
-        (None, None) => Err(Problem::invalid(
-            "say whose limits are meant: `key` is missing",
-        )),
-        (Some(_), Some(_)) => Err(Problem::invalid(
-            "give either `key` or `key_base64`, not both",
-        )),
-    }
+    let key = match (text, bytes) {
+        (Some(text), None) => Key::from(text),
+        (None, Some(Base64(bytes))) => Key::from(bytes),
+        (None, None) => return Err(Problem::invalid("say who is limited: `key` is missing")),
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("give `key` or `key_base64`, not both"));
+        }
+    };
+    let length = tidegate::contract::key::check(key.bytes());
+    length.map_err(|wrong| Problem::invalid(wrong.to_string()))?;
+    Ok(key)
 }

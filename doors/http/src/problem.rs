@@ -114,6 +114,12 @@ impl Problem {
         self.status
     }
 
+    /// The same, about a part of the request.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.detail = format!("`{place}`: {}", self.detail);
+        self
+    }
+
     /// The same, under another status.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;

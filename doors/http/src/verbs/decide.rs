@@ -37,6 +37,11 @@ pub(crate) async fn check_many(
         let detail = format!("`checks` holds from 1 to {most} checks");
         return Err(Problem::invalid(detail));
     }
+    // What makes no sense by itself is found before anything is decided.
+    for (position, Object(one)) in request.checks.iter().enumerate() {
+        one.key()
+            .map_err(|problem| problem.at(&format!("checks[{position}]")))?;
+    }
     let each = |Object(one): &Object<AskRequest>| Each(check_one(&visit, one));
     let answers = request.checks.iter().map(each).collect();
     Ok(answer::json(StatusCode::OK, &Many { answers }))

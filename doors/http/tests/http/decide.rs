@@ -101,7 +101,7 @@ async fn several_checks_are_answered_each_by_itself() {
         {"policy": "web", "key": "alice"},
         {"policy": "nowhere", "key": "alice"},
         {"policy": "web", "key": "alice", "amounts": {"rpm": 3}},
-        {"policy": "web"},
+        {"policy": "jobs", "key": "alice"},
     ]});
     let reply = house.post("/v1/check-many", checks).await;
     assert_eq!(reply.status, 200);
@@ -142,6 +142,10 @@ async fn what_is_wrong_with_one_of_several_checks_is_said_and_where() {
             json!(["web", "k"]),
             "`checks[1]`: invalid type: sequence, expected an object",
         ),
+        (
+            json!({"policy": "web"}),
+            "`checks[1]`: say who is limited: `key` is missing",
+        ),
     ];
     for (wrong, expected) in cases {
         let checks = json!({"checks": [{"policy": "web", "key": "k"}, wrong]});
@@ -151,6 +155,9 @@ async fn what_is_wrong_with_one_of_several_checks_is_said_and_where() {
             .problem(400, "invalid");
         assert!(detail.starts_with(expected), "{detail}");
     }
+    // The check before it was not taken either.
+    let peek = house.post("/v1/peek", json!({"policy": "web", "key": "k"}));
+    assert_eq!(peek.await.json()["limits"]["rpm"]["remaining"], 3);
 }
 
 #[tokio::test]

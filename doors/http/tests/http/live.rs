@@ -1,6 +1,7 @@
 //! A door on a real socket.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tidegate_http::serve;
@@ -46,8 +47,10 @@ impl Live {
 
 /// A free port below those that the system hands out to clients.
 pub async fn bind() -> TcpListener {
+    /// A port is used once, so that nobody meets a server of another test.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 5_000) as u16;
-    for port in first..32_000 {
+    while let Some(port) = first.checked_add(NEXT.fetch_add(1, Ordering::Relaxed)) {
         if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)).await {
             return listener;
         }

@@ -1,0 +1,197 @@
+//! The document: complete, true, and valid.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::Value;
+use tidegate::ManualClock;
+use tidegate::gate::{Gate, Kind};
+use tidegate_http::{Settings, router};
+use tokio::process::Command;
+
+use crate::live::Live;
+use crate::support::{House, Reply};
+use crate::tools;
+
+/// The policies that the document's examples name.
+const POLICIES: &str = r#"
+[policy.chat]
+levels = ["org", "user"]
+[policy.chat.limits]
+rpm = { calls = 60, per = "1m" }
+tpm = { rate = 6_000, per = "1m", burst = 9_000 }
+daily = { budget = 1_000_000, per = "day", zone = "Europe/Berlin", level = "org" }
+
+[policy.jobs.limits]
+running = { concurrency = 4, ttl = "30s" }
+"#;
+
+fn house() -> House {
+    let file = tidegate::policy::parse("examples.toml", POLICIES).unwrap();
+    let gate = Gate::builder().build(&file).unwrap();
+    let settings = Settings {
+        metrics: Some(Arc::new(|| "tidegate_up 1\n".to_owned())),
+        ..Settings::default()
+    };
+    House {
+        router: router(gate.clone(), settings),
+        time: ManualClock::default(),
+        gate,
+    }
+}
+
+async fn document() -> Value {
+    House::new().get("/openapi.json").await.json()
+}
+
+/// Every operation: path, method, and what is said of it.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    paths.iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().unwrap();
+        methods
+            .iter()
+            .map(move |(method, said)| (path.as_str(), method.as_str(), said))
+    })
+}
+
+#[tokio::test]
+async fn the_document_has_every_path_of_the_router_and_no_other() {
+    let document = document().await;
+    let said: BTreeSet<_> = operations(&document)
+        .map(|(path, method, _)| (path, method))
+        .collect();
+    let source = include_str!("../../src/router.rs");
+    let routes = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(".route(\""));
+    let route = |line: &'static str| {
+        let (path, handler) = line.split_once("\", ").unwrap();
+        (path, handler.split_once('(').unwrap().0)
+    };
+    assert_eq!(said, routes.map(route).collect());
+}
+
+#[tokio::test]
+async fn the_document_has_every_code_and_version() {
+    let document = document().await;
+    let codes = &document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"];
+    let codes: BTreeSet<_> = codes
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let kinds = [
+        Kind::Unauthenticated,
+        Kind::Forbidden,
+        Kind::NotFound,
+        Kind::Invalid,
+        Kind::Never,
+        Kind::Ended,
+        Kind::Busy,
+        Kind::Unavailable,
+    ];
+    for kind in kinds {
+        assert!(codes.contains(kind.code()), "{}", kind.code());
+    }
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn every_example_is_answered_as_the_document_says() {
+    let document = document().await;
+    let house = house();
+    for (path, method, said) in operations(&document) {
+        let reply = example(&house, &document, path, method, said).await;
+        let status = reply.status.to_string();
+        assert!(
+            said["responses"][&status].is_object(),
+            "{path}: {status} {}",
+            reply.text()
+        );
+        // The lease of the examples was never given.
+        assert!(
+            reply.status < 300 || reply.status == 404,
+            "{path}: {}",
+            reply.text()
+        );
+    }
+}
+
+async fn example(house: &House, document: &Value, path: &str, method: &str, said: &Value) -> Reply {
+    let schema = &said["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+    let body = match schema.as_str() {
+        Some(schema) => {
+            let schema = document.pointer(schema.trim_start_matches('#')).unwrap();
+            schema["examples"][0].to_string()
+        }
+        None => String::new(),
+    };
+    let path = path.replace("{name}", "chat");
+    let query = if path == "/v1/auth" {
+        "?policy=chat&key=acme/alice&cost=1"
+    } else {
+        ""
+    };
+    let request = Request::builder()
+        .method(method.to_uppercase().as_str())
+        .uri(format!("{path}{query}"))
+        .header("content-type", "application/json");
+    house.send(request.body(Body::from(body)).unwrap()).await
+}
+
+#[tokio::test]
+async fn the_document_is_valid() {
+    let Some(validator) = tools::python("openapi-spec-validator", "openapi-spec-validator") else {
+        return;
+    };
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+    let output = Command::new(validator)
+        .arg(document)
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{}", tools::said(&output));
+}
+
+/// All checks but those that cannot know what the server was set up with: which
+/// policies there are, and whether a token is needed. And a proxy passes all
+/// headers of its client on, so none that is unknown may be an error there.
+const SCHEMATHESIS: &str = r#"
+[checks]
+positive_data_acceptance.enabled = false
+ignored_auth.enabled = false
+ensure_resource_availability.enabled = false
+use_after_free.enabled = false
+
+[[operations]]
+include-path = "/v1/auth"
+checks.negative_data_rejection.enabled = false
+"#;
+
+/// Requests made from the document, in order and not: none is answered with a
+/// server's error, and every answer is as the document says.
+#[tokio::test]
+async fn requests_made_from_the_document_are_answered_as_it_says() {
+    let Some(schemathesis) = tools::python("schemathesis", "schemathesis") else {
+        return;
+    };
+    let live = Live::start(&house()).await;
+    let settings = tools::scratch("schemathesis.toml");
+    std::fs::write(&settings, SCHEMATHESIS).unwrap();
+    let output = Command::new(schemathesis)
+        .arg("--config-file")
+        .arg(settings)
+        .args(["run", "--seed", "1", "--max-examples", "40"])
+        .args(["--phases", "examples,coverage,fuzzing", "--no-color"])
+        .arg(format!("http://{}/openapi.json", live.address))
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{}", tools::said(&output));
+    live.stop().await;
+}
