@@ -50,7 +50,7 @@ fn kill_again_and_again(sync: SyncMode) {
         let child = child::start(place.path(), sync, round);
         // Some are killed while they open the file.
         let answered = round % 4 > 0;
-        let most = if answered { 400 } else { 60 };
+        let most = if answered { 300 } else { 60 };
         let run = Duration::from_millis(rand::rng().random_range(1..most));
         let heard = heard::until_killed(child, run, answered);
         let loss = loss(sync).as_micros() as u64;
@@ -62,8 +62,8 @@ fn kill_again_and_again(sync: SyncMode) {
         after.check(&place, &mut all, round);
     }
     println!(
-        "{} leases, {} admitted, {} lost",
-        all.leases, all.admitted, all.lost
+        "{sync}: {} leases, {} admitted; {} lost, the oldest {} us before the last",
+        all.leases, all.admitted, all.lost, all.oldest
     );
     assert!(all.leases > 0, "no child was quick enough to do anything");
 }
@@ -76,6 +76,9 @@ struct Accounts {
     leases: u64,
     admitted: u64,
     lost: u64,
+    /// How long before the last acknowledgement of its round the oldest of the
+    /// lost was acknowledged, in microseconds.
+    oldest: u64,
 }
 
 /// A file after a kill, and what was said before it.
@@ -132,7 +135,10 @@ impl After {
             !lost || self.may_be_lost(lease.granted_at),
             "{name} is lost: {lease:?}"
         );
-        all.lost += u64::from(lost);
+        if lost {
+            all.lost += 1;
+            all.oldest = all.oldest.max(self.heard.latest - lease.granted_at);
+        }
         all.leases += u64::from(lease.stage >= Stage::Granted);
         if lease.stage >= Stage::Granted && !lost {
             assert_eq!(found.fence(), lease.fence, "{name} is another lease");
@@ -180,7 +186,10 @@ impl After {
         let must = said.iter().filter(|&&at| !self.may_be_lost(at)).count() as u64;
         let found = BURST - support::remaining(set, thread, "calls");
         all.admitted += said.len() as u64;
-        all.lost += (said.len() as u64).saturating_sub(found);
+        if let Some(at) = said.get(found as usize) {
+            all.lost += said.len() as u64 - found;
+            all.oldest = all.oldest.max(self.heard.latest - at);
+        }
         let most = said.len() as u64 + 1;
         assert!(
             (must..=most).contains(&found),

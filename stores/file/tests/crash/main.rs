@@ -12,7 +12,7 @@
 #![cfg(unix)]
 
 mod child;
-
+mod full;
 mod heard;
 mod kills;
 #[path = "../support/mod.rs"]
