@@ -114,6 +114,14 @@ impl Store for FileStore {
             if Arc::strong_count(table) > 1 {
                 return Err(StoreError::InUse(name.to_owned()));
             }
+            let kept = table.tracked.memory.last_plan().levels();
+            if kept != plan.levels() {
+                return Err(StoreError::OtherLevels {
+                    name: name.to_owned(),
+                    kept,
+                    asked: plan.levels(),
+                });
+            }
             return Ok(Arc::clone(table) as Arc<dyn Table>);
         }
         self.journal.check()?;

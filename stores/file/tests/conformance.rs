@@ -1,5 +1,6 @@
 //! The file store against the suite.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate::contract::{Abilities, Plan, Store, StoreError, Table};
 use tidegate_conformance::{Subject, checks, suite};
 use tidegate_file::{FileStore, Options, SyncMode};
+
+/// So many walks share a file.
+const TABLES: usize = 256;
 
 /// A store in which every walk has a table of its own: to make a file for each
 /// would be most of the work.
@@ -28,6 +32,11 @@ impl Store for Fresh {
         let opened = self.store.open(&format!("{name} {}", self.walk), plan);
         opened.map_err(|error| match error {
             StoreError::InUse(_) => StoreError::InUse(name.to_owned()),
+            StoreError::OtherLevels { kept, asked, .. } => StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked,
+            },
             other => other,
         })
     }
@@ -44,15 +53,17 @@ fn open(path: &Path, options: Options) -> Arc<FileStore> {
     Arc::new(FileStore::open(path, options).expect("a file"))
 }
 
-/// All walks in one file, each with tables of its own.
+/// Many walks in one file, each with tables of its own.
 fn file() -> Subject {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = open(&folder.path().join("store"), options());
+    let current = RefCell::new(open(&folder.path().join("0"), options()));
     let walks = AtomicUsize::new(0);
     let fresh = move || {
         let walk = walks.fetch_add(1, Ordering::Relaxed);
-        let store = Arc::clone(&store);
-        let _kept = &folder;
+        if walk % TABLES == TABLES - 1 {
+            *current.borrow_mut() = open(&folder.path().join(walk.to_string()), options());
+        }
+        let store = Arc::clone(&current.borrow());
         Arc::new(Fresh { store, walk }) as Arc<dyn Store>
     };
     Subject::new(fresh).with_random_commands(40_000)

@@ -1,0 +1,108 @@
+//! What a child said, by its end.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// One of its leases: which thread's, and its number there.
+pub type Name = (String, u64);
+
+/// How far a lease had come, as far as was said, and when that was said.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    Asking,
+    Granted,
+    Settling,
+    Settled,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    pub stage: Stage,
+    pub fence: u64,
+    /// When its grant was acknowledged, in microseconds, and when its end was.
+    pub granted_at: u64,
+    pub settled_at: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub struct Heard {
+    pub leases: BTreeMap<Name, Lease>,
+    /// The instants at which each thread was admitted by the lone bucket.
+    pub admitted: BTreeMap<String, Vec<u64>>,
+    /// The last instant at which anything was acknowledged.
+    pub latest: u64,
+}
+
+/// Lets a child run for so long (from its first answer, if it is to come that
+/// far), kills it, and answers what it said.
+pub fn until_killed(mut child: Child, run: Duration, answered: bool) -> Heard {
+    let (first, said_something) = sync_channel(1);
+    let said = listen(child.stdout.take().expect("a pipe"), first);
+    if answered {
+        said_something.recv().expect("a child that says something");
+    }
+    pause(run);
+    child.kill().expect("it is ours to kill");
+    child.wait().expect("it ended");
+    said.join().expect("no panic")
+}
+
+#[expect(clippy::disallowed_methods, reason = "a kill comes at a random moment")]
+fn pause(run: Duration) {
+    thread::sleep(run);
+}
+
+fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {
+    thread::spawn(move || {
+        let mut heard = Heard::default();
+        for line in BufReader::new(output).lines() {
+            heard.line(&line.expect("text"));
+            if heard.latest > 0 {
+                // Only the first is waited for, if it is.
+                let _ = first.try_send(());
+            }
+        }
+        heard
+    })
+}
+
+impl Heard {
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [">", what, thread, nth, fence, at] = words[..] else {
+            return;
+        };
+        let number = |word: &str| word.parse::<u64>().expect("a number");
+        let (name, at) = ((thread.to_owned(), number(nth)), number(at));
+        if what == "admitted" {
+            self.admitted.entry(name.0).or_default().push(at);
+        } else {
+            self.lease(name, what, number(fence), at);
+        }
+        if matches!(what, "admitted" | "granted" | "settled") {
+            self.latest = self.latest.max(at);
+        }
+    }
+
+    fn lease(&mut self, name: Name, what: &str, fence: u64, at: u64) {
+        let asking = Lease {
+            stage: Stage::Asking,
+            fence: 0,
+            granted_at: 0,
+            settled_at: 0,
+        };
+        let lease = self.leases.entry(name).or_insert(asking);
+        match what {
+            "asking" => {}
+            "granted" => (lease.stage, lease.fence, lease.granted_at) = (Stage::Granted, fence, at),
+            "settling" => lease.stage = Stage::Settling,
+            "settled" => (lease.stage, lease.settled_at) = (Stage::Settled, at),
+            other => panic!("nobody says {other}"),
+        }
+    }
+}
