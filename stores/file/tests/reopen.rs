@@ -268,26 +268,19 @@ fn ancestors_go_on_where_they_stood() {
 }
 
 #[test]
-fn a_set_opened_with_other_levels_drops_what_is_no_longer_counted() {
+fn a_set_opened_with_other_levels_is_an_error_and_loses_nothing() {
     let (place, clock) = (Place::new(), ManualClock::default());
     let day = Duration::from_secs(86_400);
-    {
-        let set = set(place.open(), &clock, vec![Limit::budget("b", 10, day)]);
-        assert!(set.check("acme/alice", 3).expect("no error").admitted());
-        assert!(set.check("acme", 1).expect("no error").admitted());
-        assert!(set.check("/odd/", 1).expect("no error").admitted());
-    }
-    for _ in 0..2 {
-        let set = LimitSet::builder()
-            .name("set")
-            .levels(["org", "user"])
-            .limit(Limit::budget("b", 10, day).at_level("org"))
-            .clock(clock.clock())
-            .store(place.open())
-            .build()
-            .expect("sensible limits");
-        assert_eq!(remaining(&set, "acme/alice", "b"), 9);
-    }
+    let flat = || set(place.open(), &clock, vec![Limit::budget("b", 10, day)]);
+    assert!(flat().check("acme/alice", 3).expect("no error").admitted());
+    let levels = LimitSet::builder()
+        .name("set")
+        .levels(["org", "user"])
+        .limit(Limit::budget("b", 10, day).at_level("org"))
+        .clock(clock.clock())
+        .store(place.open());
+    assert!(levels.build().is_err());
+    assert_eq!(remaining(&flat(), "acme/alice", "b"), 7);
 }
 
 #[test]
