@@ -89,6 +89,25 @@ fn a_token_opens_its_policies_only() {
 }
 
 #[test]
+fn who_may_use_some_policies_is_not_told_the_names_of_others() {
+    let (gate, _) = gate(&format!(
+        "{CHAT}[policy.web-eu.limits]\nrpm = {{ calls = 1, per = '1s' }}\n"
+    ));
+    gate.replace_credentials(Credentials::new([Credential {
+        name: "web".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![Scope::Decide],
+        policies: vec!["web-*".into()],
+    }]));
+    let caller = gate.enter(Some("secret")).unwrap();
+    let unknown = gate.policy(&caller, Scope::Decide, "web-us").unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "there is no policy `web-us`; there is `web-eu`"
+    );
+}
+
+#[test]
 fn a_ticket_is_settled_by_its_id() {
     let (gate, time) = gate(CHAT);
     let caller = gate.enter(None).unwrap();

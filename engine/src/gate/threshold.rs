@@ -157,7 +157,7 @@ impl Gate {
         policies
             .get(name)
             .cloned()
-            .ok_or_else(|| unknown(&policies, name))
+            .ok_or_else(|| unknown(&policies, name, (caller, scope)))
     }
 
     /// Every policy that `caller` may observe, by name.
@@ -281,9 +281,16 @@ fn goes_on(served: &Served, policy: &Policy) -> bool {
     served.policy().levels == policy.levels
 }
 
-fn unknown(policies: &Policies, name: &str) -> GateError {
-    let mut known: Vec<_> = policies.keys().map(|name| format!("`{name}`")).collect();
+/// No such policy; those that the caller may use are named.
+fn unknown(policies: &Policies, name: &str, (caller, scope): (&Caller, Scope)) -> GateError {
+    let theirs = policies
+        .keys()
+        .filter(|name| caller.check(scope, Some(name)).is_ok());
+    let mut known: Vec<_> = theirs.map(|name| format!("`{name}`")).collect();
     known.sort_unstable();
+    if known.is_empty() {
+        known.push("none that this token may use".to_owned());
+    }
     GateError::UnknownPolicy {
         name: name.to_owned(),
         known: known.join(", "),
