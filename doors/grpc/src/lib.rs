@@ -4,7 +4,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`serve`], [`Settings`] | the door itself |
+//! | [`serve()`], [`Settings`] | the door itself |
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `service` | each call, over the gate |
 //! | `words` | from the gate's words to the protocol's, and back |

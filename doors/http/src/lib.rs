@@ -17,8 +17,8 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`router`] | which path is which verb |
-//! | [`serve`], `prompt` | connections, and how they end |
+//! | [`router()`] | which path is which verb |
+//! | [`serve()`], `prompt` | connections, and how they end |
 //! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
 //! | `verbs` | one handler for each path |
 //! | `visit`, `extract` | who asks, and what: token, query, body |

@@ -18,7 +18,7 @@ use crate::options::{Options, SyncMode};
 use crate::table::FileTable;
 use tidegate_contract::core::Timestamp;
 
-/// State in memory, kept in one file. See the [crate](crate).
+/// State in memory, kept in one file. See the [crate].
 ///
 /// The last of the store and its tables to be dropped waits until everything is
 /// written; who wants to know whether it was calls [`flush`](Self::flush).
