@@ -336,3 +336,22 @@ fn a_file_becomes_smaller_when_what_it_held_is_spent() {
     assert!(length() < before, "{before} became {}", length());
     assert_eq!(remaining(&set, "2999", "budget"), 4);
 }
+
+#[test]
+fn ten_thousand_keys_of_a_single_bucket_go_on_where_they_stood() {
+    let place = Place::new();
+    let lone = || vec![Limit::calls("rps", 1_000, Duration::from_secs(86_400))];
+    let open = || {
+        let store = support::open(&place.path(), SyncMode::Never).expect("a file that opens");
+        let set = LimitSet::builder().limits(lone()).store(store);
+        set.build().expect("sensible limits")
+    };
+    {
+        let set = open();
+        for key in 0..10_000 {
+            assert!(set.admit(&key.to_string(), 1).expect("no error").admitted());
+        }
+    }
+    let set = open();
+    assert_eq!(set.keys(), 10_000);
+}

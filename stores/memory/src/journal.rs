@@ -90,7 +90,14 @@ impl Watch {
         }
     }
 
+    /// Notes the latest instant.
+    #[inline(never)]
+    pub(crate) fn follow_clock(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now);
+    }
+
     /// Notes the row of `key`.
+    #[inline(never)]
     pub(crate) fn note(&mut self, key: &[u8]) {
         self.rows.insert(OwnedKey::new(key));
     }
@@ -102,6 +109,7 @@ impl Watch {
 
     /// Notes what a command that was answered changed: a refusal and a look
     /// change nothing.
+    #[inline(never)]
     pub(crate) fn note_command(&mut self, command: &Command<'_>, reply: &Reply) {
         let refused = match (command.verb, reply) {
             (Verb::Peek { .. }, _) => true,
@@ -115,6 +123,7 @@ impl Watch {
 
     /// The fence that a fresh row starts from at `now`: none, unless the clock
     /// stands before an instant from which fences were granted.
+    #[inline(never)]
     pub(crate) fn floor_at(&self, now: Timestamp) -> u64 {
         let clock = u64::try_from(now.as_micros()).unwrap_or(0);
         if clock > self.fence_floor {

@@ -44,6 +44,20 @@ impl Rows {
             None => Self::Wide(Slab::new()),
         }
     }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Words(words) => words.slab.len(),
+            Self::Wide(slab) => slab.len(),
+        }
+    }
+
+    fn reserve(&mut self, more: usize, hash: impl Fn(&[u8]) -> u64) {
+        match self {
+            Self::Words(words) => words.slab.reserve(more, hash),
+            Self::Wide(slab) => slab.reserve(more, hash),
+        }
+    }
 }
 
 impl Words {
@@ -215,6 +229,9 @@ pub(crate) fn adopt(
     hash: impl Fn(&[u8]) -> u64,
 ) -> Rows {
     let mut adopted = Rows::new(plan, now);
+    // Rows come in the order of their hashes: in an array still too short, they
+    // would all crowd into its front.
+    adopted.reserve(rows.len(), &hash);
     let mut keep = |key: OwnedKey, mut row: Row| {
         let level = level_of(key.bytes(), old.levels());
         if !keeps_level(key.bytes(), old, plan) {

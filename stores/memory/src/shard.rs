@@ -92,11 +92,11 @@ impl Shard {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
             _ => Claim::Anyway,
         };
-        let reply = self.with_rows(&command.key, command.now, (claim, room), apply)?;
-        if let Some(watch) = &mut self.watch {
-            watch.note_command(command, &reply);
+        let reply = self.with_rows(&command.key, command.now, (claim, room), apply);
+        if let (Some(watch), Ok(reply)) = (&mut self.watch, &reply) {
+            watch.note_command(command, reply);
         }
-        Ok(reply)
+        reply
     }
 
     /// The lean take for a plan of one limit.
@@ -252,7 +252,7 @@ impl Shard {
             room.reopen();
         }
         if let Some(watch) = &mut self.watch {
-            watch.latest = watch.latest.max(now);
+            watch.follow_clock(now);
         }
         if self.book.next_due().is_some_and(|due| due <= now) {
             self.retire(now, room);
@@ -378,16 +378,17 @@ impl Shard {
     }
 
     fn drop_row(&mut self, at: usize) {
+        if self.watch.is_some() {
+            self.note_at(at);
+        }
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
-        let key = match &mut self.rows {
+        match &mut self.rows {
             Rows::Words(words) => {
                 let row = words.slab.remove(at, rehash);
                 words.asides.remove(row.value);
-                row.key
             }
-            Rows::Wide(slab) => slab.remove(at, rehash).key,
-        };
-        self.note(key.bytes());
+            Rows::Wide(slab) => drop(slab.remove(at, rehash)),
+        }
     }
 
     /// Looks at the next few rows of words and drops those that are spent.

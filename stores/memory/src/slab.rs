@@ -80,6 +80,11 @@ impl<T: Default> Slab<T> {
         self.slots.get(at).filter(|slot| !slot.is_vacant())
     }
 
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
     /// The keys of all rows in use.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let rows = self.slots.iter().filter(|slot| !slot.is_vacant());

@@ -88,6 +88,17 @@ impl Shard {
         }
     }
 
+    /// Notes the row at `at`.
+    #[cold]
+    pub(crate) fn note_at(&mut self, at: usize) {
+        let Some(watch) = &mut self.watch else { return };
+        let key = match &self.rows {
+            Rows::Words(words) => words.slab.slot(at).map(|slot| &slot.key),
+            Rows::Wide(slab) => slab.slot(at).map(|slot| &slot.key),
+        };
+        key.into_iter().for_each(|key| watch.note(key.bytes()));
+    }
+
     /// Notes every row before it is carried over to a plan that differs.
     pub(crate) fn note_adoption(
         &mut self,
