@@ -114,7 +114,7 @@ impl Worker<'_> {
         self.say("granted", number, lease.fence());
         let id = lease.detach();
         // Some stay for whoever opens the file next.
-        if number % 3 > 0 {
+        if !number.is_multiple_of(3) {
             self.say("settling", number, 0);
             let used = [("budget", used(number))];
             self.leases.settle(key, id, &used).expect("a live lease");
