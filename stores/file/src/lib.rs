@@ -11,7 +11,8 @@
 //! | `bytes` | plans, rows and leases as bytes, with a version |
 //! | `disk` | the file as redb sees it: nothing is written before it is trusted |
 //! | `birth` | how a file comes to be, so that a crash leaves none or a whole one |
-//! | `open` | what is checked, and what is read back |
+//! | `open` | what is checked when a file is opened |
+//! | `reading` | what is read back from it |
 //!
 //! # How a change gets to the disk
 //!
@@ -21,6 +22,10 @@
 //! transaction: a group. However many threads wait, they share the group's
 //! sync, and a row that changed a thousand times between two groups is written
 //! once. What equals "never seen" is deleted.
+//!
+//! A command waits on the thread that called it. Under [`SyncMode::Always`] that
+//! is a sync of the disk: an asynchronous caller gives it a thread that may
+//! block, and many such threads are what makes groups large.
 //!
 //! # When the file cannot be written
 //!
@@ -47,6 +52,7 @@ mod journal;
 mod layout;
 mod open;
 mod options;
+mod reading;
 mod store;
 mod table;
 

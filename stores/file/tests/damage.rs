@@ -99,7 +99,7 @@ fn zero_a_page(bytes: &mut [u8], random: &mut SmallRng) {
 
 fn is_never_misread(
     sample: impl Fn(&Place, &ManualClock) -> Sample,
-    damage: fn(&mut Vec<u8>, &mut SmallRng),
+    damage: impl Fn(&mut Vec<u8>, &mut SmallRng),
 ) {
     let given = std::env::var("TIDEGATE_DAMAGES").ok();
     let times = given.map_or(300, |given| given.parse().expect("a number"));

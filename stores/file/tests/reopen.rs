@@ -172,6 +172,30 @@ fn fences_grow_although_the_clock_was_set_back_meanwhile() {
     }
 }
 
+/// Fences that are lost with the last interval are not given again either.
+#[test]
+fn fences_grow_beyond_those_that_are_lost_although_the_clock_was_set_back() {
+    let place = Place::new();
+    let noon = Timestamp::from_micros(1_767_268_800_000_000);
+    let by_hand = SyncMode::Interval(Duration::from_secs(60));
+    let clock = ManualClock::starting_at(noon);
+    let store = support::open(&place.path(), by_hand).expect("a new file");
+    let set = support::set(store.clone(), &clock, limits());
+    take(&set, "alice").release().expect("live");
+    store.flush().expect("room on the disk");
+    let killed = place.path().with_extension("killed");
+    std::fs::copy(place.path(), &killed).expect("room on the disk");
+    clock.advance(Duration::from_secs(59));
+    let lost = ["alice", "bob"].map(|key| take(&set, key).fence());
+    let clock = ManualClock::starting_at(noon - Span::from_secs(3_600));
+    let store = support::open(&killed, by_hand).expect("a file that opens");
+    let set = support::set(store, &clock, limits());
+    for key in ["alice", "bob", "a key never seen"] {
+        let fence = take(&set, key).fence();
+        assert!(lost.iter().all(|lost| fence > *lost), "{key}: {fence}");
+    }
+}
+
 #[test]
 fn a_clock_set_back_meanwhile_admits_nothing_more() {
     let place = Place::new();

@@ -9,6 +9,8 @@ mod reader;
 mod record;
 mod row;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use plan::{decode_plan, encode_plan};
 pub(crate) use record::{decode_record, encode_record};

@@ -9,7 +9,7 @@
 //! Byte strings have their length (u32) before them.
 
 use tidegate_contract::book::{Record, Share, Stage};
-use tidegate_contract::core::{DecodeError, Place, Timestamp};
+use tidegate_contract::core::{DecodeError, Place};
 use tidegate_contract::{Granted, OwnedKey, Settlement, Use};
 
 use super::reader::Reader;
@@ -52,8 +52,7 @@ fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
     }
 }
 
-/// A record, and when it is due.
-pub(crate) fn decode_record(bytes: &[u8]) -> Result<(Record<OwnedKey>, Timestamp), DecodeError> {
+pub(crate) fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
     let mut reader = versioned(bytes)?;
     let granted = Granted {
         id: reader.u128()?,
@@ -72,7 +71,7 @@ pub(crate) fn decode_record(bytes: &[u8]) -> Result<(Record<OwnedKey>, Timestamp
     let mut record = Record::new(owner, shares?, granted).under(idempotency);
     record.stage = decode_stage(&mut reader)?;
     reader.end()?;
-    Ok((record, due_at))
+    Ok(record.due(due_at))
 }
 
 fn decode_share(reader: &mut Reader<'_>) -> Result<Share, DecodeError> {

@@ -243,6 +243,14 @@ impl Progress {
         self.done.notify_all();
     }
 
+    /// The writer is gone: nothing is ever written again.
+    pub(super) fn end(&self) {
+        self.fail(
+            u64::MAX - 1,
+            "the journal has ended; open the file again".into(),
+        );
+    }
+
     fn micros(&self) -> u64 {
         instant().duration_since(self.started).as_micros() as u64
     }

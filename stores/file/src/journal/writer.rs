@@ -11,6 +11,17 @@ use crate::disk::Disk;
 use crate::error::{Fault, FileError};
 use crate::open::reopen;
 
+/// Tells who waits that the thread has ended, also if it panicked: what it had
+/// taken out of the tables then is lost, so it must not go on as if nothing
+/// were.
+struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.progress.end();
+    }
+}
+
 /// Owns the database; nobody else writes.
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -31,6 +42,7 @@ impl Writer {
     }
 
     pub(super) fn run(mut self) {
+        let _end = End(Arc::clone(&self.shared));
         loop {
             match self.shared.progress.next_turn() {
                 Turn::Write => self.write(),

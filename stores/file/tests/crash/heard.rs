@@ -46,15 +46,10 @@ pub fn until_killed(mut child: Child, run: Duration, answered: bool) -> Heard {
     if answered {
         said_something.recv().expect("a child that says something");
     }
-    pause(run);
+    thread::sleep(run);
     child.kill().expect("it is ours to kill");
     child.wait().expect("it ended");
     said.join().expect("no panic")
-}
-
-#[expect(clippy::disallowed_methods, reason = "a kill comes at a random moment")]
-fn pause(run: Duration) {
-    thread::sleep(run);
 }
 
 fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {

@@ -10,6 +10,10 @@
 //! 20 kills of each kind; `TIDEGATE_KILLS=200 cargo test -p tidegate-file --test
 //! crash` for more.
 #![cfg(unix)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a kill comes at a random moment of real time"
+)]
 
 mod child;
 mod full;

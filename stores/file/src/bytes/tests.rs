@@ -1,0 +1,195 @@
+//! What is written is read back as it was; anything else is refused.
+
+use proptest::prelude::*;
+use tidegate_contract::book::{Record, Share, Stage};
+use tidegate_contract::core::{
+    Align, Bounds, Bucket, DecodeError, Log, MAX_AMOUNT, Payment, Place, Ring, Rule, Slots, Span,
+    State, Timestamp, Window,
+};
+use tidegate_contract::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
+use tidegate_memory::journal::Adopted;
+
+use super::*;
+
+const LONGEST: u64 = 400 * 86_400_000_000;
+
+fn amount() -> impl Strategy<Value = u64> {
+    prop_oneof![1_u64..100, 1..=MAX_AMOUNT, Just(MAX_AMOUNT)]
+}
+
+fn period() -> impl Strategy<Value = Span> {
+    let micros = prop_oneof![
+        1_000_u64..5_000,
+        1_000..=LONGEST,
+        Just(LONGEST),
+        Just(1_000)
+    ];
+    micros.prop_map(Span::from_micros)
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let align = prop_oneof![
+        period().prop_map(Align::Epoch),
+        period().prop_map(Align::FirstUse),
+        Just(Align::Calendar)
+    ];
+    prop_oneof![
+        (amount(), period(), amount())
+            .prop_map(|(a, p, b)| Rule::Bucket(Bucket::new(a, p, b).expect("in range"))),
+        (amount(), align).prop_map(|(c, a)| Rule::Window(Window::new(c, a).expect("in range"))),
+        (amount(), period(), 1_u32..=1_000)
+            .prop_map(|(c, w, n)| Rule::Ring(Ring::new(c, w, n).expect("in range"))),
+        (amount(), period(), 2_u32..=1 << 20)
+            .prop_map(|(c, w, n)| Rule::Log(Log::new(c, w, n).expect("in range"))),
+        (amount(), period()).prop_map(|(c, t)| Rule::Slots(Slots::new(c, t).expect("in range"))),
+    ]
+}
+
+fn limit() -> impl Strategy<Value = PlanLimit> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (".{0,9}", any::<u32>(), rule(), 0_usize..3, flags).prop_map(|(name, uid, rule, level, f)| {
+        PlanLimit {
+            name: name.as_str().into(),
+            uid,
+            rule,
+            level,
+            payment: if f.0 {
+                Payment::Postpaid
+            } else {
+                Payment::Prepaid
+            },
+            shadow: f.1,
+            refund_on_expiry: f.2,
+        }
+    })
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    any::<i64>().prop_map(Timestamp::from_micros)
+}
+
+fn plan() -> impl Strategy<Value = (Plan, Adopted)> {
+    let bounds = (instant(), instant(), instant());
+    let calendar = prop::option::of(bounds.prop_map(|(start, end, next_end)| Bounds {
+        start,
+        end,
+        next_end,
+    }));
+    let adopted = (instant(), prop::collection::vec(calendar, 0..4));
+    let adopted = adopted.prop_map(|(at, calendars)| Adopted { at, calendars });
+    let limits = prop::collection::vec(limit(), 0..5);
+    (any::<u64>(), 3_usize..=8, limits, any::<u64>(), adopted).prop_map(
+        |(version, levels, limits, keep, adopted)| {
+            let keep = Span::from_micros(keep);
+            (Plan::new(version, levels, limits, keep), adopted)
+        },
+    )
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    let part = (any::<u32>(), amount(), 0..=MAX_AMOUNT);
+    let part = part.prop_map(|(uid, taken, used)| Use { uid, taken, used });
+    let ended = (any::<bool>(), prop::collection::vec(part, 0..5));
+    prop_oneof![
+        Just(Stage::Live),
+        Just(Stage::Expired),
+        ended.prop_map(|(expired, uses)| Stage::Ended(Settlement {
+            expired,
+            repeated: false,
+            uses: uses.into(),
+        }))
+    ]
+}
+
+fn record() -> impl Strategy<Value = Record<OwnedKey>> {
+    let share = (any::<u32>(), amount(), any::<i64>(), any::<bool>());
+    let share = share.prop_map(|(uid, amount, place, forgotten)| Share {
+        uid,
+        amount,
+        place: Place::from_i64(place),
+        forgotten,
+    });
+    let bytes = || prop::collection::vec(any::<u8>(), 0..40);
+    let granted = (any::<u128>(), instant(), any::<u64>());
+    let shares = prop::collection::vec(share, 0..5);
+    let idempotency = prop::option::of(bytes());
+    (bytes(), shares, granted, stage(), instant(), idempotency).prop_map(
+        |(owner, shares, (id, expires_at, fence), stage, due, idempotency)| {
+            let granted = Granted {
+                id,
+                expires_at,
+                fence,
+                repeated: false,
+            };
+            let mut record = Record::new(OwnedKey::new(&owner), shares.into(), granted);
+            record.stage = stage;
+            record
+                .under(idempotency.map(Vec::into_boxed_slice))
+                .due(due)
+        },
+    )
+}
+
+/// Cut off anywhere, or longer: an error, never another value.
+fn is_whole<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, DecodeError>) {
+    for length in 0..bytes.len() {
+        assert!(
+            decode(&bytes[..length]).is_err(),
+            "{length} of {}",
+            bytes.len()
+        );
+    }
+    assert!(decode(&[bytes, &[0]].concat()).is_err());
+    let newer = [&[VERSION + 1], &bytes[1..]].concat();
+    let refused = decode(&newer).err();
+    assert_eq!(
+        refused,
+        Some(DecodeError::Newer {
+            version: VERSION + 1
+        })
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_plan_is_read_as_it_was_written((plan, adopted) in plan()) {
+        let bytes = encode_plan(&plan, &adopted);
+        prop_assert_eq!(decode_plan(&bytes), Ok((plan, adopted)));
+        is_whole(&bytes, decode_plan);
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written(record in record()) {
+        let mut bytes = Vec::new();
+        encode_record(&record, &mut bytes);
+        prop_assert_eq!(decode_record(&bytes), Ok(record));
+        is_whole(&bytes, decode_record);
+    }
+
+    #[test]
+    fn bytes_of_any_content_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut versioned = vec![VERSION];
+        versioned.extend(&bytes);
+        for bytes in [bytes, versioned] {
+            let _ = (decode_plan(&bytes), decode_record(&bytes), decode_row(&bytes), decode_table(&bytes));
+        }
+    }
+}
+
+#[test]
+fn a_row_and_a_table_are_read_as_they_were_written() {
+    let slots = Rule::Slots(Slots::new(3, Span::SECOND).expect("in range"));
+    let mut held = State::Fresh;
+    let moment = tidegate_contract::core::Moment::at(Timestamp::from_micros(7));
+    slots.charge(&mut held, 1, &moment, None);
+    let mut bytes = row_head(9).to_vec();
+    encode_row(&[State::Fresh, held.clone()], &mut bytes);
+    assert_eq!(decode_row(&bytes), Ok((9, [State::Fresh, held].into())));
+    is_whole(&bytes, decode_row);
+    let known = Known {
+        name: "a set".into(),
+        fence: 3,
+        latest: Timestamp::from_micros(-4),
+    };
+    assert_eq!(decode_table(&encode_table(&known)), Ok(known));
+}
