@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::Ordering;
 
-use super::inner::Inner;
+use super::inner::{Inner, numbered};
 use super::verbs::LimitSet;
 use super::view::View;
 use crate::error::Error;
@@ -73,12 +73,8 @@ impl LimitSet {
         }
         self.inner().change(|known, next_uid| {
             let old = std::mem::take(known);
-            for limit in limits {
-                let found = old.iter().find(|(_, l)| l.name() == limit.name());
-                let uid = found.map_or(*next_uid, |(uid, _)| *uid);
-                *next_uid += u32::from(found.is_none());
-                known.push((uid, limit.clone()));
-            }
+            let uid = |name: &str| old.iter().find(|(_, limit)| limit.name() == name);
+            *known = numbered(limits.to_vec(), next_uid, |name| Some(uid(name)?.0));
             Ok(())
         })
     }

@@ -63,7 +63,10 @@ impl Inner {
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
         let store = builder.take_store()?;
         let last = store.last_plan(&name);
-        let (numbered, next_uid) = numbered(limits, last.as_deref());
+        let known = last.as_deref().map_or(&[][..], Plan::limits);
+        let mut next_uid = known.iter().map(|limit| limit.uid + 1).max().unwrap_or(0);
+        let uid = |name: &str| known.iter().find(|limit| *limit.name == *name);
+        let numbered = numbered(limits, &mut next_uid, |name| Some(uid(name)?.uid));
         let changes = Changes::new(builder.levels.clone(), next_uid);
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered)?;
@@ -267,18 +270,20 @@ impl Inner {
     }
 }
 
-/// The limits with their uids, and the next uid: a limit keeps the one that it
-/// had when the table was last used.
-fn numbered(limits: Vec<Limit>, last: Option<&Plan>) -> (Vec<(u32, Limit)>, u32) {
-    let known = last.map_or(&[][..], |plan| plan.limits());
-    let mut next = known.iter().map(|limit| limit.uid + 1).max().unwrap_or(0);
-    let numbered = limits.into_iter().map(|limit| {
-        let found = known.iter().find(|known| *known.name == *limit.name());
-        let uid = found.map_or(next, |known| known.uid);
-        next += u32::from(found.is_none());
+/// The limits with their uids: one whose name is `known` keeps the uid that it
+/// had, every other takes the next.
+pub(super) fn numbered(
+    limits: Vec<Limit>,
+    next: &mut u32,
+    known: impl Fn(&str) -> Option<u32>,
+) -> Vec<(u32, Limit)> {
+    let number = |limit: Limit| {
+        let found = known(limit.name());
+        let uid = found.unwrap_or(*next);
+        *next += u32::from(found.is_none());
         (uid, limit)
-    });
-    (numbered.collect(), next)
+    };
+    limits.into_iter().map(number).collect()
 }
 
 /// A table that answers a command with another's reply is broken.
