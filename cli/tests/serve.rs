@@ -106,9 +106,9 @@ fn folder(policy: &str) -> tempfile::TempDir {
 
 const CONFIG: [&str; 2] = ["--config", "tidegate.toml"];
 
-/// Until `done`, or for some ten seconds.
+/// Until `done`, or for a minute and more.
 fn wait_for(mut done: impl FnMut() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3_000 {
         if done() {
             return;
         }
