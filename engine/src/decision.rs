@@ -7,6 +7,7 @@ use tidegate_contract as contract;
 use tidegate_core::{Standing, Timestamp, Verdict};
 
 use crate::lease::Lease;
+use crate::limit::Limit;
 use crate::pool::Member;
 use crate::set::View;
 
@@ -138,6 +139,14 @@ impl Decision {
     pub fn standing(&self, name: &str) -> Option<Standing> {
         let mut standings = self.standings();
         standings.find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
+
+    /// The limit called `name`, as it was decided by: the key's own, if it was
+    /// given one.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        let mut limits = self.view.limits.iter();
+        limits.find(|limit| limit.name() == name)
     }
 
     /// Where every limit stands after this step, by name.

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`key`] | keys as paths of bytes, and their ancestors |
+//! | [`keymap`] | something for each of many keys, shared between versions |
 //! | [`owned`] | a key that is kept, in place if it is short |
 //! | [`plan`] | the rules of a limit set, as a store is given them |
 //! | [`command`] | what can be asked of a store, as data |
@@ -20,6 +21,7 @@ pub mod cell;
 pub mod command;
 pub mod error;
 pub mod key;
+pub mod keymap;
 pub mod oracle;
 pub mod owned;
 pub mod plan;
@@ -32,8 +34,9 @@ pub use cell::HotCell;
 pub use command::{Command, Detail, Ending, Terms, Verb};
 pub use error::StoreError;
 pub use key::{KeyError, KeyPath};
+pub use keymap::KeyMap;
 pub use owned::OwnedKey;
-pub use plan::{Plan, PlanLimit};
+pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
 pub use store::{Abilities, Store, Table};
 pub use tidegate_core as core;

@@ -117,6 +117,9 @@ impl Shard {
             return Ok(None);
         };
         let Some(at) = words.slab.find(hash, key) else {
+            if self.plan.overrides().get(key).is_some() {
+                return Ok(None);
+            }
             let now = (now, ticks);
             return self.admit_new((hash, key), amount, now, room).map(Some);
         };
@@ -176,11 +179,14 @@ impl Shard {
             None => {
                 room.reserve(1)?;
                 let rehash = |key: &[u8]| hash_of(&self.hasher, key);
-                words
-                    .slab
-                    .insert(hash, OwnedKey::new(key), Word::FRESH, rehash)
+                let owned = OwnedKey::new(key);
+                let at = words.slab.insert(hash, owned, Word::FRESH, rehash);
+                words.put_back_by(at, State::Fresh, rows::own_rule(&self.plan, key));
+                at
             }
         };
+        // One that goes by limits of its own is shared as a cell that is taken:
+        // whoever holds it asks the table.
         Ok(Some(words.pin(at)))
     }
 
@@ -277,9 +283,25 @@ impl Shard {
         }
         // What has expired by now did so under the limits of its time.
         self.retire(now, room);
+        if plan.goes_on_from(&self.plan) {
+            self.adopt_overrides(plan, now, calendars);
+            return Ok(());
+        }
         self.note_adoption(plan, now, calendars);
         self.carry_over(plan, now, calendars);
         Ok(())
+    }
+
+    /// Follows a change of the keys that have limits of their own: no other row
+    /// is touched.
+    fn adopt_overrides(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        let old = std::mem::replace(&mut self.plan, Arc::clone(plan));
+        for key in plan.differing_from(&old) {
+            let hash = hash_of(&self.hasher, key.bytes());
+            let row = (hash, key.bytes());
+            rows::adopt_one(&mut self.rows, row, (plan, &old), now, calendars);
+            self.note(key.bytes());
+        }
     }
 
     /// Whether the rows can be told `now`.
@@ -307,7 +329,8 @@ impl Shard {
             let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
                 continue;
             };
-            let plan = Arc::clone(&self.plan);
+            let plan = self.plan.at(&path);
+            let plan = plan.unwrap_or_else(|| Arc::clone(&self.plan));
             let expire = |rows: &mut [Row], book: &mut Book<OwnedKey>| {
                 if let Some(again) = oracle::expire(&plan, rows, &mut record, now) {
                     book.put_back(record, again);
@@ -334,8 +357,8 @@ impl Shard {
         let (hasher, book) = (&self.hasher, &mut self.book);
         match &mut self.rows {
             Rows::Words(words) => {
-                let scratch = &mut self.scratch;
-                with_word(words, hasher, path, now, room, scratch, |row| {
+                let (scratch, plan) = (&mut self.scratch, &self.plan);
+                with_word(words, hasher, (path, plan), now, room, scratch, |row| {
                     act(row, book)
                 })
             }
@@ -371,8 +394,13 @@ impl Shard {
             }
             Rows::Wide(slab) => {
                 let slot = slab.slot(at)?;
-                let level = rows::level_of(slot.key.bytes(), self.plan.levels());
-                Some(journal::forget_at(&self.plan, level, &slot.value))
+                let key = slot.key.bytes();
+                let level = rows::level_of(key, self.plan.levels());
+                Some(journal::forget_at(
+                    self.plan.of_row(key),
+                    level,
+                    &slot.value,
+                ))
             }
         }
     }
@@ -413,7 +441,7 @@ impl Shard {
 fn with_word(
     words: &mut Words,
     hasher: &RandomState,
-    path: &KeyPath<'_>,
+    (path, plan): (&KeyPath<'_>, &Plan),
     now: Timestamp,
     (claim, room): (Claim, &Room),
     row: &mut Row,
@@ -434,7 +462,7 @@ fn with_word(
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
             let at = words.slab.insert(hash, key, Word::FRESH, rehash);
-            words.put_back(at, after);
+            words.put_back_by(at, after, rows::own_rule(plan, path.bytes()));
         }
     }
     reply
