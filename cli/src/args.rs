@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
+use crate::client;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -29,6 +30,8 @@ pub enum Command {
     Replay(Box<Replay>),
     Serve(Box<Serve>),
     Token(Token),
+    #[command(flatten)]
+    Client(client::Command),
 }
 
 /// Make a token, and what to write into the server's file for it

@@ -1,8 +1,8 @@
-//! The one binary, `tidegate`. What it can do so far: `replay`.
+//! The one binary, `tidegate`.
 //!
-//! `args` is the command line, `command` what each word of it does; `trace`
-//! reads traffic, `replay` plays it through the engine, `report` and `plot`
-//! tell what came of it.
+//! `args` is the command line, `command` what each word of it does; `serve` is
+//! the server, and `client` whatever asks one; `trace` reads traffic, `replay`
+//! plays it through the engine, `report` and `plot` tell what came of it.
 
 mod args;
 mod client;
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),
+        args::Command::Client(command) => return client::perform(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
