@@ -1,11 +1,15 @@
 //! A server's HTTP door, seen from the command line.
 
+mod tls;
+
 use std::time::Duration;
 
 use reqwest::{Response, Url};
 use serde_json::Value;
 
 use crate::trouble::{Outcome, Trouble};
+
+pub use tls::ClientTls;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -29,15 +33,16 @@ pub struct Reply {
 
 impl Client {
     /// The server at `base`, such as `http://127.0.0.1:7400`.
-    pub fn new(base: &str, token: Option<String>) -> Outcome<Self> {
+    pub fn new(base: &str, token: Option<String>, tls: &ClientTls) -> Outcome<Self> {
         let help = || Trouble::usage(format!("`{base}` is no server; write http://HOST:PORT"));
         let base = Url::parse(base).map_err(|_| help())?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(help());
         }
-        let http = reqwest::Client::builder().connect_timeout(CONNECT).build();
+        let http = reqwest::Client::builder().connect_timeout(CONNECT);
+        let http = tls.apply(http, &base)?;
         Ok(Self {
-            http: http.map_err(Trouble::failure)?,
+            http: http.build().map_err(Trouble::failure)?,
             base,
             token,
         })
