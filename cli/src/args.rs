@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
-use crate::client;
+use crate::client::{self, ClientTls};
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -197,6 +197,9 @@ pub struct Replay {
         help_heading = "Through a server"
     )]
     pub token: Option<String>,
+
+    #[command(flatten, next_help_heading = "Through a server")]
+    pub tls: ClientTls,
 
     /// Draw demand, what was admitted and the limits over time
     #[arg(long, value_name = "FILE.svg", help_heading = "What is shown")]

@@ -23,6 +23,11 @@ const NEEDS: &[Need] = &[
         purpose: "an independent script (Python 3.11 or later) judges the replay's decisions",
     },
     Need {
+        present: || answers("curl"),
+        package: "curl",
+        purpose: "a client that nobody here wrote talks with the HTTP door, over TLS too",
+    },
+    Need {
         present: || answers("redis-cli"),
         package: "redis-tools",
         purpose: "a client and a benchmark that nobody here wrote talk with the RESP door",

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`options`], [`server`] | which server, and how it is asked |
+//! | [`tls`] | how a server is believed, and how it is to believe us |
 //! | [`exit`] | how every one of these commands ends |
 //! | [`command`] | their words |
 //! | [`ask`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
@@ -16,8 +17,10 @@ mod exit;
 mod options;
 mod run;
 mod server;
+mod tls;
 mod verbs;
 mod words;
 
 pub use command::{Command, perform};
 pub use server::{Client, Reply};
+pub use tls::ClientTls;

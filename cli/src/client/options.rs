@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::exit::{Outcome, Stop};
 use super::server::Client;
+use super::tls::ClientTls;
 
 /// Where a server is if nobody says otherwise.
 pub const USUAL: &str = "http://127.0.0.1:7400";
@@ -31,6 +32,9 @@ pub struct Options {
     /// what the environment says
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub tls: ClientTls,
 }
 
 impl Options {
@@ -40,7 +44,7 @@ impl Options {
             Some(path) => Some(first_line(path)?),
             None => self.token.clone().filter(|token| !token.is_empty()),
         };
-        Client::new(&self.server, token)
+        Client::new(&self.server, token, &self.tls)
     }
 }
 

@@ -6,6 +6,7 @@ use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 
 use super::exit::{Exit, Outcome, Stop};
+use super::tls::ClientTls;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -31,15 +32,16 @@ pub struct Reply {
 
 impl Client {
     /// The server at `base`, such as `http://127.0.0.1:7400`.
-    pub fn new(base: &str, token: Option<String>) -> Outcome<Self> {
+    pub fn new(base: &str, token: Option<String>, tls: &ClientTls) -> Outcome<Self> {
         let help = || Stop::usage(format!("`{base}` is no server; write http://HOST:PORT"));
         let base = Url::parse(base).map_err(|_| help())?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(help());
         }
-        let http = reqwest::Client::builder().connect_timeout(CONNECT).build();
+        let http = reqwest::Client::builder().connect_timeout(CONNECT);
+        let http = tls.apply(http, &base).map_err(Stop::failed)?;
         Ok(Self {
-            http: http.map_err(Stop::failed)?,
+            http: http.build().map_err(Stop::failed)?,
             base,
             token,
         })

@@ -11,7 +11,7 @@ use super::address::Address;
 /// Without arguments it listens on loopback, keeps its state in the file
 /// `tidegate.redb` here, and has an example policy. A flag goes before its
 /// environment variable, and that before the file.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Serve {
     /// The file of policies, tokens and settings (TOML); read again when it
     /// changes, and on SIGHUP
@@ -33,6 +33,23 @@ pub struct Serve {
     /// Where to listen for RESP (redis-cli); 127.0.0.1:7402 if not said
     #[arg(long, value_name = "ADDRESS|off", env = "TIDEGATE_RESP")]
     pub resp: Option<Address>,
+
+    /// The server's certificate, then those that vouch for it (PEM); with it and
+    /// its key, every door speaks TLS. Read again on SIGHUP
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERTIFICATE")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Let in only clients with a certificate of these authorities (PEM)
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Listen beyond this machine although anyone who reaches it is let in
+    #[arg(long, env = "TIDEGATE_INSECURE")]
+    pub insecure: bool,
 
     /// Note administrative changes in this file as well, one JSON line each
     #[arg(long, value_name = "FILE", env = "TIDEGATE_AUDIT")]

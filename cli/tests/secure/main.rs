@@ -1,0 +1,7 @@
+//! `tidegate serve` among strangers: TLS, bounds, signals, what it notes.
+
+mod certificates;
+mod notes;
+mod stop;
+mod support;
+mod tls;
