@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
+use crate::load::Load;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -26,6 +27,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Load(Box<Load>),
     Replay(Box<Replay>),
     Serve(Box<Serve>),
     Token(Token),
