@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-cargo xtask bench server [--rounds N] [--seconds N] [--only TEXT] [--json FILE]
+cargo xtask bench server [--rounds N] [--seconds N] [--only TEXT] [--store URL]
+                         [--binary FILE] [--json FILE]
 
 Builds the server, has redis-server and throttlecrab-server beside it, and lets
 the same clients ask each of them in turn: rounds are interleaved, and what is
@@ -13,6 +14,7 @@ told is the median of each round's ratio, with the least and the most.
   --seconds N   about how long each time (3)
   --only TEXT   rows whose name contains TEXT
   --store URL   the store behind our server (memory:)
+  --binary FILE a server that is built already
   --json FILE   every figure of every round as well";
 
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub struct Options {
     pub seconds: f64,
     pub only: Option<String>,
     pub store: String,
+    pub binary: Option<PathBuf>,
     pub json: Option<PathBuf>,
 }
 
@@ -32,6 +35,7 @@ impl Options {
             seconds: 3.0,
             only: None,
             store: "memory:".to_owned(),
+            binary: None,
             json: None,
         };
         let mut arguments = arguments.iter();
@@ -52,6 +56,7 @@ impl Options {
                 "--seconds" => options.seconds = number(value()?)?,
                 "--only" => options.only = Some(value()?),
                 "--store" => options.store = value()?,
+                "--binary" => options.binary = Some(value()?.into()),
                 "--json" => options.json = Some(value()?.into()),
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("unknown argument {other}\n\n{HELP}")),

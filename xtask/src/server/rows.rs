@@ -84,18 +84,15 @@ impl Bench {
     /// Builds and installs what is asked.
     pub fn prepare(options: &Options) -> Result<Self, String> {
         needs::provide()?;
-        run(&mut cargo([
-            "build",
-            "--release",
-            "--package",
-            "tidegate-cli",
-        ]))?;
         let folder = target_directory().join("bench-server");
         let written = std::fs::create_dir_all(&folder)
             .and_then(|()| std::fs::write(folder.join("bench.toml"), POLICIES));
         written.map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self {
-            binary: target_directory().join("release/tidegate"),
+            binary: match &options.binary {
+                Some(binary) => binary.clone(),
+                None => build()?,
+            },
             throttlecrab: peers::install_throttlecrab()?,
             folder,
             rounds: options.rounds,
@@ -124,6 +121,17 @@ impl Bench {
         arguments.extend(more);
         clients::load(&self.binary, &arguments, self.seconds)
     }
+}
+
+/// The server, as it is released.
+fn build() -> Result<PathBuf, String> {
+    run(&mut cargo([
+        "build",
+        "--release",
+        "--package",
+        "tidegate-cli",
+    ]))?;
+    Ok(target_directory().join("release/tidegate"))
 }
 
 /// Commands for redis-benchmark, and the same for `tidegate load`'s schedule.
@@ -186,7 +194,7 @@ fn resp(bench: &Bench, row: &'static str, depth: u32) -> Result<Vec<Outcome>, St
                 &redis,
                 depth,
                 expected(40e3, 90e3),
-                words(["EVALSHA", &script, "1", key, "6000000", "60000"]),
+                words(["EVALSHA", &script, "1", "gcra:__rand_int__", "6000000", "60000"]),
             ),
         },
         Contender {
