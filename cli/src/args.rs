@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
 use crate::client::{self, ClientTls};
+use crate::load::Load;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -27,6 +28,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Load(Box<Load>),
     Replay(Box<Replay>),
     Serve(Box<Serve>),
     Token(Token),

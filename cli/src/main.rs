@@ -7,6 +7,7 @@
 mod args;
 mod client;
 mod command;
+mod load;
 mod plot;
 mod replay;
 mod report;
@@ -22,6 +23,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
+        args::Command::Load(args) => load::load(&args),
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cargo xtask test` | everything that must be green; what `.ci/run` calls |
 //! | `cargo xtask bench` | Tidegate beside its peers |
+//! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
@@ -15,6 +16,7 @@ mod fuzz;
 mod layers;
 mod needs;
 mod plan;
+mod server;
 mod soak;
 mod steps;
 mod test;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
+cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N]      a million commands
 cargo xtask soak [--minutes N]                          the same proofs, for longer

@@ -33,6 +33,32 @@ const NEEDS: &[Need] = &[
         purpose: "a client and a benchmark that nobody here wrote talk with the RESP door",
     },
     Need {
+        present: || answers("redis-server"),
+        package: "redis-server",
+        purpose: "what the server is measured beside",
+    },
+    Need {
+        present: || answers("h2load"),
+        package: "nghttp2-client",
+        purpose: "h2load puts load on the gRPC and HTTP doors",
+    },
+    Need {
+        // Its version is told, and the exit code is still 1.
+        present: || program("wrk").arg("--version").output().is_ok(),
+        package: "wrk",
+        purpose: "wrk puts load on the HTTP door",
+    },
+    Need {
+        present: || answers("protoc"),
+        package: "protobuf-compiler",
+        purpose: "throttlecrab-server, which the server is measured beside, needs it",
+    },
+    Need {
+        present: || answers("taskset"),
+        package: "util-linux",
+        purpose: "servers and clients that are measured each have a core of their own",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",
