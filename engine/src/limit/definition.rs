@@ -10,6 +10,7 @@ use tidegate_core::{
 use crate::error::LimitError;
 use crate::limit::{Period, Unit};
 
+pub(crate) mod bytes;
 mod over;
 
 /// How long slots are held unless the limit or the ask says otherwise.

@@ -10,7 +10,7 @@ use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::Ordering;
 
 use super::inner::{Inner, numbered};
-use super::variant::Variants;
+use super::variant::{Given, Variants};
 use super::verbs::LimitSet;
 use super::view::View;
 use crate::error::Error;
@@ -44,6 +44,14 @@ impl Changes {
             levels,
             ledger: Mutex::new(ledger),
         }
+    }
+
+    /// The first view, over which keys were given these limits.
+    pub(super) fn begin(&self, view: View, given: Given) -> View {
+        let mut ledger = self.ledger.lock();
+        ledger.variants.give_all(given);
+        let variants = ledger.variants.all(&view, &self.levels);
+        view.with_variants(view.plan.version(), variants)
     }
 }
 
@@ -94,11 +102,7 @@ impl LimitSet {
 
     /// Goes over to these limits and overrides in one step.
     #[cfg(feature = "gate")]
-    pub(crate) fn replace_all(
-        &self,
-        limits: &[Limit],
-        given: super::variant::Given,
-    ) -> Result<(), Error> {
+    pub(crate) fn replace_all(&self, limits: &[Limit], given: Given) -> Result<(), Error> {
         self.inner()
             .change_with(replacing(limits), |variants| variants.give_all(given))
     }
@@ -146,11 +150,7 @@ impl Inner {
         ledger.next_uid = uid;
         give(&mut ledger.variants);
         let variants = ledger.variants.all(&view, &self.changes.levels);
-        let view = match variants.is_empty() {
-            true => view,
-            false => view.with_variants(version, variants),
-        };
-        self.go_over(view);
+        self.go_over(view.with_variants(version, variants));
         drop(ledger);
         self.lines.serve_all(self.clock.now());
         Ok(())

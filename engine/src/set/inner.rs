@@ -14,6 +14,7 @@ use tidegate_core::{Amount, Span, Timestamp};
 
 use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
+use super::keeper::Keeper;
 use super::view::{Amounts, View};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     /// The newest view's [`View::lone`].
     pub(super) lone: AtomicBool,
     pub(super) changes: Changes,
+    /// Where its overrides are kept; `None`: they are its gate's.
+    pub(super) keeper: Option<Keeper>,
 }
 
 /// What a take is to make.
@@ -70,6 +73,9 @@ impl Inner {
         let changes = Changes::new(builder.levels.clone(), next_uid);
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered)?;
+        let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
+        let given = keeper.as_ref().map(Keeper::given).transpose()?;
+        let view = changes.begin(view, given.unwrap_or_default());
         let table = store.open(&name, &view.plan)?;
         let inner = Arc::new_cyclic(|this| Self {
             id: SETS.fetch_add(1, Ordering::Relaxed),
@@ -82,6 +88,7 @@ impl Inner {
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
             changes,
+            keeper,
         });
         inner.adopt();
         Ok(inner)

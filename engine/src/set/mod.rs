@@ -9,6 +9,7 @@
 //! | `inner` | what a set and its leases share: commands to the table |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
+//! | `keeper` | where they are kept |
 //! | `variant` | what such a key is decided by |
 //! | `view` | the limits at one version, and what an ask amounts to |
 //!
@@ -19,6 +20,7 @@ mod builder;
 mod change;
 mod handle;
 mod inner;
+mod keeper;
 mod overrides;
 mod recent;
 mod variant;

@@ -60,7 +60,7 @@ impl LimitSet {
         let view = inner.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         variant::check(&view, &inner.changes.levels, &path, limits)?;
-        inner.give(key, Some(limits.into()))
+        inner.give_and_keep(key, Some(limits.into()))
     }
 
     /// Takes from `key` what it was given: the set's limits hold again, from the
@@ -78,7 +78,7 @@ impl LimitSet {
             .given()
             .contains_key(key);
         if known {
-            inner.give(key, None)?;
+            inner.give_and_keep(key, None)?;
         }
         Ok(known)
     }
@@ -117,12 +117,25 @@ impl Inner {
         }
     }
 
-    /// Gives `key` these limits, or takes them; as far as they have an effect.
-    pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
+    fn give_and_keep(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
+        let keeper = self.keeper.as_ref().ok_or(Error::Governed)?;
+        self.give(key, given, |given| Ok(keeper.keep(key, given)?))
+    }
+
+    /// Gives `key` these limits, or takes them, as far as they have an effect;
+    /// once `keep` has kept them.
+    pub(crate) fn give(
+        &self,
+        key: &[u8],
+        given: Option<Arc<[Limit]>>,
+        keep: impl FnOnce(Option<&[Limit]>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut ledger = self.changes.ledger.lock();
         let view = self.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
-        ledger.variants.give((key, path.depth() - 1), given)?;
+        ledger.variants.check_room(key, given.is_some())?;
+        keep(given.as_deref())?;
+        ledger.variants.give((key, path.depth() - 1), given);
         let variant = ledger.variants.of(&view, &self.changes.levels, key);
         let version = view.plan.version() + 1;
         self.go_over(view.with_variant(version, key, variant));

@@ -108,27 +108,29 @@ impl Variants {
         &self.given
     }
 
-    /// Notes what `key`, of `level`, was given.
+    /// Whether `key` may be given something.
     ///
     /// # Errors
     /// [`Error::TooManyOverrides`].
-    pub(super) fn give(
-        &mut self,
-        (key, level): (&[u8], usize),
-        given: Option<Arc<[Limit]>>,
-    ) -> Result<(), Error> {
+    pub(super) fn check_room(&self, key: &[u8], gives: bool) -> Result<(), Error> {
+        let full = self.given.len() >= MOST && !self.given.contains_key(key);
+        match gives && full {
+            true => Err(Error::TooManyOverrides(MOST)),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes what `key`, of `level`, was given. Keys that were given the same
+    /// share it.
+    pub(super) fn give(&mut self, (key, level): (&[u8], usize), given: Option<Arc<[Limit]>>) {
         let Some(given) = given else {
             self.given.remove(key);
-            return Ok(());
+            return;
         };
-        if self.given.len() >= MOST && !self.given.contains_key(key) {
-            return Err(Error::TooManyOverrides(MOST));
-        }
         let kind = (level, given);
         let alike = self.made.get_key_value(&kind);
         let given = alike.map_or(kind.1, |((_, alike), _)| Arc::clone(alike));
         self.given.insert(key.into(), given);
-        Ok(())
     }
 
     pub(super) fn give_all(&mut self, given: Given) {

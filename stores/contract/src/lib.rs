@@ -38,5 +38,5 @@ pub use keymap::KeyMap;
 pub use owned::OwnedKey;
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Store, Table};
+pub use store::{Abilities, Definition, Store, Table};
 pub use tidegate_core as core;

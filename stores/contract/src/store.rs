@@ -22,6 +22,9 @@ pub struct Abilities {
     pub own_clock: bool,
 }
 
+/// What is kept for an owner: a key, and what is said of it.
+pub type Definition = (Vec<u8>, Vec<u8>);
+
 /// Where state lives.
 ///
 /// An implementation must never drop state that does not equal "never seen"
@@ -38,6 +41,30 @@ pub trait Store: Send + Sync + 'static {
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         let _ = name;
         None
+    }
+
+    /// What is [defined](Self::define) for `owner`, each with its key; in no
+    /// order.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let _ = owner;
+        Ok(Vec::new())
+    }
+
+    /// Keeps `value` for `owner` under `key`, or nothing any more; for as long as
+    /// state is kept, and never dropped with it. What it means is its owner's:
+    /// a store reads none of it.
+    ///
+    /// # Errors
+    /// *Cannot tell*, or a store that keeps no definitions; then nothing was
+    /// changed.
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let _ = (owner, key, value);
+        Err(StoreError::Unavailable(
+            "this store keeps no definitions; choose another for overrides".into(),
+        ))
     }
 
     /// The table of the set called `name`, made if it is not there; otherwise

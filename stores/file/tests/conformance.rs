@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_conformance::{Subject, checks, suite};
 use tidegate_file::{FileStore, Options, SyncMode};
 
@@ -26,6 +26,15 @@ impl Store for Fresh {
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         self.store.last_plan(&format!("{name} {}", self.walk))
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        self.store.definitions(&format!("{owner} {}", self.walk))
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        self.store
+            .define(&format!("{owner} {}", self.walk), key, value)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -150,7 +150,7 @@ impl Watch {
             return None;
         }
         let mut row = from.row;
-        if !plan.decides_as(from.plan) {
+        if !plan.has_limits_of(from.plan) {
             let Adopted { at, calendars } = &self.adopted;
             row = oracle::adopt_row(plan, from.plan, level, &mut row, *at, calendars);
         }

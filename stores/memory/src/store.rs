@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 
 use crate::table::MemoryTable;
 
@@ -32,6 +32,8 @@ impl Default for Bounds {
 pub struct MemoryStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<MemoryTable>>>,
+    /// By owner and key.
+    definitions: Mutex<HashMap<String, HashMap<Vec<u8>, Vec<u8>>>>,
 }
 
 impl MemoryStore {
@@ -41,6 +43,7 @@ impl MemoryStore {
         Self {
             bounds,
             tables: Mutex::default(),
+            definitions: Mutex::default(),
         }
     }
 }
@@ -56,6 +59,22 @@ impl Store for MemoryStore {
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         self.tables.lock().get(name).map(|table| table.last_plan())
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let definitions = self.definitions.lock();
+        let theirs = definitions.get(owner).cloned().unwrap_or_default();
+        Ok(theirs.into_iter().collect())
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let mut definitions = self.definitions.lock();
+        let theirs = definitions.entry(owner.to_owned()).or_default();
+        match value {
+            Some(value) => drop(theirs.insert(key.to_vec(), value.to_vec())),
+            None => drop(theirs.remove(key)),
+        }
+        Ok(())
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -118,7 +118,9 @@ impl Shard {
     ) {
         let Some(watch) = &mut self.watch else { return };
         watch.latest = watch.latest.max(now);
-        if plan.decides_as(&self.plan) {
+        if plan.has_limits_of(&self.plan) {
+            let differing = plan.differing_from(&self.plan);
+            differing.iter().for_each(|key| watch.note(key.bytes()));
             return;
         }
         watch.adopted = Adopted {
@@ -187,7 +189,7 @@ impl Shard {
         let Some(watch) = &mut self.watch else { return };
         let key = journalled.key;
         let plan = self.plan.of_row(key);
-        let as_written = journalled.plan.decides_as(plan);
+        let as_written = journalled.plan.has_limits_of(plan);
         let row = watch.revive(plan, journalled);
         if !as_written || row.is_none() {
             watch.note(key);

@@ -8,6 +8,7 @@
 //! | `keys` | keys of any bytes |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
+//! | `overrides` | keys with limits of their own |
 //! | `opening` | tables opened twice, again, and after a restart |
 //!
 //! A store that cannot do a thing is not asked to: the check says why it was
@@ -19,6 +20,7 @@ mod desk;
 mod keys;
 mod leases;
 mod opening;
+mod overrides;
 mod takes;
 
 use crate::Subject;
@@ -57,6 +59,14 @@ pub const CHECKS: &[(&str, Check)] = table![
     changes::raising_a_limit_delays_no_one,
     changes::a_limit_counts_from_when_it_was_added_to_when_it_was_removed,
     changes::a_command_made_for_older_limits_is_told_so,
+    overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
+    overrides::raising_a_keys_own_limit_delays_no_one,
+    overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
+    overrides::ancestors_have_limits_of_their_own,
+    overrides::a_limit_of_its_own_outlives_the_rows_of_its_key,
+    overrides::what_was_used_by_limits_of_its_own_survives_a_restart,
+    overrides::a_definition_is_kept_for_its_owner_until_it_is_removed,
+    overrides::definitions_survive_a_restart,
     opening::two_opens_of_one_name_are_an_error,
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
@@ -111,6 +121,14 @@ macro_rules! suite {
             raising_a_limit_delays_no_one
             a_limit_counts_from_when_it_was_added_to_when_it_was_removed
             a_command_made_for_older_limits_is_told_so
+            a_limit_of_its_own_holds_for_its_key_and_no_other
+            raising_a_keys_own_limit_delays_no_one
+            a_lowered_limit_of_a_key_keeps_what_was_used
+            ancestors_have_limits_of_their_own
+            a_limit_of_its_own_outlives_the_rows_of_its_key
+            what_was_used_by_limits_of_its_own_survives_a_restart
+            a_definition_is_kept_for_its_owner_until_it_is_removed
+            definitions_survive_a_restart
             two_opens_of_one_name_are_an_error
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
