@@ -181,3 +181,58 @@ fn is_of_one_client(error: &io::Error) -> bool {
             | io::ErrorKind::Interrupted
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::Instant;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::server::ResolvesServerCertUsingSni;
+
+    use super::*;
+
+    /// A handshake that goes nowhere is not about certificates: there is none.
+    fn none() -> Arc<ServerConfig> {
+        let provider = tokio_rustls::rustls::crypto::ring::default_provider();
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let resolver = Arc::new(ResolvesServerCertUsingSni::new());
+        Arc::new(builder.with_no_client_auth().with_cert_resolver(resolver))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_is_not_begun_or_not_ended_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for said in [&b""[..], &[HANDSHAKE_RECORD, 3, 1]] {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap())
+                .await
+                .unwrap();
+            client.write_all(said).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let begun = Instant::now();
+            assert!(handshake(stream, none(), Offer::Http).await.is_none());
+            assert_eq!(begun.elapsed().as_secs(), HANDSHAKE.as_secs());
+            let gone = client.read(&mut [0; 8]).await;
+            assert!(matches!(gone, Ok(0) | Err(_)), "{gone:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_handshake_too_many_ends_the_oldest() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let mut sockets = Sockets::new(listener, Offer::Resp, None);
+        let mut clients = Vec::new();
+        for _ in 0..MAX_HANDSHAKES + 3 {
+            clients.push(TcpStream::connect(at).await.unwrap());
+            let (stream, _) = sockets.listener.accept().await.unwrap();
+            sockets.shake(stream, none());
+        }
+        for mut oldest in clients.drain(..3) {
+            assert!(matches!(oldest.read(&mut [0; 8]).await, Ok(0) | Err(_)));
+        }
+        let open = sockets.oldest.iter().filter(|one| !one.is_finished());
+        assert_eq!(open.count(), MAX_HANDSHAKES);
+    }
+}
