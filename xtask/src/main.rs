@@ -3,6 +3,7 @@
 //! | command | does |
 //! |---|---|
 //! | `cargo xtask test` | everything that must be green; what `.ci/run` calls |
+//! | `cargo xtask demo` | a server, an hour of real traffic through it, and a kill |
 //! | `cargo xtask bench` | Tidegate beside its peers |
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
@@ -11,6 +12,7 @@
 
 mod bench;
 mod command;
+mod demo;
 mod differential;
 mod fuzz;
 mod layers;
@@ -25,6 +27,7 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
+cargo xtask demo                                        a server, real traffic, a kill
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match command.as_str() {
         "test" => test::run(&rest),
+        "demo" => demo::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),
