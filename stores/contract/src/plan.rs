@@ -209,7 +209,10 @@ impl Plan {
     pub fn differing_from<'a>(&'a self, old: &'a Self) -> Vec<&'a OwnedKey> {
         let alike =
             |new: &Arc<Self>, old: &Arc<Self>| Arc::ptr_eq(new, old) || new.limits == old.limits;
-        self.overrides.differing(&old.overrides, alike)
+        let mut keys = self.overrides.differing(&old.overrides, alike);
+        // To have the plan's own limits is to have none of one's own.
+        keys.retain(|key| self.of_row(key.bytes()).limits != old.of_row(key.bytes()).limits);
+        keys
     }
 
     /// Where the limit with `uid` stands.

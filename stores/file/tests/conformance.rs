@@ -88,5 +88,11 @@ fn state_survives_a_restart_of_a_file() {
     let again = path.clone();
     let subject = Subject::new(move || open(&path, options()) as _)
         .reopened(move || open(&again, options()) as _);
-    checks::run("state_survives_a_restart", &subject);
+    for check in [
+        "state_survives_a_restart",
+        "what_was_used_by_limits_of_its_own_survives_a_restart",
+        "definitions_survive_a_restart",
+    ] {
+        checks::run(check, &subject);
+    }
 }
