@@ -194,7 +194,14 @@ fn resp(bench: &Bench, row: &'static str, depth: u32) -> Result<Vec<Outcome>, St
                 &redis,
                 depth,
                 expected(40e3, 90e3),
-                words(["EVALSHA", &script, "1", "gcra:__rand_int__", "6000000", "60000"]),
+                words([
+                    "EVALSHA",
+                    &script,
+                    "1",
+                    "gcra:__rand_int__",
+                    "6000000",
+                    "60000",
+                ]),
             ),
         },
         Contender {
