@@ -46,8 +46,7 @@ pub(crate) fn put(
 ) {
     let (mut policy, mut state) = (String::new(), String::new());
     for (name, standing) in decision.standings() {
-        let limits = &served.policy().limits;
-        if let Some(limit) = limits.iter().find(|limit| limit.name() == name) {
+        if let Some(limit) = decision.limit(name) {
             write_policy(begin(&mut policy, name), limit);
         }
         write_state(begin(&mut state, name), standing, now);

@@ -9,6 +9,7 @@
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
 //! | [`audit`] | who changed what |
+//! | [`Place`], [`Placed`] | overrides stored at four levels |
 //! | [`Change`] | what an exchange of policies changes |
 //!
 //! Deliberately absent: protocols, files and sockets.
@@ -20,6 +21,7 @@ mod change;
 mod denials;
 mod error;
 mod meters;
+mod overrides;
 mod served;
 mod threshold;
 
@@ -28,5 +30,6 @@ pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POL
 pub use change::Change;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
+pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, settings_of};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use threshold::{Gate, GateBuilder};

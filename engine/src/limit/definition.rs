@@ -12,6 +12,8 @@ use crate::limit::{Period, Unit};
 
 pub(crate) mod bytes;
 mod over;
+#[cfg(feature = "gate")]
+mod said;
 
 /// How long slots are held unless the limit or the ask says otherwise.
 const DEFAULT_TTL: Duration = Duration::from_secs(120);

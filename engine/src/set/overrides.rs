@@ -63,6 +63,15 @@ impl LimitSet {
         inner.give_and_keep(key, Some(limits.into()))
     }
 
+    /// Whether `own` can be given to `key`.
+    #[cfg(feature = "gate")]
+    pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), Error> {
+        let view = self.inner().view.load_full();
+        let path = KeyPath::new(key, view.plan.levels())?;
+        let levels = &self.inner().changes.levels;
+        variant::check(&view, levels, &path, std::slice::from_ref(own))
+    }
+
     /// Takes from `key` what it was given: the set's limits hold again, from the
     /// next decision on. Whether it was given any.
     ///

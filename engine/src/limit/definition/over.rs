@@ -30,6 +30,17 @@ impl Limit {
         })
     }
 
+    /// What `base` becomes with this limit's numbers, if that makes sense.
+    ///
+    /// # Errors
+    /// As [`over`](Self::over); numbers out of range.
+    #[cfg(feature = "gate")]
+    pub(crate) fn in_place_of(&self, base: &Self, levels: &[String]) -> Result<Self, LimitError> {
+        let limit = self.over(base)?;
+        limit.plan(0, levels)?;
+        Ok(limit)
+    }
+
     fn check_like(&self, base: &Self) -> Result<(), LimitError> {
         let unlike = |what| Err(LimitError::Unlike(what));
         if self.kind != base.kind {
