@@ -33,7 +33,7 @@ pub enum Command {
     Serve(Box<Serve>),
     Token(Token),
     #[command(flatten)]
-    Client(client::Command),
+    Client(Box<client::Command>),
 }
 
 /// Make a token, and what to write into the server's file for it

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),
-        args::Command::Client(command) => return client::perform(command),
+        args::Command::Client(command) => return client::perform(*command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
