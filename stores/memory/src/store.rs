@@ -27,13 +27,16 @@ impl Default for Bounds {
     }
 }
 
+/// What is defined for one owner, by key.
+type Definitions = HashMap<Vec<u8>, Vec<u8>>;
+
 /// State in this process, forgotten when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<MemoryTable>>>,
-    /// By owner and key.
-    definitions: Mutex<HashMap<String, HashMap<Vec<u8>, Vec<u8>>>>,
+    /// By owner.
+    definitions: Mutex<HashMap<String, Definitions>>,
 }
 
 impl MemoryStore {
