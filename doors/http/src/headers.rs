@@ -13,7 +13,6 @@
 use std::fmt::Write;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate::gate::Served;
 use tidegate::{Decision, Limit, Period, Standing, Timestamp};
 
 use crate::instant::seconds;
@@ -37,13 +36,7 @@ pub(crate) enum Style {
 }
 
 /// Puts in what `decision` says of the limits, as of `now`.
-pub(crate) fn put(
-    headers: &mut HeaderMap,
-    served: &Served,
-    decision: &Decision,
-    now: Timestamp,
-    style: Style,
-) {
+pub(crate) fn put(headers: &mut HeaderMap, decision: &Decision, now: Timestamp, style: Style) {
     let (mut policy, mut state) = (String::new(), String::new());
     for (name, standing) in decision.standings() {
         if let Some(limit) = decision.limit(name) {

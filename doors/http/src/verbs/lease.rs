@@ -90,7 +90,7 @@ fn granted(
     let mut response = answer::json(StatusCode::OK, &Answer::granted(ticket, standing));
     if let Some(decision) = standing {
         let now = served.now();
-        headers::put(response.headers_mut(), served, decision, now, style);
+        headers::put(response.headers_mut(), decision, now, style);
     }
     match lease {
         Some(lease) => response.map(|body| ResponseBody::new(lease.with(body))),

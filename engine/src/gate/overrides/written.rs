@@ -165,7 +165,7 @@ fn length_of(length: Duration) -> String {
         (1_000_000, "s"),
         (1_000, "ms"),
     ];
-    let whole = units.iter().find(|(unit, _)| micros % unit == 0);
+    let whole = units.iter().find(|(unit, _)| micros.is_multiple_of(*unit));
     match whole {
         Some((unit, name)) => format!("{}{name}", micros / unit),
         None => format!("{micros}us"),
