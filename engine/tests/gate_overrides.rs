@@ -65,6 +65,8 @@ fn place(resource: usize, entity: usize) -> Place {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Against a resolver without any index: four look-ups in a map.
     #[test]
     fn the_most_specific_override_holds(

@@ -26,7 +26,8 @@ pub(crate) struct Variant {
 
 impl Variant {
     /// `given` over the limits of `view`, for keys of `level`. Those that the
-    /// set has none for, or whose likes it does not have, are passed over.
+    /// set has none for, or whose likes it does not have, are passed over; of
+    /// two of one name the first holds that is not.
     fn new(view: &View, levels: &[String], level: usize, given: &[Limit]) -> Self {
         let mut limits = Arc::clone(&view.limits);
         let mut rules = HashMap::new();
@@ -35,6 +36,9 @@ impl Variant {
                 continue;
             };
             let uid = view.plan.limits()[position].uid;
+            if rules.contains_key(&uid) {
+                continue;
+            }
             if let Ok(planned) = limit.plan(uid, levels) {
                 rules.insert(uid, planned.rule);
                 Arc::make_mut(&mut limits)[position] = limit;

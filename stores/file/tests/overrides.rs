@@ -91,7 +91,10 @@ fn an_override_that_cannot_be_read_keeps_its_set_from_opening() {
     for value in [&[1, 9, 9][..], &[1, 1, 9, 0, 0, 0]] {
         overwrite(&place, value);
         let store: std::sync::Arc<dyn Store> = place.open();
-        let builder = LimitSet::builder().limit(rate(10)).clock(clock.clock());
+        let builder = LimitSet::builder()
+            .name("set")
+            .limit(rate(10))
+            .clock(clock.clock());
         let refused = builder.store(store).build();
         let unreadable = matches!(refused, Err(Error::Store(StoreError::Unreadable(_))));
         assert!(unreadable, "{refused:?}");

@@ -27,7 +27,7 @@ impl Default for Bounds {
     }
 }
 
-/// What one owner keeps, by key.
+/// What is defined for one owner, by key.
 type Definitions = HashMap<Vec<u8>, Vec<u8>>;
 
 /// State in this process, forgotten when it ends.
