@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::args::{Load, Throttle, Verb};
+use crate::client::ClientTls;
 use crate::trouble::{Outcome, Trouble};
 
 /// What is asked.
@@ -198,7 +199,9 @@ async fn fetch(load: &Load, name: &str) -> Outcome<Value> {
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().push(name);
     }
-    let mut request = reqwest::Client::new().get(url);
+    let client = ClientTls::default().apply(reqwest::Client::builder(), &url)?;
+    let client = client.build().map_err(|e| help(&e))?;
+    let mut request = client.get(url);
     if let Some(token) = &load.token {
         request = request.bearer_auth(token);
     }
