@@ -6,16 +6,22 @@
 //! | [`exit`] | how every one of these commands ends |
 //! | [`command`] | their words |
 //! | [`ask`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
+//! | [`many`] | checks by the thousand, a line each |
+//! | [`listing`] | keys and leases |
 //! | [`run`] | a command that runs while a lease is held |
+//! | [`shell`] | completions and manual pages |
 //!
 //! Deliberately absent: deciding (the server's), gRPC and RESP.
 
 mod ask;
 mod command;
 mod exit;
+mod listing;
+mod many;
 mod options;
 mod run;
 mod server;
+mod shell;
 mod verbs;
 mod words;
 

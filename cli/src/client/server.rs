@@ -57,6 +57,18 @@ impl Client {
         self.send(request.timeout(longest)).await
     }
 
+    /// Looks something up, with this query, and gives up after so long.
+    pub async fn get(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        longest: Duration,
+    ) -> Outcome<Reply> {
+        let mut url = self.url(path)?;
+        url.query_pairs_mut().extend_pairs(query);
+        self.send(self.http.get(url).timeout(longest)).await
+    }
+
     fn url(&self, path: &str) -> Outcome<Url> {
         self.base.join(path).map_err(Stop::usage)
     }

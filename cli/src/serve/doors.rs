@@ -16,6 +16,7 @@ use tracing::info;
 
 use super::address::{Address, choose};
 use super::args::Serve;
+use super::denied;
 use crate::trouble::{Outcome, Trouble};
 
 /// Histogram bounds, in seconds: from a decision in memory to a long wait.
@@ -157,7 +158,7 @@ fn http_settings(
     let mut settings = tidegate_http::Settings {
         metrics: Some(Arc::new(move || {
             gate.observe();
-            recorder.render()
+            recorder.render() + &denied::exposition(&gate)
         })),
         ..tidegate_http::Settings::default()
     };

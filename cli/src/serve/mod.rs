@@ -6,11 +6,13 @@
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `store` | stores by their URL |
 //! | `doors` | sockets, and what is served on them |
+//! | `denied` | who is refused most, for `/metrics` |
 //! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
 
 mod address;
 mod args;
 mod configuration;
+mod denied;
 mod doors;
 mod hurried;
 mod logs;

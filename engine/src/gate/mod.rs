@@ -8,6 +8,7 @@
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
+//! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Change`] | what an exchange of policies changes |
 //!
@@ -19,6 +20,7 @@ pub mod audit;
 mod change;
 mod denials;
 mod error;
+mod listing;
 mod meters;
 mod served;
 mod threshold;
@@ -28,5 +30,6 @@ pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POL
 pub use change::Change;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
+pub use listing::{HeldTicket, LeaseHandle, NoHandle};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use threshold::{Gate, GateBuilder};

@@ -7,6 +7,7 @@
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `recent` | what a thread keeps of keys it asks for again and again |
 //! | `inner` | what a set and its leases share: commands to the table |
+//! | `listing` | what a set holds, a page at a time |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `view` | the limits at one version, and what an ask amounts to |
 //!
@@ -17,6 +18,7 @@ mod builder;
 mod change;
 mod handle;
 mod inner;
+mod listing;
 mod recent;
 mod verbs;
 mod view;
@@ -24,5 +26,6 @@ mod view;
 pub use builder::{LimitSetBuilder, Metadata};
 pub use handle::Handle;
 pub(crate) use inner::{Inner, Wanted};
+pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use verbs::LimitSet;
 pub(crate) use view::{Amounts, View, lease_length};

@@ -225,7 +225,12 @@ impl LimitSet {
         })
     }
 
-    fn answer(&self, view: &Arc<View>, key: &[u8], verb: Verb<'_>) -> Result<Decision, Error> {
+    pub(super) fn answer(
+        &self,
+        view: &Arc<View>,
+        key: &[u8],
+        verb: Verb<'_>,
+    ) -> Result<Decision, Error> {
         let path = KeyPath::new(key, view.plan.levels())?;
         let answer = self.0.decide(view, &path, verb, self.0.clock.now())?;
         Ok(Decision::new(answer, Arc::clone(view)))
