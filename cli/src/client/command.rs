@@ -9,6 +9,7 @@ use super::listing::{Keys, Leases};
 use super::many::CheckMany;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
+use super::top::Top;
 use super::verbs::{Acquire, Ask, End, Lookup, Renew, Reset, Settle, Verb};
 
 /// A command that asks a server.
@@ -41,6 +42,7 @@ pub enum Command {
     /// List the leases that are held, or end one
     Leases(Leases),
     Run(Run),
+    Top(Top),
     /// Print what a shell needs to complete this command line
     Completions(Completions),
     /// Print the manual page, or write one for each command
@@ -63,6 +65,7 @@ pub fn perform(command: Command) -> ExitCode {
         Command::CheckMany(many) => many.perform(),
         Command::Keys(keys) => keys.perform(),
         Command::Leases(leases) => leases.perform(),
+        Command::Top(top) => top.perform(),
         Command::Completions(completions) => completions.perform(),
         Command::Man(man) => man.perform(),
         Command::Run(run) => return run::perform(&run),

@@ -9,6 +9,7 @@
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`] | keys and leases |
 //! | [`run`] | a command that runs while a lease is held |
+//! | [`top`] | a view of the server that is kept up to date |
 //! | [`shell`] | completions and manual pages |
 //!
 //! Deliberately absent: deciding (the server's), gRPC and RESP.
@@ -22,6 +23,7 @@ mod options;
 mod run;
 mod server;
 mod shell;
+mod top;
 mod verbs;
 mod words;
 

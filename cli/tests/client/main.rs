@@ -4,4 +4,5 @@ mod listing;
 mod run;
 mod server;
 mod shell;
+mod top;
 mod verbs;
