@@ -8,6 +8,7 @@
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
+//! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Place`], [`Placed`] | overrides stored at four levels |
 //! | [`Change`] | what an exchange of policies changes |
@@ -20,6 +21,7 @@ pub mod audit;
 mod change;
 mod denials;
 mod error;
+mod listing;
 mod meters;
 mod overrides;
 mod served;
@@ -31,5 +33,6 @@ pub use change::Change;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
 pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, settings_of};
+pub use listing::{HeldTicket, LeaseHandle, NoHandle};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use threshold::{Gate, GateBuilder};

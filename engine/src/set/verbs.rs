@@ -227,7 +227,7 @@ impl LimitSet {
         })
     }
 
-    fn answer(
+    pub(super) fn answer(
         &self,
         view: &Arc<View>,
         path: &KeyPath<'_>,

@@ -6,6 +6,7 @@ mod forward;
 mod headers;
 mod hostile;
 mod lease;
+mod listing;
 mod live;
 mod openapi;
 mod operate;
