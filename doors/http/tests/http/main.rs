@@ -7,6 +7,7 @@ mod headers;
 mod hostile;
 mod lease;
 mod live;
+mod matrix;
 mod openapi;
 mod operate;
 mod proxies;
