@@ -8,6 +8,7 @@ mod hostile;
 mod lease;
 mod listing;
 mod live;
+mod matrix;
 mod openapi;
 mod operate;
 mod proxies;
