@@ -74,6 +74,10 @@ impl Table for FileTable {
         let _ = self.journal.flush();
     }
 
+    fn holds_up(&self) -> bool {
+        self.journal.holds_up()
+    }
+
     fn len(&self) -> usize {
         self.tracked.memory.len()
     }
