@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Gate`] | the policies by name, on one store; exchanged while in use |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | `aside` | commands that a disk holds up, beside a runtime's tasks |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
@@ -17,6 +18,7 @@
 
 mod access;
 mod ad_hoc;
+mod aside;
 pub mod audit;
 mod change;
 mod denials;

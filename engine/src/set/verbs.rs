@@ -306,6 +306,12 @@ impl LimitSet {
         self.0.clock.now()
     }
 
+    /// Whether whoever changes something is held up until a disk has it.
+    #[cfg(feature = "gate")]
+    pub(crate) fn holds_up(&self) -> bool {
+        self.0.table.holds_up()
+    }
+
     /// How many keys its table holds.
     #[must_use]
     pub fn keys(&self) -> usize {

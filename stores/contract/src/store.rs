@@ -175,6 +175,12 @@ pub trait Table: Send + Sync + 'static {
         None
     }
 
+    /// Whether whoever changes something is held up until a disk has it: a caller
+    /// that others wait for does so on a thread that nobody needs.
+    fn holds_up(&self) -> bool {
+        false
+    }
+
     /// How many keys are held.
     fn len(&self) -> usize;
 

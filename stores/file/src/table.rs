@@ -88,6 +88,10 @@ impl Table for FileTable {
         self.tracked.memory.leases_held(now)
     }
 
+    fn holds_up(&self) -> bool {
+        self.journal.holds_up()
+    }
+
     fn len(&self) -> usize {
         self.tracked.memory.len()
     }
