@@ -71,6 +71,7 @@ pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};
+pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_contract as contract;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};

@@ -5,7 +5,11 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::exit::{Exit, Outcome, Stop};
+use super::listing::{Keys, Leases};
+use super::many::CheckMany;
 use super::run::{self, Run};
+use super::shell::{Completions, Man};
+use super::top::Top;
 use super::verbs::{Acquire, Ask, End, Lookup, Renew, Reset, Settle, Verb};
 
 /// A command that asks a server.
@@ -31,7 +35,18 @@ pub enum Command {
     Forecast(Lookup),
     /// Forget what a key has used (what leases hold stays)
     Reset(Reset),
+    /// Check many, each a line of JSON, and answer each with one
+    CheckMany(CheckMany),
+    /// List the keys that are in use, and what is left of their limits
+    Keys(Keys),
+    /// List the leases that are held, or end one
+    Leases(Leases),
     Run(Run),
+    Top(Top),
+    /// Print what a shell needs to complete this command line
+    Completions(Completions),
+    /// Print the manual page, or write one for each command
+    Man(Man),
 }
 
 /// Performs it, and says how it ended.
@@ -47,6 +62,12 @@ pub fn perform(command: Command) -> ExitCode {
         Command::Cancel(end) => end.perform(Verb::Cancel),
         Command::Renew(renew) => renew.perform(),
         Command::Reset(reset) => reset.perform(),
+        Command::CheckMany(many) => many.perform(),
+        Command::Keys(keys) => keys.perform(),
+        Command::Leases(leases) => leases.perform(),
+        Command::Top(top) => top.perform(),
+        Command::Completions(completions) => completions.perform(),
+        Command::Man(man) => man.perform(),
         Command::Run(run) => return run::perform(&run),
     };
     ended(done)

@@ -7,17 +7,25 @@
 //! | [`exit`] | how every one of these commands ends |
 //! | [`command`] | their words |
 //! | [`ask`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
+//! | [`many`] | checks by the thousand, a line each |
+//! | [`listing`] | keys and leases |
 //! | [`run`] | a command that runs while a lease is held |
+//! | [`top`] | a view of the server that is kept up to date |
+//! | [`shell`] | completions and manual pages |
 //!
 //! Deliberately absent: deciding (the server's), gRPC and RESP.
 
 mod ask;
 mod command;
 mod exit;
+mod listing;
+mod many;
 mod options;
 mod run;
 mod server;
 mod tls;
+mod shell;
+mod top;
 mod verbs;
 mod words;
 

@@ -59,6 +59,30 @@ impl Client {
         self.send(request.timeout(longest)).await
     }
 
+    /// Looks something up, with this query, and gives up after so long.
+    pub async fn get(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        longest: Duration,
+    ) -> Outcome<Reply> {
+        let mut url = self.url(path)?;
+        url.query_pairs_mut().extend_pairs(query);
+        self.send(self.http.get(url).timeout(longest)).await
+    }
+
+    /// What a path answers as text, if it does so.
+    pub async fn text(&self, path: &str, longest: Duration) -> Outcome<String> {
+        let request = self.http.get(self.url(path)?).timeout(longest);
+        let response = self.let_in(request).send().await;
+        let response = response.map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.read(response).await?.stop());
+        }
+        let text = response.text().await;
+        text.map_err(|error| self.unreachable(&error))
+    }
+
     fn url(&self, path: &str) -> Outcome<Url> {
         self.base.join(path).map_err(Stop::usage)
     }

@@ -309,7 +309,12 @@ fn tell(verb: Verb, reply: &Reply, telling: &Telling) -> Outcome<Exit> {
 
 /// Prints a text with its last line ended.
 pub fn print(text: &str) -> Outcome<()> {
+    print_line(text.trim_end())
+}
+
+/// Prints a line.
+pub fn print_line(text: &str) -> Outcome<()> {
     let mut out = std::io::stdout().lock();
-    let written = writeln!(out, "{}", text.trim_end());
+    let written = writeln!(out, "{text}");
     written.map_err(|error| Stop::failed(format!("cannot print: {error}")))
 }

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::address::{Address, choose};
 use super::args::Serve;
+use super::denied;
 use super::settings;
 use super::signals::Signals;
 use super::sockets::Sockets;
@@ -189,7 +190,7 @@ async fn all_ended(serving: &mut Serving, patience: Duration) -> Outcome<()> {
 fn render(gate: Gate, recorder: PrometheusHandle) -> tidegate_http::Render {
     Arc::new(move || {
         gate.observe();
-        recorder.render()
+        recorder.render() + &denied::exposition(&gate)
     })
 }
 

@@ -1,5 +1,6 @@
 //! `tidegate serve` among strangers: TLS, bounds, signals, what it notes.
 
+mod bounds;
 mod certificates;
 mod notes;
 mod stop;

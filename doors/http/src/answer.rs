@@ -52,7 +52,7 @@ struct Refusal<'a> {
 }
 
 /// The standings of a decision, by name.
-struct Limits<'a>(Option<&'a Decision>);
+pub(crate) struct Limits<'a>(pub(crate) Option<&'a Decision>);
 
 /// Where one limit stands.
 #[derive(Serialize)]

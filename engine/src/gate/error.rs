@@ -89,6 +89,7 @@ fn kind(error: &Error) -> Kind {
         Error::Stopped => Kind::Unavailable,
         Error::Store(Store::UnknownLease) => Kind::NotFound,
         Error::Store(Store::LeaseEnded(_)) => Kind::Ended,
+        Error::Store(Store::UnknownPage | Store::CannotList) => Kind::Invalid,
         Error::Store(_) => Kind::Unavailable,
         _ => Kind::Invalid,
     }

@@ -17,6 +17,7 @@ pub(super) struct Meters {
     wait: Histogram,
     waiting: Gauge,
     keys: Gauge,
+    leases: Gauge,
 }
 
 impl Meters {
@@ -31,7 +32,8 @@ impl Meters {
             decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
             wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
             waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
-            keys: gauge!("tidegate_keys", "policy" => policy),
+            keys: gauge!("tidegate_keys", "policy" => policy.clone()),
+            leases: gauge!("tidegate_leases", "policy" => policy),
         }
     }
 
@@ -61,6 +63,9 @@ impl Meters {
     pub(super) fn observe(&self, set: &LimitSet) {
         self.waiting.set(set.statistics().waiting as f64);
         self.keys.set(set.keys() as f64);
+        if let Some(held) = set.leases_held() {
+            self.leases.set(held as f64);
+        }
     }
 }
 
@@ -86,4 +91,5 @@ pub(super) fn describe() {
     );
     describe_gauge!("tidegate_waiting", "Asks waiting now");
     describe_gauge!("tidegate_keys", "Keys whose state is held");
+    describe_gauge!("tidegate_leases", "Leases held now");
 }

@@ -8,6 +8,7 @@ use tidegate_contract::StoreError;
 use tidegate_core::{Forecast, Span, Timestamp, Verdict};
 
 use super::access::Caller;
+use super::aside::{aside, step_aside};
 use super::audit;
 use super::denials::Denials;
 use super::error::{GateError, Kind};
@@ -116,7 +117,7 @@ impl Served {
     #[inline]
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
         let (begun, key) = (self.now(), key.into());
-        let verdict = self.set.admit(key, cost);
+        let verdict = aside(&self.set, || self.set.admit(key, cost));
         match &verdict {
             Ok(verdict) => {
                 self.meters.decided(verdict.admitted(), self.since(begun));
@@ -139,7 +140,8 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (begun, key) = (self.now(), key.into());
-        self.answered(key, self.set.check(key, ask), begun)
+        let decision = aside(&self.set, || self.set.check(key, ask));
+        self.answered(key, decision, begun)
     }
 
     /// Charges what was used already.
@@ -152,7 +154,7 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (begun, key) = (self.now(), key.into());
-        match self.set.debit(key, ask) {
+        match aside(&self.set, || self.set.debit(key, ask)) {
             // It was used, whatever there was.
             Ok(decision) => {
                 self.meters.decided(true, self.since(begun));
@@ -194,8 +196,8 @@ impl Served {
     pub async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Entry, GateError> {
         let begun = self.now();
         let admission = match ask.is_patient() && ask.within.is_some() {
-            true => self.set.acquire_async(key, ask).await,
-            false => self.set.try_acquire(key, ask),
+            true => step_aside(&self.set, self.set.acquire_async(key, ask)).await,
+            false => aside(&self.set, || self.set.try_acquire(key, ask)),
         };
         match admission {
             Ok(Admission::Granted(lease)) => {
@@ -221,7 +223,7 @@ impl Served {
         id: LeaseId,
         used: &[(&str, u64)],
     ) -> Result<Settlement, GateError> {
-        Ok(self.set.settle(key, id, used)?)
+        Ok(aside(&self.set, || self.set.settle(key, id, used))?)
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -229,7 +231,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::release`].
     pub fn release(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(self.set.release(key, id)?)
+        Ok(aside(&self.set, || self.set.release(key, id))?)
     }
 
     /// Gives all of a lease back: the work did not start.
@@ -237,7 +239,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::cancel`].
     pub fn cancel(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(self.set.cancel(key, id)?)
+        Ok(aside(&self.set, || self.set.cancel(key, id))?)
     }
 
     /// Moves a lease's expiry.
@@ -245,7 +247,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        Ok(self.set.renew(key, id, ttl)?)
+        Ok(aside(&self.set, || self.set.renew(key, id, ttl))?)
     }
 
     /// Forgets a key; `caller` is noted.
@@ -253,7 +255,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::reset`].
     pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        self.set.reset(key)?;
+        aside(&self.set, || self.set.reset(key))?;
         let key = String::from_utf8_lossy(key.bytes());
         audit::note(
             caller.name(),

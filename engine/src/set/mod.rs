@@ -7,6 +7,7 @@
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `recent` | what a thread keeps of keys it asks for again and again |
 //! | `inner` | what a set and its leases share: commands to the table |
+//! | `listing` | what a set holds, a page at a time |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
 //! | `keeper` | where they are kept |
@@ -22,6 +23,7 @@ mod handle;
 mod inner;
 mod keeper;
 mod overrides;
+mod listing;
 mod recent;
 mod variant;
 mod verbs;
@@ -31,5 +33,6 @@ pub use builder::{LimitSetBuilder, Metadata};
 pub use handle::Handle;
 pub(crate) use inner::{Inner, Wanted};
 pub use overrides::Override;
+pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use verbs::LimitSet;
 pub(crate) use view::{Amounts, View, lease_length};

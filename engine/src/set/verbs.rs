@@ -227,7 +227,7 @@ impl LimitSet {
         })
     }
 
-    fn answer(
+    pub(super) fn answer(
         &self,
         view: &Arc<View>,
         path: &KeyPath<'_>,
@@ -304,6 +304,12 @@ impl LimitSet {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+
+    /// Whether whoever changes something is held up until a disk has it.
+    #[cfg(feature = "gate")]
+    pub(crate) fn holds_up(&self) -> bool {
+        self.0.table.holds_up()
     }
 
     /// How many keys its table holds.

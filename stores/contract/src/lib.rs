@@ -8,6 +8,7 @@
 //! | [`plan`] | the rules of a limit set, as a store is given them |
 //! | [`command`] | what can be asked of a store, as data |
 //! | [`reply`] | what it answers |
+//! | [`listing`] | what a table holds, a page at a time |
 //! | [`store`] | the traits [`Store`] and [`Table`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
@@ -22,6 +23,7 @@ pub mod command;
 pub mod error;
 pub mod key;
 pub mod keymap;
+pub mod listing;
 pub mod oracle;
 pub mod owned;
 pub mod plan;
@@ -35,6 +37,7 @@ pub use command::{Command, Detail, Ending, Terms, Verb};
 pub use error::StoreError;
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
+pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};

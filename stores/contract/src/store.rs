@@ -8,6 +8,8 @@ use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
 use crate::error::StoreError;
 use crate::key::KeyPath;
+use crate::listing::{HeldLease, Listing, Page};
+use crate::owned::OwnedKey;
 use crate::plan::Plan;
 use crate::reply::Reply;
 
@@ -147,6 +149,36 @@ pub trait Table: Send + Sync + 'static {
     /// Gives a pin back.
     fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
         let _ = (key, cell);
+    }
+
+    /// A page of the keys (and ancestors) whose state matters.
+    ///
+    /// # Errors
+    /// [`StoreError::CannotList`], [`StoreError::UnknownPage`]; the store.
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        let _ = listing;
+        Err(StoreError::CannotList)
+    }
+
+    /// A page of the leases that are held.
+    ///
+    /// # Errors
+    /// As [`list_keys`](Self::list_keys).
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        let _ = listing;
+        Err(StoreError::CannotList)
+    }
+
+    /// How many leases are held at `now`; `None` if it would take long to say.
+    fn leases_held(&self, now: Timestamp) -> Option<usize> {
+        let _ = now;
+        None
+    }
+
+    /// Whether whoever changes something is held up until a disk has it: a caller
+    /// that others wait for does so on a thread that nobody needs.
+    fn holds_up(&self) -> bool {
+        false
     }
 
     /// How many keys are held.

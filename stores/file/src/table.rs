@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Amount, Bounds, Timestamp, Verdict};
-use tidegate_contract::{Command, HotCell, Plan, Reply, StoreError, Table, Verb};
+use tidegate_contract::{
+    Command, HeldLease, HotCell, Listing, OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
+};
 
 use crate::journal::{Journal, Tracked};
 
@@ -72,6 +74,22 @@ impl Table for FileTable {
         self.tracked.touch();
         // The error is met again by every command, until the plan is written.
         let _ = self.journal.flush();
+    }
+
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        self.tracked.memory.list_keys(listing)
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        self.tracked.memory.list_leases(listing)
+    }
+
+    fn leases_held(&self, now: Timestamp) -> Option<usize> {
+        self.tracked.memory.leases_held(now)
+    }
+
+    fn holds_up(&self) -> bool {
+        self.journal.holds_up()
     }
 
     fn len(&self) -> usize {

@@ -378,7 +378,7 @@ impl Shard {
 
     /// From when the row at `at` equals "never seen"; `None` if there is no
     /// row. A shared one's cell is taken back if it can be dropped now.
-    fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
             Rows::Words(words) => {
                 let word = words.slab.slot(at)?.value;

@@ -7,7 +7,8 @@ use tidegate_contract::core::{Amount, Bounds as Calendar, Timestamp, Verdict};
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
-    Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Table, Verb,
+    Command, HeldLease, HotCell, KeyPath, LeaseRoom, Listing, OwnedKey, Page, Plan, Reply,
+    StoreError, Table, Verb,
 };
 
 use crate::shard::{Shard, hash_of};
@@ -202,6 +203,19 @@ impl Table for MemoryTable {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash).lock().unpin((hash, key), cell);
         self.room.reopen();
+    }
+
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        self.page_of_keys(listing)
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        self.page_of_leases(listing)
+    }
+
+    fn leases_held(&self, now: Timestamp) -> Option<usize> {
+        let shards = self.shards.iter();
+        Some(shards.map(|shard| shard.0.lock().book.held(now)).sum())
     }
 
     fn len(&self) -> usize {

@@ -157,7 +157,7 @@ struct Used {
     used: u64,
 }
 
-fn ended(settlement: &Settlement) -> Response {
+pub(crate) fn ended(settlement: &Settlement) -> Response {
     let ended = Ended {
         expired: settlement.expired(),
         repeated: settlement.repeated(),

@@ -131,10 +131,10 @@ async fn example(house: &House, document: &Value, path: &str, method: &str, said
         None => String::new(),
     };
     let path = path.replace("{name}", "chat");
-    let query = if path == "/v1/auth" {
-        "?policy=chat&key=acme/alice&cost=1"
-    } else {
-        ""
+    let query = match path.as_str() {
+        "/v1/auth" => "?policy=chat&key=acme/alice&cost=1",
+        "/v1/keys" | "/v1/leases" => "?policy=chat&prefix=acme&limit=7",
+        _ => "",
     };
     let request = Request::builder()
         .method(method.to_uppercase().as_str())

@@ -19,6 +19,7 @@ mod changes;
 mod desk;
 mod keys;
 mod leases;
+mod listing;
 mod opening;
 mod overrides;
 mod takes;
@@ -53,6 +54,12 @@ pub const CHECKS: &[(&str, Check)] = table![
     leases::a_lease_is_nobody_elses_to_end,
     leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
     keys::keys_of_any_bytes_do_not_collide,
+    listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
+    listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
+    listing::a_key_that_equals_never_seen_is_not_listed,
+    listing::a_held_lease_is_listed_with_what_it_took,
+    listing::leases_that_expire_together_are_listed_once_each,
+    listing::a_page_that_another_table_began_is_an_error,
     bounds::a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full,
     bounds::a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing,
     bounds::no_more_leases_are_held_than_there_is_room_for,
@@ -115,6 +122,12 @@ macro_rules! suite {
             a_lease_is_nobody_elses_to_end
             a_reset_leaves_alone_what_only_looks_like_a_descendant
             keys_of_any_bytes_do_not_collide
+            a_key_in_use_is_listed_once_whatever_comes_meanwhile
+            keys_are_listed_by_their_beginning_and_ancestors_with_them
+            a_key_that_equals_never_seen_is_not_listed
+            a_held_lease_is_listed_with_what_it_took
+            leases_that_expire_together_are_listed_once_each
+            a_page_that_another_table_began_is_an_error
             a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full
             a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing
             no_more_leases_are_held_than_there_is_room_for

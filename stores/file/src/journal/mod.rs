@@ -104,6 +104,11 @@ impl Journal {
         self.shared.progress.keep()
     }
 
+    /// Whether every change is kept before it is acknowledged.
+    pub(crate) fn holds_up(&self) -> bool {
+        self.shared.progress.holds_up()
+    }
+
     /// Returns once everything changed so far is written.
     ///
     /// # Errors

@@ -95,6 +95,10 @@ impl Progress {
         (span.as_micros() as u64).saturating_mul(16)
     }
 
+    pub(super) fn holds_up(&self) -> bool {
+        self.sync == SyncMode::Always
+    }
+
     #[inline]
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if self.shut.load(Ordering::Relaxed) {
