@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidegate::gate::Gate;
 use tidegate::policy::{PolicyFile, ServerSettings};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::info;
@@ -29,6 +29,8 @@ pub struct Doors {
     grpc: Option<TcpListener>,
     resp: Option<TcpListener>,
     settings: ServerSettings,
+    /// Heard from the beginning: unheard, they would end the process at once.
+    stop: [Signal; 2],
 }
 
 /// Begins to record what `/metrics` shows.
@@ -42,7 +44,12 @@ pub fn recorder() -> Outcome<PrometheusHandle> {
 impl Doors {
     /// Binds every address, before anything is said or done.
     pub async fn open(args: &Serve, file: &ServerSettings) -> Outcome<Self> {
+        let heard = |kind| signal(kind).map_err(Trouble::failure);
         Ok(Self {
+            stop: [
+                heard(SignalKind::interrupt())?,
+                heard(SignalKind::terminate())?,
+            ],
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
@@ -112,7 +119,7 @@ impl Doors {
             serving.spawn(async move { door.serve(listener, closing).await });
         }
         tokio::select! {
-            () = told_to_stop() => info!("stopping: answering who is inside"),
+            () = told_to_stop(self.stop) => info!("stopping: answering who is inside"),
             Some(ended) = serving.join_next() => return ended_early(ended),
         }
         gate.close();
@@ -199,14 +206,9 @@ async fn closed(mut closing: watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
-async fn told_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        drop(interrupt.await);
-        return;
-    };
+async fn told_to_stop([mut interrupt, mut terminate]: [Signal; 2]) {
     tokio::select! {
-        _ = interrupt => {}
+        _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
 }

@@ -41,7 +41,8 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     runtime()?.block_on(async {
         let doors = Doors::open(args, &config.server).await?;
         if let Some(path) = args.config.clone() {
-            tokio::spawn(reload::follow(path, gate.clone()));
+            let following = reload::follow(path, gate.clone());
+            tokio::spawn(following.map_err(Trouble::failure)?);
         }
         doors.announce(&config.policies, url);
         if gate.is_open() && doors.are_public() {

@@ -15,22 +15,27 @@ use super::configuration;
 /// An editor writes a file in several steps; this long after the last one.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Follows the file for as long as the server runs.
-pub async fn follow(path: PathBuf, gate: Gate) {
+/// Follows the file for as long as the server runs. From the call on, before the
+/// first poll, a SIGHUP is heard: unheard, it would end the process.
+///
+/// # Errors
+/// Signals cannot be heard.
+pub fn follow(path: PathBuf, gate: Gate) -> std::io::Result<impl Future<Output = ()>> {
     let (changed, mut changes) = mpsc::channel(1);
-    // Kept for as long as this runs; without it, SIGHUP is still heard.
-    let _watcher = watch(&path, changed)
+    let mut hangups = signal(SignalKind::hangup())?;
+    let watcher = watch(&path, changed)
         .inspect_err(|error| warn!(%error, "changes of the file are not seen; send SIGHUP"));
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            Some(()) = changes.recv() => settle(&mut changes).await,
-            _ = hangups.recv() => {}
+    Ok(async move {
+        // Kept for as long as this runs; without it, SIGHUP is still heard.
+        let _watcher = watcher;
+        loop {
+            tokio::select! {
+                Some(()) = changes.recv() => settle(&mut changes).await,
+                _ = hangups.recv() => {}
+            }
+            reload(&path, &gate);
         }
-        reload(&path, &gate);
-    }
+    })
 }
 
 async fn settle(changes: &mut mpsc::Receiver<()>) {
