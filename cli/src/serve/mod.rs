@@ -8,7 +8,6 @@
 //! | `doors`, `settings` | what is served, and what each door keeps to |
 //! | `sockets`, `stream`, `tls` | connections: accepted, encrypted |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
-//! | `doors` | sockets, and what is served on them |
 //! | `denied` | who is refused most, for `/metrics` |
 //! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
 
