@@ -17,7 +17,11 @@ mod logs;
 mod reload;
 mod store;
 
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
 use tidegate::gate::Gate;
+use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use crate::command::runtime;
@@ -43,6 +47,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         if let Some(path) = args.config.clone() {
             tokio::spawn(reload::follow(path, gate.clone()));
         }
+        tokio::spawn(keep_up(recorder.clone()));
         doors.announce(&config.policies, url);
         if gate.is_open() && doors.are_public() {
             warn!("everyone who reaches this machine is let in; add a [[token]]");
@@ -51,4 +56,15 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     })?;
     info!("stopped");
     Ok(())
+}
+
+/// Sorts what was measured into its histograms: between two readers of
+/// `/metrics` it would pile up without bound.
+async fn keep_up(recorder: PrometheusHandle) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        second.tick().await;
+        recorder.run_upkeep();
+    }
 }
