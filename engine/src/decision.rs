@@ -64,6 +64,15 @@ impl Decision {
         }
     }
 
+    /// That of a set of one limit without ancestors.
+    pub(crate) fn of_one((verdict, standing): (Verdict, Standing), view: Arc<View>) -> Self {
+        let refused = !verdict.admitted();
+        let mut answer = contract::Decision::bare(verdict, refused.then_some(0));
+        answer.refused_levels = u8::from(refused);
+        answer.standings.push(Some(standing));
+        Self::new(answer, view)
+    }
+
     /// The same, as this member's.
     pub(crate) fn of(mut self, member: &Member) -> Self {
         self.member = Some(member.clone());

@@ -29,9 +29,12 @@ mod tls;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusHandle;
 use tidegate::gate::Gate;
 use tidegate::policy::ServerSettings;
+use tokio::time::MissedTickBehavior;
 use tracing::info;
 
 use crate::command::runtime;
@@ -71,6 +74,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         // Whoever reads the announcement may send a signal at once.
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
+        tokio::spawn(keep_up(recorder.clone()));
         doors.announce(&config.policies, url);
         doors.serve(gate, recorder, signals).await
     })?;
@@ -83,4 +87,15 @@ pub fn serve(args: &Serve) -> Outcome<()> {
 fn audit_path(args: &Serve, file: &ServerSettings) -> Option<PathBuf> {
     let said = args.audit.clone();
     said.or_else(|| file.audit.as_ref().map(PathBuf::from))
+}
+
+/// Sorts what was measured into its histograms: between two readers of
+/// `/metrics` it would pile up without bound.
+async fn keep_up(recorder: PrometheusHandle) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        second.tick().await;
+        recorder.run_upkeep();
+    }
 }

@@ -116,11 +116,11 @@ impl Served {
     /// As [`LimitSet::admit`].
     #[inline]
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
-        let (begun, key) = (self.now(), key.into());
-        let verdict = aside(&self.set, || self.set.admit(key, cost));
+        let key = key.into();
+        let verdict = self.timed(|| aside(&self.set, || self.set.admit(key, cost)));
         match &verdict {
             Ok(verdict) => {
-                self.meters.decided(verdict.admitted(), self.since(begun));
+                self.meters.decided(verdict.admitted());
                 if !verdict.admitted() {
                     self.denials.note(&self.name, key.bytes(), None);
                 }
@@ -139,9 +139,8 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let (begun, key) = (self.now(), key.into());
-        let decision = aside(&self.set, || self.set.check(key, ask));
-        self.answered(key, decision, begun)
+        let key = key.into();
+        self.answered(key, self.timed(|| aside(&self.set, || self.set.check(key, ask))))
     }
 
     /// Charges what was used already.
@@ -153,11 +152,11 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let (begun, key) = (self.now(), key.into());
-        match aside(&self.set, || self.set.debit(key, ask)) {
+        let key = key.into();
+        match self.timed(|| aside(&self.set, || self.set.debit(key, ask))) {
             // It was used, whatever there was.
             Ok(decision) => {
-                self.meters.decided(true, self.since(begun));
+                self.meters.decided(true);
                 Ok(Answer::Decided(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
@@ -197,16 +196,16 @@ impl Served {
         let begun = self.now();
         let admission = match ask.is_patient() && ask.within.is_some() {
             true => step_aside(&self.set, self.set.acquire_async(key, ask)).await,
-            false => aside(&self.set, || self.set.try_acquire(key, ask)),
+            false => self.timed(|| aside(&self.set, || self.set.try_acquire(key, ask))),
         };
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
-                self.meters.decided(true, self.since(begun));
+                self.meters.decided(true);
                 Ok(Entry::Granted(lease.into()))
             }
             Ok(Admission::Refused(decision)) => {
-                self.refused(key, &decision, self.since(begun));
+                self.refused(key, &decision);
                 Ok(Entry::Refused(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Entry::Degraded),
@@ -276,12 +275,24 @@ impl Served {
         self.meters.observe(&self.set);
     }
 
+    /// Does it, and measures some of the times how long it took.
+    #[inline]
+    fn timed<T>(&self, decide: impl FnOnce() -> T) -> T {
+        if !self.meters.wants_time() {
+            return decide();
+        }
+        let begun = self.now();
+        let answer = decide();
+        self.meters.took(self.since(begun));
+        answer
+    }
+
     fn since(&self, begun: Timestamp) -> Duration {
         Span::as_duration(self.now().since(begun))
     }
 
-    fn refused(&self, key: Key<'_>, decision: &Decision, took: Duration) {
-        self.meters.decided(false, took);
+    fn refused(&self, key: Key<'_>, decision: &Decision) {
+        self.meters.decided(false);
         self.denials.note(&self.name, key.bytes(), Some(decision));
     }
 
@@ -289,13 +300,12 @@ impl Served {
         &self,
         key: Key<'_>,
         decision: Result<Decision, Error>,
-        begun: Timestamp,
     ) -> Result<Answer, GateError> {
         match decision {
             Ok(decision) => {
                 match decision.admitted() {
-                    true => self.meters.decided(true, self.since(begun)),
-                    false => self.refused(key, &decision, self.since(begun)),
+                    true => self.meters.decided(true),
+                    false => self.refused(key, &decision),
                 }
                 Ok(Answer::Decided(decision))
             }

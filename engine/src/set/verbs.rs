@@ -143,6 +143,11 @@ impl LimitSet {
             let amounts = view.amounts(ask)?;
             view.check_unheld(&amounts)?;
             let (wanted, now) = (Wanted::Charge(Detail::Always), self.0.clock.now());
+            if let (true, &[amount]) = (view.lone, amounts.as_slice())
+                && let Some(lean) = self.0.table.check_one(&view.plan, key, amount, now)?
+            {
+                return Ok(Decision::of_one(lean, Arc::clone(view)));
+            }
             let answer = self.0.take(view, path, &amounts, wanted, now)?;
             Ok(Decision::new(answer, Arc::clone(view)))
         })

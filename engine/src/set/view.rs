@@ -182,7 +182,8 @@ impl View {
             limits: limits.unwrap_or_else(|| Arc::clone(&self.limits)),
             calendars: Arc::clone(&self.calendars),
             variants: KeyMap::default(),
-            lone: self.lone,
+            // The lean path knows the whole plan's limit only.
+            lone: false,
         }))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Amount, Bounds, Timestamp, Verdict};
+use tidegate_core::{Amount, Bounds, Standing, Timestamp, Verdict};
 
 use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
@@ -130,6 +130,23 @@ pub trait Table: Send + Sync + 'static {
     ) -> Result<Verdict, StoreError> {
         let key = KeyPath::new(key, 1).map_err(|e| StoreError::Unavailable(e.to_string()))?;
         self.admit(plan, &key, &[amount], now)
+    }
+
+    /// As [`admit_one`](Self::admit_one), with the limit's standing after it, where
+    /// that is as lean; `None` where it is not: then nothing was done, and the
+    /// take is to be [executed](Self::execute).
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    fn check_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        let _ = (plan, key, amount, now);
+        Ok(None)
     }
 
     /// Pins the state of a key of a single-bucket plan, if this store keeps it

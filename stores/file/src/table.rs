@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, Timestamp, Verdict};
+use tidegate_contract::core::{Amount, Bounds, Standing, Timestamp, Verdict};
 use tidegate_contract::{
     Command, HeldLease, HotCell, Listing, OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
 };
@@ -59,6 +59,21 @@ impl Table for FileTable {
             self.keep()?;
         }
         Ok(verdict)
+    }
+
+    fn check_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        self.journal.check()?;
+        let checked = self.tracked.memory.check_one(plan, key, amount, now)?;
+        if checked.is_some_and(|(verdict, _)| verdict.admitted()) {
+            self.keep()?;
+        }
+        Ok(checked)
     }
 
     /// No cell is handed out: whoever swaps a word beside the lock neither notes

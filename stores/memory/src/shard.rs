@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
+use tidegate_contract::core::{Amount, Bounds, Standing, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{
     Book, Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
@@ -121,7 +121,8 @@ impl Shard {
                 return Ok(None);
             }
             let now = (now, ticks);
-            return self.admit_new((hash, key), amount, now, room).map(Some);
+            let admitted = self.admit_new((hash, key), amount, now, room);
+            return admitted.map(|(verdict, _)| Some(verdict));
         };
         let word = words.slab.value_mut(at);
         if Asides::is_mark(*word) {
@@ -139,27 +140,71 @@ impl Shard {
         Ok(Some(Verdict::Admit))
     }
 
-    /// As `admit_one`, for a key that has no row yet.
+    /// As `admit_one`, with the standing after it; `None` for a row that is more
+    /// than a word.
+    #[inline]
+    pub(crate) fn check_one(
+        &mut self,
+        plan: &Arc<Plan>,
+        (hash, key): (u64, &[u8]),
+        amount: Amount,
+        now: Timestamp,
+        room: &Room,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        self.prepare(plan, now, &[], room)?;
+        let Rows::Words(words) = &mut self.rows else {
+            return Ok(None);
+        };
+        let rule = words.rule;
+        let Some(ticks) = rule.ticks(now) else {
+            return Ok(None);
+        };
+        let Some(at) = words.slab.find(hash, key) else {
+            if self.plan.overrides().get(key).is_some() {
+                return Ok(None);
+            }
+            let (verdict, word) = self.admit_new((hash, key), amount, (now, ticks), room)?;
+            return Ok(Some((verdict, rule.standing(word, now, ticks))));
+        };
+        let word = words.slab.value_mut(at);
+        if Asides::is_mark(*word) {
+            return Ok(None);
+        }
+        let verdict = match rule.take(*word, amount, ticks) {
+            Ok(next) => {
+                *word = next;
+                Verdict::Admit
+            }
+            Err(refusal) => refusal,
+        };
+        let standing = rule.standing(*word, now, ticks);
+        if verdict.admitted() {
+            self.note(key);
+        }
+        Ok(Some((verdict, standing)))
+    }
+
+    /// As `admit_one`, for a key that has no row yet; and its word.
     fn admit_new(
         &mut self,
         (hash, key): (u64, &[u8]),
         amount: Amount,
         now: (Timestamp, u64),
         room: &Room,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<(Verdict, u64), StoreError> {
         self.glance(now, room);
         let Rows::Words(words) = &mut self.rows else {
-            return Ok(Verdict::Never);
+            return Ok((Verdict::Never, Word::FRESH));
         };
         let word = match words.rule.take(Word::FRESH, amount, now.1) {
             Ok(word) => word,
-            Err(refusal) => return Ok(refusal),
+            Err(refusal) => return Ok((refusal, Word::FRESH)),
         };
         room.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         words.slab.insert(hash, OwnedKey::new(key), word, rehash);
         self.note(key);
-        Ok(Verdict::Admit)
+        Ok((Verdict::Admit, word))
     }
 
     /// A cell for `key` that handles may share.

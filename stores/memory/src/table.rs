@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_contract::core::{Amount, Bounds as Calendar, Timestamp, Verdict};
+use tidegate_contract::core::{Amount, Bounds as Calendar, Standing, Timestamp, Verdict};
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
@@ -179,6 +179,22 @@ impl Table for MemoryTable {
                 self.admit(plan, &key, &[amount], now)
             }
         }
+    }
+
+    fn check_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        let hash = hash_of(&self.hasher, key);
+        let shard = self.shard(hash);
+        self.with_room(now, || {
+            shard
+                .lock()
+                .check_one(plan, (hash, key), amount, now, &self.room)
+        })
     }
 
     fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
