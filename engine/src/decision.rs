@@ -7,6 +7,7 @@ use tidegate_contract as contract;
 use tidegate_core::{Standing, Timestamp, Verdict};
 
 use crate::lease::Lease;
+use crate::limit::Limit;
 use crate::pool::Member;
 use crate::set::View;
 
@@ -125,6 +126,20 @@ impl Decision {
     pub fn binding(&self) -> Option<&str> {
         let limits = &self.view.limits;
         self.answer.binding.map(|position| limits[position].name())
+    }
+
+    /// At which of the key's levels the limit stands that binds, counted from 0,
+    /// the outermost.
+    #[must_use]
+    pub fn binding_level(&self) -> Option<usize> {
+        let binding = self.answer.binding?;
+        Some(self.view.plan.limits()[binding].level)
+    }
+
+    /// The limit called `name`, as it was decided by.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        self.view.limits.iter().find(|limit| limit.name() == name)
     }
 
     /// A shadow limit would have refused.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Gate`] | the policies by name, on one store; exchanged while in use |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
@@ -16,17 +17,23 @@
 mod access;
 mod ad_hoc;
 pub mod audit;
+mod backing;
 mod change;
 mod denials;
 mod error;
+mod finish;
+mod held;
 mod meters;
+mod pooled;
 mod served;
 mod threshold;
 
 pub use access::{Caller, Credential, Credentials, Scope};
 pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POLICY, Rate};
+pub use backing::Outlook;
 pub use change::Change;
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
+pub use finish::{Finish, Finished, Report};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use threshold::{Gate, GateBuilder};

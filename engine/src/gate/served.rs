@@ -1,16 +1,19 @@
-//! One policy's verbs, counted, with its failure mode.
+//! One policy's verbs, counted, with its failure mode. Who decides, its limits or
+//! its pool, is `backing`'s to know.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::StoreError;
-use tidegate_core::{Forecast, Span, Timestamp, Verdict};
+use tidegate_core::{Span, Timestamp, Verdict};
 
 use super::access::Caller;
 use super::audit;
+use super::backing::{Backing, Outlook};
 use super::denials::Denials;
 use super::error::{GateError, Kind};
+use super::finish::{Finish, Finished, Report};
 use super::meters::Meters;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
@@ -18,12 +21,15 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::lease::{Lease, LeaseId, Settlement};
 use crate::policy::{FailureMode, Policy};
-use crate::set::LimitSet;
+use crate::pool::Member;
+use crate::set::{LimitSet, Metadata};
 
 /// A policy in use.
 pub struct Served {
     policy: Policy,
-    set: LimitSet,
+    backing: Backing,
+    /// The words that come with the leases of a plain policy.
+    metadata: Arc<Metadata>,
     meters: Meters,
     name: Arc<str>,
     denials: Arc<Denials>,
@@ -62,6 +68,24 @@ pub struct Ticket {
     pub expires_at: Timestamp,
     /// It was given before, to an ask with the same idempotency key.
     pub repeated: bool,
+    /// A shadow limit would have refused it.
+    pub shadowed: bool,
+    member: Option<Member>,
+    metadata: Arc<Metadata>,
+}
+
+impl Ticket {
+    /// The member of a pool that gave it.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// The words of the policy, or of that member, that come with its leases.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
 }
 
 impl Answer {
@@ -75,24 +99,28 @@ impl Answer {
     }
 }
 
-impl From<Lease> for Ticket {
-    fn from(lease: Lease) -> Self {
+impl Ticket {
+    fn new(lease: Lease, metadata: &Arc<Metadata>) -> Self {
         Self {
             fence: lease.fence(),
             expires_at: lease.expires_at(),
             repeated: lease.is_repeated(),
+            shadowed: lease.shadowed(),
+            member: lease.source().cloned(),
+            metadata: Arc::clone(metadata),
             id: lease.detach(),
         }
     }
 }
 
 impl Served {
-    pub(super) fn new(policy: Policy, set: LimitSet, denials: Arc<Denials>) -> Self {
+    pub(super) fn new(policy: Policy, backing: Backing, denials: Arc<Denials>) -> Self {
         Self {
             meters: Meters::of(&policy.name),
             name: policy.name.as_str().into(),
+            metadata: Arc::new(policy.metadata.clone()),
             policy,
-            set,
+            backing,
             denials,
         }
     }
@@ -103,10 +131,44 @@ impl Served {
         &self.policy
     }
 
-    /// Its limits.
+    /// Its limits; of a pool, those of its first member.
     #[must_use]
-    pub const fn set(&self) -> &LimitSet {
-        &self.set
+    pub fn set(&self) -> &LimitSet {
+        self.backing.set()
+    }
+
+    /// Its limit sets: one, or one for each member of a pool.
+    pub fn sets(&self) -> impl Iterator<Item = &LimitSet> {
+        self.backing.sets()
+    }
+
+    /// The members of a pool, as they stand now; none of a plain policy.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        match self.backing.pool() {
+            Some(pooled) => {
+                pooled.observe();
+                pooled.pool().members()
+            }
+            None => &[],
+        }
+    }
+
+    /// How many asks wait now.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.backing.waiting()
+    }
+
+    /// The name of the level at which the limit stands that refused.
+    #[must_use]
+    pub fn level(&self, decision: &Decision) -> Option<&str> {
+        let level = self.policy.levels.get(decision.binding_level()?)?;
+        Some(level)
+    }
+
+    pub(super) const fn backing(&self) -> &Backing {
+        &self.backing
     }
 
     /// The verdict alone on `cost`: the leanest check.
@@ -116,7 +178,7 @@ impl Served {
     #[inline]
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
         let (begun, key) = (self.now(), key.into());
-        let verdict = self.set.admit(key, cost);
+        let verdict = self.backing.admit(key, cost);
         match &verdict {
             Ok(verdict) => {
                 self.meters.decided(verdict.admitted(), self.since(begun));
@@ -139,20 +201,22 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (begun, key) = (self.now(), key.into());
-        self.answered(key, self.set.check(key, ask), begun)
+        self.answered(key, self.backing.check(key, ask.into()), begun)
     }
 
-    /// Charges what was used already.
+    /// Charges what was used already; of a pool, at `member`.
     ///
     /// # Errors
-    /// As [`LimitSet::debit`], but for what the failure mode answers.
-    pub fn debit<'k, 'a>(
+    /// As [`LimitSet::debit`], but for what the failure mode answers;
+    /// [`Error::MemberNeeded`], [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn debit_at<'k, 'a>(
         &self,
+        member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (begun, key) = (self.now(), key.into());
-        match self.set.debit(key, ask) {
+        match self.backing.debit(member, key, ask.into()) {
             // It was used, whatever there was.
             Ok(decision) => {
                 self.meters.decided(true, self.since(begun));
@@ -160,6 +224,18 @@ impl Served {
             }
             Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
         }
+    }
+
+    /// Charges what was used already, by a plain policy.
+    ///
+    /// # Errors
+    /// As [`debit_at`](Self::debit_at).
+    pub fn debit<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Answer, GateError> {
+        self.debit_at(None, key, ask)
     }
 
     /// What [`check`](Self::check) would answer now.
@@ -171,19 +247,34 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, GateError> {
-        Ok(self.set.peek(key, ask)?)
+        self.peek_at(None, key, ask)
     }
 
-    /// As [`LimitSet::forecast`].
+    /// The same, of one member of a pool if it is named.
     ///
     /// # Errors
-    /// As [`LimitSet::forecast`].
-    pub fn forecast<'k, 'a>(
+    /// As [`LimitSet::peek`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn peek_at<'k, 'a>(
         &self,
+        member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Vec<(String, Forecast)>, GateError> {
-        Ok(self.set.forecast(key, ask)?)
+    ) -> Result<Decision, GateError> {
+        Ok(self.backing.peek(member, key.into(), ask.into())?)
+    }
+
+    /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
+    /// the ask, or for the one that is named.
+    ///
+    /// # Errors
+    /// As [`LimitSet::forecast`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn forecast<'k, 'a>(
+        &self,
+        member: Option<&str>,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Vec<Outlook>, GateError> {
+        Ok(self.backing.forecast(member, key.into(), ask.into())?)
     }
 
     /// Takes a lease, waiting no longer than the ask says (and not at all if
@@ -191,17 +282,21 @@ impl Served {
     ///
     /// # Errors
     /// As [`LimitSet::acquire`], but for what the failure mode answers.
-    pub async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Entry, GateError> {
+    pub async fn acquire(&self, key: Key<'_>, mut ask: Ask<'_>) -> Result<Entry, GateError> {
         let begun = self.now();
+        ask.ttl = ask.ttl.or(self.policy.ttl);
         let admission = match ask.is_patient() && ask.within.is_some() {
-            true => self.set.acquire_async(key, ask).await,
-            false => self.set.try_acquire(key, ask),
+            true => self.backing.acquire(key, ask).await,
+            false => self.backing.try_acquire(key, ask),
         };
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
                 self.meters.decided(true, self.since(begun));
-                Ok(Entry::Granted(lease.into()))
+                if lease.shadowed() {
+                    self.meters.shadowed();
+                }
+                Ok(Entry::Granted(self.ticket(lease)))
             }
             Ok(Admission::Refused(decision)) => {
                 self.refused(key, &decision, self.since(begun));
@@ -221,7 +316,8 @@ impl Served {
         id: LeaseId,
         used: &[(&str, u64)],
     ) -> Result<Settlement, GateError> {
-        Ok(self.set.settle(key, id, used)?)
+        let finished = self.finish(key, id, Finish::Settle(used), &Report::default())?;
+        Ok(finished.settlement)
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -229,7 +325,8 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::release`].
     pub fn release(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(self.set.release(key, id)?)
+        let finished = self.finish(key, id, Finish::Release, &Report::default())?;
+        Ok(finished.settlement)
     }
 
     /// Gives all of a lease back: the work did not start.
@@ -237,7 +334,23 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::cancel`].
     pub fn cancel(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(self.set.cancel(key, id)?)
+        let finished = self.finish(key, id, Finish::Cancel, &Report::default())?;
+        Ok(finished.settlement)
+    }
+
+    /// Ends a lease, with what its holder says of the work: a pool's member may
+    /// cool down by it. A retry gets the first answer, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`LimitSet::settle`]; [`Error::NoPool`] for a cool-down without one.
+    pub fn finish(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+        report: &Report,
+    ) -> Result<Finished, GateError> {
+        Ok(self.backing.finish(key, id, how, report)?)
     }
 
     /// Moves a lease's expiry.
@@ -245,7 +358,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        Ok(self.set.renew(key, id, ttl)?)
+        Ok(self.backing.renew(key, id, ttl)?)
     }
 
     /// Forgets a key; `caller` is noted.
@@ -253,7 +366,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::reset`].
     pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        self.set.reset(key)?;
+        self.backing.reset(key)?;
         let key = String::from_utf8_lossy(key.bytes());
         audit::note(
             caller.name(),
@@ -266,12 +379,21 @@ impl Served {
     /// The time by its clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.set.now()
+        self.backing.set().now()
     }
 
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
-        self.meters.observe(&self.set);
+        self.meters
+            .observe(self.waiting(), self.sets().map(LimitSet::keys).sum());
+    }
+
+    fn ticket(&self, lease: Lease) -> Ticket {
+        let metadata = match self.backing.pool() {
+            Some(pooled) => pooled.hand_out(&lease),
+            None => None,
+        };
+        Ticket::new(lease, metadata.unwrap_or(&self.metadata))
     }
 
     fn since(&self, begun: Timestamp) -> Duration {
@@ -294,6 +416,9 @@ impl Served {
                 match decision.admitted() {
                     true => self.meters.decided(true, self.since(begun)),
                     false => self.refused(key, &decision, self.since(begun)),
+                }
+                if decision.shadowed() {
+                    self.meters.shadowed();
                 }
                 Ok(Answer::Decided(decision))
             }
@@ -324,7 +449,7 @@ impl fmt::Debug for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Served")
             .field("policy", &self.policy.name)
-            .field("set", &self.set)
+            .field("set", self.set())
             .finish_non_exhaustive()
     }
 }

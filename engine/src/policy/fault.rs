@@ -107,7 +107,7 @@ impl<'t> Faults<'t> {
             width,
             excerpt,
         } = self.source.place(span);
-        let (message, help) = (message.into(), help.into());
+        let (message, help) = (message.into(), self.source.language.rewrite(help.into()));
         self.list.push(Fault {
             line,
             column,

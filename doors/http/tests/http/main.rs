@@ -9,6 +9,7 @@ mod lease;
 mod live;
 mod openapi;
 mod operate;
+mod pools;
 mod proxies;
 mod silent;
 mod support;
