@@ -10,7 +10,7 @@
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
 //! | [`audit`] | who changed what |
-//! | [`Change`] | what an exchange of policies changes |
+//! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
 //!
 //! Deliberately absent: protocols, files and sockets.
 
@@ -20,6 +20,7 @@ pub mod audit;
 mod backing;
 mod change;
 mod denials;
+mod effect;
 mod error;
 mod finish;
 mod held;
@@ -31,7 +32,7 @@ mod threshold;
 pub use access::{Caller, Credential, Credentials, Scope};
 pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POLICY, Rate};
 pub use backing::Outlook;
-pub use change::Change;
+pub use change::{Change, Sort, compare};
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
 pub use finish::{Finish, Finished, Report};

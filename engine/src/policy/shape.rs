@@ -1,6 +1,8 @@
 //! What a policy says, as plain values in the shape of its file: to be shown,
 //! sent and read again.
 
+use std::fmt;
+
 use super::tree::{Node, Value};
 
 /// A value of a file.
@@ -39,6 +41,15 @@ impl Shape {
         }
     }
 
+    /// The names of a table, in the order of the file.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let entries = match self {
+            Self::Table(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The value called `name`, of a table.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
@@ -48,6 +59,28 @@ impl Shape {
                 found.map(|(_, value)| value)
             }
             _ => None,
+        }
+    }
+}
+
+/// As it is written, more or less: for people.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::List(items) => {
+                let items: Vec<String> = items.iter().map(Self::to_string).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            Self::Table(entries) => {
+                let entries = entries.iter();
+                let entries: Vec<String> = entries
+                    .map(|(name, value)| format!("{name} = {value}"))
+                    .collect();
+                write!(f, "{{ {} }}", entries.join(", "))
+            }
         }
     }
 }
