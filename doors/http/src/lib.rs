@@ -54,4 +54,4 @@ mod visit;
 
 pub use router::router;
 pub use serve::serve;
-pub use settings::{Ready, Render, Settings};
+pub use settings::{Application, Apply, Ready, Render, Settings};

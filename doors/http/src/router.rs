@@ -1,7 +1,7 @@
 //! Which path is which verb.
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use tidegate::gate::Gate;
 
 use crate::door::Door;
@@ -37,6 +37,7 @@ fn verbs() -> Router<Door> {
         .route("/v1/reset", post(decide::reset))
         .route("/v1/auth", get(forward::auth))
         .route("/v1/policies", get(policies::all))
+        .route("/v1/policies", put(policies::apply))
         .route("/v1/policies/{name}", get(policies::one))
 }
 

@@ -1,17 +1,19 @@
-//! What the policies say.
+//! What the policies say, and others in their place.
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Scope, Served};
+use tidegate::gate::{Change, Scope, Served};
 use tidegate::policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
 use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period};
 
 use crate::answer;
+use crate::extract::Document;
 use crate::instant::Instant;
 use crate::problem::Problem;
+use crate::settings::Application;
 use crate::visit::Visit;
 
 pub(crate) async fn all(visit: Visit) -> Response {
@@ -28,6 +30,61 @@ pub(crate) async fn one(
     let Path(name) = name.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
     let served = visit.policy(Scope::Observe, &name)?;
     Ok(answer::json(StatusCode::OK, &Shown::from(&*served)))
+}
+
+/// Goes over to the policies that are sent, wholly or not at all.
+pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, Problem> {
+    visit.caller().check(Scope::Administer, None)?;
+    let apply = visit.door().settings().apply.clone();
+    let apply = apply.ok_or_else(|| {
+        let detail = "policies are not applied here: this server has them from its file alone \
+                      (start it with --applied FILE)";
+        Problem::not_found(detail)
+    })?;
+    let policies = tidegate::policy::parse(document.name, &document.text);
+    let application = Application {
+        by: visit.caller().name().to_owned(),
+        name: document.name.to_owned(),
+        policies: policies.map_err(|errors| Problem::faulty(&errors))?,
+        text: document.text,
+    };
+    let applied = tokio::task::spawn_blocking(move || apply(application)).await;
+    let applied = applied.map_err(|_| Problem::unable("the server is stopping"))?;
+    let changes = applied.map_err(Problem::unable)?;
+    let changes = changes.iter().map(ShownChange::from).collect();
+    Ok(answer::json(StatusCode::OK, &Applied { changes }))
+}
+
+#[derive(Serialize)]
+struct Applied<'a> {
+    changes: Vec<ShownChange<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownChange<'a> {
+    policy: &'a str,
+    member: Option<&'a str>,
+    limit: Option<&'a str>,
+    setting: Option<&'a str>,
+    change: &'static str,
+    was: Option<&'a str>,
+    becomes: Option<&'a str>,
+    effect: &'static str,
+}
+
+impl<'a> From<&'a Change> for ShownChange<'a> {
+    fn from(change: &'a Change) -> Self {
+        Self {
+            policy: &change.policy,
+            member: change.member.as_deref(),
+            limit: change.limit.as_deref(),
+            setting: change.setting.as_deref(),
+            change: change.sort.name(),
+            was: change.was.as_deref(),
+            becomes: change.becomes.as_deref(),
+            effect: change.effect,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,6 @@
 //! The door as its clients see it.
 
+mod apply;
 mod bounds;
 mod decide;
 mod forward;
