@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
+use crate::policies::Policy;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -29,6 +30,7 @@ pub enum Command {
     Replay(Box<Replay>),
     Serve(Box<Serve>),
     Token(Token),
+    Policy(Policy),
 }
 
 /// Make a token, and what to write into the server's file for it
@@ -113,7 +115,7 @@ pub struct Replay {
     /// reads standard input
     pub trace: PathBuf,
 
-    /// The policy file (TOML), with #NAME if it has several policies
+    /// The policy file (TOML or YAML), with #NAME if it has several policies
     #[arg(long, short, value_name = "FILE[#NAME]")]
     pub policy: PolicyName,
 

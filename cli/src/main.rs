@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod command;
 mod plot;
+mod policies;
 mod replay;
 mod report;
 mod serve;
@@ -25,9 +26,14 @@ fn main() -> ExitCode {
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),
+        args::Command::Policy(args) => return ended(policies::policy(&args)),
     };
+    ended(done.map(|()| ExitCode::SUCCESS))
+}
+
+fn ended(done: trouble::Outcome<ExitCode>) -> ExitCode {
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(trouble) => {
             eprintln!("error: {trouble}");
             trouble.exit_code()

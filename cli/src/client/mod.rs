@@ -46,7 +46,23 @@ impl Client {
     /// Sends something.
     pub async fn post(&self, path: &str, body: &Value) -> Outcome<Reply> {
         let url = self.base.join(path).map_err(Trouble::usage)?;
-        let mut request = self.http.post(url).json(body);
+        self.send(self.http.post(url).json(body)).await
+    }
+
+    /// Asks for something.
+    pub async fn get(&self, path: &str) -> Outcome<Reply> {
+        let url = self.base.join(path).map_err(Trouble::usage)?;
+        self.send(self.http.get(url)).await
+    }
+
+    /// Sends a text of this type in place of what is there.
+    pub async fn put(&self, path: &str, kind: &str, text: String) -> Outcome<Reply> {
+        let url = self.base.join(path).map_err(Trouble::usage)?;
+        let request = self.http.put(url).header("content-type", kind);
+        self.send(request.body(text)).await
+    }
+
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Outcome<Reply> {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }

@@ -8,6 +8,7 @@ use axum::serve::{Listener, ListenerExt};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidegate::gate::Gate;
 use tidegate::policy::{PolicyFile, ServerSettings};
+use tidegate_http::Apply;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -88,12 +89,17 @@ impl Doors {
 
     /// Serves until SIGINT or SIGTERM; then nobody new is let in, and everyone
     /// inside is answered.
-    pub async fn serve(self, gate: Gate, recorder: PrometheusHandle) -> Outcome<()> {
+    pub async fn serve(
+        self,
+        gate: Gate,
+        recorder: PrometheusHandle,
+        apply: Option<Apply>,
+    ) -> Outcome<()> {
         let (close, closing) = watch::channel(false);
         let mut serving: JoinSet<std::io::Result<()>> = JoinSet::new();
         if let Some(listener) = self.http {
-            let router =
-                tidegate_http::router(gate.clone(), http_settings(&self.settings, &gate, recorder));
+            let settings = http_settings(&self.settings, &gate, recorder, apply);
+            let router = tidegate_http::router(gate.clone(), settings);
             let served = tidegate_http::serve(quick(listener), router, closed(closing.clone()));
             serving.spawn(async move {
                 served.await;
@@ -152,6 +158,7 @@ fn http_settings(
     file: &ServerSettings,
     gate: &Gate,
     recorder: PrometheusHandle,
+    apply: Option<Apply>,
 ) -> tidegate_http::Settings {
     let gate = gate.clone();
     let mut settings = tidegate_http::Settings {
@@ -159,6 +166,7 @@ fn http_settings(
             gate.observe();
             recorder.render()
         })),
+        apply,
         ..tidegate_http::Settings::default()
     };
     if let Some(max_in_flight) = file.max_in_flight {

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
+//! | `applied` | policies applied over those of the file |
 //! | `store` | stores by their URL |
 //! | `doors` | sockets, and what is served on them |
 //! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
 
 mod address;
+mod applied;
 mod args;
 mod configuration;
 mod doors;
@@ -17,11 +19,15 @@ mod logs;
 mod reload;
 mod store;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use tidegate::gate::Gate;
 use tracing::{info, warn};
 
 use crate::command::runtime;
 use crate::trouble::{Outcome, Trouble};
+use applied::Applied;
 use doors::Doors;
 
 pub use args::Serve;
@@ -37,17 +43,24 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .clock(hurried::clock(args.speed))
         .credentials(config.credentials.clone());
     let recorder = doors::recorder()?;
-    let gate = builder.build(&config.policies).map_err(Trouble::failure)?;
+    let begin = |path: &PathBuf| Applied::begin(path, &config.policies).map(Arc::new);
+    let applied = args.applied.as_ref().map(begin).transpose()?;
+    let policies = match &applied {
+        Some(applied) => applied.policies(),
+        None => config.policies.clone(),
+    };
+    let gate = builder.build(&policies).map_err(Trouble::failure)?;
     runtime()?.block_on(async {
         let doors = Doors::open(args, &config.server).await?;
         if let Some(path) = args.config.clone() {
-            tokio::spawn(reload::follow(path, gate.clone()));
+            tokio::spawn(reload::follow(path, gate.clone(), applied.clone()));
         }
-        doors.announce(&config.policies, url);
+        doors.announce(&policies, url);
         if gate.is_open() && doors.are_public() {
             warn!("everyone who reaches this machine is let in; add a [[token]]");
         }
-        doors.serve(gate, recorder).await
+        let apply = applied.map(|applied| applied.verb(&gate));
+        doors.serve(gate, recorder, apply).await
     })?;
     info!("stopped");
     Ok(())

@@ -2,6 +2,7 @@
 //! changes nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
@@ -10,13 +11,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use super::applied::Applied;
 use super::configuration;
+use crate::trouble::Trouble;
 
 /// An editor writes a file in several steps; this long after the last one.
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// Follows the file for as long as the server runs.
-pub async fn follow(path: PathBuf, gate: Gate) {
+pub async fn follow(path: PathBuf, gate: Gate, applied: Option<Arc<Applied>>) {
     let (changed, mut changes) = mpsc::channel(1);
     // Kept for as long as this runs; without it, SIGHUP is still heard.
     let _watcher = watch(&path, changed)
@@ -29,7 +32,7 @@ pub async fn follow(path: PathBuf, gate: Gate) {
             Some(()) = changes.recv() => settle(&mut changes).await,
             _ = hangups.recv() => {}
         }
-        reload(&path, &gate);
+        reload(&path, &gate, applied.as_deref());
     }
 }
 
@@ -59,7 +62,7 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWa
 }
 
 /// Reads the file and goes over to it, wholly or not at all.
-fn reload(path: &Path, gate: &Gate) {
+fn reload(path: &Path, gate: &Gate, applied: Option<&Applied>) {
     let config = match configuration::read(Some(path)) {
         Ok(config) => config,
         Err(faults) => {
@@ -67,13 +70,19 @@ fn reload(path: &Path, gate: &Gate) {
             return;
         }
     };
-    match gate.exchange("the file", &config.policies) {
+    let exchanged = match applied {
+        Some(applied) => applied.reload(gate, &config.policies),
+        None => gate
+            .exchange("the file", &config.policies)
+            .map_err(Trouble::failure),
+    };
+    match exchanged {
         Ok(changes) => {
             if gate.replace_credentials(config.credentials) {
                 audit::note("the file", "tokens", "exchanged");
             }
             info!(changes = changes.len(), "the file was read again");
         }
-        Err(error) => error!(%error, "the store refuses the file, and the old policies go on"),
+        Err(error) => error!(%error, "the file cannot be gone over to, and the old policies go on"),
     }
 }
