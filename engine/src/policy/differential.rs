@@ -163,3 +163,53 @@ fn a_file_with_a_slip_anywhere_says_the_same_in_yaml() {
     }
     assert!(compared > 1_000, "{compared}");
 }
+
+/// Bounded in depth, whatever the reader below it allows.
+#[test]
+fn no_yaml_makes_it_panic() {
+    let good = "policy:\n  p:\n    levels: [org, 'ü']\n    limits:\n\
+        \x20     a: { calls: 300, per: \"1m\", burst: 3, level: org }\n      r:\n        concurrency: 2\n";
+    assert!(parse("p.yaml", good).is_ok());
+    for (at, found) in good.char_indices() {
+        for other in [
+            "\"", "'", ":", "{", "}", "[", "\n", "\t", "-", "&a ", "*a", "!!x ", "---\n", "|",
+            "\0", "é", "",
+        ] {
+            let text = format!("{}{other}{}", &good[..at], &good[at + found.len_utf8()..]);
+            if let Err(errors) = parse("p.yaml", &text) {
+                assert!(!errors.faults().is_empty() && !errors.to_string().is_empty());
+            }
+        }
+    }
+    for deep in ["[", "{a: ", "- ", "? ", "{", "a:\n "] {
+        assert!(parse("p.yaml", &deep.repeat(20_000)).is_err(), "{deep}");
+    }
+}
+
+#[test]
+fn what_is_yaml_and_no_policy_is_told_in_its_place() {
+    for (text, line, message) in [
+        (
+            "policy:\n  a: &b\n    limits: 3\n",
+            3,
+            "anchors and aliases",
+        ),
+        ("policy: *b\n", 1, ""),
+        ("policy:\n  a: !!str x\n", 2, "a tag stands"),
+        (
+            "policy:\n  a: {}\n---\npolicy: {}\n",
+            3,
+            "a second document",
+        ),
+        ("policy:\n  a:\n  a:\n", 3, "`a` stands here twice"),
+        ("policy:\n  a:\n", 2, "`a` is nothing"),
+        ("- policy\n", 1, "the file is a list"),
+        ("policy: [\n", 1, "this is not YAML"),
+        ("", 1, "the file has no policy"),
+    ] {
+        let errors = parse("p.yaml", text).unwrap_err();
+        let mut faults = errors.faults().iter();
+        let found = faults.any(|f| f.line == line && f.message.contains(message));
+        assert!(found, "{text}\n{errors}");
+    }
+}

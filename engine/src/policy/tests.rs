@@ -272,6 +272,13 @@ fn each_fault_says_where_it_is_and_what_to_write() {
 }
 
 #[test]
+fn what_is_wrong_with_a_limit_is_never_passed_over() {
+    for limit in FAULTY_LIMITS {
+        assert!(!faults_of_limit(limit).is_empty(), "{limit}");
+    }
+}
+
+#[test]
 fn all_faults_are_told_at_once_in_the_order_of_the_lines() {
     let text = "[policy.a]\nmax_key = 1\n[policy.a.limits]\nx = { calls = 0, per = '1x', brust = 1 }\n[policy.b]\n";
     let errors = parse("p.toml", text).unwrap_err();

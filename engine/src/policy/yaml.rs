@@ -6,6 +6,7 @@
 //! it means where it stands, and a small file cannot become a large tree.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
@@ -66,7 +67,15 @@ fn not_yaml(error: &ScanError, text: &str) -> Wrong {
 /// A collection whose end is still to come.
 enum Open {
     List(usize, Vec<Node>),
-    Table(usize, Vec<Entry>, Option<(String, Range<usize>)>),
+    Table(usize, Table),
+}
+
+/// A table, its names, and the name whose value is to come.
+#[derive(Default)]
+struct Table {
+    entries: Vec<Entry>,
+    names: HashSet<String>,
+    name: Option<(String, Range<usize>)>,
 }
 
 struct Builder<'t> {
@@ -100,7 +109,7 @@ impl<'t> Builder<'t> {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.plain(&place, anchor, tag.is_some())?;
-                self.open(Open::Table(place.start, Vec::new(), None), &place)
+                self.open(Open::Table(place.start, Table::default()), &place)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(place.end),
             Event::DocumentStart(..) if self.root.is_some() => Err(Wrong(
@@ -141,7 +150,7 @@ impl<'t> Builder<'t> {
     }
 
     fn open(&mut self, collection: Open, place: &Range<usize>) -> Result<(), Wrong> {
-        if let Some(Open::Table(_, _, None)) = self.open.last() {
+        if let Some(Open::Table(_, Table { name: None, .. })) = self.open.last() {
             return Err(no_name(place.clone()));
         }
         if self.open.len() >= DEEPEST {
@@ -159,7 +168,7 @@ impl<'t> Builder<'t> {
     fn close(&mut self, end: usize) -> Result<(), Wrong> {
         let (start, value) = match self.open.pop() {
             Some(Open::List(start, items)) => (start, Value::List(items)),
-            Some(Open::Table(start, entries, _)) => (start, Value::Table(entries)),
+            Some(Open::Table(start, table)) => (start, Value::Table(table.entries)),
             None => return Ok(()),
         };
         let span = start..end.max(start);
@@ -172,13 +181,15 @@ impl<'t> Builder<'t> {
         style: ScalarStyle,
         place: Range<usize>,
     ) -> Result<(), Wrong> {
-        if let Some(Open::Table(_, entries, name @ None)) = self.open.last_mut() {
-            if let Some(known) = entries.iter().find(|entry| entry.name == *text) {
-                let message = format!("`{}` stands here twice", known.name);
+        if let Some(Open::Table(_, table)) = self.open.last_mut()
+            && table.name.is_none()
+        {
+            if !table.names.insert(text.to_string()) {
+                let message = format!("`{text}` stands here twice");
                 let help = "two of one name: rename one, or remove it";
                 self.faults.push(Wrong(place.clone(), message, help));
             }
-            *name = Some((text.into_owned(), place));
+            table.name = Some((text.into_owned(), place));
             return Ok(());
         }
         let value = match style {
@@ -193,9 +204,12 @@ impl<'t> Builder<'t> {
         match self.open.last_mut() {
             None => self.root = Some(node),
             Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Table(_, entries, name)) => {
-                let (name, key_span) = name.take().ok_or_else(|| no_name(node.span.clone()))?;
-                entries.push(Entry {
+            Some(Open::Table(_, table)) => {
+                let (name, key_span) = table
+                    .name
+                    .take()
+                    .ok_or_else(|| no_name(node.span.clone()))?;
+                table.entries.push(Entry {
                     name,
                     key_span,
                     node,
