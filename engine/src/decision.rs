@@ -137,6 +137,14 @@ impl Decision {
         self.answer.binding.map(|position| limits[position].name())
     }
 
+    /// At which of the key's levels the limit stands that binds, counted from 0,
+    /// the outermost.
+    #[must_use]
+    pub fn binding_level(&self) -> Option<usize> {
+        let binding = self.answer.binding?;
+        Some(self.view.plan.limits()[binding].level)
+    }
+
     /// A shadow limit would have refused.
     #[must_use]
     pub fn shadowed(&self) -> bool {

@@ -245,3 +245,35 @@ fn limits_are_read_from_the_fields_they_are_shown_with() {
         "{faults:?}"
     );
 }
+
+/// A member's limits are overridden by their names, each where it fits.
+#[test]
+fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
+    let text = "[policy.chat.member.eu.limits]\nrpm = { calls = 10, per = '1m' }\n\
+                [policy.chat.member.us.limits]\nrpm = { calls = 20, per = '1m' }\n\
+                tpm = { rate = 20, per = '1m' }\n";
+    let gate = gate(text);
+    let caller = gate.enter(None).unwrap();
+    let at = |member: &str, key: &str, name: &str| {
+        let served = gate.policy(&caller, Scope::Observe, "chat").unwrap();
+        let peek = served.peek_at(Some(member), key, &[(name, 1)][..]).unwrap();
+        peek.standing(name).unwrap().limit
+    };
+    let chat = Place::system().of_resource("chat");
+    set(&gate, &chat, rpm(7));
+    set(&gate, &chat.clone().of_entity("acme"), rpm(9));
+    let tpm = Limit::rate("tpm", 5, MINUTE);
+    set(&gate, &Place::system().of_entity("acme"), tpm);
+    for member in ["eu", "us"] {
+        assert_eq!(at(member, "else", "rpm"), 7, "{member}");
+        assert_eq!(at(member, "acme", "rpm"), 9, "{member}");
+    }
+    assert_eq!((at("us", "else", "tpm"), at("us", "acme", "tpm")), (20, 5));
+    let unknown = gate.set_override(&caller, &chat, &[Limit::calls("rps", 1, MINUTE)]);
+    assert!(
+        matches!(unknown, Err(GateError::Override(_))),
+        "{unknown:?}"
+    );
+    gate.remove_override(&caller, &chat).unwrap();
+    assert_eq!((at("eu", "else", "rpm"), at("us", "else", "rpm")), (10, 20));
+}

@@ -23,12 +23,13 @@ mod many;
 mod options;
 mod run;
 mod server;
-mod tls;
 mod shell;
+mod tls;
 mod top;
 mod verbs;
 mod words;
 
 pub use command::{Command, perform};
-pub use server::{Client, Reply};
+pub use options::Options;
+pub use server::{Client, PATIENCE, Reply};
 pub use tls::ClientTls;

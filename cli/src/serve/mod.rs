@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
+//! | `applied` | policies applied over those of the file |
 //! | `store` | stores by their URL |
 //! | `doors`, `settings` | what is served, and what each door keeps to |
 //! | `sockets`, `stream`, `tls` | connections: accepted, encrypted |
@@ -12,6 +13,7 @@
 //! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
 
 mod address;
+mod applied;
 mod args;
 mod configuration;
 mod denied;
@@ -39,6 +41,7 @@ use tracing::info;
 
 use crate::command::runtime;
 use crate::trouble::{Outcome, Trouble};
+use applied::Applied;
 use doors::Doors;
 use logs::AuditLog;
 use reload::Reload;
@@ -66,17 +69,31 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .clock(hurried::clock(args.speed))
         .credentials(config.credentials.clone());
     let recorder = doors::recorder()?;
-    let gate = builder.build(&config.policies).map_err(Trouble::failure)?;
+    let begin = |path: &PathBuf| Applied::begin(path, &config.policies).map(Arc::new);
+    let applied = args.applied.as_ref().map(begin).transpose()?;
+    let policies = match &applied {
+        Some(applied) => applied.policies(),
+        None => config.policies.clone(),
+    };
+    let gate = builder.build(&policies).map_err(Trouble::failure)?;
     runtime()?.block_on(async {
         let doors = Doors::open(args, &config.server, tls.clone()).await?;
-        let reload = Reload::new(args, &gate, tls, audit, doors.are_public());
+        let reload = Reload {
+            args: args.clone(),
+            gate: gate.clone(),
+            applied: applied.clone(),
+            tls,
+            audit,
+            public: doors.are_public(),
+        };
         reload.is_safe(&config)?;
         // Whoever reads the announcement may send a signal at once.
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        doors.announce(&config.policies, url);
-        doors.serve(gate, recorder, signals).await
+        doors.announce(&policies, url);
+        let apply = applied.map(|applied| applied.verb(&gate));
+        doors.serve(gate, recorder, signals, apply).await
     })?;
     opened.flush()?;
     info!("stopped");

@@ -57,6 +57,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         policy: policy(),
         key: key(),
         lease: lease.to_owned(),
+        ..Default::default()
     };
     let acquire = proto::AcquireRequest {
         ask: Some(ask()),

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::gate::{Answer as Answered, Served, Ticket};
-use tidegate::{Decision, Standing, Timestamp, Verdict};
+use tidegate::{Decision, Metadata, Standing, Timestamp, Verdict};
 
 use crate::headers::{self, Style};
 use crate::instant::{Instant, millis, seconds};
@@ -23,17 +23,25 @@ pub(crate) struct Answer<'a> {
     limits: Limits<'a>,
     degraded: bool,
     shadowed: bool,
+    /// The name of the binding limit's level, where keys have levels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<Lease>,
+    level: Option<&'a str>,
+    /// The member of a pool whose answer it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<Lease<'a>>,
 }
 
 /// A lease, for its holder alone.
 #[derive(Serialize)]
-struct Lease {
+struct Lease<'a> {
     id: String,
     fence: u64,
     expires_at: Instant,
     repeated: bool,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
 }
 
 /// A refusal: a problem that carries the answer.
@@ -85,7 +93,7 @@ impl Serialize for Limits<'_> {
 
 impl<'a> Answer<'a> {
     /// What was decided, as of `now`.
-    pub(crate) fn decided(decision: &'a Decision, now: Timestamp) -> Self {
+    pub(crate) fn decided(served: &'a Served, decision: &'a Decision, now: Timestamp) -> Self {
         let not_until = decision.not_until();
         Self {
             admitted: decision.admitted(),
@@ -96,6 +104,8 @@ impl<'a> Answer<'a> {
             limits: Limits(Some(decision)),
             degraded: false,
             shadowed: decision.shadowed(),
+            level: served.level(decision),
+            member: decision.member(),
             lease: None,
         }
     }
@@ -110,28 +120,33 @@ impl<'a> Answer<'a> {
             limits: Limits(None),
             degraded: true,
             shadowed: false,
+            level: None,
+            member: None,
             lease: None,
         }
     }
 
-    /// What the gate answered, as of `now`.
-    pub(crate) fn of(answered: &'a Answered, now: Timestamp) -> Self {
+    /// What the gate answered.
+    pub(crate) fn of(served: &'a Served, answered: &'a Answered) -> Self {
         match answered {
-            Answered::Decided(decision) => Self::decided(decision, now),
+            Answered::Decided(decision) => Self::decided(served, decision, served.now()),
             Answered::Degraded(_) => Self::degraded(),
         }
     }
 
     /// A lease was granted; `standing` is what the limits say since then.
-    pub(crate) fn granted(ticket: &Ticket, standing: Option<&'a Decision>) -> Self {
+    pub(crate) fn granted(ticket: &'a Ticket, standing: Option<&'a Decision>) -> Self {
         Self {
             degraded: false,
+            shadowed: ticket.shadowed,
+            member: ticket.member(),
             limits: Limits(standing),
             lease: Some(Lease {
                 id: ticket.id.to_string(),
                 fence: ticket.fence,
                 expires_at: Instant(ticket.expires_at),
                 repeated: ticket.repeated,
+                metadata: ticket.metadata(),
             }),
             ..Self::degraded()
         }
@@ -155,7 +170,7 @@ pub(crate) fn decided(served: &Served, answered: &Answered, style: Style) -> Res
 /// What the gate answered to whoever wants to know: always an answer.
 pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Response {
     let now = served.now();
-    let mut response = json(StatusCode::OK, &Answer::of(answered, now));
+    let mut response = json(StatusCode::OK, &Answer::of(served, answered));
     if let Answered::Decided(decision) = answered {
         headers::put(response.headers_mut(), decision, now, style);
     }
@@ -184,17 +199,28 @@ pub(crate) fn refused_as(
     headers::put(&mut headers, decision, now, style);
     let refusal = Refusal {
         status: status.as_u16(),
-        ..refusal(decision, at, now)
+        ..refusal(served, decision, at, now)
     };
     let body = serde_json::to_vec(&refusal).unwrap_or_default();
     (status, headers, body).into_response()
 }
 
-fn refusal(decision: &Decision, at: Timestamp, now: Timestamp) -> Refusal<'_> {
+fn refusal<'a>(
+    served: &'a Served,
+    decision: &'a Decision,
+    at: Timestamp,
+    now: Timestamp,
+) -> Refusal<'a> {
     let binding = decision.binding();
-    let detail = match binding {
-        Some(limit) => format!("limit `{limit}` is used up until {}", Instant(at)),
-        None => format!("not before {}", Instant(at)),
+    let detail = match (binding, served.level(decision)) {
+        (Some(limit), Some(level)) => {
+            format!(
+                "limit `{limit}` of the {level} is used up until {}",
+                Instant(at)
+            )
+        }
+        (Some(limit), None) => format!("limit `{limit}` is used up until {}", Instant(at)),
+        (None, _) => format!("not before {}", Instant(at)),
     };
     Refusal {
         kind: QUOTA_EXCEEDED,
@@ -203,6 +229,6 @@ fn refusal(decision: &Decision, at: Timestamp, now: Timestamp) -> Refusal<'_> {
         detail,
         code: "refused",
         violated: binding.into_iter().collect(),
-        answer: Answer::decided(decision, now),
+        answer: Answer::decided(served, decision, now),
     }
 }

@@ -54,4 +54,4 @@ mod visit;
 
 pub use router::router;
 pub use serve::{serve, serve_within};
-pub use settings::{Bounds, Ready, Render, Settings};
+pub use settings::{Application, Apply, Bounds, Ready, Render, Settings};

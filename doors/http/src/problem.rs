@@ -8,6 +8,7 @@ use serde::Serialize;
 use tidegate::Error;
 use tidegate::contract::StoreError;
 use tidegate::gate::{GateError, Kind};
+use tidegate::policy::PolicyErrors;
 
 use crate::instant::Instant;
 
@@ -31,6 +32,18 @@ pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
     code: &'static str,
+    /// What is wrong with a file, place by place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<Fault>,
+}
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Serialize, Debug)]
+struct Fault {
+    line: usize,
+    column: usize,
+    message: String,
+    help: String,
 }
 
 impl Problem {
@@ -42,7 +55,39 @@ impl Problem {
             status,
             detail: detail.into(),
             code,
+            faults: Vec::new(),
         }
+    }
+
+    /// A file of policies that has faults: all of them.
+    pub(crate) fn faulty(errors: &PolicyErrors) -> Self {
+        let count = errors.faults().len();
+        let detail = format!("the policies have {count} faults, and nothing was changed");
+        let faults = errors.faults().iter().map(|fault| Fault {
+            line: fault.line,
+            column: fault.column,
+            message: fault.message.clone(),
+            help: fault.help.clone(),
+        });
+        Self {
+            faults: faults.collect(),
+            ..Self::invalid(detail)
+        }
+    }
+
+    /// The body is not said to be a file of policies.
+    pub(crate) fn no_document() -> Self {
+        Self {
+            detail: "send the policies as application/toml, application/yaml or application/json"
+                .to_owned(),
+            ..Self::not_json()
+        }
+    }
+
+    /// The server could not do it, and changed nothing.
+    pub(crate) fn unable(detail: impl Into<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, Kind::Unavailable.code(), detail)
     }
 
     /// The request makes no sense.

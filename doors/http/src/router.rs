@@ -1,7 +1,7 @@
 //! Which path is which verb.
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use tidegate::gate::Gate;
 
 use crate::door::Door;
@@ -41,6 +41,7 @@ fn verbs() -> Router<Door> {
         .route("/v1/leases/revoke", post(listing::revoke))
         .route("/v1/denied", get(listing::denied))
         .route("/v1/policies", get(policies::all))
+        .route("/v1/policies", put(policies::apply))
         .route("/v1/policies/{name}", get(policies::one))
 }
 

@@ -165,6 +165,8 @@ struct Keys<'a> {
 struct ShownKey<'a> {
     #[serde(flatten)]
     key: Name<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
     limits: Limits<'a>,
 }
 
@@ -178,6 +180,8 @@ struct Leases<'a> {
 struct ShownLease<'a> {
     #[serde(flatten)]
     key: Name<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
     handle: String,
     fence: u64,
     expires_at: Instant,
@@ -229,6 +233,7 @@ impl<'a> From<&'a ListedKey> for ShownKey<'a> {
     fn from(listed: &'a ListedKey) -> Self {
         Self {
             key: Name::from(&listed.key[..]),
+            member: listed.decision.member(),
             limits: Limits(Some(&listed.decision)),
         }
     }
@@ -238,6 +243,7 @@ impl<'a> From<&'a HeldTicket> for ShownLease<'a> {
     fn from(held: &'a HeldTicket) -> Self {
         Self {
             key: Name::from(&held.key[..]),
+            member: held.member.as_deref(),
             handle: held.handle.to_string(),
             fence: held.fence,
             expires_at: Instant(held.expires_at),

@@ -47,15 +47,16 @@ fn stored_for<'s>(
         .into_iter()
 }
 
-/// The limits of `policy` for all keys that have none of their own.
-pub(in crate::gate) fn limits(stored: &Stored, policy: &Policy) -> Vec<Limit> {
+/// `limits`, a plain policy's or one member's, for all keys that have none of
+/// their own.
+pub(in crate::gate) fn limits(stored: &Stored, policy: &Policy, limits: &[Limit]) -> Vec<Limit> {
     let own: Vec<_> = stored_for(stored, None, &policy.name).collect();
     let hold = |limit: &Limit| {
         let named = own.iter().filter(|own| own.name() == limit.name());
         let mut fitting = named.filter_map(|own| own.in_place_of(limit, &policy.levels).ok());
         fitting.next().unwrap_or_else(|| limit.clone())
     };
-    policy.limits.iter().map(hold).collect()
+    limits.iter().map(hold).collect()
 }
 
 /// What `entity` is given in `resource`: of two of one name the first holds that

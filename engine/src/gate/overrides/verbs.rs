@@ -14,7 +14,7 @@ use crate::gate::error::GateError;
 use crate::gate::served::Served;
 use crate::gate::threshold::Gate;
 use crate::limit::Limit;
-use crate::set::LimitSet;
+use crate::set::Given;
 
 impl Gate {
     /// Has `limits` hold at `place` in place of those of the same names, and of
@@ -134,18 +134,22 @@ impl Served {
         let entities = stored.entities(name).into_iter();
         let given =
             entities.filter_map(|entity| Some((entity.into(), given(stored, entity, name)?)));
-        self.set()
-            .replace_all(&limits(stored, self.policy()), given.collect())
+        let given: Given = given.collect();
+        self.parts().try_for_each(|(set, own)| {
+            set.replace_all(&limits(stored, self.policy(), own), given.clone())
+        })
     }
 
     /// Goes over to what is stored for one key.
     fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
         let given = given(stored, entity, &self.policy().name);
-        match self.set().inner().give(entity, given, |_| Ok(())) {
-            // What is a key in one policy may be none in another.
-            Err(Error::Key(_)) => Ok(()),
-            given => given,
-        }
+        self.sets().try_for_each(|set| {
+            match set.inner().give(entity, given.clone(), |_| Ok(())) {
+                // What is a key in one policy may be none in another.
+                Err(Error::Key(_)) => Ok(()),
+                given => given,
+            }
+        })
     }
 }
 
@@ -156,30 +160,45 @@ fn concerning(served: &[Arc<Served>], place: &Place) -> Vec<Arc<Served>> {
     concerned.cloned().collect()
 }
 
-/// Whether `own` can take the place of a limit of this policy, for the keys that
-/// `place` is about.
+/// Whether `own` can take the place of a limit of this policy, or of one of its
+/// members, for the keys that `place` is about.
 fn fits(served: &Served, place: &Place, own: &Limit) -> Result<(), Error> {
-    let policy = served.policy();
-    match &place.entity {
-        Some(entity) => served.set().check_override(entity, own),
-        None => {
-            let limit = policy
-                .limits
-                .iter()
-                .find(|limit| limit.name() == own.name());
-            let limit = limit.ok_or_else(|| unknown(own, served.set()))?;
-            let taken = own.in_place_of(limit, &policy.levels);
-            taken.map(drop).map_err(|source| Error::Limit {
-                limit: own.name().into(),
-                source,
-            })
-        }
-    }
+    let levels = &served.policy().levels;
+    let fit = served.parts().map(|(set, limits)| match &place.entity {
+        Some(entity) => set.check_override(entity, own),
+        None => fits_one_of(limits, levels, own),
+    });
+    first_fit(fit)
 }
 
-fn unknown(own: &Limit, set: &LimitSet) -> Error {
-    let names = set.limits();
-    let names: Vec<_> = names.iter().map(|l| format!("`{}`", l.name())).collect();
+fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), Error> {
+    let limit = limits.iter().find(|limit| limit.name() == own.name());
+    let limit = limit.ok_or_else(|| unknown(own, limits))?;
+    let taken = own.in_place_of(limit, levels);
+    taken.map(drop).map_err(|source| Error::Limit {
+        limit: own.name().into(),
+        source,
+    })
+}
+
+/// Whether it fits anywhere. If not, what is wrong with one of that name says
+/// more than that others have none.
+fn first_fit(fits: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error> {
+    let mut wrong: Option<Error> = None;
+    for fit in fits {
+        let Err(error) = fit else {
+            return Ok(());
+        };
+        let silent = |error: &Error| matches!(error, Error::UnknownLimit { .. });
+        if wrong.as_ref().is_none_or(silent) {
+            wrong = Some(error);
+        }
+    }
+    wrong.map_or(Ok(()), Err)
+}
+
+fn unknown(own: &Limit, limits: &[Limit]) -> Error {
+    let names: Vec<_> = limits.iter().map(|l| format!("`{}`", l.name())).collect();
     Error::UnknownLimit {
         name: own.name().into(),
         known: names.join(", "),
@@ -202,15 +221,8 @@ fn check(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Result<(
         if limits[..nth].iter().any(|other| other.name() == own.name()) {
             wrong.push(Error::DuplicateLimit(own.name().into()));
         }
-        let mut unfit: Vec<_> = Vec::new();
-        let mut tried = concerned.iter().map(|served| fits(served, place, own));
-        if !tried.any(|fit| fit.map_err(|error| unfit.push(error)).is_ok()) {
-            // What is wrong with one of that name says more than that others
-            // have none.
-            let telling = |error: &Error| !matches!(error, Error::UnknownLimit { .. });
-            let at = unfit.iter().position(telling).unwrap_or(0);
-            wrong.extend(unfit.into_iter().nth(at));
-        }
+        let fit = concerned.iter().map(|served| fits(served, place, own));
+        wrong.extend(first_fit(fit).err());
     }
     match wrong.is_empty() {
         true => Ok(()),
