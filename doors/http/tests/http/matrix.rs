@@ -30,7 +30,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 18] = [
+const OPERATIONS: [(&str, Access, &str, &str); 23] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -70,6 +70,26 @@ const OPERATIONS: [(&str, Access, &str, &str); 18] = [
         "/v1/policies/web",
         "",
     ),
+    (
+        "put /v1/policies",
+        Whole(Administer),
+        "/v1/policies",
+        "{\"policy\":{\"web\":{\"limits\":{\"rpm\":{\"calls\":7,\"per\":\"1m\"}}}}}",
+    ),
+    ("get /v1/keys", Policy(Observe), "/v1/keys?policy=web", ""),
+    (
+        "get /v1/leases",
+        Policy(Observe),
+        "/v1/leases?policy=web",
+        "",
+    ),
+    (
+        "post /v1/leases/revoke",
+        Policy(Administer),
+        "/v1/leases/revoke",
+        "{\"policy\":\"web\",\"key\":\"k\",\"handle\":\"0123456789abcdef\"}",
+    ),
+    ("get /v1/denied", Parts(Observe), "/v1/denied", ""),
     ("get /openapi.json", Anyone, "/openapi.json", ""),
     ("get /healthz", Anyone, "/healthz", ""),
     ("get /readyz", Anyone, "/readyz", ""),
