@@ -28,6 +28,11 @@ const NEEDS: &[Need] = &[
         purpose: "a client and a benchmark that nobody here wrote talk with the RESP door",
     },
     Need {
+        present: || answers("redis-server"),
+        package: "redis-server",
+        purpose: "a real server answers as the core does",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",
@@ -87,7 +92,7 @@ fn install(missing: &[&Need]) -> Result<(), String> {
 fn explain(missing: &[&Need]) -> String {
     let lines: Vec<String> = missing
         .iter()
-        .map(|need| format!("  {:<10} {}", need.package, need.purpose))
+        .map(|need| format!("  {:<12} {}", need.package, need.purpose))
         .collect();
     format!(
         "this machine lacks (names of Debian packages):\n{}",

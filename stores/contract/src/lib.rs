@@ -7,7 +7,7 @@
 //! | [`plan`] | the rules of a limit set, as a store is given them |
 //! | [`command`] | what can be asked of a store, as data |
 //! | [`reply`] | what it answers |
-//! | [`store`] | the traits [`Store`] and [`Table`] |
+//! | [`store`] | the traits [`Store`], [`Table`] and [`RemoteTable`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
 //! | [`cell`] | a single bucket in an atomic word, for a pinned key |
@@ -35,5 +35,5 @@ pub use key::{KeyError, KeyPath};
 pub use owned::OwnedKey;
 pub use plan::{Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Store, Table};
+pub use store::{Abilities, RemoteTable, Sent, Store, Table};
 pub use tidegate_core as core;

@@ -1,0 +1,98 @@
+-- Rows: the cells of one level's limits for one key or ancestor, in the plan's
+-- order. A row is kept as one string: the edition of the plan that wrote it,
+-- the latest instant, and the cells.
+local plan, ask = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
+local other_levels = cmsgpack.unpack(ARGV[3])
+local BOOK, DUE, FIRST_ROW = KEYS[1], KEYS[2], 3
+
+-- A server's clock may stand behind what was written by another before a
+-- failover: as far as this, time stands still. Beyond, the clock has stepped
+-- back, and each limit takes note of it by itself.
+local PATIENCE = 10000000
+
+-- Every row by its key, and those of the command's path by level.
+local rows, path = {}, {}
+
+local function fresh_cells(level)
+  local cells = {}
+  for i = 1, plan.widths[level] or 0 do cells[i] = FRESH end
+  return cells
+end
+
+local function load_row(key, level, kept)
+  local row = { key = key, level = level, was = kept, latest = BEGINNING }
+  if kept then
+    row.edition, row.latest, row.cells = cmsgpack.unpack(kept)
+  else
+    row.cells = fresh_cells(level)
+  end
+  rows[key] = row
+  return row
+end
+
+local function load_rows()
+  local kept = redis.call('MGET', unpack(KEYS, FIRST_ROW))
+  for i, value in ipairs(kept) do
+    local level = i <= ask.depth and i or other_levels[i - ask.depth]
+    local row = load_row(KEYS[FIRST_ROW + i - 1], level, value)
+    if i <= ask.depth then path[i] = row end
+  end
+end
+
+-- The instant of the decision: the caller's, or the server's, which for one
+-- key only goes forward.
+local function instant()
+  if ask.clock == 'caller' then return ask.now end
+  local time = redis.call('TIME')
+  local now, latest = tonumber(time[1]) * 1000000 + tonumber(time[2]), BEGINNING
+  for _, row in pairs(rows) do latest = max(latest, row.latest) end
+  if latest - now <= PATIENCE then return max(now, latest) end
+  return now
+end
+
+-- From when on all cells of a row equal "never seen".
+local function row_forget_at(row)
+  local at = BEGINNING
+  for i = 1, #row.cells do
+    if row.cells[i] ~= FRESH then
+      at = max(at, rule.forget_at(plan.limits[plan.starts[row.level] + i], row.cells[i]))
+    end
+  end
+  return at
+end
+
+local function is_fresh(row)
+  for i = 1, #row.cells do
+    if row.cells[i] ~= FRESH then return false end
+  end
+  return true
+end
+
+-- Writes a row if it has changed. What equals "never seen" is not kept: where
+-- the caller's clock decides only once nothing is noted of it at all, for that
+-- clock may step back.
+local function save_row(row, now)
+  if is_fresh(row) then
+    if row.was then redis.call('DEL', row.key) end
+    return
+  end
+  local cells = cmsgpack.pack(row.cells)
+  if row.was == cmsgpack.pack(row.edition, row.latest) .. cells then return end
+  local edition = row.edition or plan.edition
+  local latest = ask.clock == 'caller' and 0 or now
+  local bytes = cmsgpack.pack(edition, latest) .. cells
+  -- Halfway through a change of limits it is soon written again.
+  if ask.clock == 'caller' or edition ~= plan.edition then
+    redis.call('SET', row.key, bytes)
+    return
+  end
+  local forget_at = row_forget_at(row)
+  if forget_at <= now then
+    if row.was then redis.call('DEL', row.key) end
+  elseif forget_at >= NEVER then
+    redis.call('SET', row.key, bytes)
+  else
+    local until_ms = string.format('%.0f', math.ceil(forget_at / 1000))
+    redis.call('SET', row.key, bytes, 'PXAT', until_ms)
+  end
+end
