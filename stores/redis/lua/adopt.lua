@@ -45,10 +45,10 @@ end
 
 -- Follows the changes from `editions[i]` on, up to the command's plan: what has
 -- expired by then did so under the limits of its time.
-local function follow(editions, book_edition, now)
+local function follow(editions, followed, now)
   for i = 2, #editions do
     local old, new = editions[i - 1], editions[i]
-    if book_edition and book_edition <= old.edition then
+    if followed and followed <= old.edition then
       local missing = retire(old, moment_of(new, BEGINNING, now))
       if missing then return missing end
       redis.call('HSET', BOOK, 'e', whole(new.edition))

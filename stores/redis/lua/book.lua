@@ -53,6 +53,11 @@ local function remove_record(record)
   book_changed = true
 end
 
+-- The edition up to which changes of limits were followed, if there is a book.
+local function book_edition()
+  return tonumber(redis.call('HGET', BOOK, 'e'))
+end
+
 -- When the next record is due; nil if there is none.
 local function next_due()
   local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
@@ -101,15 +106,18 @@ local function forget_charges(key, level)
   end
 end
 
--- Keeps the book for as long as something in it is remembered.
-local function save_book()
+-- Keeps the book for as long as something in it is remembered. What was due was
+-- dealt with, so all changes of limits up to the plan's were followed.
+local function save_book(followed)
   if not book_changed then return end
   local last = redis.call('ZRANGE', DUE, -1, -1, 'WITHSCORES')
   if not last[1] then
     redis.call('DEL', BOOK)
     return
   end
-  redis.call('HSETNX', BOOK, 'e', whole(plan.edition))
+  if followed and (book_edition() or 0) < plan.edition then
+    redis.call('HSET', BOOK, 'e', whole(plan.edition))
+  end
   if ask.clock == 'caller' then return end
   local forget_at = tonumber(last[2]) + plan.keep
   if forget_at >= NEVER then

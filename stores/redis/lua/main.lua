@@ -1,16 +1,17 @@
 -- The command.
 
--- The editions that wrote what is here, but for the plan's own.
+-- The editions that wrote what is here, but for the plan's own; and the one up
+-- to which the book followed, if that matters.
 local function foreign_editions(due, now)
-  local foreign, book_edition = {}, nil
+  local foreign, followed = {}, nil
   for _, row in pairs(rows) do
     if row.was and row.edition ~= plan.edition then foreign[row.edition] = true end
   end
   if due and (due <= now or next(foreign)) then
-    book_edition = tonumber(redis.call('HGET', BOOK, 'e')) or plan.edition
-    if due <= now and book_edition < plan.edition then foreign[book_edition] = true end
+    followed = book_edition() or plan.edition
+    if due <= now and followed < plan.edition then foreign[followed] = true end
   end
-  return foreign, book_edition
+  return foreign, followed
 end
 
 local function run_verb(now)
@@ -57,7 +58,7 @@ end
 -- Brings rows and leases up to now. Answers nil, or what the call needs.
 local function catch_up_with_time(now)
   local due = next_due()
-  local foreign, book_edition = foreign_editions(due, now)
+  local foreign, followed = foreign_editions(due, now)
   local editions, newer = {}, {}
   for i = 4, #ARGV do
     local edition = cmsgpack.unpack(ARGV[i])
@@ -73,7 +74,7 @@ local function catch_up_with_time(now)
     for edition in pairs(foreign) do table.insert(reply, edition) end
     return reply
   end
-  local missing = follow(editions, book_edition, now)
+  local missing = follow(editions, followed, now)
   for _, row in pairs(rows) do
     local edition = row.edition and newer[row.edition]
     if edition then adopt_row(row, edition, plan, now, ask.calendars) end
@@ -90,6 +91,6 @@ local reply = catch_up_with_time(now)
 if not reply then reply = run_verb(now) end
 if reply[1] ~= EDITIONS then
   for _, row in pairs(rows) do save_row(row, now) end
-  save_book()
+  save_book(reply[1] ~= MORE)
 end
 return reply

@@ -79,8 +79,7 @@ local function save_row(row, now)
   local cells = cmsgpack.pack(row.cells)
   if row.was == cmsgpack.pack(row.edition, row.latest) .. cells then return end
   local edition = row.edition or plan.edition
-  local latest = ask.clock == 'caller' and 0 or now
-  local bytes = cmsgpack.pack(edition, latest) .. cells
+  local bytes = cmsgpack.pack(edition, now) .. cells
   -- Halfway through a change of limits it is soon written again.
   if ask.clock == 'caller' or edition ~= plan.edition then
     redis.call('SET', row.key, bytes)

@@ -36,10 +36,10 @@
 //! its table's plan it was written, and is carried over to the edition of who
 //! asks. Processes that use one table with different limits never get stuck:
 //! each decides by its own limits, and the row is carried to and fro, a second
-//! trip each time. What is used stays used; but no more than the smaller of two
-//! capacities is remembered as used across such a change, so while both
-//! configurations run, the looser may grant what the stricter one took out of
-//! its sight. Deploy a change everywhere, or give the other set another name.
+//! trip each time. What is used stays used; but of a bucket no more than the
+//! smaller of two bursts is remembered as used across such a change, so while
+//! both configurations run, the looser may grant that again. Deploy a change
+//! everywhere, or give the other set another name.
 //! The newest 4,096 editions of a plan are kept; a row that is older is an error
 //! that names it.
 //!
