@@ -84,9 +84,13 @@ async fn measure<F: Future<Output = ()> + Send + 'static>(
         .query_async(connection)
         .await
         .expect("an answer");
-    let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha"));
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with("cmdstat_evalsha"));
     let per_call = line.and_then(|line| line.split("usec_per_call=").nth(1));
-    let per_call = per_call.and_then(|rest| rest.split(',').next()).unwrap_or("?");
+    let per_call = per_call
+        .and_then(|rest| rest.split(',').next())
+        .unwrap_or("?");
     println!("{name:<34} {per_call:>8} us of the server each, {rate:>9.0} calls/s");
 }
 
@@ -191,7 +195,13 @@ async fn main() {
     let store = RedisStore::open(&server.url(), options).expect("a server");
     gcra(&mut connection).await;
     takes("one rate", &store, &[rate(100)], &mut connection).await;
-    takes("one rate, beyond 2^53", &store, &[rate(999_983)], &mut connection).await;
+    takes(
+        "one rate, beyond 2^53",
+        &store,
+        &[rate(999_983)],
+        &mut connection,
+    )
+    .await;
     takes("three rates", &store, &[rate(100); 3], &mut connection).await;
     leases("a slot, taken and released", &store, &mut connection).await;
 }
