@@ -35,7 +35,7 @@ const NEEDS: &[Need] = &[
     Need {
         present: || answers("redis-server"),
         package: "redis-server",
-        purpose: "what the server is measured beside",
+        purpose: "a real server answers as the core does, and is measured beside",
     },
     Need {
         present: || answers("h2load"),
@@ -118,7 +118,7 @@ fn install(missing: &[&Need]) -> Result<(), String> {
 fn explain(missing: &[&Need]) -> String {
     let lines: Vec<String> = missing
         .iter()
-        .map(|need| format!("  {:<10} {}", need.package, need.purpose))
+        .map(|need| format!("  {:<12} {}", need.package, need.purpose))
         .collect();
     format!(
         "this machine lacks (names of Debian packages):\n{}",

@@ -1,5 +1,7 @@
 //! The traits a store implements.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_core::{Amount, Bounds, Standing, Timestamp, Verdict};
@@ -168,6 +170,12 @@ pub trait Table: Send + Sync + 'static {
         let _ = (key, cell);
     }
 
+    /// The table as one that answers later, if it lies beyond a network: who
+    /// must not block asks it there.
+    fn remote(&self) -> Option<&dyn RemoteTable> {
+        None
+    }
+
     /// A page of the keys (and ancestors) whose state matters.
     ///
     /// # Errors
@@ -205,4 +213,16 @@ pub trait Table: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// An answer that comes later.
+pub type Sent = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
+
+/// A table whose answers take a round trip. Its [`Table::execute`] blocks the
+/// calling thread for as long.
+pub trait RemoteTable: Send + Sync {
+    /// Executes one command. It is under way when this returns, on whatever
+    /// drives the store, and goes on if the future is dropped; the future may be
+    /// polled anywhere.
+    fn send(&self, command: &Command<'_>) -> Sent;
 }
