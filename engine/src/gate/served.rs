@@ -140,7 +140,10 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let key = key.into();
-        self.answered(key, self.timed(|| aside(&self.set, || self.set.check(key, ask))))
+        self.answered(
+            key,
+            self.timed(|| aside(&self.set, || self.set.check(key, ask))),
+        )
     }
 
     /// Charges what was used already.
@@ -195,6 +198,11 @@ impl Served {
     pub async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Entry, GateError> {
         let begun = self.now();
         let admission = match ask.is_patient() && ask.within.is_some() {
+            _ if self.set.is_remote() => {
+                // Who says nothing does not wait.
+                let longest = ask.within.unwrap_or_default();
+                self.set.acquire_async(key, ask.within(longest)).await
+            }
             true => step_aside(&self.set, self.set.acquire_async(key, ask)).await,
             false => self.timed(|| aside(&self.set, || self.set.try_acquire(key, ask))),
         };

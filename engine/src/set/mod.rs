@@ -6,6 +6,7 @@
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `recent` | what a thread keeps of keys it asks for again and again |
+//! | `later` | the verbs for who must not block |
 //! | `inner` | what a set and its leases share: commands to the table |
 //! | `listing` | what a set holds, a page at a time |
 //! | `change` | limits added, replaced and removed while in use |
@@ -22,8 +23,9 @@ mod change;
 mod handle;
 mod inner;
 mod keeper;
-mod overrides;
+mod later;
 mod listing;
+mod overrides;
 mod recent;
 mod variant;
 mod verbs;
@@ -32,7 +34,7 @@ mod view;
 pub use builder::{LimitSetBuilder, Metadata};
 pub use handle::Handle;
 pub(crate) use inner::{Inner, Wanted};
-pub use overrides::Override;
 pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
+pub use overrides::Override;
 pub use verbs::LimitSet;
 pub(crate) use view::{Amounts, View, lease_length};
