@@ -293,6 +293,11 @@ impl Served {
         let begun = self.now();
         ask.ttl = ask.ttl.or(self.policy.ttl);
         let admission = match ask.is_patient() && ask.within.is_some() {
+            _ if self.set().is_remote() => {
+                // Who says nothing does not wait.
+                let longest = ask.within.unwrap_or_default();
+                self.backing.acquire(key, ask.within(longest)).await
+            }
             true => step_aside(self.set(), self.backing.acquire(key, ask)).await,
             false => self.decide(|| self.backing.try_acquire(key, ask)),
         };

@@ -41,5 +41,5 @@ pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Definition, RemoteTable, Sent, Store, Table};
+pub use store::{Abilities, Definition, Patience, RemoteTable, Sent, Store, Table};
 pub use tidegate_core as core;

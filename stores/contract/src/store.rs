@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{Amount, Bounds, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, Bounds, Span, Standing, Timestamp, Verdict};
 
 use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
@@ -225,4 +226,31 @@ pub trait RemoteTable: Send + Sync {
     /// drives the store, and goes on if the future is dropped; the future may be
     /// polled anywhere.
     fn send(&self, command: &Command<'_>) -> Sent;
+
+    /// Executes a take with a lease, and waits for its turn: who waits for one
+    /// key is served in order of arrival at the store, in whatever process, and
+    /// nobody overtakes. `None` if the store has no lines: nothing was done.
+    ///
+    /// The answer comes when the lease is granted, when it never can be, with the
+    /// last refusal when `patience` ends, or when the store cannot tell. If the
+    /// future is dropped, the place is given back, and a lease that was granted
+    /// but not told of. After [`StoreError::StalePlan`] the place is kept for a
+    /// moment, for who asks again with the same patience by the newer plan.
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let _ = (command, patience);
+        None
+    }
+}
+
+/// How an ask waits at the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// What its place is known by: random, and no other ask's.
+    pub turn: u128,
+    /// How much earlier than it did it counts as having come.
+    pub ahead: Span,
+    /// How long it waits from when it came.
+    pub longest: Option<Duration>,
+    /// When it came, by its caller's clock.
+    pub since: Timestamp,
 }

@@ -52,7 +52,7 @@ impl Breaker {
     /// # Errors
     /// [`StoreError::Unavailable`], at once: it is not asked now.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<Entry, StoreError> {
-        let place = self.turned(|circuit, now| Ok((circuit.enter(now)?, now)));
+        let place = self.turned(|circuit, now| Ok((circuit.enter(now, &self.settings)?, now)));
         match place {
             Ok((place, since)) => Ok(Entry {
                 breaker: Arc::clone(self),
@@ -122,6 +122,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The ask waits for its turn: however long that takes, its giving up says
+    /// nothing about the store.
+    pub(crate) fn for_a_turn(mut self) -> Self {
+        self.since = Duration::MAX;
+        self
+    }
+
     /// What came of it. Only a store that cannot tell has failed: every other
     /// error is an answer.
     pub(crate) fn end<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {

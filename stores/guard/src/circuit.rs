@@ -45,6 +45,8 @@ enum State {
         most: u32,
         /// How many of these have been answered.
         answered: u32,
+        /// When the last one began.
+        last: Duration,
     },
 }
 
@@ -66,7 +68,7 @@ impl Circuit {
     }
 
     /// A place for one ask, or how long there is none for sure.
-    pub(crate) fn enter(&mut self, now: Duration) -> Result<Place, Duration> {
+    pub(crate) fn enter(&mut self, now: Duration, settings: &Settings) -> Result<Place, Duration> {
         if let State::Open { until } = self.state {
             if now < until {
                 return Err(until - now);
@@ -75,13 +77,19 @@ impl Circuit {
                 asking: 0,
                 most: 1,
                 answered: 0,
+                last: now,
             });
         }
-        if let State::HalfOpen { asking, most, .. } = &mut self.state {
-            if asking >= most {
+        if let State::HalfOpen {
+            asking, most, last, ..
+        } = &mut self.state
+        {
+            // Those who wait for their turn keep nobody from trying for long.
+            if asking >= most && now.saturating_sub(*last) < settings.patience {
                 return Err(Duration::ZERO);
             }
             *asking += 1;
+            *last = now;
         }
         Ok(Place(self.turn))
     }
@@ -98,6 +106,7 @@ impl Circuit {
                 asking,
                 most,
                 answered,
+                ..
             } => {
                 *asking = asking.saturating_sub(1);
                 *answered += 1;
@@ -168,9 +177,15 @@ mod tests {
         Duration::from_millis(millis)
     }
 
+    fn enter(circuit: &mut Circuit, now: Duration) -> Result<Place, Duration> {
+        circuit.enter(now, &SETTINGS)
+    }
+
     fn opened() -> Circuit {
         let mut circuit = Circuit::new();
-        let places: Vec<_> = (0..100).map(|_| circuit.enter(ms(0)).unwrap()).collect();
+        let places: Vec<_> = (0..100)
+            .map(|_| enter(&mut circuit, ms(0)).unwrap())
+            .collect();
         for place in places {
             circuit.failed(place, ms(0), &SETTINGS, 0.5);
         }
@@ -181,7 +196,7 @@ mod tests {
     fn several_failures_in_a_row_open_it_and_an_answer_between_them_does_not() {
         let mut circuit = Circuit::new();
         for outcome in [false, false, true, false, false, true] {
-            let place = circuit.enter(ms(0)).unwrap();
+            let place = enter(&mut circuit, ms(0)).unwrap();
             match outcome {
                 true => circuit.answered(place, &SETTINGS),
                 false => circuit.failed(place, ms(0), &SETTINGS, 0.5),
@@ -194,18 +209,18 @@ mod tests {
     #[test]
     fn many_that_fail_together_make_one_pause() {
         let mut circuit = opened();
-        assert_eq!(circuit.enter(ms(99)), Err(ms(1)));
-        assert!(circuit.enter(ms(100)).is_ok());
+        assert_eq!(enter(&mut circuit, ms(99)), Err(ms(1)));
+        assert!(enter(&mut circuit, ms(100)).is_ok());
     }
 
     #[test]
     fn one_tries_and_the_pause_is_longer_each_time_it_fails() {
         let (mut circuit, mut now) = (opened(), ms(100));
         for pause in [200, 400, 800, 1_600, 2_000, 2_000] {
-            let place = circuit.enter(now).unwrap();
-            assert_eq!(circuit.enter(now), Err(Duration::ZERO), "one at once");
+            let place = enter(&mut circuit, now).unwrap();
+            assert_eq!(enter(&mut circuit, now), Err(Duration::ZERO), "one at once");
             circuit.failed(place, now, &SETTINGS, 0.5);
-            assert_eq!(circuit.enter(now), Err(ms(pause)));
+            assert_eq!(enter(&mut circuit, now), Err(ms(pause)));
             now += ms(pause);
         }
     }
@@ -214,8 +229,10 @@ mod tests {
     fn when_it_answers_twice_as_many_are_let_through_each_time() {
         let mut circuit = opened();
         for most in [1, 2, 4, 8] {
-            let places: Vec<_> = (0..most).map(|_| circuit.enter(ms(100)).unwrap()).collect();
-            assert!(circuit.enter(ms(100)).is_err(), "no more than {most}");
+            let places: Vec<_> = (0..most)
+                .map(|_| enter(&mut circuit, ms(100)).unwrap())
+                .collect();
+            assert!(enter(&mut circuit, ms(100)).is_err(), "no more than {most}");
             for place in places {
                 circuit.answered(place, &SETTINGS);
             }
@@ -224,11 +241,22 @@ mod tests {
     }
 
     #[test]
+    fn a_try_that_takes_long_keeps_its_place_only_for_so_long() {
+        let mut circuit = opened();
+        let slow = enter(&mut circuit, ms(100)).unwrap();
+        assert!(enter(&mut circuit, ms(149)).is_err());
+        let other = enter(&mut circuit, ms(150)).unwrap();
+        circuit.answered(other, &SETTINGS);
+        circuit.answered(slow, &SETTINGS);
+        assert!(enter(&mut circuit, ms(151)).is_ok());
+    }
+
+    #[test]
     fn a_try_that_is_given_up_leaves_its_place_to_another() {
         let mut circuit = opened();
-        let place = circuit.enter(ms(100)).unwrap();
+        let place = enter(&mut circuit, ms(100)).unwrap();
         circuit.given_up(place);
-        assert!(circuit.enter(ms(100)).is_ok());
+        assert!(enter(&mut circuit, ms(100)).is_ok());
     }
 
     proptest! {
@@ -242,7 +270,7 @@ mod tests {
             for (what, gap, jitter) in outcomes {
                 now += ms(gap);
                 match what {
-                    0 => open.extend(circuit.enter(now).ok()),
+                    0 => open.extend(enter(&mut circuit, now).ok()),
                     1 => open.pop().into_iter().for_each(|p| circuit.answered(p, &SETTINGS)),
                     2 => open.pop().into_iter().for_each(|p| circuit.given_up(p)),
                     _ => if let Some(place) = open.pop() {
@@ -255,7 +283,7 @@ mod tests {
             }
             now += SETTINGS.longest_pause.mul_f64(1.25);
             while circuit.position() != Position::Closed {
-                let place = circuit.enter(now);
+                let place = enter(&mut circuit, now);
                 prop_assert!(place.is_ok(), "{circuit:?}");
                 circuit.answered(place.unwrap(), &SETTINGS);
             }

@@ -1,11 +1,12 @@
 //! The store around a store.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use tidegate_contract::core::{Amount, Bounds, Standing, Timestamp, Verdict};
 use tidegate_contract::{
-    Abilities, Command, Definition, HeldLease, HotCell, KeyPath, Listing, OwnedKey, Page, Plan,
-    RemoteTable, Reply, Sent, Store, StoreError, Table,
+    Abilities, Command, Definition, HeldLease, HotCell, KeyPath, Listing, OwnedKey, Page, Patience,
+    Plan, RemoteTable, Reply, Sent, Store, StoreError, Table,
 };
 
 use crate::breaker::Breaker;
@@ -156,5 +157,15 @@ impl RemoteTable for GuardedTable {
                 None => Err(StoreError::Unavailable("the store is not remote".into())),
             }
         })
+    }
+
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let remote = self.table.remote()?;
+        let entry = match self.breaker.enter() {
+            Ok(entry) => entry.for_a_turn(),
+            Err(away) => return Some(Box::pin(ready(Err(away)))),
+        };
+        let sent = remote.wait(command, patience)?;
+        Some(Box::pin(async move { entry.end(sent.await) }))
     }
 }
