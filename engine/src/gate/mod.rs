@@ -33,6 +33,7 @@ mod meters;
 mod overrides;
 mod pooled;
 mod served;
+mod share;
 mod threshold;
 
 pub use access::{Caller, Credential, Credentials, Scope};

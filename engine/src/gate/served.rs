@@ -16,6 +16,7 @@ use super::denials::Denials;
 use super::error::{GateError, Kind};
 use super::finish::{Finish, Finished, Report};
 use super::meters::Meters;
+use super::share::Share;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
@@ -30,6 +31,8 @@ use crate::set::{LimitSet, Metadata};
 pub struct Served {
     policy: Policy,
     backing: Backing,
+    /// What decides while the store cannot tell, if the policy says so.
+    share: Option<Share>,
     /// The words that come with the leases of a plain policy.
     metadata: Arc<Metadata>,
     meters: Meters,
@@ -72,6 +75,9 @@ pub struct Ticket {
     pub repeated: bool,
     /// A shadow limit would have refused it.
     pub shadowed: bool,
+    /// The store could not tell: it was given by a share of the limits, in this
+    /// process, and is known to it alone.
+    pub degraded: bool,
     member: Option<Member>,
     metadata: Arc<Metadata>,
 }
@@ -102,8 +108,9 @@ impl Answer {
 }
 
 impl Ticket {
-    fn new(lease: Lease, metadata: &Arc<Metadata>) -> Self {
+    fn new(lease: Lease, metadata: &Arc<Metadata>, degraded: bool) -> Self {
         Self {
+            degraded,
             fence: lease.fence(),
             expires_at: lease.expires_at(),
             repeated: lease.is_repeated(),
@@ -116,8 +123,14 @@ impl Ticket {
 }
 
 impl Served {
-    pub(super) fn new(policy: Policy, backing: Backing, denials: Arc<Denials>) -> Self {
+    pub(super) fn new(
+        policy: Policy,
+        backing: Backing,
+        share: Option<Share>,
+        denials: Arc<Denials>,
+    ) -> Self {
         Self {
+            share,
             meters: Meters::of(&policy.name),
             name: policy.name.as_str().into(),
             metadata: Arc::new(policy.metadata.clone()),
@@ -142,6 +155,12 @@ impl Served {
     /// Its limit sets: one, or one for each member of a pool.
     pub fn sets(&self) -> impl Iterator<Item = &LimitSet> {
         self.backing.sets()
+    }
+
+    /// Those, and the sets that stand in for them.
+    pub(super) fn every_set(&self) -> impl Iterator<Item = &LimitSet> {
+        let share = self.share.as_ref().map(|share| share.backing().sets());
+        self.sets().chain(share.into_iter().flatten())
     }
 
     /// Each of its sets with the limits that the policy gives it.
@@ -174,6 +193,10 @@ impl Served {
         Some(level)
     }
 
+    pub(super) const fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
     pub(super) const fn backing(&self) -> &Backing {
         &self.backing
     }
@@ -186,6 +209,9 @@ impl Served {
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
         let key = key.into();
         let verdict = self.decide(|| self.backing.admit(key, cost));
+        let verdict = self.or_by_share(verdict, |share| {
+            share.check(key, Ask::from(cost)).map(|d| d.verdict())
+        });
         match &verdict {
             Ok(verdict) => {
                 self.meters.decided(verdict.admitted());
@@ -208,7 +234,11 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (key, ask) = (key.into(), ask.into());
-        self.answered(key, self.decide(|| self.backing.check(key, ask)))
+        let decision = self.decide(|| self.backing.check(key, ask));
+        self.answered(
+            key,
+            self.or_by_share(decision, |share| share.check(key, ask)),
+        )
     }
 
     /// Charges what was used already; of a pool, at `member`.
@@ -223,7 +253,8 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (key, ask) = (key.into(), ask.into());
-        match self.decide(|| self.backing.debit(member, key, ask)) {
+        let decision = self.decide(|| self.backing.debit(member, key, ask));
+        match self.or_by_share(decision, |share| share.debit(member, key, ask)) {
             // It was used, whatever there was.
             Ok(decision) => {
                 self.meters.decided(true);
@@ -308,13 +339,41 @@ impl Served {
                 if lease.shadowed() {
                     self.meters.shadowed();
                 }
-                Ok(Entry::Granted(self.ticket(lease)))
+                Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
             }
             Ok(Admission::Refused(decision)) => {
                 self.refused(key, &decision);
                 Ok(Entry::Refused(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Entry::Degraded),
+            Err(error) => match self.share_for(&error) {
+                Some(share) => self.acquire_by(share, key, ask, error).await,
+                None => self.by_failure_mode(error).map(Entry::Degraded),
+            },
+        }
+    }
+
+    /// As [`acquire`](Self::acquire), by a share of the limits: the store could
+    /// not tell, and said so.
+    async fn acquire_by(
+        &self,
+        share: &Share,
+        key: Key<'_>,
+        ask: Ask<'_>,
+        error: Error,
+    ) -> Result<Entry, GateError> {
+        let Some(admission) = share.acquire(key, ask).await else {
+            return self.by_failure_mode(error).map(Entry::Degraded);
+        };
+        self.meters.degraded();
+        match admission {
+            Admission::Granted(lease) => {
+                self.meters.decided(true);
+                Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
+            }
+            Admission::Refused(decision) => {
+                self.refused(key, &decision);
+                Ok(Entry::Refused(decision))
+            }
         }
     }
 
@@ -362,6 +421,10 @@ impl Served {
         how: Finish<'_>,
         report: &Report,
     ) -> Result<Finished, GateError> {
+        let ours = self.share.as_ref();
+        if let Some(ended) = ours.and_then(|share| share.finish(key, id, how, report)) {
+            return Ok(ended?);
+        }
         Ok(self.aside(|| self.backing.finish(key, id, how, report))?)
     }
 
@@ -370,6 +433,10 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
+        let ours = self.share.as_ref();
+        if let Some(renewed) = ours.and_then(|share| share.renew(key, id, ttl)) {
+            return Ok(renewed?);
+        }
         Ok(self.aside(|| self.backing.renew(key, id, ttl))?)
     }
 
@@ -401,12 +468,12 @@ impl Served {
         self.meters.observe(self.waiting(), keys, leases);
     }
 
-    fn ticket(&self, lease: Lease) -> Ticket {
-        let metadata = match self.backing.pool() {
+    fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {
+        let metadata = match backing.pool() {
             Some(pooled) => pooled.hand_out(&lease),
             None => None,
         };
-        Ticket::new(lease, metadata.unwrap_or(&self.metadata))
+        Ticket::new(lease, metadata.unwrap_or(&self.metadata), degraded)
     }
 
     /// Runs what a disk may hold up.
@@ -456,13 +523,31 @@ impl Served {
         }
     }
 
+    /// The answer of a share of the limits in place of a store's that cannot tell,
+    /// if the policy says so.
+    fn or_by_share<T>(
+        &self,
+        answer: Result<T, Error>,
+        decide: impl FnOnce(&Share) -> Option<T>,
+    ) -> Result<T, Error> {
+        answer.or_else(|error| {
+            let by_share = self.share_for(&error).and_then(decide).ok_or(error)?;
+            self.meters.degraded();
+            Ok(by_share)
+        })
+    }
+
+    fn share_for(&self, error: &Error) -> Option<&Share> {
+        self.share.as_ref().filter(|_| is_away(error))
+    }
+
     /// What is answered when the store cannot tell.
     fn by_failure_mode(&self, error: Error) -> Result<StoreError, GateError> {
         let error = GateError::from(error);
         match error {
             GateError::Limits(Error::Store(store))
                 if self.policy.failure_mode == FailureMode::Admit
-                    && GateError::from(Error::Store(store.clone())).kind() == Kind::Unavailable =>
+                    && is_away(&Error::Store(store.clone())) =>
             {
                 self.meters.degraded();
                 Ok(store)
@@ -473,6 +558,11 @@ impl Served {
             }
         }
     }
+}
+
+/// Whether the store cannot tell.
+fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(_)) && GateError::from(error.clone()).kind() == Kind::Unavailable
 }
 
 impl fmt::Debug for Served {
