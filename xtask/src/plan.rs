@@ -55,6 +55,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-grpc",
             "tidegate-http",
             "tidegate-memory",
+            "tidegate-redis",
             "tidegate-resp",
         ],
     ),

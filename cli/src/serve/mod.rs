@@ -75,7 +75,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        doors.announce(&config.policies, url);
+        doors.announce(&config.policies, &store::shown(url));
         doors.serve(gate, recorder, signals).await
     })?;
     opened.flush()?;
