@@ -70,6 +70,18 @@ function line.kept_at(now)
   return kept
 end
 
+-- The ask stays in line, and waits for these rows.
+function line.stay(now, names)
+  local turn = ask.turn
+  local record = cmsgpack.pack(later(now, turn.alive), turn.channel, ask.key, names, turn.entry)
+  redis.call('HSET', WAITERS, turn.id, record)
+  if ask.clock == 'server' then
+    local twice_ms = whole(math.ceil(turn.alive / 500))
+    redis.call('PEXPIRE', QUEUE, twice_ms)
+    redis.call('PEXPIRE', WAITERS, twice_ms)
+  end
+end
+
 -- Gives the ask a place, if it has none yet.
 function line.stand(now)
   local turn = ask.turn
@@ -81,18 +93,7 @@ function line.stand(now)
   local number = redis.call('HINCRBY', WAITERS, 'n', 1)
   turn.entry = struct.pack('>I8', number) .. turn.id
   redis.call('ZADD', QUEUE, whole(earlier(now, turn.ahead)), turn.entry)
-end
-
--- The ask stays in line, and waits for these rows.
-function line.stay(now, names)
-  local turn = ask.turn
-  local record = cmsgpack.pack(later(now, turn.alive), turn.channel, ask.key, names, turn.entry)
-  redis.call('HSET', WAITERS, turn.id, record)
-  if ask.clock == 'server' then
-    local twice_ms = whole(math.ceil(turn.alive / 500))
-    redis.call('PEXPIRE', QUEUE, twice_ms)
-    redis.call('PEXPIRE', WAITERS, twice_ms)
-  end
+  line.stay(now, {})
 end
 
 -- The rows that refused a part.
