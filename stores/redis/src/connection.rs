@@ -26,12 +26,16 @@ pub(crate) struct Connection {
 }
 
 enum Way {
-    Server(ConnectionManager, Client),
+    Server(Box<ConnectionManager>, Client),
     Cluster(ClusterConnection, Vec<Client>),
-    Master {
-        sentinels: tokio::sync::Mutex<redis::sentinel::SentinelClient>,
-        master: tokio::sync::Mutex<Option<MultiplexedConnection>>,
-    },
+    Master(Box<Master>),
+}
+
+/// The master that sentinels know.
+struct Master {
+    sentinels: tokio::sync::Mutex<redis::sentinel::SentinelClient>,
+    /// The connection to it, until it is lost.
+    known: tokio::sync::Mutex<Option<MultiplexedConnection>>,
 }
 
 /// One of a cluster's nodes: host and port.
@@ -48,7 +52,7 @@ impl Connection {
                     .set_connection_timeout(Some(deadline))
                     .set_response_timeout(Some(deadline));
                 let lazy = ConnectionManager::new_lazy_with_config(client.clone(), config)?;
-                Way::Server(lazy, client)
+                Way::Server(Box::new(lazy), client)
             }
             Address::Cluster(client, nodes) => {
                 let config = ClusterConfig::new()
@@ -57,10 +61,10 @@ impl Connection {
                 let pending = client.get_pending_async_connection_with_config(config);
                 Way::Cluster(pending, nodes)
             }
-            Address::Sentinels(sentinels) => Way::Master {
+            Address::Sentinels(sentinels) => Way::Master(Box::new(Master {
                 sentinels,
-                master: tokio::sync::Mutex::default(),
-            },
+                known: tokio::sync::Mutex::default(),
+            })),
         };
         Ok(Self { way, deadline })
     }
@@ -70,33 +74,9 @@ impl Connection {
         let answer = match &self.way {
             Way::Server(connection, _) => connection.clone().send_packed_command(command).await,
             Way::Cluster(connection, _) => connection.clone().req_packed_command(command).await,
-            Way::Master { .. } => return self.send_to_master(command).await,
+            Way::Master(master) => return master.send(command, self.deadline).await,
         };
         answer.and_then(Value::extract_error)
-    }
-
-    async fn send_to_master(&self, command: &Cmd) -> RedisResult<Value> {
-        let Way::Master { sentinels, master } = &self.way else {
-            return Ok(Value::Nil);
-        };
-        let known = master.lock().await.clone();
-        let mut connection = match known {
-            Some(connection) => connection,
-            None => {
-                let client = sentinels.lock().await.async_get_client().await?;
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(self.deadline))
-                    .set_response_timeout(Some(self.deadline));
-                let made = client.get_multiplexed_async_connection_with_config(&config);
-                master.lock().await.insert(made.await?).clone()
-            }
-        };
-        let answer = connection.send_packed_command(command).await;
-        let answer = answer.and_then(Value::extract_error);
-        if answer.as_ref().is_err_and(is_no_master) {
-            *master.lock().await = None;
-        }
-        answer
     }
 
     /// Sends one command to this node of a cluster.
@@ -133,10 +113,33 @@ impl Connection {
         Ok(match &self.way {
             Way::Server(_, client) => vec![client.clone()],
             Way::Cluster(_, nodes) => nodes.clone(),
-            Way::Master { sentinels, .. } => {
-                vec![sentinels.lock().await.async_get_client().await?]
+            Way::Master(master) => {
+                vec![master.sentinels.lock().await.async_get_client().await?]
             }
         })
+    }
+}
+
+impl Master {
+    async fn send(&self, command: &Cmd, deadline: Duration) -> RedisResult<Value> {
+        let known = self.known.lock().await.clone();
+        let mut connection = match known {
+            Some(connection) => connection,
+            None => {
+                let client = self.sentinels.lock().await.async_get_client().await?;
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(deadline))
+                    .set_response_timeout(Some(deadline));
+                let made = client.get_multiplexed_async_connection_with_config(&config);
+                self.known.lock().await.insert(made.await?).clone()
+            }
+        };
+        let answer = connection.send_packed_command(command).await;
+        let answer = answer.and_then(Value::extract_error);
+        if answer.as_ref().is_err_and(is_no_master) {
+            *self.known.lock().await = None;
+        }
+        answer
     }
 }
 
