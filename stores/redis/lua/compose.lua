@@ -60,7 +60,8 @@ local function push_standings(reply, parts)
 end
 
 -- What is answered: see `src/wire/reply.rs`.
-local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED, LOOKED = 0, 1, 2, 3, 4, 5, 6
+local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED, LOOKED, QUEUED =
+  0, 1, 2, 3, 4, 5, 6, 7
 local UNKNOWN_LEASE, LEASE_ENDED, DUPLICATE_LEASE = 0, 1, 2
 
 -- Answers a decision; `refund_at` and `lease` may be nil.
@@ -78,9 +79,11 @@ local function decision(parts, verdict, binding, detail, now, refund_at, lease)
     end
   end
   local kind = verdict == ADMIT and 0 or (verdict == NOT_EVER and 2 or 1)
+  -- Not because of its limits, but because others were first.
+  if ask.kept and kind == 1 then kind = 3 end
   local detailed = detail == 2 or (detail == 1 and verdict ~= ADMIT)
   local reply = {
-    DECISION, now, kind, kind == 1 and verdict or 0, binding, refused, shadowed,
+    DECISION, now, kind, verdict ~= ADMIT and verdict ~= NOT_EVER and verdict or 0, binding, refused, shadowed,
     refund_at and 1 or 0, refund_at or 0, lease or 0, detailed and 1 or 0,
   }
   if detailed then push_standings(reply, parts) end

@@ -3,7 +3,8 @@
 -- where that can be: whoever changes a rule there changes it here, and the
 -- differential test finds who did not.
 --
--- KEYS     the book, its order of time, the rows of the path outermost first,
+-- KEYS     the book, its order of time, the order of those who wait, who they
+--          are, the rows of the path outermost first,
 --          then rows of others that an expired lease gives back to
 -- ARGV     in MessagePack: the plan that decides; the command; the levels of
 --          those other rows, and what each row's key has for itself, if any has;
@@ -48,6 +49,9 @@ local function drop_first(first, second, gone)
     first[i], second[i] = first[i + keep_from - 1], second[i + keep_from - 1]
   end
 end
+
+-- Those who wait, if this script knows of them.
+local line = nil
 
 -- The kernels by number, each a file: what a limit of the plan is.
 local kernels = {}

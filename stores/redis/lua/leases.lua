@@ -9,14 +9,38 @@ local function granted(record, repeated)
   return { record.id, record.expires_at, record.fence, repeated }
 end
 
+-- What the parts come to, behind whoever waits for the same.
+local function in_turn(parts, now)
+  local kept = line and line.kept_at(now)
+  local verdict, binding = compose(parts)
+  if not line then return verdict, binding end
+  if kept and verdict == ADMIT then verdict, binding = later(now, 1), -1 end
+  if kept then ask.kept = true end
+  if ask.turn and verdict == NOT_EVER then
+    line.leave(now)
+  elseif ask.turn and verdict ~= ADMIT then
+    local names = line.refused_at(parts)
+    for _, name in ipairs(kept or {}) do table.insert(names, name) end
+    line.stay(now, names)
+  end
+  return verdict, binding
+end
+
 local function lease(terms, now)
   if terms.ask then
     local id = redis.call('HGET', BOOK, ask_field(ask.key, terms.ask))
     local known = id and read_record(id)
+    if known and line and ask.turn then line.leave(now) end
     if known then return decision({}, ADMIT, -1, 0, now, nil, granted(known, 1)) end
   end
+  -- An answer was lost on its way.
+  local mine = line and ask.turn and find_record(terms.id)
+  if mine and mine.stage == LIVE then
+    return decision({}, ADMIT, -1, 0, now, nil, granted(mine, 0))
+  end
+  if line and ask.turn then line.stand(now) end
   local parts = parts_of(ask.amounts, now)
-  local verdict, binding = compose(parts)
+  local verdict, binding = in_turn(parts, now)
   if verdict ~= ADMIT then
     local refund_at = plan.refunds and next_due() or nil
     return decision(parts, verdict, binding, ask.detail, now, refund_at)
@@ -36,6 +60,7 @@ local function lease(terms, now)
     end
   end
   put_record(record, record.expires_at)
+  if line and ask.turn then line.leave(now) end
   return decision(parts, verdict, binding, ask.detail, now, nil, granted(record, 0))
 end
 

@@ -14,8 +14,15 @@ local function foreign_editions(due, now)
   return foreign, followed
 end
 
+-- After these, somebody's turn may have come.
+local GIVES_BACK = { ['end'] = true, renew = true, reset = true }
+
 local function run_verb(now)
   local verb = ask.verb
+  if verb == 'leave' then
+    if line then line.leave(now) end
+    return { DONE, now }
+  end
   if verb == 'look' then
     local forget_at = row_forget_at(path[#path])
     return { LOOKED, now, (forget_at > now or forget_at >= NEVER) and 1 or 0 }
@@ -34,11 +41,12 @@ local function run_verb(now)
     return { DONE, now }
   end
   local parts = parts_of(ask.amounts, now)
-  local verdict, binding = compose(parts)
   if verb == 'take' then
+    local verdict, binding = in_turn(parts, now)
     if verdict == ADMIT then commit(parts) end
     return decision(parts, verdict, binding, ask.detail, now)
   end
+  local verdict, binding = compose(parts)
   if verb == 'debit' then
     for _, part in ipairs(parts) do
       if part.amount > 0 then part.verdict = ADMIT end
@@ -91,6 +99,10 @@ local function catch_up_with_time(now)
   return nil
 end
 
+-- Who knows nothing of a line asks again with a script that does.
+if not line and ask.verb ~= 'peek' and ask.verb ~= 'look' and redis.call('EXISTS', QUEUE) == 1 then
+  return { QUEUED, 0 }
+end
 load_rows()
 local now = instant()
 translate_instants(now)
@@ -99,5 +111,6 @@ if not reply then reply = run_verb(now) end
 if reply[1] ~= EDITIONS then
   for _, row in pairs(rows) do save_row(row, now) end
   save_book(reply[1] ~= MORE)
+  if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end
 end
 return reply

@@ -4,7 +4,7 @@
 -- it had any: those of its level, in order, in MessagePack.
 local plan, ask = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
 local other_levels, own_limits = cmsgpack.unpack(ARGV[3])
-local BOOK, DUE, FIRST_ROW = KEYS[1], KEYS[2], 3
+local BOOK, DUE, QUEUE, WAITERS, FIRST_ROW = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 5
 
 -- A server's clock may stand behind what was written by another before a
 -- failover: as far as this, time stands still. Beyond, the clock has stepped

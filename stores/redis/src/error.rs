@@ -11,7 +11,7 @@ use tidegate_contract::StoreError;
 pub enum RedisError {
     /// The address makes no sense. (It is not repeated: it may hold a password.)
     #[error(
-        "the address of the Redis server cannot be used ({0}); write redis://[user:password@]host[:port][/database]"
+        "the address of the Redis server cannot be used ({0}); write redis://[user:password@]host[:port][/database], redis+cluster://host[:port],... or redis+sentinel://host[:port],.../service"
     )]
     Address(String),
     /// An option makes no sense.
@@ -42,7 +42,15 @@ pub(crate) fn garbled(what: &str) -> StoreError {
     ))
 }
 
-pub(crate) fn words(error: &redis::RedisError) -> String {
+/// Why an address cannot be used, without a word of it.
+pub(crate) fn reason(error: &redis::RedisError) -> String {
+    match error.kind() {
+        ErrorKind::InvalidClientConfig => error.category().to_owned(),
+        _ => words(error),
+    }
+}
+
+fn words(error: &redis::RedisError) -> String {
     let advice = match (error.kind(), error.code()) {
         (_, Some("OOM")) => "the Redis server is full and may drop nothing; raise its maxmemory",
         (_, Some("NOAUTH" | "WRONGPASS")) | (ErrorKind::AuthenticationFailed, _) => {

@@ -4,6 +4,8 @@
 //! {prefix:table:root}:r...   a row; after the r, what the path adds to the root
 //! {prefix:table:root}:b      the leases of the root
 //! {prefix:table:root}:d      what of them is due when
+//! {prefix:table:root}:q      the order of those who wait
+//! {prefix:table:root}:w      who they are
 //! {prefix:table}:plans       the editions of the table's plan
 //! {prefix:owner}:own         what is defined for an owner
 //! ```
@@ -50,13 +52,16 @@ impl Names {
         [b"{", self.table.as_slice(), b"}:own"].concat()
     }
 
-    /// The book, its order of time, and the rows of `path`, outermost first.
+    /// The book, its order of time, the order of those who wait, who they are,
+    /// and the rows of `path`, outermost first.
     pub(crate) fn of(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
         let tag = self.tag(path.root());
         let rows = (0..path.depth()).map(|level| self.row(path, level));
         let book = [
             [&tag, b":b".as_slice()].concat(),
             [&tag, b":d".as_slice()].concat(),
+            [&tag, b":q".as_slice()].concat(),
+            [&tag, b":w".as_slice()].concat(),
         ];
         book.into_iter().chain(rows).collect()
     }
@@ -162,11 +167,11 @@ mod tests {
         let tag = "{pre%3Afix:a %7Btable%7D:%7D%7B}";
         assert_eq!(
             text,
-            ["b", "d", "r", "r/x", "r/x/y"].map(|end| format!("{tag}:{end}"))
+            ["b", "d", "q", "w", "r", "r/x", "r/x/y"].map(|end| format!("{tag}:{end}"))
         );
         let found: Vec<_> = keys.iter().filter_map(|key| names.key_of(key)).collect();
         assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
         let other = Names::new("pre:fix", "a {table}s");
-        assert_eq!(other.key_of(&keys[2]), None);
+        assert_eq!(other.key_of(&keys[4]), None);
     }
 }

@@ -9,8 +9,12 @@
 //! | `limits` | by what limits this process decides |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
+//! | `waiting` | an ask that waits for its turn |
+//! | `wakes` | where it hears that it has come |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
-//! | `link` | one multiplexed connection, deadlines, what an error means |
+//! | `address` | what an address names: a server, a cluster, a service of sentinels |
+//! | `connection` | the connections to it |
+//! | `link` | what drives them, deadlines, what an error means |
 //! | `script` | the script, put together of the files in `lua/` |
 //! | `keys` | the names of keys |
 //! | `wire` | plans and commands as MessagePack, replies read back |
@@ -77,6 +81,8 @@
 //! keys (the server's `maxmemory` is one).
 #![forbid(unsafe_code)]
 
+mod address;
+mod connection;
 mod definitions;
 mod error;
 mod keys;
@@ -89,6 +95,8 @@ mod request;
 mod script;
 mod store;
 mod table;
+mod waiting;
+mod wakes;
 mod wire;
 
 pub use error::RedisError;

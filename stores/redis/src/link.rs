@@ -1,27 +1,27 @@
-//! One multiplexed connection to a server, and how a script is called on it.
+//! The way to the server, what drives it, and how a script is called on it.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, ErrorKind, ServerErrorKind, Value};
-use tidegate_contract::StoreError;
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use tidegate_contract::{Reply, Sent, StoreError};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
 
-use crate::error::{RedisError, too_late, unavailable, words};
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::definitions::scanned;
+use crate::error::{RedisError, reason, too_late, unavailable};
 use crate::script::Script;
 
-/// The longest pause between two attempts to connect.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How many attempts to connect are made for one command; the next begins anew.
-const ATTEMPTS: usize = 6;
+/// Where somebody waits for the reply to a command.
+pub(crate) type Tell = oneshot::Sender<Result<Reply, StoreError>>;
 
 /// A connection, made when it is first used and again when it is lost, and the
 /// thread that drives it.
 pub(crate) struct Link {
-    connection: ConnectionManager,
+    connection: Arc<Connection>,
     deadline: Duration,
     /// Only `None` while it is dropped.
     runtime: Option<Runtime>,
@@ -30,25 +30,19 @@ pub(crate) struct Link {
 impl Link {
     /// A link to the server at `address`, which is not asked for anything yet.
     pub(crate) fn new(address: &str, deadline: Duration) -> Result<Self, RedisError> {
-        let client = Client::open(address).map_err(|error| RedisError::Address(reason(&error)))?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("tidegate-redis")
             .enable_all()
             .build()
             .map_err(|error| RedisError::Server(format!("no thread for the store: {error}")))?;
-        let config = ConnectionManagerConfig::new()
-            .set_max_delay(LONGEST_PAUSE)
-            .set_number_of_retries(ATTEMPTS)
-            .set_connection_timeout(Some(deadline))
-            .set_response_timeout(Some(deadline));
         let connection = {
             let _entered = runtime.enter();
-            ConnectionManager::new_lazy_with_config(client, config)
+            Connection::new(Address::parse(address, deadline)?, deadline)
         };
         let connection = connection.map_err(|error| RedisError::Address(reason(&error)))?;
         Ok(Self {
-            connection,
+            connection: Arc::new(connection),
             deadline,
             runtime: Some(runtime),
         })
@@ -75,6 +69,29 @@ impl Link {
         }
     }
 
+    /// Starts what waits: it is told to whom to answer, and when nobody is there
+    /// any more. It has no deadline of the store's.
+    pub(crate) fn stay<W>(&self, wait: impl FnOnce(Tell) -> W) -> Sent
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let wait = wait(tell);
+        if let Some(handle) = self.handle() {
+            handle.spawn(wait);
+        }
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
+    }
+
+    /// How long a command may take.
+    pub(crate) const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
     /// As [`start`](Self::start); the calling thread waits.
     pub(crate) fn block_on<T: Send + 'static>(
         &self,
@@ -96,10 +113,49 @@ impl Link {
 
     /// Sends one command.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let mut connection = self.connection.clone();
-        let answer = connection.send_packed_command(command).await;
-        let answer = answer.and_then(Value::extract_error);
+        let answer = self.connection.send(command).await;
         answer.map_err(|error| unavailable(&error))
+    }
+
+    /// A step of a walk through all keys: those found, and where it goes on. A
+    /// cluster's masters are walked one after the other, in order: `host:port
+    /// cursor`.
+    pub(crate) async fn scan(
+        &self,
+        from: &[u8],
+        pattern: &[u8],
+        count: usize,
+    ) -> Result<(Option<Vec<u8>>, Vec<Vec<u8>>), StoreError> {
+        let masters = self.connection.masters().await;
+        let masters = masters.map_err(|error| unavailable(&error))?;
+        let named = |(host, port): &(String, u16)| format!("{host}:{port}");
+        let from = str::from_utf8(from).map_err(|_| StoreError::UnknownPage)?;
+        let (name, cursor) = from.split_once(' ').unwrap_or(("", from));
+        let at = match name {
+            "" => 0,
+            name => {
+                let known = masters.iter().position(|master| named(master) == name);
+                known.ok_or(StoreError::UnknownPage)?
+            }
+        };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern);
+        scan.arg("COUNT").arg(count);
+        let answer = match masters.get(at) {
+            Some(master) => self.connection.send_to(master, &scan).await,
+            None => self.connection.send(&scan).await,
+        };
+        let (next, found) = scanned(answer.map_err(|error| unavailable(&error))?)?;
+        let next = match (next == b"0", masters.get(at), masters.get(at + 1)) {
+            (true, _, None) => None,
+            (true, _, Some(after)) => Some(format!("{} 0", named(after)).into_bytes()),
+            (false, None, _) => Some(next),
+            (false, Some(here), _) => {
+                let name = format!("{} ", named(here)).into_bytes();
+                Some([name, next].concat())
+            }
+        };
+        Ok((next, found))
     }
 
     /// Calls `script`, and hands it over if the server has not seen it.
@@ -109,14 +165,11 @@ impl Link {
         keys: &[Vec<u8>],
         arguments: &[Arc<[u8]>],
     ) -> Result<Value, StoreError> {
-        let mut connection = self.connection.clone();
         let by_hash = command("EVALSHA", &script.hash, keys, arguments);
-        let answer = connection.send_packed_command(&by_hash).await;
-        let answer = match answer.and_then(Value::extract_error) {
+        let answer = match self.connection.send(&by_hash).await {
             Err(error) if is_unseen(&error) => {
                 let by_text = command("EVAL", &script.source, keys, arguments);
-                let answer = connection.send_packed_command(&by_text).await;
-                answer.and_then(Value::extract_error)
+                self.connection.send(&by_text).await
             }
             answer => answer,
         };
@@ -157,12 +210,4 @@ fn is_unseen(error: &redis::RedisError) -> bool {
 
 fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
-}
-
-/// Why an address cannot be used, without a word of it.
-fn reason(error: &redis::RedisError) -> String {
-    match error.kind() {
-        ErrorKind::InvalidClientConfig => error.category().to_owned(),
-        _ => words(error),
-    }
 }

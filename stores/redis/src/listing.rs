@@ -10,7 +10,6 @@ use std::sync::Arc;
 use tidegate_contract::core::Timestamp;
 use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
-use crate::definitions::scanned;
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::options::Clock;
@@ -234,13 +233,11 @@ impl<'t> Walk<'t> {
         let Some(cursor) = &self.place.cursor else {
             return Ok(false);
         };
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(&self.pattern);
-        let answer = self.table.shared.link.ask(scan.arg("COUNT").arg(at_once));
-        let (next, found) = scanned(answer.await?)?;
+        let link = &self.table.shared.link;
+        let (next, found) = link.scan(cursor, &self.pattern, at_once).await?;
         self.looked_at += at_once;
         self.place.found = found;
-        self.place.cursor = (next != b"0").then_some(next);
+        self.place.cursor = next;
         Ok(true)
     }
 }

@@ -9,6 +9,7 @@ use crate::keys::Names;
 use crate::script::Needs;
 use crate::table::Inner;
 use crate::wire;
+use crate::wire::command::Turn;
 
 /// See the [module](self).
 pub(crate) struct Request {
@@ -39,6 +40,17 @@ impl Request {
                 &table.names,
             )
         }
+    }
+
+    /// A take that stands in line.
+    pub(crate) fn in_line(command: &Command<'_>, turn: &Turn, table: &Inner) -> Self {
+        let clock = table.shared.clock;
+        let bytes = wire::command::encode_in_line(command, clock, turn);
+        let (key, names) = (&command.key, &table.names);
+        let mut request = Self::new(command.plan, key, command.now, bytes, names);
+        request.calendars = command.calendars.into();
+        request.needs = request.needs.and(Needs::LINE);
+        request
     }
 
     /// What is asked by `command` about the rows of `path`.

@@ -26,30 +26,44 @@ const KERNELS: [&str; 5] = [
 const HEAD: &str = lua!("head");
 
 /// What every command needs.
-const REST: &str = concat!(
+const ROWS: &str = concat!(
     lua!("rule"),
     lua!("rows"),
     lua!("compose"),
     lua!("book"),
     lua!("retire"),
-    lua!("leases"),
-    lua!("adopt"),
-    lua!("main"),
 );
+
+/// The same, after what it may need.
+const REST: &str = concat!(lua!("leases"), lua!("adopt"), lua!("main"),);
 
 /// What a command needs of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Needs {
     /// One bit for each kernel.
     kernels: u8,
+    /// Those who wait.
+    line: bool,
 }
 
 impl Needs {
     /// What can be met where limits have changed.
-    pub(crate) const ALL: Self = Self { kernels: u8::MAX };
+    pub(crate) const ALL: Self = Self {
+        kernels: u8::MAX,
+        line: false,
+    };
 
     /// No kernel.
-    pub(crate) const NONE: Self = Self { kernels: 0 };
+    pub(crate) const NONE: Self = Self {
+        kernels: 0,
+        line: false,
+    };
+
+    /// Those who wait.
+    pub(crate) const LINE: Self = Self {
+        kernels: 0,
+        line: true,
+    };
 
     /// What a command by `plan` needs.
     pub(crate) fn of(plan: &Plan) -> Self {
@@ -59,6 +73,7 @@ impl Needs {
             .map(|limit| 1 << (kind(&limit.rule) - 1));
         Self {
             kernels: bits.fold(0, |all, bit: u8| all | bit),
+            line: false,
         }
     }
 
@@ -66,6 +81,7 @@ impl Needs {
     pub(crate) const fn and(self, other: Self) -> Self {
         Self {
             kernels: self.kernels | other.kernels,
+            line: self.line | other.line,
         }
     }
 
@@ -75,6 +91,10 @@ impl Needs {
         let kernels = kernels.filter(|&(number, _)| needed(number));
         let mut source = String::from(HEAD);
         source.extend(kernels.map(|(_, kernel)| *kernel));
+        source.push_str(ROWS);
+        if self.line {
+            source.push_str(lua!("line"));
+        }
         source.push_str(REST);
         source
     }

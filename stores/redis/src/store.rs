@@ -22,9 +22,11 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// The store at `address`: `redis://[user:password@]host[:port][/database]`,
-    /// or `rediss://` with the feature `tls`. The server is greeted once,
-    /// so that an address that is wrong is told at once.
+    /// The store at `address`: `redis://[user:password@]host[:port][/database]`;
+    /// `redis+cluster://[user:password@]host[:port],...`, any of the cluster's
+    /// nodes; `redis+sentinel://[user:password@]host[:port],.../service[/database]`,
+    /// the master of a service. With the feature `tls`, `rediss` for `redis`. The
+    /// server is greeted once, so that an address that is wrong is told at once.
     ///
     /// # Errors
     /// [`RedisError`]; a password is in none of its messages.
@@ -39,6 +41,7 @@ impl RedisStore {
             link,
             scripts: Scripts::new(),
             clock: options.clock,
+            wakes: Arc::default(),
         });
         let asked = Arc::clone(&shared);
         let ping = async move { asked.link.ask(&redis::cmd("PING")).await };

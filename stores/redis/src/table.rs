@@ -1,11 +1,12 @@
 //! One set's table: a command's way to the server and back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::Value;
 use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{
-    Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Plan, RemoteTable, Reply, Sent,
+    Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
     StoreError, Table,
 };
 
@@ -17,7 +18,12 @@ use crate::options::Clock;
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::script::{Needs, Scripts};
+use crate::waiting::Stay;
+use crate::wakes::Wakes;
 use crate::wire::reply::{self, Answer};
+
+/// After a line was met, so many commands are likely to meet one.
+const LIKELY: u32 = 64;
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -25,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) scripts: Scripts,
     pub(crate) clock: Clock,
+    pub(crate) wakes: Arc<Wakes>,
 }
 
 /// See the [module](self).
@@ -37,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) names: Names,
     pub(crate) registry: Registry,
     pub(crate) limits: Limits,
+    /// So many more commands are asked by a script that knows of those who wait.
+    lines: AtomicU32,
 }
 
 impl RedisTable {
@@ -47,6 +56,7 @@ impl RedisTable {
             names,
             registry,
             limits: Limits::default(),
+            lines: AtomicU32::new(0),
         }))
     }
 
@@ -108,20 +118,33 @@ impl RemoteTable for RedisTable {
         let work = async move { inner.execute(request).await };
         Box::pin(self.0.shared.link.start(work))
     }
+
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let stay = Stay::of(&self.0, command, patience)?;
+        Some(self.0.shared.link.stay(|tell| stay.run(tell)))
+    }
 }
 
 impl Inner {
     async fn execute(self: Arc<Self>, mut request: Request) -> Result<Reply, StoreError> {
+        match self.answer(&mut request).await? {
+            Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
+            _ => Err(garbled("no reply")),
+        }
+    }
+
+    /// The answer to a command by the plan that it was made for.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        request: &mut Request,
+    ) -> Result<Answer, StoreError> {
         let calendars = &request.calendars;
         self.limits.follow(&request.plan, request.now, calendars)?;
         let edition = self.edition().await?;
         if !Arc::ptr_eq(&edition.plan, &request.plan) {
             return Err(StoreError::StalePlan);
         }
-        match self.ask(&edition, &mut request).await? {
-            Answer::Reply(reply) => Ok(reply),
-            _ => Err(garbled("no reply")),
-        }
+        self.ask(&edition, request).await
     }
 
     /// Calls the script until nothing is missing to it.
@@ -131,6 +154,9 @@ impl Inner {
         request: &mut Request,
     ) -> Result<Answer, StoreError> {
         let mut editions = Vec::new();
+        if self.may_meet_line() {
+            request.needs = request.needs.and(Needs::LINE);
+        }
         loop {
             let value = self.call(edition, request, &editions).await?;
             match reply::read(value, &request.deciding, request.now)? {
@@ -145,9 +171,24 @@ impl Inner {
                         request.add_rows(&path, &self.names);
                     }
                 }
+                Answer::Queued => {
+                    self.meets_line();
+                    request.needs = request.needs.and(Needs::LINE);
+                }
                 answer => return Ok(answer),
             }
         }
+    }
+
+    /// Somebody waits: the next commands may meet them as well.
+    fn meets_line(&self) {
+        self.lines.store(LIKELY, Ordering::Relaxed);
+    }
+
+    fn may_meet_line(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.lines.fetch_update(set, fetch, less).is_ok()
     }
 
     async fn call(
@@ -158,7 +199,7 @@ impl Inner {
     ) -> Result<Value, StoreError> {
         let needs = match editions {
             [] => edition.needs.and(request.needs),
-            _ => Needs::ALL,
+            _ => Needs::ALL.and(request.needs),
         };
         let script = self.shared.scripts.get(needs);
         let own = [

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, Timestamp};
+use tidegate_contract::core::{Amount, Bounds, Span, Timestamp};
 use tidegate_contract::{Command, Detail, Ending, KeyPath, Terms, Verb};
 
 use super::instant;
@@ -46,6 +46,49 @@ pub(crate) fn look(
     put_head(key, now, calendars, clock, &mut pack);
     pack.name("verb").name("look");
     pack.done()
+}
+
+/// The place in line that an ask has, or had.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) id: u128,
+    /// Where it hears that its turn may have come.
+    pub(crate) channel: Arc<str>,
+    /// How much earlier it counts as having come.
+    pub(crate) ahead: Span,
+    /// How long it is taken for alive.
+    pub(crate) alive: Span,
+}
+
+/// As [`encode`], for an ask that stands in line.
+pub(crate) fn encode_in_line(command: &Command<'_>, clock: Clock, turn: &Turn) -> Vec<u8> {
+    let mut pack = Pack::default();
+    pack.map(8 + pairs(&command.verb));
+    let calendars = command.calendars;
+    put_head(&command.key, command.now, calendars, clock, &mut pack);
+    put_turn(turn, &mut pack);
+    pack.name("verb");
+    put_verb(&command.verb, &mut pack);
+    pack.done()
+}
+
+/// The ask leaves the line.
+pub(crate) fn leave(key: &KeyPath<'_>, now: Timestamp, clock: Clock, turn: &Turn) -> Vec<u8> {
+    let mut pack = Pack::default();
+    pack.map(8);
+    put_head(key, now, &[], clock, &mut pack);
+    put_turn(turn, &mut pack);
+    pack.name("verb").name("leave");
+    pack.done()
+}
+
+fn put_turn(turn: &Turn, pack: &mut Pack) {
+    let micros = |span: Span| span.as_micros().min(1 << 53) as i64;
+    pack.name("turn").map(4);
+    pack.name("id").bytes(&turn.id.to_be_bytes());
+    pack.name("channel").bytes(turn.channel.as_bytes());
+    pack.name("ahead").int(micros(turn.ahead));
+    pack.name("alive").int(micros(turn.alive));
 }
 
 pub(crate) fn encode(command: &Command<'_>, clock: Clock) -> Vec<u8> {

@@ -92,7 +92,7 @@ impl Place {
         };
         let text = |value: &Value| Some(value.as_slice()?.to_vec());
         let cursor = text(cursor)?;
-        let is_number = cursor.iter().all(u8::is_ascii_digit);
+        let is_cursor = cursor.last().is_some_and(u8::is_ascii_digit);
         let found: Option<Vec<_>> = found.as_array()?.iter().map(text).collect();
         let found = found?;
         let ours = |key: &Vec<u8>| names.are_of(key);
@@ -101,7 +101,7 @@ impl Place {
             [due, number] => Some((due.as_i64()?, number.as_i64()?)),
             _ => None,
         };
-        (is_ours && is_number && bytes.is_empty()).then_some(Self {
+        (is_ours && (is_cursor || cursor.is_empty()) && bytes.is_empty()).then_some(Self {
             cursor: (!cursor.is_empty()).then_some(cursor),
             found,
             within,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! every answer     kind, now, then
-//! 0 decision       verdict (0 admit, 1 not until, 2 never), its instant,
+//! 0 decision       verdict (0 admit, 1 not until, 2 never, 3 others are first),
+//!                  its instant,
 //!                  binding (-1 none), refused levels, shadowed,
 //!                  whether there is an instant of a refund, which,
 //!                  0 or the lease: [id, expiry, fence, repeated],
@@ -14,6 +15,7 @@
 //! 4 more           owners of leases whose rows are needed; call again
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! 6 looked         whether the row is more than "never seen"
+//! 7 queued         call again with a script that knows of those who wait
 //! ```
 
 use redis::Value;
@@ -34,6 +36,10 @@ pub(crate) enum Answer {
     More(Vec<Vec<u8>>),
     /// Whether the row is more than "never seen".
     Looked(bool),
+    /// Refused since others were first.
+    Kept(Reply),
+    /// Nothing was done: somebody waits.
+    Queued,
 }
 
 /// Reads the answer to a command that was made at `asked_at` by its caller's
@@ -41,16 +47,21 @@ pub(crate) enum Answer {
 pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Answer, StoreError> {
     let (mut reader, kind) = Reader::of(value, asked_at)?;
     match kind {
-        0 => reader
-            .decision(plan)
-            .map(Reply::Decision)
-            .map(Answer::Reply),
+        0 => {
+            let (decision, is_kept) = reader.decision(plan)?;
+            let reply = Reply::Decision(decision);
+            Ok(match is_kept {
+                true => Answer::Kept(reply),
+                false => Answer::Reply(reply),
+            })
+        }
         1 => reader.settlement().map(Reply::Settled).map(Answer::Reply),
         2 => Ok(Answer::Reply(Reply::Done)),
         3 => reader.rest(Reader::int).map(Answer::Editions),
         4 => reader.rest(Reader::bytes).map(Answer::More),
         5 => Err(reader.failure()?),
         6 => reader.flag().map(Answer::Looked),
+        7 => Ok(Answer::Queued),
         _ => Err(garbled("unknown kind")),
     }
 }
@@ -149,11 +160,11 @@ impl Reader {
         Ok(all)
     }
 
-    fn decision(mut self, plan: &Plan) -> Result<Decision, StoreError> {
-        let (verdict, at) = (self.int()?, self.instant()?);
-        let verdict = match verdict {
+    fn decision(mut self, plan: &Plan) -> Result<(Decision, bool), StoreError> {
+        let (kind, at) = (self.int()?, self.instant()?);
+        let verdict = match kind {
             0 => Verdict::Admit,
-            1 => Verdict::NotUntil(at),
+            1 | 3 => Verdict::NotUntil(at),
             _ => Verdict::Never,
         };
         let mut decision = Decision::bare(verdict, usize::try_from(self.int()?).ok());
@@ -170,7 +181,7 @@ impl Reader {
                 decision.standings.push(standing);
             }
         }
-        Ok(decision)
+        Ok((decision, kind == 3))
     }
 
     fn lease(&mut self) -> Result<Option<Granted>, StoreError> {
