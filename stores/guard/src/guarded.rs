@@ -106,7 +106,12 @@ impl Table for GuardedTable {
         amount: Amount,
         now: Timestamp,
     ) -> Result<Option<(Verdict, Standing)>, StoreError> {
-        self.guard(|table| table.check_one(plan, key, amount, now))
+        let entry = self.breaker.enter()?;
+        match self.table.check_one(plan, key, amount, now) {
+            // It was not asked.
+            Ok(None) => Ok(None),
+            answer => entry.end(answer),
+        }
     }
 
     fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {

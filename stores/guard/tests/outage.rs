@@ -153,6 +153,20 @@ fn a_store_that_is_away_is_not_asked_and_its_last_words_are_told() {
     assert!(error.contains("not asked for another"), "{error}");
 }
 
+/// A table that has no lean form says so without asking its server: that is no
+/// answer of the server's.
+#[test]
+fn what_asks_nobody_is_no_answer() {
+    let house = house(|settings| settings.pause = Duration::from_secs(3_600));
+    house.pull(true);
+    for _ in 0..5 {
+        let lean = house.table.check_one(&house.plan, b"k", 1, NOW);
+        assert_eq!(lean.unwrap(), None);
+        house.ask().unwrap_err();
+    }
+    assert_eq!(house.breaker.position(), Position::Open);
+}
+
 #[test]
 fn a_store_that_comes_back_is_asked_again_by_more_and_more() {
     let house = house(|settings| settings.ramp = 4);
