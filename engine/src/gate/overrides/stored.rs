@@ -76,6 +76,11 @@ impl Stored {
         Ok(())
     }
 
+    /// Whether nothing is set at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
     /// What is kept for `place`.
     pub(super) fn at(&self, place: &Place) -> Option<&Arc<[Limit]>> {
         self.by_place.get(place)

@@ -9,6 +9,7 @@ use super::stored::{Placed, Stored};
 use super::{given, limits};
 use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
+use crate::gate::aside::aside;
 use crate::gate::audit;
 use crate::gate::error::GateError;
 use crate::gate::served::Served;
@@ -36,7 +37,7 @@ impl Gate {
     ) -> Result<Placed, GateError> {
         let concerned = self.concerned(caller, Scope::Administer, place)?;
         check(place, limits, &concerned)?;
-        self.put_override(place, Some(limits.into()))?;
+        self.aside(|| self.put_override(place, Some(limits.into())))?;
         let names: Vec<_> = limits.iter().map(Limit::name).collect();
         let subject = format!("{place}: {}", names.join(", "));
         audit::note(caller.name(), "set override", &subject);
@@ -53,7 +54,7 @@ impl Gate {
         if self.stored().lock().at(place).is_none() {
             return Ok(false);
         }
-        self.put_override(place, None)?;
+        self.aside(|| self.put_override(place, None))?;
         audit::note(caller.name(), "remove override", &place.to_string());
         Ok(true)
     }
@@ -97,7 +98,7 @@ impl Gate {
     }
 
     /// The policies that an override at `place` is about.
-    fn concerned(
+    pub(super) fn concerned(
         &self,
         caller: &Caller,
         scope: Scope,
@@ -109,6 +110,16 @@ impl Gate {
                 caller.check(scope, None)?;
                 Ok(self.all_served())
             }
+        }
+    }
+
+    /// Runs what the store may hold up beside a runtime's tasks.
+    fn aside<T>(&self, command: impl FnOnce() -> T) -> T {
+        let served = self.all_served();
+        let mut sets = served.iter().flat_map(|served| served.sets());
+        match sets.next() {
+            Some(set) => aside(set, command),
+            None => command(),
         }
     }
 
@@ -207,7 +218,11 @@ fn unknown(own: &Limit, limits: &[Limit]) -> Error {
 
 /// Everything that is wrong with `limits` at `place`: each must fit some policy
 /// that it is about.
-fn check(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Result<(), GateError> {
+pub(super) fn check(
+    place: &Place,
+    limits: &[Limit],
+    concerned: &[Arc<Served>],
+) -> Result<(), GateError> {
     let mut wrong = Vec::new();
     if limits.is_empty() {
         wrong.push(Error::Nothing("limit"));
