@@ -19,6 +19,9 @@ use crate::gate::served::Served;
 use crate::gate::threshold::Gate;
 use crate::key::Key;
 
+/// The most limits of one override.
+const MOST_LIMITS: usize = 256;
+
 impl Gate {
     /// As [`set_override`](Self::set_override), with limits as
     /// [`read_limits`] reads them: each a name, and its fields by theirs.
@@ -34,6 +37,9 @@ impl Gate {
     ) -> Result<Placed, GateError> {
         // Whoever may not set it is told nothing else.
         let concerned = self.concerned(caller, Scope::Administer, place)?;
+        if given.len() > MOST_LIMITS {
+            return Err(GateError::FaultyOverride(vec![too_many(given.len())]));
+        }
         let (mut limits, mut faults) = (Vec::new(), Vec::new());
         for one in given {
             match read_limits(slice::from_ref(one)) {
@@ -82,6 +88,14 @@ impl Gate {
             Some((limit.name().to_owned(), level))
         });
         found.collect()
+    }
+}
+
+fn too_many(count: usize) -> LimitFault {
+    LimitFault {
+        limit: String::new(),
+        message: format!("{count} limits are given"),
+        help: format!("give at most {MOST_LIMITS}"),
     }
 }
 
