@@ -9,7 +9,7 @@ use super::stored::{Placed, Stored};
 use super::{given, limits};
 use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
-use crate::gate::aside::aside;
+use crate::gate::aside::beside;
 use crate::gate::audit;
 use crate::gate::error::GateError;
 use crate::gate::served::Served;
@@ -37,7 +37,7 @@ impl Gate {
     ) -> Result<Placed, GateError> {
         let concerned = self.concerned(caller, Scope::Administer, place)?;
         check(place, limits, &concerned)?;
-        self.aside(|| self.put_override(place, Some(limits.into())))?;
+        beside(|| self.put_override(place, Some(limits.into())))?;
         let names: Vec<_> = limits.iter().map(Limit::name).collect();
         let subject = format!("{place}: {}", names.join(", "));
         audit::note(caller.name(), "set override", &subject);
@@ -54,7 +54,7 @@ impl Gate {
         if self.stored().lock().at(place).is_none() {
             return Ok(false);
         }
-        self.aside(|| self.put_override(place, None))?;
+        beside(|| self.put_override(place, None))?;
         audit::note(caller.name(), "remove override", &place.to_string());
         Ok(true)
     }
@@ -110,16 +110,6 @@ impl Gate {
                 caller.check(scope, None)?;
                 Ok(self.all_served())
             }
-        }
-    }
-
-    /// Runs what the store may hold up beside a runtime's tasks.
-    fn aside<T>(&self, command: impl FnOnce() -> T) -> T {
-        let served = self.all_served();
-        let mut sets = served.iter().flat_map(|served| served.sets());
-        match sets.next() {
-            Some(set) => aside(set, command),
-            None => command(),
         }
     }
 
