@@ -1,6 +1,7 @@
 //! Limits as they are typed: `rpm=calls:100/1m`, or as a policy's file has
 //! them, or only so much: `rpm=100`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::str::FromStr;
 
@@ -142,10 +143,7 @@ fn like(
     shapes.dedup();
     let whole = "write it out, such as";
     match shapes.pop() {
-        None => Err(Stop::usage(format!(
-            "no policy that this is for has a limit `{name}`, or the token may not see it; \
-             {whole} {name}=calls:{amount}/1m"
-        ))),
+        None => Err(Stop::usage(unknown(name, amount, policies))),
         Some(_) if !shapes.is_empty() => Err(Stop::usage(format!(
             "the policies count `{name}` in different ways; {whole} {name}=calls:{amount}/1m, \
              or name one policy"
@@ -154,12 +152,30 @@ fn like(
     }
 }
 
-/// The limits of that name in a policy, and in its members, as its file has them.
-fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Value> {
+fn unknown(name: &str, amount: u64, policies: &[Value]) -> String {
+    let names = policies.iter().flat_map(limits);
+    let names: BTreeSet<_> = names.flat_map(Map::keys).map(String::as_str).collect();
+    if names.is_empty() {
+        return format!(
+            "there is no policy that this is for, or the token may not see it; \
+             write the limit out, such as {name}=calls:{amount}/1m"
+        );
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join("`, `");
+    format!("no policy that this is for has a limit `{name}`; there is `{names}`")
+}
+
+/// The limits of a policy, and of its members, as its file has them.
+fn limits(policy: &Value) -> impl Iterator<Item = &Map<String, Value>> {
     let members = policy["written"]["member"].as_object();
     let members = members.into_iter().flat_map(Map::values);
     let all = std::iter::once(&policy["written"]).chain(members);
-    all.filter_map(move |part| part["limits"].get(name))
+    all.filter_map(|part| part["limits"].as_object())
+}
+
+/// Those of that name.
+fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Value> {
+    limits(policy).filter_map(move |limits| limits.get(name))
 }
 
 fn shape(limit: &Value, amount: u64, per: Option<&str>) -> Option<Map<String, Value>> {
@@ -279,7 +295,8 @@ mod tests {
             request(&[typed], policies).unwrap_err().message
         };
         assert!(fails(&[one, odd]).contains("in different ways"));
-        assert!(fails(&[]).contains("no policy"));
+        assert!(fails(&[]).contains("rpm=calls:50/1m"));
+        assert!(fails(&[policy("tpm", json!({"rate": 1}))]).contains("there is `tpm`"));
     }
 
     #[test]

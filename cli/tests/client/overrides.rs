@@ -44,6 +44,10 @@ fn an_override_is_set_shown_listed_and_removed() {
         server.ask(&peek).json()["overrides"]["rpm"],
         "entity_and_resource"
     );
+    let peek = [&["peek"], &ACME[..], &["--cost", "1"]].concat();
+    let told = server.ask(&peek).out;
+    let by = "  rpm by an override for this key in this policy\n";
+    assert!(told.contains(by), "{told}");
     override_(
         &server,
         "set",
@@ -91,7 +95,7 @@ fn what_is_wrong_is_told_with_what_to_type() {
         (&["-p", "chat"], 2, "LIMIT=AMOUNT"),
         (&["-p", "chat", "rpm"], 2, "rpm=calls:100/1m"),
         (&["-p", "chat", "rpm=fast"], 2, "rpm=calls:100/1m"),
-        (&["-p", "chat", "rps=5"], 2, "rps=calls:5/1m"),
+        (&["-p", "chat", "rps=5"], 2, "there is `rpm`, `tpm`"),
         (&["-p", "chat", "rpm=5", "rpm=6"], 2, "given twice"),
         (&["-p", "none", "rpm=calls:5/1m"], 6, "there is no policy"),
         (&["-p", "chat", "rpm=rate:5/1h"], 2, "it counts calls"),

@@ -240,7 +240,8 @@ impl Tidegate for Service {
         let (key, named) = (words::key(&request.key), words::named(&request.amounts));
         let (member, ask) = (words::member(&request.member), words::ask(request, &named));
         reply(policy.peek_at(member, key, ask).map(|peeked| {
-            let overridden = self.gate.overridden(&policy, peeked.member(), key);
+            let about = member.or(peeked.member());
+            let overridden = self.gate.overridden(&policy, about, key);
             proto::CheckResponse {
                 overrides: overrides::levels(overridden),
                 ..words::decision(&policy, &peeked)

@@ -14,6 +14,8 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                        [policy.pool.member.eu.limits]\nrps = { calls = 5, per = '1s' }\n\
+                        [policy.pool.member.us.limits]\nrps = { calls = 9, per = '1s' }\n\
                         [policy.jobs.limits]\nrunning = { concurrency = 2, ttl = '30s' }\n";
 
 async fn client() -> TidegateClient<Channel> {
@@ -92,6 +94,29 @@ async fn the_most_specific_override_holds_until_it_is_removed() {
         let before = nth.checked_sub(1).map(|nth| &places[nth]);
         let expected = before.map_or((10, None), |(_, count, level)| (*count, Some(*level)));
         assert_eq!(stands(&mut client).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_override_holds_at_every_member_of_a_pool() {
+    let mut client = client().await;
+    let numbers = LimitNumbers {
+        per: "1s".to_owned(),
+        ..calls(7)
+    };
+    let set = override_of(place("pool", ""), "rps", numbers);
+    client.set_override(set).await.unwrap();
+    for member in ["eu", "us", ""] {
+        let peek = proto::CheckRequest {
+            policy: "pool".to_owned(),
+            key: "k".into(),
+            member: member.to_owned(),
+            ..Default::default()
+        };
+        let peek = client.peek(peek).await.unwrap().into_inner();
+        assert_eq!(peek.limits["rps"].limit, 7, "{member}");
+        let level = peek.overrides.get("rps").copied();
+        assert_eq!(level, Some(OverrideLevel::Resource.into()), "{member}");
     }
 }
 

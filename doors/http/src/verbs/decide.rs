@@ -78,7 +78,7 @@ pub(crate) async fn peek(
     let served = visit.policy(Scope::Observe, &request.policy)?;
     let decision = served.peek_at(member, key, request.ask(&named))?;
     let gate = visit.door().gate();
-    let overridden = gate.overridden(&served, decision.member(), key);
+    let overridden = gate.overridden(&served, member.or(decision.member()), key);
     Ok(answer::foretold(&served, &decision, &overridden, style))
 }
 

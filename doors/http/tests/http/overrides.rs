@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
 use tidegate::gate::Scope;
+use tidegate_http::Settings;
 
 use crate::support::{House, Reply};
 
@@ -263,4 +264,32 @@ async fn who_administers_one_policy_sets_overrides_there_alone() {
     assert_eq!((listed.len(), &listed[0]["policy"]), (1, &json!("web")));
     let exact = house.get_as("web", "/v1/overrides?exact=true").await;
     exact.problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn an_override_holds_at_every_member_of_a_pool_and_outlives_its_policy() {
+    let pool = "[policy.chat.member.eu.limits]\nrpm = { calls = 10, per = '1m' }\n\
+                [policy.chat.member.us.limits]\nrpm = { calls = 20, per = '1m' }\n";
+    let house = House::of(pool, Settings::default());
+    set(&house, json!({"policy": "chat", "limits": rpm(7)})).await;
+    for member in ["eu", "us"] {
+        let ask = json!({"policy": "chat", "key": "k", "member": member});
+        let peek = house.post("/v1/peek", ask).await.json();
+        assert_eq!(peek["limits"]["rpm"]["limit"], 7, "{member}");
+        assert_eq!(peek["overrides"], json!({"rpm": "resource"}), "{member}");
+    }
+    let other = "[policy.web.limits]\nrpm = { calls = 3, per = '1m' }\n";
+    let go_over = |text: &str| {
+        let file = tidegate::policy::parse("test.toml", text).unwrap();
+        house.gate.exchange("test", &file).unwrap();
+    };
+    go_over(other);
+    let list = house.get("/v1/overrides").await.json();
+    assert_eq!(list["overrides"][0]["inert"], json!(["rpm"]));
+    assert_eq!(stands(&house, "k").await, (3, Value::Null));
+    go_over(pool);
+    let list = house.get("/v1/overrides").await.json();
+    assert_eq!(list["overrides"][0]["inert"], json!([]));
+    go_over(other);
+    assert_eq!(remove(&house, "?policy=chat").await.status, 204);
 }
