@@ -70,7 +70,7 @@ impl Gate {
         member: Option<&str>,
         key: Key<'_>,
     ) -> Vec<(String, Level)> {
-        let stored = self.stored().lock();
+        let stored = self.seen();
         if stored.is_empty() {
             return Vec::new();
         }

@@ -87,10 +87,12 @@ impl Stored {
     }
 
     /// Those beyond `after`, in order.
-    pub(super) fn beyond(&self, after: Option<&Place>) -> impl Iterator<Item = (&Place, &[Limit])> {
+    pub(super) fn beyond(
+        &self,
+        after: Option<&Place>,
+    ) -> impl Iterator<Item = (&Place, &Arc<[Limit]>)> {
         let from = after.map_or(Unbounded, Excluded);
-        let places = self.by_place.range::<Place, _>((from, Unbounded));
-        places.map(|(place, limits)| (place, &**limits))
+        self.by_place.range::<Place, _>((from, Unbounded))
     }
 
     /// The keys that have something in the policy `resource`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::KeyPath;
+use tidegate_contract::sync::MutexGuard;
 
 use super::place::Place;
 use super::stored::{Placed, Stored};
@@ -27,8 +28,8 @@ impl Gate {
     /// [`GateError::Forbidden`]: it takes the scope to administer the policy, or
     /// all of them; [`GateError::UnknownPolicy`];
     /// [`GateError::Override`] with everything that is wrong with the limits, as
-    /// for [`LimitSet::set_override`]; a store that cannot keep it. Then nothing
-    /// changes.
+    /// for [`LimitSet::set_override`](crate::LimitSet::set_override); a store
+    /// that cannot keep it. Then nothing changes.
     pub fn set_override(
         &self,
         caller: &Caller,
@@ -51,7 +52,7 @@ impl Gate {
     /// error: what was set for it can still be removed.
     pub fn remove_override(&self, caller: &Caller, place: &Place) -> Result<bool, GateError> {
         caller.check(Scope::Administer, place.resource.as_deref())?;
-        if self.stored().lock().at(place).is_none() {
+        if self.seen().at(place).is_none() {
             return Ok(false);
         }
         beside(|| self.put_override(place, None))?;
@@ -66,8 +67,7 @@ impl Gate {
     pub fn override_at(&self, caller: &Caller, place: &Place) -> Result<Option<Placed>, GateError> {
         caller.check(Scope::Observe, place.resource.as_deref())?;
         let served = self.all_served();
-        let stored = self.stored().lock();
-        let found = stored.at(place).map(Arc::clone);
+        let found = self.seen().at(place).map(Arc::clone);
         Ok(found.map(|limits| placed(place, &limits, &concerning(&served, place))))
     }
 
@@ -83,18 +83,31 @@ impl Gate {
         most: usize,
     ) -> Vec<Placed> {
         let served = self.all_served();
-        let stored = self.stored().lock();
         let wanted = |place: &Place| {
             let resource = of.resource.is_none() || of.resource == place.resource;
             let entity = of.entity.is_none() || of.entity == place.entity;
             let may = caller.check(Scope::Observe, place.resource.as_deref());
             resource && entity && may.is_ok()
         };
-        let page = stored.beyond(after).filter(|(place, _)| wanted(place));
-        let shown = |(place, limits): (&Place, &[Limit])| {
+        // What is found is looked at without keeping others from it.
+        let page: Vec<_> = {
+            let stored = self.seen();
+            let page = stored.beyond(after).filter(|(place, _)| wanted(place));
+            let page = page.take(most);
+            page.map(|(place, limits)| (place.clone(), Arc::clone(limits)))
+                .collect()
+        };
+        let shown = |(place, limits): &(Place, Arc<[Limit]>)| {
             placed(place, limits, &concerning(&served, place))
         };
-        page.take(most).map(shown).collect()
+        page.iter().map(shown).collect()
+    }
+
+    /// What is stored, to look at. Somebody who changes it may be held up by a
+    /// disk, and then so is this.
+    pub(super) fn seen(&self) -> MutexGuard<'_, Stored> {
+        let now = self.stored().try_lock();
+        now.unwrap_or_else(|| beside(|| self.stored().lock()))
     }
 
     /// The policies that an override at `place` is about.
