@@ -77,6 +77,13 @@ impl Client {
         self.send(request.timeout(PATIENCE).body(text)).await
     }
 
+    /// Removes what this query names.
+    pub async fn delete(&self, path: &str, query: &[(&str, &str)]) -> Outcome<Reply> {
+        let mut url = self.url(path)?;
+        url.query_pairs_mut().extend_pairs(query);
+        self.send(self.http.delete(url).timeout(PATIENCE)).await
+    }
+
     /// What a path answers as text, if it does so.
     pub async fn text(&self, path: &str, longest: Duration) -> Outcome<String> {
         let request = self.http.get(self.url(path)?).timeout(longest);

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::places::Places;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
-use crate::{denials, proto, words};
+use crate::{denials, listing, overrides, proto, words};
 
 /// The most asks in one batch.
 const MOST_CHECKS: usize = 1_000;
@@ -237,10 +237,16 @@ impl Tidegate for Service {
     async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
         let request = request.get_ref();
-        let named = words::named(&request.amounts);
+        let (key, named) = (words::key(&request.key), words::named(&request.amounts));
         let (member, ask) = (words::member(&request.member), words::ask(request, &named));
-        let peeked = policy.peek_at(member, words::key(&request.key), ask);
-        reply(peeked.map(|peeked| words::decision(&policy, &peeked)))
+        reply(policy.peek_at(member, key, ask).map(|peeked| {
+            let about = member.or(peeked.member());
+            let overridden = self.gate.overridden(&policy, about, key);
+            proto::CheckResponse {
+                overrides: overrides::levels(overridden),
+                ..words::decision(&policy, &peeked)
+            }
+        }))
     }
 
     async fn forecast(
@@ -275,6 +281,58 @@ impl Tidegate for Service {
                 .map(|served| words::policy(served))
                 .collect(),
         }))
+    }
+
+    async fn list_keys(
+        &self,
+        request: Request<proto::ListKeysRequest>,
+    ) -> Reply<proto::ListKeysResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        listing::keys(&policy, request.get_ref()).map(Response::new)
+    }
+
+    async fn list_leases(
+        &self,
+        request: Request<proto::ListLeasesRequest>,
+    ) -> Reply<proto::ListLeasesResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        listing::leases(&policy, request.get_ref()).map(Response::new)
+    }
+
+    async fn revoke_lease(
+        &self,
+        request: Request<proto::RevokeLeaseRequest>,
+    ) -> Reply<proto::SettleResponse> {
+        let caller = self.caller(request.metadata())?;
+        let request = request.get_ref();
+        let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
+        let handle = listing::handle(&request.handle)?;
+        let revoked = policy.revoke(&caller, words::key(&request.key), handle);
+        reply(revoked.map(|finished| words::finished(&finished)))
+    }
+
+    async fn set_override(
+        &self,
+        request: Request<proto::SetOverrideRequest>,
+    ) -> Reply<proto::Override> {
+        let caller = self.caller(request.metadata())?;
+        overrides::set(&self.gate, &caller, request.get_ref()).map(Response::new)
+    }
+
+    async fn remove_override(
+        &self,
+        request: Request<proto::RemoveOverrideRequest>,
+    ) -> Reply<proto::RemoveOverrideResponse> {
+        let caller = self.caller(request.metadata())?;
+        overrides::remove(&self.gate, &caller, request.get_ref()).map(Response::new)
+    }
+
+    async fn list_overrides(
+        &self,
+        request: Request<proto::ListOverridesRequest>,
+    ) -> Reply<proto::ListOverridesResponse> {
+        let caller = self.caller(request.metadata())?;
+        overrides::list(&self.gate, &caller, request.get_ref()).map(Response::new)
     }
 
     async fn watch_denials(

@@ -83,6 +83,7 @@ pub fn decision(served: &Served, decision: &Decision) -> proto::CheckResponse {
         problem: None,
         level: served.level(decision).unwrap_or_default().to_owned(),
         member: decision.member().unwrap_or_default().to_owned(),
+        overrides: HashMap::new(),
     }
 }
 

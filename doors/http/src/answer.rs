@@ -4,7 +4,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Served, Ticket};
+use tidegate::gate::{Answer as Answered, Level, Served, Ticket};
 use tidegate::{Decision, Metadata, Standing, Timestamp, Verdict};
 
 use crate::headers::{self, Style};
@@ -31,6 +31,19 @@ pub(crate) struct Answer<'a> {
     member: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<Lease<'a>>,
+    /// The limits whose numbers are an override's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overrides: Option<Overrides<'a>>,
+}
+
+/// Limits, and at which level their overrides are set.
+struct Overrides<'a>(&'a [(String, Level)]);
+
+impl Serialize for Overrides<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let limits = self.0.iter();
+        serializer.collect_map(limits.map(|(name, level)| (name, level.name())))
+    }
 }
 
 /// A lease, for its holder alone.
@@ -107,6 +120,7 @@ impl<'a> Answer<'a> {
             level: served.level(decision),
             member: decision.member(),
             lease: None,
+            overrides: None,
         }
     }
 
@@ -123,6 +137,7 @@ impl<'a> Answer<'a> {
             level: None,
             member: None,
             lease: None,
+            overrides: None,
         }
     }
 
@@ -174,6 +189,23 @@ pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Respon
     if let Answered::Decided(decision) = answered {
         headers::put(response.headers_mut(), decision, now, style);
     }
+    response
+}
+
+/// What would be decided, with the limits whose numbers are an override's.
+pub(crate) fn foretold(
+    served: &Served,
+    decision: &Decision,
+    overridden: &[(String, Level)],
+    style: Style,
+) -> Response {
+    let now = served.now();
+    let answer = Answer {
+        overrides: (!overridden.is_empty()).then_some(Overrides(overridden)),
+        ..Answer::decided(served, decision, now)
+    };
+    let mut response = json(StatusCode::OK, &answer);
+    headers::put(response.headers_mut(), decision, now, style);
     response
 }
 

@@ -32,16 +32,20 @@ pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
     code: &'static str,
-    /// What is wrong with a file, place by place.
+    /// What is wrong with a file, place by place, or with limits, one by one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<Fault>,
 }
 
-/// One thing that is wrong with a file.
+/// One thing that is wrong with a file, or with a limit that was given.
 #[derive(Clone, Serialize, Debug)]
 struct Fault {
-    line: usize,
-    column: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
     message: String,
     help: String,
 }
@@ -64,8 +68,9 @@ impl Problem {
         let count = errors.faults().len();
         let detail = format!("the policies have {count} faults, and nothing was changed");
         let faults = errors.faults().iter().map(|fault| Fault {
-            line: fault.line,
-            column: fault.column,
+            line: Some(fault.line),
+            column: Some(fault.column),
+            limit: None,
             message: fault.message.clone(),
             help: fault.help.clone(),
         });
@@ -215,8 +220,26 @@ impl From<GateError> for Problem {
             }
             error => error.to_string(),
         };
-        Self::new(status(kind), kind.code(), detail)
+        Self {
+            faults: faults_of(&error),
+            ..Self::new(status(kind), kind.code(), detail)
+        }
     }
+}
+
+/// What is wrong with limits, one by one.
+fn faults_of(error: &GateError) -> Vec<Fault> {
+    let GateError::FaultyOverride(faults) = error else {
+        return Vec::new();
+    };
+    let faults = faults.iter().map(|fault| Fault {
+        line: None,
+        column: None,
+        limit: Some(fault.limit.clone()).filter(|limit| !limit.is_empty()),
+        message: fault.message.clone(),
+        help: fault.help.clone(),
+    });
+    faults.collect()
 }
 
 const fn status(kind: Kind) -> StatusCode {

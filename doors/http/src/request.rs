@@ -10,6 +10,7 @@ use crate::amount::{Amount, Amounts};
 use crate::key::{self, Base64};
 use crate::object::Object;
 use crate::problem::Problem;
+use crate::written::WrittenLimits;
 
 /// The longest cool-down: 400 days, as the longest period.
 const LONGEST_COOL_DOWN_MS: u64 = 400 * 86_400 * 1_000;
@@ -157,6 +158,30 @@ pub(crate) struct RevokeRequest {
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
     pub(crate) handle: String,
+}
+
+/// Set an override: for a key or every one, in a policy or in every one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OverrideRequest {
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) policy: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    pub(crate) limits: WrittenLimits,
+}
+
+impl OverrideRequest {
+    /// The key that it is for; `None`: every key.
+    pub(crate) fn key(&self) -> Result<Option<Vec<u8>>, Problem> {
+        if self.key.is_none() && self.key_base64.is_none() {
+            return Ok(None);
+        }
+        let key = key::chosen(self.key.as_ref(), self.key_base64.as_ref())?;
+        Ok(Some(key.bytes().to_vec()))
+    }
 }
 
 /// A request about one key.

@@ -29,7 +29,7 @@ fn clients_are_greeted_as_by_redis() {
         ),
         ("SELECT 0", "OK"),
         ("SELECT 1", "-ERR DB index is out of range"),
-        ("COMMAND COUNT", "23"),
+        ("COMMAND COUNT", "27"),
         (
             "COMMAND INFO ping nothing",
             "[[ping,-1,[fast],0,0,0,[],[],[],[]],nil]",

@@ -77,7 +77,9 @@ pub(crate) async fn peek(
     let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
     let decision = served.peek_at(member, key, request.ask(&named))?;
-    Ok(answer::told(&served, &Answered::Decided(decision), style))
+    let gate = visit.door().gate();
+    let overridden = gate.overridden(&served, member.or(decision.member()), key);
+    Ok(answer::foretold(&served, &decision, &overridden, style))
 }
 
 pub(crate) async fn forecast(

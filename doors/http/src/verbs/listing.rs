@@ -69,12 +69,12 @@ impl TryFrom<Query> for Asked {
     }
 }
 
-fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Vec<u8>, Problem> {
+pub(super) fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Vec<u8>, Problem> {
     let decoded = alphabet.decode(text);
     decoded.map_err(|error| Problem::invalid(format!("`{name}` is not Base64: {error}")))
 }
 
-fn most(limit: Option<usize>, longest: usize) -> Result<usize, Problem> {
+pub(super) fn most(limit: Option<usize>, longest: usize) -> Result<usize, Problem> {
     let most = limit.unwrap_or(USUAL);
     match (1..=longest).contains(&most) {
         true => Ok(most),
@@ -204,7 +204,7 @@ struct ShownDenied<'a> {
 
 /// A key as requests have it: as text if it is one.
 #[derive(Serialize)]
-enum Name<'a> {
+pub(super) enum Name<'a> {
     #[serde(rename = "key")]
     Text(&'a str),
     #[serde(rename = "key_base64")]

@@ -12,6 +12,7 @@ mod live;
 mod matrix;
 mod openapi;
 mod operate;
+mod overrides;
 mod pools;
 mod proxies;
 mod silent;

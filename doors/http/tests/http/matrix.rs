@@ -4,11 +4,13 @@
 //! An operation that is added to the document must be added to [`OPERATIONS`].
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
-use tidegate::gate::Scope;
+use tidegate::Limit;
+use tidegate::gate::{Place, Scope};
 
 use crate::support::{House, Reply};
 
@@ -30,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 23] = [
+const OPERATIONS: [(&str, Access, &str, &str); 26] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -61,6 +63,19 @@ const OPERATIONS: [(&str, Access, &str, &str); 23] = [
         "get /v1/auth",
         Policy(Decide),
         "/v1/auth?policy=web&key=k",
+        "",
+    ),
+    ("get /v1/overrides", Parts(Observe), "/v1/overrides", ""),
+    (
+        "put /v1/overrides",
+        Policy(Administer),
+        "/v1/overrides",
+        "{\"policy\":\"web\",\"key\":\"k\",\"limits\":{\"rpm\":{\"calls\":9,\"per\":\"1m\"}}}",
+    ),
+    (
+        "delete /v1/overrides",
+        Policy(Administer),
+        "/v1/overrides?policy=web",
         "",
     ),
     ("get /v1/policies", Parts(Observe), "/v1/policies", ""),
@@ -101,6 +116,11 @@ const END: &str = "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\"}";
 /// A house with a token for each scope, one for another policy, and one for all.
 fn locked() -> House {
     let house = House::new();
+    // One to be seen and removed; it says what the policy says.
+    let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
+    let web = Place::system().of_resource("web");
+    let all = house.gate.enter(None).unwrap();
+    house.gate.set_override(&all, &web, &[limit]).unwrap();
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {

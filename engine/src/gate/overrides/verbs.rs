@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use tidegate_contract::KeyPath;
+use tidegate_contract::sync::MutexGuard;
 
 use super::place::Place;
 use super::stored::{Placed, Stored};
 use super::{given, limits};
 use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
+use crate::gate::aside::beside;
 use crate::gate::audit;
 use crate::gate::error::GateError;
 use crate::gate::served::Served;
@@ -26,8 +28,8 @@ impl Gate {
     /// [`GateError::Forbidden`]: it takes the scope to administer the policy, or
     /// all of them; [`GateError::UnknownPolicy`];
     /// [`GateError::Override`] with everything that is wrong with the limits, as
-    /// for [`LimitSet::set_override`](crate::LimitSet::set_override); a store that cannot keep it. Then nothing
-    /// changes.
+    /// for [`LimitSet::set_override`](crate::LimitSet::set_override); a store
+    /// that cannot keep it. Then nothing changes.
     pub fn set_override(
         &self,
         caller: &Caller,
@@ -36,7 +38,7 @@ impl Gate {
     ) -> Result<Placed, GateError> {
         let concerned = self.concerned(caller, Scope::Administer, place)?;
         check(place, limits, &concerned)?;
-        self.put_override(place, Some(limits.into()))?;
+        beside(|| self.put_override(place, Some(limits.into())))?;
         let names: Vec<_> = limits.iter().map(Limit::name).collect();
         let subject = format!("{place}: {}", names.join(", "));
         audit::note(caller.name(), "set override", &subject);
@@ -50,10 +52,10 @@ impl Gate {
     /// error: what was set for it can still be removed.
     pub fn remove_override(&self, caller: &Caller, place: &Place) -> Result<bool, GateError> {
         caller.check(Scope::Administer, place.resource.as_deref())?;
-        if self.stored().lock().at(place).is_none() {
+        if self.seen().at(place).is_none() {
             return Ok(false);
         }
-        self.put_override(place, None)?;
+        beside(|| self.put_override(place, None))?;
         audit::note(caller.name(), "remove override", &place.to_string());
         Ok(true)
     }
@@ -65,8 +67,7 @@ impl Gate {
     pub fn override_at(&self, caller: &Caller, place: &Place) -> Result<Option<Placed>, GateError> {
         caller.check(Scope::Observe, place.resource.as_deref())?;
         let served = self.all_served();
-        let stored = self.stored().lock();
-        let found = stored.at(place).map(Arc::clone);
+        let found = self.seen().at(place).map(Arc::clone);
         Ok(found.map(|limits| placed(place, &limits, &concerning(&served, place))))
     }
 
@@ -82,22 +83,35 @@ impl Gate {
         most: usize,
     ) -> Vec<Placed> {
         let served = self.all_served();
-        let stored = self.stored().lock();
         let wanted = |place: &Place| {
             let resource = of.resource.is_none() || of.resource == place.resource;
             let entity = of.entity.is_none() || of.entity == place.entity;
             let may = caller.check(Scope::Observe, place.resource.as_deref());
             resource && entity && may.is_ok()
         };
-        let page = stored.beyond(after).filter(|(place, _)| wanted(place));
-        let shown = |(place, limits): (&Place, &[Limit])| {
+        // What is found is looked at without keeping others from it.
+        let page: Vec<_> = {
+            let stored = self.seen();
+            let page = stored.beyond(after).filter(|(place, _)| wanted(place));
+            let page = page.take(most);
+            page.map(|(place, limits)| (place.clone(), Arc::clone(limits)))
+                .collect()
+        };
+        let shown = |(place, limits): &(Place, Arc<[Limit]>)| {
             placed(place, limits, &concerning(&served, place))
         };
-        page.take(most).map(shown).collect()
+        page.iter().map(shown).collect()
+    }
+
+    /// What is stored, to look at. Somebody who changes it may be held up by a
+    /// disk, and then so is this.
+    pub(super) fn seen(&self) -> MutexGuard<'_, Stored> {
+        let now = self.stored().try_lock();
+        now.unwrap_or_else(|| beside(|| self.stored().lock()))
     }
 
     /// The policies that an override at `place` is about.
-    fn concerned(
+    pub(super) fn concerned(
         &self,
         caller: &Caller,
         scope: Scope,
@@ -215,7 +229,11 @@ fn unknown(own: &Limit, limits: &[Limit]) -> Error {
 
 /// Everything that is wrong with `limits` at `place`: each must fit some policy
 /// that it is about.
-fn check(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Result<(), GateError> {
+pub(super) fn check(
+    place: &Place,
+    limits: &[Limit],
+    concerned: &[Arc<Served>],
+) -> Result<(), GateError> {
     let mut wrong = Vec::new();
     if limits.is_empty() {
         wrong.push(Error::Nothing("limit"));

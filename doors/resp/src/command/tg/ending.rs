@@ -119,7 +119,7 @@ pub(in crate::command) fn renew(
 
 /// Whether it had expired, whether it was said before, what was used, and the
 /// member of a pool, with the end of its cool-down.
-fn write(replies: &mut Replies, served: &Served, finished: &Finished) {
+pub(super) fn write(replies: &mut Replies, served: &Served, finished: &Finished) {
     let settlement = &finished.settlement;
     replies.map(5);
     replies.text("expired");

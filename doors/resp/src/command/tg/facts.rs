@@ -20,14 +20,19 @@ pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decisi
     optional_text(replies, decision.binding());
     degraded(replies, decision.degraded());
     replies.text("limits");
+    standings(replies, served, decision);
+    let (level, member) = (served.level(decision), decision.member());
+    circumstances(replies, decision.shadowed(), level, member);
+}
+
+/// Where every limit stands, by its name.
+pub(super) fn standings(replies: &mut Replies, served: &Served, decision: &Decision) {
     replies.map(decision.standings().count());
     for (name, standing) in decision.standings() {
         replies.text(name);
         replies.map(3);
         stands(replies, unit(served, name), &standing, served.now());
     }
-    let (level, member) = (served.level(decision), decision.member());
-    circumstances(replies, decision.shadowed(), level, member);
 }
 
 /// Admitted with this lease, without standings.
