@@ -84,7 +84,11 @@ fn described() -> tonic_reflection::server::Builder<'static> {
 }
 
 fn server(settings: &Settings) -> Server {
-    Server::builder()
+    let server = match settings.trace {
+        Some(trace) => Server::builder().trace_fn(trace.0),
+        None => Server::builder(),
+    };
+    server
         .concurrency_limit_per_connection(settings.max_streams as usize)
         .max_concurrent_streams(settings.max_streams)
         .http2_max_header_list_size(settings.max_head_bytes)

@@ -16,6 +16,7 @@ use super::denials::Denials;
 use super::error::{GateError, Kind};
 use super::finish::{Finish, Finished, Report};
 use super::meters::Meters;
+use super::spans;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
@@ -188,7 +189,7 @@ impl Served {
         let verdict = self.decide(|| self.backing.admit(key, cost));
         match &verdict {
             Ok(verdict) => {
-                self.meters.decided(verdict.admitted());
+                self.decided(key, verdict.admitted());
                 if !verdict.admitted() {
                     self.denials.note(&self.name, key.bytes(), None);
                 }
@@ -226,10 +227,10 @@ impl Served {
         match self.decide(|| self.backing.debit(member, key, ask)) {
             // It was used, whatever there was.
             Ok(decision) => {
-                self.meters.decided(true);
+                self.decided(key, true);
                 Ok(Answer::Decided(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
+            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
         }
     }
 
@@ -267,7 +268,9 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, GateError> {
-        Ok(self.backing.peek(member, key.into(), ask.into())?)
+        let key = key.into();
+        let decision = self.backing.peek(member, key, ask.into());
+        spans::done(key.bytes(), decision.map_err(GateError::from))
     }
 
     /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
@@ -281,7 +284,9 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Vec<Outlook>, GateError> {
-        Ok(self.backing.forecast(member, key.into(), ask.into())?)
+        let key = key.into();
+        let outlook = self.backing.forecast(member, key, ask.into());
+        spans::done(key.bytes(), outlook.map_err(GateError::from))
     }
 
     /// Takes a lease, waiting no longer than the ask says (and not at all if
@@ -299,7 +304,7 @@ impl Served {
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
-                self.meters.decided(true);
+                self.decided(key, true);
                 if lease.shadowed() {
                     self.meters.shadowed();
                 }
@@ -309,7 +314,7 @@ impl Served {
                 self.refused(key, &decision);
                 Ok(Entry::Refused(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Entry::Degraded),
+            Err(error) => self.by_failure_mode(key, error).map(Entry::Degraded),
         }
     }
 
@@ -357,7 +362,8 @@ impl Served {
         how: Finish<'_>,
         report: &Report,
     ) -> Result<Finished, GateError> {
-        Ok(self.aside(|| self.backing.finish(key, id, how, report))?)
+        let finished = self.aside(|| self.backing.finish(key, id, how, report));
+        spans::done(key.bytes(), finished.map_err(GateError::from))
     }
 
     /// Moves a lease's expiry.
@@ -365,7 +371,8 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        Ok(self.aside(|| self.backing.renew(key, id, ttl))?)
+        let renewed = self.aside(|| self.backing.renew(key, id, ttl));
+        spans::done(key.bytes(), renewed.map_err(GateError::from))
     }
 
     /// Forgets a key; `caller` is noted.
@@ -373,7 +380,8 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::reset`].
     pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        self.aside(|| self.backing.reset(key))?;
+        let reset = self.aside(|| self.backing.reset(key));
+        spans::done(key.bytes(), reset.map_err(GateError::from))?;
         let key = String::from_utf8_lossy(key.bytes());
         audit::note(
             caller.name(),
@@ -426,8 +434,14 @@ impl Served {
         Span::as_duration(self.now().since(begun))
     }
 
+    #[inline]
+    fn decided(&self, key: Key<'_>, admitted: bool) {
+        self.meters.decided(admitted);
+        spans::outcome(key.bytes(), if admitted { "admitted" } else { "refused" });
+    }
+
     fn refused(&self, key: Key<'_>, decision: &Decision) {
-        self.meters.decided(false);
+        self.decided(key, false);
         self.denials.note(&self.name, key.bytes(), Some(decision));
     }
 
@@ -439,7 +453,7 @@ impl Served {
         match decision {
             Ok(decision) => {
                 match decision.admitted() {
-                    true => self.meters.decided(true),
+                    true => self.decided(key, true),
                     false => self.refused(key, &decision),
                 }
                 if decision.shadowed() {
@@ -447,12 +461,12 @@ impl Served {
                 }
                 Ok(Answer::Decided(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
+            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
         }
     }
 
     /// What is answered when the store cannot tell.
-    fn by_failure_mode(&self, error: Error) -> Result<StoreError, GateError> {
+    fn by_failure_mode(&self, key: Key<'_>, error: Error) -> Result<StoreError, GateError> {
         let error = GateError::from(error);
         match error {
             GateError::Limits(Error::Store(store))
@@ -460,10 +474,12 @@ impl Served {
                     && GateError::from(Error::Store(store.clone())).kind() == Kind::Unavailable =>
             {
                 self.meters.degraded();
+                spans::outcome(key.bytes(), "degraded");
                 Ok(store)
             }
             error => {
                 self.meters.failed();
+                spans::outcome(key.bytes(), error.kind().code());
                 Err(error)
             }
         }
