@@ -271,3 +271,12 @@ fn a_trace_is_played_through_a_running_server() {
         "{said}"
     );
 }
+
+#[test]
+#[cfg(not(feature = "otlp"))]
+fn who_asks_for_traces_that_were_not_built_is_told_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = fails(folder.path(), &["--otlp", "http://127.0.0.1:4318"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--features otlp"), "{said}");
+}

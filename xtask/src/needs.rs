@@ -26,6 +26,11 @@ const NEEDS: &[Need] = &[
         purpose: "an independent script (Python 3.11 or later) judges the replay's decisions",
     },
     Need {
+        present: || output(program("python3").args(["-c", "import ensurepip, venv"])).is_some(),
+        package: "python3-venv",
+        purpose: "clients from PyPI (grpcio, redis, schemathesis) are fetched into a folder of their own",
+    },
+    Need {
         present: || answers("curl"),
         package: "curl",
         purpose: "a client that nobody here wrote talks with the HTTP door, over TLS too",
@@ -43,13 +48,13 @@ const NEEDS: &[Need] = &[
     Need {
         present: || answers("h2load"),
         package: "nghttp2-client",
-        purpose: "h2load puts load on the gRPC and HTTP doors",
+        purpose: "h2load puts load on the gRPC and HTTP doors, in tests and measured",
     },
     Need {
         // Its version is told, and the exit code is still 1.
         present: || program("wrk").arg("--version").output().is_ok(),
         package: "wrk",
-        purpose: "wrk puts load on the HTTP door",
+        purpose: "wrk puts load on the HTTP door, in tests and measured",
     },
     Need {
         present: || answers("protoc"),

@@ -43,6 +43,11 @@ const STEPS: &[Step] = &[
         run: || tests(LAW_CASES),
     },
     Step {
+        name: "traces",
+        purpose: "requests as traces, which are built only when asked for",
+        run: traces,
+    },
+    Step {
         name: "shuttle",
         purpose: "interleavings of threads, explored",
         run: interleavings,
@@ -138,6 +143,14 @@ pub fn tests(cases: u32) -> Result<(), String> {
     // And the stores beyond a network without their servers.
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     command::run(tests.env("PROPTEST_CASES", cases.to_string()))
+}
+
+/// The command with the feature `otlp`, and what a collector is told by it.
+fn traces() -> Result<(), String> {
+    let with = ["--package", "tidegate-cli", "--features", "otlp"];
+    let mut clippy = cargo(["clippy", "--all-targets"]);
+    command::run(clippy.args(with).args(["--", "-D", "warnings"]))?;
+    command::run(cargo(["test", "--test", "otlp"]).args(with))
 }
 
 /// Built apart, since everything below these crates changes with the flag.

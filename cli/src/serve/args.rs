@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::address::Address;
+use super::otlp::OtlpArgs;
 
 /// What a server keeps to, for people.
 const BOUNDS: &str = "\
@@ -84,6 +85,9 @@ pub struct Serve {
     /// that has other policies
     #[arg(long, value_name = "FILE", env = "TIDEGATE_APPLIED")]
     pub applied: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub traces: OtlpArgs,
 
     /// How logs are written
     #[arg(

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::address::{Address, choose};
 use super::args::Serve;
 use super::denied;
+use super::otlp::Traces;
 use super::settings;
 use super::signals::Signals;
 use super::sockets::Sockets;
@@ -36,6 +37,7 @@ pub struct Doors {
     resp: Option<TcpListener>,
     settings: ServerSettings,
     tls: Option<Arc<Tls>>,
+    traces: Traces,
 }
 
 type Serving = JoinSet<std::io::Result<()>>;
@@ -50,13 +52,19 @@ pub fn recorder() -> Outcome<PrometheusHandle> {
 
 impl Doors {
     /// Binds every address, before anything is said or done.
-    pub async fn open(args: &Serve, file: &ServerSettings, tls: Option<Arc<Tls>>) -> Outcome<Self> {
+    pub async fn open(
+        args: &Serve,
+        file: &ServerSettings,
+        tls: Option<Arc<Tls>>,
+        traces: Traces,
+    ) -> Outcome<Self> {
         Ok(Self {
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
             settings: file.clone(),
             tls,
+            traces,
         })
     }
 
@@ -145,7 +153,7 @@ impl Doors {
         let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
         let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let router = tidegate_http::router(gate.clone(), http);
+            let router = self.traces.http(tidegate_http::router(gate.clone(), http));
             let bounds = settings::http_bounds(settings);
             let sockets = sockets(listener, Offer::Http);
             let served = tidegate_http::serve_within(sockets, router, bounds, closed());
@@ -156,7 +164,8 @@ impl Doors {
         }
         if let Some(listener) = self.grpc {
             let connections = sockets(listener, Offer::Grpc).stream();
-            let (gate, settings) = (gate.clone(), settings::grpc(settings));
+            let (gate, mut settings) = (gate.clone(), settings::grpc(settings));
+            settings.trace = self.traces.grpc();
             let served = tidegate_grpc::serve_on(gate, settings, connections, closed());
             serving.spawn(async move { served.await.map_err(std::io::Error::other) });
         }

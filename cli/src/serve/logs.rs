@@ -11,6 +11,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::args::LogForm;
+use super::otlp::Listener;
 use crate::trouble::{Outcome, Trouble};
 
 /// The audit log: a file, opened anew when it was moved away; or none.
@@ -48,7 +49,8 @@ impl Write for AuditLog {
 }
 
 /// Begins to log. `RUST_LOG` says how much; `info` if it does not.
-pub fn begin(form: LogForm, audit_log: &AuditLog) -> Outcome<()> {
+/// `traces` hears of spans.
+pub fn begin(form: LogForm, audit_log: &AuditLog, traces: Option<Listener>) -> Outcome<()> {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
         .from_env_lossy();
@@ -64,6 +66,7 @@ pub fn begin(form: LogForm, audit_log: &AuditLog) -> Outcome<()> {
     let lines = audit_log.clone();
     let audit = audit.with_writer(move || lines.clone());
     tracing_subscriber::registry()
+        .with(traces)
         .with(logs.with_filter(filter))
         .with(audit.with_filter(only))
         .try_init()

@@ -9,6 +9,7 @@
 //! | `sockets`, `stream`, `tls` | connections: accepted, encrypted |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
 //! | `denied` | who is refused most, for `/metrics` |
+//! | `otlp` | traces of requests, for a collector |
 //! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
 
 mod address;
@@ -19,6 +20,7 @@ mod denied;
 mod doors;
 mod hurried;
 mod logs;
+mod otlp;
 mod reload;
 mod settings;
 mod signals;
@@ -54,7 +56,8 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     let config = configuration::read(args.config.as_deref())?;
     let audit = AuditLog::default();
     audit.open(audit_path(args, &config.server).as_deref())?;
-    logs::begin(args.log, &audit)?;
+    let (traces, listener) = otlp::begin(&args.traces, &config.server)?;
+    logs::begin(args.log, &audit, listener)?;
     let tls = TlsFiles::choose(args, &config.server)?;
     let tls = tls
         .map(|files| Tls::read(&files))
@@ -76,7 +79,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     };
     let gate = builder.build(&policies).map_err(Trouble::failure)?;
     runtime()?.block_on(async {
-        let doors = Doors::open(args, &config.server, tls.clone()).await?;
+        let doors = Doors::open(args, &config.server, tls.clone(), traces.clone()).await?;
         let reload = Reload {
             args: args.clone(),
             gate: gate.clone(),
@@ -95,6 +98,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         doors.serve(gate, recorder, signals, apply).await
     })?;
     opened.flush()?;
+    traces.finish();
     info!("stopped");
     Ok(())
 }

@@ -30,7 +30,7 @@ mod settings;
 mod words;
 
 pub use serve::{serve, serve_on};
-pub use settings::Settings;
+pub use settings::{Settings, Trace};
 
 /// What the proto file says, in Rust.
 pub mod proto {

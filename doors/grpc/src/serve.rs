@@ -58,11 +58,10 @@ where
 {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<TidegateServer<Service>>().await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .expect("the descriptors were made with this program");
+    let sound = "the descriptors were made with this program";
+    let reflection = described().build_v1().expect(sound);
+    // What Python's `grpcio-reflection` and older tools ask for.
+    let reflection_alpha = described().build_v1alpha().expect(sound);
     let service = TidegateServer::new(Service::new(gate, &settings))
         .max_decoding_message_size(settings.max_message_bytes);
     let places = Places::new(settings.max_in_flight);
@@ -72,13 +71,24 @@ where
         .layer(MapRequestLayer::new(move |request| unary.hurry(request)))
         .add_service(health_service)
         .add_service(reflection)
+        .add_service(reflection_alpha)
         .add_service(service)
         .serve_with_incoming_shutdown(bounded(connections, &settings), shutdown)
         .await
 }
 
+fn described() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
 fn server(settings: &Settings) -> Server {
-    Server::builder()
+    let server = match settings.trace {
+        Some(trace) => Server::builder().trace_fn(trace.0),
+        None => Server::builder(),
+    };
+    server
         .concurrency_limit_per_connection(settings.max_streams as usize)
         .max_concurrent_streams(settings.max_streams)
         .http2_max_header_list_size(settings.max_head_bytes)

@@ -2,6 +2,21 @@
 
 use std::time::Duration;
 
+use tonic::codegen::http::Request;
+use tracing::Span;
+
+/// Makes the span that a call runs in, from its head.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace(pub fn(&Request<()>) -> Span);
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Trace {}
+
 /// What a door allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -29,6 +44,8 @@ pub struct Settings {
     pub keepalive: Duration,
     /// How long an ask may wait at most.
     pub longest_wait: Duration,
+    /// Who traces calls; nobody if not set.
+    pub trace: Option<Trace>,
 }
 
 impl Default for Settings {
@@ -44,6 +61,7 @@ impl Default for Settings {
             body_timeout: Duration::from_secs(10),
             keepalive: Duration::from_secs(30),
             longest_wait: Duration::from_secs(300),
+            trace: None,
         }
     }
 }

@@ -2,10 +2,12 @@
 //! Python package `redis`.
 //!
 //! Where one is missing its test says so and passes, unless
-//! `TIDEGATE_REQUIRE_TOOLS` is set. Another Python than `python3`, of a virtual
-//! environment say, is named by `TIDEGATE_PYTHON`.
+//! `TIDEGATE_REQUIRE_TOOLS` is set. The Python package is fetched, but where
+//! `TIDEGATE_PYTHON` names a Python that has it.
 
 mod support;
+#[path = "../../http/tests/http/tools.rs"]
+mod tools;
 
 use std::process::{Command, Output};
 
@@ -129,11 +131,11 @@ print("all as it should be")
 
 #[test]
 fn the_python_package_sees_the_golden_values() {
-    let python = std::env::var("TIDEGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let how = "there is no Python package redis (pip install redis)";
-    if !there(&python, &["-c", "import redis"], how) {
+    let named = std::env::var_os("TIDEGATE_PYTHON").map(Into::into);
+    let python = named.or_else(|| tools::python_with(&["redis==8.1.0"], "redis"));
+    let Some(python) = python else {
         return;
-    }
+    };
     let served = Served::start();
     let port = served.address.port().to_string();
     let mut script = Command::new(python);

@@ -13,6 +13,7 @@
 //! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Place`], [`Placed`] | overrides stored at four levels |
+//! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
 //!
 //! Deliberately absent: protocols, files and sockets.
@@ -34,6 +35,7 @@ mod overrides;
 mod pooled;
 mod served;
 mod share;
+pub mod spans;
 mod threshold;
 
 pub use access::{Caller, Credential, Credentials, Scope};
@@ -46,4 +48,5 @@ pub use finish::{Finish, Finished, Report};
 pub use listing::{HeldTicket, LeaseHandle, NoHandle};
 pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, settings_of};
 pub use served::{Answer, Entry, Served, Ticket};
+pub use spans::RequestSpan;
 pub use threshold::{Gate, GateBuilder};

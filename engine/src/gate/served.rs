@@ -17,6 +17,7 @@ use super::error::{GateError, Kind};
 use super::finish::{Finish, Finished, Report};
 use super::meters::Meters;
 use super::share::Share;
+use super::spans;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
@@ -214,7 +215,7 @@ impl Served {
         });
         match &verdict {
             Ok(verdict) => {
-                self.meters.decided(verdict.admitted());
+                self.decided(key, verdict.admitted());
                 if !verdict.admitted() {
                     self.denials.note(&self.name, key.bytes(), None);
                 }
@@ -257,10 +258,10 @@ impl Served {
         match self.or_by_share(decision, |share| share.debit(member, key, ask)) {
             // It was used, whatever there was.
             Ok(decision) => {
-                self.meters.decided(true);
+                self.decided(key, true);
                 Ok(Answer::Decided(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
+            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
         }
     }
 
@@ -298,7 +299,9 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, GateError> {
-        Ok(self.backing.peek(member, key.into(), ask.into())?)
+        let key = key.into();
+        let decision = self.backing.peek(member, key, ask.into());
+        spans::done(key.bytes(), decision.map_err(GateError::from))
     }
 
     /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
@@ -312,7 +315,9 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Vec<Outlook>, GateError> {
-        Ok(self.backing.forecast(member, key.into(), ask.into())?)
+        let key = key.into();
+        let outlook = self.backing.forecast(member, key, ask.into());
+        spans::done(key.bytes(), outlook.map_err(GateError::from))
     }
 
     /// Takes a lease, waiting no longer than the ask says (and not at all if
@@ -335,7 +340,7 @@ impl Served {
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
-                self.meters.decided(true);
+                self.decided(key, true);
                 if lease.shadowed() {
                     self.meters.shadowed();
                 }
@@ -347,7 +352,7 @@ impl Served {
             }
             Err(error) => match self.share_for(&error) {
                 Some(share) => self.acquire_by(share, key, ask, error).await,
-                None => self.by_failure_mode(error).map(Entry::Degraded),
+                None => self.by_failure_mode(key, error).map(Entry::Degraded),
             },
         }
     }
@@ -362,12 +367,12 @@ impl Served {
         error: Error,
     ) -> Result<Entry, GateError> {
         let Some(admission) = share.acquire(key, ask).await else {
-            return self.by_failure_mode(error).map(Entry::Degraded);
+            return self.by_failure_mode(key, error).map(Entry::Degraded);
         };
         self.meters.degraded();
         match admission {
             Admission::Granted(lease) => {
-                self.meters.decided(true);
+                self.decided(key, true);
                 Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
             }
             Admission::Refused(decision) => {
@@ -422,10 +427,11 @@ impl Served {
         report: &Report,
     ) -> Result<Finished, GateError> {
         let ours = self.share.as_ref();
-        if let Some(ended) = ours.and_then(|share| share.finish(key, id, how, report)) {
-            return Ok(ended?);
-        }
-        Ok(self.aside(|| self.backing.finish(key, id, how, report))?)
+        let ended = match ours.and_then(|share| share.finish(key, id, how, report)) {
+            Some(ended) => ended,
+            None => self.aside(|| self.backing.finish(key, id, how, report)),
+        };
+        spans::done(key.bytes(), ended.map_err(GateError::from))
     }
 
     /// Moves a lease's expiry.
@@ -434,10 +440,11 @@ impl Served {
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
         let ours = self.share.as_ref();
-        if let Some(renewed) = ours.and_then(|share| share.renew(key, id, ttl)) {
-            return Ok(renewed?);
-        }
-        Ok(self.aside(|| self.backing.renew(key, id, ttl))?)
+        let renewed = match ours.and_then(|share| share.renew(key, id, ttl)) {
+            Some(renewed) => renewed,
+            None => self.aside(|| self.backing.renew(key, id, ttl)),
+        };
+        spans::done(key.bytes(), renewed.map_err(GateError::from))
     }
 
     /// Forgets a key; `caller` is noted.
@@ -445,7 +452,8 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::reset`].
     pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        self.aside(|| self.backing.reset(key))?;
+        let reset = self.aside(|| self.backing.reset(key));
+        spans::done(key.bytes(), reset.map_err(GateError::from))?;
         let key = String::from_utf8_lossy(key.bytes());
         audit::note(
             caller.name(),
@@ -498,8 +506,14 @@ impl Served {
         Span::as_duration(self.now().since(begun))
     }
 
+    #[inline]
+    fn decided(&self, key: Key<'_>, admitted: bool) {
+        self.meters.decided(admitted);
+        spans::outcome(key.bytes(), if admitted { "admitted" } else { "refused" });
+    }
+
     fn refused(&self, key: Key<'_>, decision: &Decision) {
-        self.meters.decided(false);
+        self.decided(key, false);
         self.denials.note(&self.name, key.bytes(), Some(decision));
     }
 
@@ -511,7 +525,7 @@ impl Served {
         match decision {
             Ok(decision) => {
                 match decision.admitted() {
-                    true => self.meters.decided(true),
+                    true => self.decided(key, true),
                     false => self.refused(key, &decision),
                 }
                 if decision.shadowed() {
@@ -519,7 +533,7 @@ impl Served {
                 }
                 Ok(Answer::Decided(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
+            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
         }
     }
 
@@ -542,7 +556,7 @@ impl Served {
     }
 
     /// What is answered when the store cannot tell.
-    fn by_failure_mode(&self, error: Error) -> Result<StoreError, GateError> {
+    fn by_failure_mode(&self, key: Key<'_>, error: Error) -> Result<StoreError, GateError> {
         let error = GateError::from(error);
         match error {
             GateError::Limits(Error::Store(store))
@@ -550,10 +564,12 @@ impl Served {
                     && is_away(&Error::Store(store.clone())) =>
             {
                 self.meters.degraded();
+                spans::outcome(key.bytes(), "degraded");
                 Ok(store)
             }
             error => {
                 self.meters.failed();
+                spans::outcome(key.bytes(), error.kind().code());
                 Err(error)
             }
         }

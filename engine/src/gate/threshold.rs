@@ -21,6 +21,7 @@ use super::overrides::Stored;
 use super::pooled::Pooled;
 use super::served::Served;
 use super::share::Share;
+use super::spans;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
@@ -113,7 +114,7 @@ impl Gate {
     /// # Errors
     /// [`GateError::Unauthenticated`].
     pub fn enter(&self, token: Option<&str>) -> Result<Caller, GateError> {
-        self.0.credentials.load().identify(token)
+        spans::entered(self.0.credentials.load().identify(token))
     }
 
     /// Whether everyone is let in.
@@ -145,8 +146,9 @@ impl Gate {
     /// [`GateError::Forbidden`]; numbers that make no rate;
     /// [`GateError::TooManyRates`].
     pub fn ad_hoc(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
-        caller.check(Scope::Decide, Some(ad_hoc::POLICY))?;
-        self.0.ad_hoc.get(rate)
+        spans::policy(ad_hoc::POLICY);
+        let may = caller.check(Scope::Decide, Some(ad_hoc::POLICY));
+        spans::entered(may.and_then(|()| self.0.ad_hoc.get(rate)))
     }
 
     /// The policy `name`, for `caller` to use in this way.
@@ -160,12 +162,16 @@ impl Gate {
         scope: Scope,
         name: &str,
     ) -> Result<Arc<Served>, GateError> {
-        caller.check(scope, Some(name))?;
-        let policies = self.0.policies.load();
-        policies
-            .get(name)
-            .cloned()
-            .ok_or_else(|| unknown(&policies, name, (caller, scope)))
+        let may = caller.check(scope, Some(name));
+        let found = may.and_then(|()| {
+            let policies = self.0.policies.load();
+            let served = policies.get(name).cloned();
+            served.ok_or_else(|| unknown(&policies, name, (caller, scope)))
+        });
+        if found.is_ok() {
+            spans::policy(name);
+        }
+        spans::entered(found)
     }
 
     /// Every policy that `caller` may observe, by name.

@@ -22,7 +22,7 @@ use super::fields::{Field, Fields};
 use super::file::{self, PolicyFile};
 use crate::gate::{Credential, Credentials, Scope};
 
-const SERVER: [&str; 12] = [
+const SERVER: [&str; 15] = [
     "http",
     "grpc",
     "resp",
@@ -35,6 +35,9 @@ const SERVER: [&str; 12] = [
     "max_in_flight",
     "longest_wait",
     "shutdown_timeout",
+    "otlp",
+    "otlp_one_in",
+    "otlp_keys",
 ];
 const TOKEN: [&str; 4] = ["name", "sha256", "scopes", "policies"];
 const SCOPES: [(&str, Scope); 3] = [
@@ -85,6 +88,12 @@ pub struct ServerSettings {
     pub longest_wait: Option<Duration>,
     /// How long whoever is inside may take to be answered at a stop.
     pub shutdown_timeout: Option<Duration>,
+    /// The URL of the collector that requests are traced to.
+    pub otlp: Option<String>,
+    /// One trace in so many is kept, of those that begin here.
+    pub otlp_one_in: Option<u32>,
+    /// Whether traces tell keys.
+    pub otlp_keys: Option<bool>,
 }
 
 /// Reads a server's file from its text. `source_name` is what the errors call
@@ -130,6 +139,7 @@ fn settings(field: &Field<'_>, faults: &mut Faults<'_>) -> ServerSettings {
         tls_certificate: text("tls_certificate", "server.pem", faults),
         tls_key: text("tls_key", "server.key", faults),
         tls_client_ca: text("tls_client_ca", "clients.pem", faults),
+        otlp: text("otlp", "http://127.0.0.1:4318", faults),
         ..ServerSettings::default()
     };
     let mut count = |name: &str, faults: &mut Faults<'_>| {
@@ -144,6 +154,11 @@ fn settings(field: &Field<'_>, faults: &mut Faults<'_>) -> ServerSettings {
     let shutdown_timeout = fields.take("shutdown_timeout");
     settings.shutdown_timeout =
         shutdown_timeout.and_then(|field| field.duration(Duration::from_millis(1)..=DAY, faults));
+    let one_in = fields.take("otlp_one_in");
+    let one_in = one_in.and_then(|field| field.integer(1..=u32::MAX.into(), faults));
+    settings.otlp_one_in = one_in.and_then(|number| u32::try_from(number).ok());
+    let keys = fields.take("otlp_keys");
+    settings.otlp_keys = keys.and_then(|field| field.flag(faults));
     fields.finish("a server", &SERVER, faults);
     together(&settings, field, faults);
     settings

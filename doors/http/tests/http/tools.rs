@@ -1,5 +1,11 @@
 //! Programs that nobody here wrote. Where one cannot be had, the test says so
-//! and passes; with `TIDEGATE_REQUIRE_TOOLS=1` it fails.
+//! and passes; with `TIDEGATE_REQUIRE_TOOLS=1` it fails. Other crates' tests use
+//! this file as well.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each crate's tests use their own part"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -28,15 +34,50 @@ pub fn need<T>(tool: &str, get: impl FnOnce() -> Result<T, String>) -> Option<T>
 /// A program of a Python package, from an environment of our own.
 pub fn python(package: &str, program: &str) -> Option<PathBuf> {
     need(package, || {
-        let environment = scratch("python");
-        let program = environment.join("bin").join(program);
+        let program = environment().join("bin").join(program);
         if !program.exists() {
-            let path = environment.display().to_string();
-            run(Command::new("python3").args(["-m", "venv", &path]))?;
-            let pip = environment.join("bin/pip");
-            run(Command::new(pip).args(["install", "--quiet", "--retries", "1", package]))?;
+            install(&[package])?;
         }
         Ok(program)
+    })
+}
+
+/// A Python that can import `modules`, which these packages have.
+pub fn python_with(packages: &[&str], modules: &str) -> Option<PathBuf> {
+    need(&packages.join(", "), || {
+        let python = environment().join("bin/python");
+        let import = format!("import {modules}");
+        let imports = || run(Command::new(&python).args(["-c", &import]));
+        if imports().is_err() {
+            install(packages)?;
+            imports()?;
+        }
+        Ok(python)
+    })
+}
+
+/// Where Python packages are put: by all tests, of all doors.
+fn environment() -> PathBuf {
+    scratch("python")
+}
+
+fn install(packages: &[&str]) -> Result<(), String> {
+    let path = environment().display().to_string();
+    run(Command::new("python3").args(["-m", "venv", &path]))?;
+    let mut pip = Command::new(environment().join("bin/pip"));
+    run(pip
+        .args(["install", "--quiet", "--retries", "1"])
+        .args(packages))
+}
+
+/// A program that is on the path.
+pub fn on_path(program: &str, package: &str) -> Option<PathBuf> {
+    need(program, || {
+        // `wrk` tells its version and says that it has failed.
+        match Command::new(program).arg("--version").output() {
+            Ok(_) => Ok(PathBuf::from(program)),
+            Err(error) => Err(format!("{error} (Debian package {package})")),
+        }
     })
 }
 

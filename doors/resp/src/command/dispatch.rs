@@ -1,5 +1,7 @@
 //! One request: found, checked, run.
 
+use tidegate::gate::RequestSpan;
+
 use super::table::{Command, find};
 use super::tg::Waiting;
 use crate::fault::Fault;
@@ -46,7 +48,8 @@ fn run(session: &mut Session, command: &Command, arguments: Arguments<'_>) -> Re
     if !command.takes(arguments.len()) {
         return Err(Fault::Arity(command.name, command.usage));
     }
-    (command.run)(session, arguments)
+    let span = RequestSpan::open("resp", command.name);
+    span.within(|| (command.run)(session, arguments))
 }
 
 #[cold]

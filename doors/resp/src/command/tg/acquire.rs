@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tidegate::gate::{Entry, GateError, Scope, Served, Ticket};
+use tidegate::gate::{Entry, GateError, RequestSpan, Scope, Served, Ticket};
 use tidegate::{Ask, Key};
 
 use super::ask::{Asked, For, Manner};
@@ -53,6 +53,8 @@ pub(crate) struct Waiting {
     named: Vec<(String, u64)>,
     idempotency: Option<Vec<u8>>,
     manner: Manner,
+    /// Which ends with it.
+    span: RequestSpan,
 }
 
 impl Waiting {
@@ -66,6 +68,7 @@ impl Waiting {
                 .collect(),
             idempotency: asked.idempotency.map(<[u8]>::to_vec),
             manner: asked.manner,
+            span: RequestSpan::current(),
         }
     }
 
@@ -79,7 +82,8 @@ impl Waiting {
         if let Some(key) = &self.idempotency {
             ask = ask.idempotency(key);
         }
-        self.served.acquire(Key::from(&self.key), ask).await
+        let entry = self.served.acquire(Key::from(&self.key), ask);
+        self.span.around(entry).await
     }
 
     /// Writes what it was told.

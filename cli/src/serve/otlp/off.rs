@@ -1,0 +1,35 @@
+//! Without the feature there are no traces, and whoever asks for them is told.
+
+use axum::Router;
+use tidegate_grpc::Trace;
+
+use super::{Listener, Wanted};
+use crate::trouble::{Outcome, Trouble};
+
+/// None.
+#[derive(Clone, Debug)]
+pub struct Traces;
+
+impl Traces {
+    pub(super) fn begin(wanted: Option<Wanted>) -> Outcome<(Self, Option<Listener>)> {
+        match wanted {
+            None => Ok((Self, None)),
+            Some(wanted) => Err(Trouble::failure(format!(
+                "this tidegate was built without traces, so that nothing can be sent to {}; \
+                 build it with `cargo build --release -p tidegate-cli --features otlp`, \
+                 or leave `otlp` out",
+                wanted.url
+            ))),
+        }
+    }
+
+    pub fn http(&self, router: Router) -> Router {
+        router
+    }
+
+    pub fn grpc(&self) -> Option<Trace> {
+        None
+    }
+
+    pub fn finish(self) {}
+}
