@@ -13,6 +13,7 @@ mod policies;
 mod replay;
 mod report;
 mod serve;
+mod store;
 mod subject;
 mod trace;
 mod trouble;

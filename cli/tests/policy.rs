@@ -308,7 +308,7 @@ fn a_pool_is_reloaded_member_by_member() {
         &["plan", "next.toml", "--server", "http://127.0.0.1:9"],
     );
     assert!(
-        code == 1 && errors.contains("is `tidegate serve` running there?"),
+        code == 1 && errors.contains("`tidegate serve` starts one"),
         "{errors}"
     );
 }

@@ -261,6 +261,10 @@ impl Drop for Lease {
         }
         let failed = self.failed || std::thread::panicking();
         self.over();
+        let (key, id) = (self.key.bytes(), self.granted.id);
+        if self.set.end_unseen(key, id, failed) {
+            return;
+        }
         // An error here has no one to go to: the store gives back at expiry.
         let _ = if failed {
             self.set.fail(&self.key, self.granted.id)

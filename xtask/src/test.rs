@@ -140,6 +140,8 @@ pub fn tests(cases: u32) -> Result<(), String> {
     let mut tests = cargo(["test", "--workspace"]);
     // Where there is no Python the replay would pass without its judge.
     tests.env("TIDEGATE_REQUIRE_PYTHON", "1");
+    // And the stores beyond a network without their servers.
+    tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     command::run(tests.env("PROPTEST_CASES", cases.to_string()))
 }
 

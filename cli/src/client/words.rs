@@ -28,7 +28,7 @@ pub fn answer(verb: Verb, body: &Value) -> String {
 fn decision(verb: Verb, body: &Value) -> String {
     let mut words = verdict(verb, body);
     if body["degraded"] == true {
-        words += ", although the store cannot tell (the policy says so)";
+        words += ", although the store cannot tell (so the policy's failure mode says)";
     }
     if body["shadowed"] == true {
         words += "; a shadow limit would have refused";

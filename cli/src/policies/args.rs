@@ -35,7 +35,7 @@ pub enum Command {
 /// Find everything that is wrong with policy files, all at once
 ///
 /// Every fault is told with its file, its line and what to write instead. A
-/// server's own file (with [server] and [[token]]) is read as a whole.
+/// server's own file (with `[server]` and `[[token]]`) is read as a whole.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Check {

@@ -42,7 +42,8 @@ pub struct Serve {
     #[arg(long, short, value_name = "FILE", env = "TIDEGATE_CONFIG")]
     pub config: Option<PathBuf>,
 
-    /// Where state is kept: memory:, or file:PATH[?sync=always|never|interval=100ms]
+    /// Where state is kept: memory:, file:PATH[?sync=always|never|interval=100ms],
+    /// or redis://, redis+cluster://, redis+sentinel:// (rediss with TLS)
     #[arg(long, value_name = "URL", env = "TIDEGATE_STORE")]
     pub store: Option<String>,
 

@@ -5,7 +5,6 @@
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `applied` | policies applied over those of the file |
-//! | `store` | stores by their URL |
 //! | `doors`, `settings` | what is served, and what each door keeps to |
 //! | `sockets`, `stream`, `tls` | connections: accepted, encrypted |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
@@ -26,7 +25,6 @@ mod reload;
 mod settings;
 mod signals;
 mod sockets;
-mod store;
 mod stream;
 mod supervisor;
 mod tls;
@@ -42,6 +40,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::info;
 
 use crate::command::runtime;
+use crate::store;
 use crate::trouble::{Outcome, Trouble};
 use applied::Applied;
 use doors::Doors;
@@ -64,6 +63,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .map(|files| Tls::read(&files))
         .transpose()?
         .map(Arc::new);
+    let recorder = doors::recorder()?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open(url)?;
@@ -71,7 +71,6 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .store(Arc::clone(&opened.store))
         .clock(hurried::clock(args.speed))
         .credentials(config.credentials.clone());
-    let recorder = doors::recorder()?;
     let begin = |path: &PathBuf| Applied::begin(path, &config.policies).map(Arc::new);
     let applied = args.applied.as_ref().map(begin).transpose()?;
     let policies = match &applied {
@@ -94,7 +93,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        doors.announce(&policies, url);
+        doors.announce(&policies, &store::shown(url));
         let apply = applied.map(|applied| applied.verb(&gate));
         doors.serve(gate, recorder, signals, apply).await
     })?;

@@ -79,7 +79,7 @@ pub fn decision(served: &Served, decision: &Decision) -> proto::CheckResponse {
             .map(|(name, s)| (name.to_owned(), standing(&s)))
             .collect(),
         shadowed: decision.shadowed(),
-        degraded: false,
+        degraded: decision.degraded(),
         problem: None,
         level: served.level(decision).unwrap_or_default().to_owned(),
         member: decision.member().unwrap_or_default().to_owned(),

@@ -102,7 +102,7 @@ impl<'a> Answer<'a> {
             // Whoever was refused is not to come back in no time at all.
             retry_after_ms: not_until.map(|at| millis(now, at).max(1)),
             limits: Limits(Some(decision)),
-            degraded: false,
+            degraded: decision.degraded(),
             shadowed: decision.shadowed(),
             level: served.level(decision),
             member: decision.member(),
@@ -137,7 +137,7 @@ impl<'a> Answer<'a> {
     /// A lease was granted; `standing` is what the limits say since then.
     pub(crate) fn granted(ticket: &'a Ticket, standing: Option<&'a Decision>) -> Self {
         Self {
-            degraded: false,
+            degraded: ticket.degraded,
             shadowed: ticket.shadowed,
             member: ticket.member(),
             limits: Limits(standing),

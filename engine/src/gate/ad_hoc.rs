@@ -125,6 +125,7 @@ impl AdHoc {
         Ok(Served::new(
             policy,
             Backing::Set(builder.build()?),
+            None,
             Arc::clone(&self.denials),
         ))
     }

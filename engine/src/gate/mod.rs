@@ -34,6 +34,7 @@ mod meters;
 mod overrides;
 mod pooled;
 mod served;
+mod share;
 pub mod spans;
 mod threshold;
 

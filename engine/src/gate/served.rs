@@ -16,6 +16,7 @@ use super::denials::Denials;
 use super::error::{GateError, Kind};
 use super::finish::{Finish, Finished, Report};
 use super::meters::Meters;
+use super::share::Share;
 use super::spans;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
@@ -31,6 +32,8 @@ use crate::set::{LimitSet, Metadata};
 pub struct Served {
     policy: Policy,
     backing: Backing,
+    /// What decides while the store cannot tell, if the policy says so.
+    share: Option<Share>,
     /// The words that come with the leases of a plain policy.
     metadata: Arc<Metadata>,
     meters: Meters,
@@ -73,6 +76,9 @@ pub struct Ticket {
     pub repeated: bool,
     /// A shadow limit would have refused it.
     pub shadowed: bool,
+    /// The store could not tell: it was given by a share of the limits, in this
+    /// process, and is known to it alone.
+    pub degraded: bool,
     member: Option<Member>,
     metadata: Arc<Metadata>,
 }
@@ -103,8 +109,9 @@ impl Answer {
 }
 
 impl Ticket {
-    fn new(lease: Lease, metadata: &Arc<Metadata>) -> Self {
+    fn new(lease: Lease, metadata: &Arc<Metadata>, degraded: bool) -> Self {
         Self {
+            degraded,
             fence: lease.fence(),
             expires_at: lease.expires_at(),
             repeated: lease.is_repeated(),
@@ -117,8 +124,14 @@ impl Ticket {
 }
 
 impl Served {
-    pub(super) fn new(policy: Policy, backing: Backing, denials: Arc<Denials>) -> Self {
+    pub(super) fn new(
+        policy: Policy,
+        backing: Backing,
+        share: Option<Share>,
+        denials: Arc<Denials>,
+    ) -> Self {
         Self {
+            share,
             meters: Meters::of(&policy.name),
             name: policy.name.as_str().into(),
             metadata: Arc::new(policy.metadata.clone()),
@@ -143,6 +156,12 @@ impl Served {
     /// Its limit sets: one, or one for each member of a pool.
     pub fn sets(&self) -> impl Iterator<Item = &LimitSet> {
         self.backing.sets()
+    }
+
+    /// Those, and the sets that stand in for them.
+    pub(super) fn every_set(&self) -> impl Iterator<Item = &LimitSet> {
+        let share = self.share.as_ref().map(|share| share.backing().sets());
+        self.sets().chain(share.into_iter().flatten())
     }
 
     /// Each of its sets with the limits that the policy gives it.
@@ -175,6 +194,10 @@ impl Served {
         Some(level)
     }
 
+    pub(super) const fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
     pub(super) const fn backing(&self) -> &Backing {
         &self.backing
     }
@@ -187,6 +210,9 @@ impl Served {
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
         let key = key.into();
         let verdict = self.decide(|| self.backing.admit(key, cost));
+        let verdict = self.or_by_share(verdict, |share| {
+            share.check(key, Ask::from(cost)).map(|d| d.verdict())
+        });
         match &verdict {
             Ok(verdict) => {
                 self.decided(key, verdict.admitted());
@@ -209,7 +235,11 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (key, ask) = (key.into(), ask.into());
-        self.answered(key, self.decide(|| self.backing.check(key, ask)))
+        let decision = self.decide(|| self.backing.check(key, ask));
+        self.answered(
+            key,
+            self.or_by_share(decision, |share| share.check(key, ask)),
+        )
     }
 
     /// Charges what was used already; of a pool, at `member`.
@@ -224,7 +254,8 @@ impl Served {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
         let (key, ask) = (key.into(), ask.into());
-        match self.decide(|| self.backing.debit(member, key, ask)) {
+        let decision = self.decide(|| self.backing.debit(member, key, ask));
+        match self.or_by_share(decision, |share| share.debit(member, key, ask)) {
             // It was used, whatever there was.
             Ok(decision) => {
                 self.decided(key, true);
@@ -298,6 +329,11 @@ impl Served {
         let begun = self.now();
         ask.ttl = ask.ttl.or(self.policy.ttl);
         let admission = match ask.is_patient() && ask.within.is_some() {
+            _ if self.set().is_remote() => {
+                // Who says nothing does not wait.
+                let longest = ask.within.unwrap_or_default();
+                self.backing.acquire(key, ask.within(longest)).await
+            }
             true => step_aside(self.set(), self.backing.acquire(key, ask)).await,
             false => self.decide(|| self.backing.try_acquire(key, ask)),
         };
@@ -308,13 +344,41 @@ impl Served {
                 if lease.shadowed() {
                     self.meters.shadowed();
                 }
-                Ok(Entry::Granted(self.ticket(lease)))
+                Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
             }
             Ok(Admission::Refused(decision)) => {
                 self.refused(key, &decision);
                 Ok(Entry::Refused(decision))
             }
-            Err(error) => self.by_failure_mode(key, error).map(Entry::Degraded),
+            Err(error) => match self.share_for(&error) {
+                Some(share) => self.acquire_by(share, key, ask, error).await,
+                None => self.by_failure_mode(key, error).map(Entry::Degraded),
+            },
+        }
+    }
+
+    /// As [`acquire`](Self::acquire), by a share of the limits: the store could
+    /// not tell, and said so.
+    async fn acquire_by(
+        &self,
+        share: &Share,
+        key: Key<'_>,
+        ask: Ask<'_>,
+        error: Error,
+    ) -> Result<Entry, GateError> {
+        let Some(admission) = share.acquire(key, ask).await else {
+            return self.by_failure_mode(key, error).map(Entry::Degraded);
+        };
+        self.meters.degraded();
+        match admission {
+            Admission::Granted(lease) => {
+                self.decided(key, true);
+                Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
+            }
+            Admission::Refused(decision) => {
+                self.refused(key, &decision);
+                Ok(Entry::Refused(decision))
+            }
         }
     }
 
@@ -362,7 +426,11 @@ impl Served {
         how: Finish<'_>,
         report: &Report,
     ) -> Result<Finished, GateError> {
-        let finished = self.aside(|| self.backing.finish(key, id, how, report));
+        let ours = self.share.as_ref();
+        let finished = match ours.and_then(|share| share.finish(key, id, how, report)) {
+            Some(ended) => ended,
+            None => self.aside(|| self.backing.finish(key, id, how, report)),
+        };
         spans::done(key.bytes(), finished.map_err(GateError::from))
     }
 
@@ -371,7 +439,11 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        let renewed = self.aside(|| self.backing.renew(key, id, ttl));
+        let ours = self.share.as_ref();
+        let renewed = match ours.and_then(|share| share.renew(key, id, ttl)) {
+            Some(renewed) => renewed,
+            None => self.aside(|| self.backing.renew(key, id, ttl)),
+        };
         spans::done(key.bytes(), renewed.map_err(GateError::from))
     }
 
@@ -404,12 +476,12 @@ impl Served {
         self.meters.observe(self.waiting(), keys, leases);
     }
 
-    fn ticket(&self, lease: Lease) -> Ticket {
-        let metadata = match self.backing.pool() {
+    fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {
+        let metadata = match backing.pool() {
             Some(pooled) => pooled.hand_out(&lease),
             None => None,
         };
-        Ticket::new(lease, metadata.unwrap_or(&self.metadata))
+        Ticket::new(lease, metadata.unwrap_or(&self.metadata), degraded)
     }
 
     /// Runs what a disk may hold up.
@@ -465,13 +537,31 @@ impl Served {
         }
     }
 
+    /// The answer of a share of the limits in place of a store's that cannot tell,
+    /// if the policy says so.
+    fn or_by_share<T>(
+        &self,
+        answer: Result<T, Error>,
+        decide: impl FnOnce(&Share) -> Option<T>,
+    ) -> Result<T, Error> {
+        answer.or_else(|error| {
+            let by_share = self.share_for(&error).and_then(decide).ok_or(error)?;
+            self.meters.degraded();
+            Ok(by_share)
+        })
+    }
+
+    fn share_for(&self, error: &Error) -> Option<&Share> {
+        self.share.as_ref().filter(|_| is_away(error))
+    }
+
     /// What is answered when the store cannot tell.
     fn by_failure_mode(&self, key: Key<'_>, error: Error) -> Result<StoreError, GateError> {
         let error = GateError::from(error);
         match error {
             GateError::Limits(Error::Store(store))
                 if self.policy.failure_mode == FailureMode::Admit
-                    && GateError::from(Error::Store(store.clone())).kind() == Kind::Unavailable =>
+                    && is_away(&Error::Store(store.clone())) =>
             {
                 self.meters.degraded();
                 spans::outcome(key.bytes(), "degraded");
@@ -484,6 +574,11 @@ impl Served {
             }
         }
     }
+}
+
+/// Whether the store cannot tell.
+fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(_)) && GateError::from(error.clone()).kind() == Kind::Unavailable
 }
 
 impl fmt::Debug for Served {

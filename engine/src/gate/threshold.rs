@@ -20,10 +20,11 @@ use super::meters;
 use super::overrides::Stored;
 use super::pooled::Pooled;
 use super::served::Served;
+use super::share::Share;
 use super::spans;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::policy::{Policy, PolicyFile, PolicyMember};
+use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
 use crate::set::LimitSet;
 
 type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
@@ -257,7 +258,7 @@ impl Gate {
         let policies = self.0.policies.load();
         policies
             .values()
-            .flat_map(|served| served.sets())
+            .flat_map(|served| served.every_set())
             .for_each(LimitSet::stop_waiting);
     }
 
@@ -280,35 +281,54 @@ impl Gate {
     /// A policy in use, which goes on where `before` stands.
     fn served(&self, policy: &Policy, before: Option<&Served>) -> Result<Arc<Served>, Error> {
         let before = before.filter(|served| served.policy().levels == policy.levels);
-        let backing = match policy.is_pool() {
-            false => {
-                let known = before.map(Served::backing).and_then(Backing::plain);
-                Backing::Set(match known {
-                    Some(set) => set.clone(),
-                    None => self.set(policy, None)?,
-                })
+        let backing = self.backing(policy, before.map(Served::backing), self.0.store.as_ref())?;
+        let share = match policy.failure_mode {
+            FailureMode::Share(percent) => {
+                let before = before.and_then(Served::share).map(Share::backing);
+                Some(Share::new(percent, self.backing(policy, before, None)?))
             }
-            true => Backing::Pool(self.pool(policy, before)?),
+            _ => None,
         };
         let denials = Arc::clone(&self.0.denials);
-        Ok(Arc::new(Served::new(policy.clone(), backing, denials)))
+        Ok(Arc::new(Served::new(
+            policy.clone(),
+            backing,
+            share,
+            denials,
+        )))
     }
 
-    fn pool(&self, policy: &Policy, before: Option<&Served>) -> Result<Pooled, Error> {
-        let before = before.and_then(|served| served.backing().pool());
+    /// What decides, in `store` or in this process; what was there before goes on.
+    fn backing(
+        &self,
+        policy: &Policy,
+        before: Option<&Backing>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<Backing, Error> {
+        if !policy.is_pool() {
+            let known = before.and_then(Backing::plain).cloned();
+            let set = known.map_or_else(|| self.set(policy, None, store), Ok)?;
+            return Ok(Backing::Set(set));
+        }
+        let before = before.and_then(Backing::pool);
         let set = |member: &PolicyMember| {
             let known = before.and_then(|pooled| pooled.pool().member(&member.name));
             match known {
                 Some(known) => Ok(known.set().clone()),
-                None => self.set(policy, Some(member)),
+                None => self.set(policy, Some(member), store),
             }
         };
         let sets = policy.members.iter().map(set).collect::<Result<_, _>>()?;
-        Pooled::new(policy, sets, before)
+        Ok(Backing::Pool(Pooled::new(policy, sets, before)?))
     }
 
     /// The limits of a plain policy, or of one member.
-    fn set(&self, policy: &Policy, member: Option<&PolicyMember>) -> Result<LimitSet, Error> {
+    fn set(
+        &self,
+        policy: &Policy,
+        member: Option<&PolicyMember>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<LimitSet, Error> {
         let limits = member.map_or(&policy.limits, |member| &member.limits);
         let mut builder = LimitSet::builder()
             .name(table_name(policy, member))
@@ -322,7 +342,7 @@ impl Gate {
         if let Some(max_waiting) = policy.max_waiting {
             builder = builder.max_waiting(max_waiting);
         }
-        if let Some(store) = &self.0.store {
+        if let Some(store) = store {
             builder = builder.store(Arc::clone(store));
         }
         builder.build()
@@ -346,8 +366,9 @@ fn table_name(policy: &Policy, member: Option<&PolicyMember>) -> String {
 
 /// Whoever waits at a set that nobody asks any more is told so.
 fn stop_who_is_gone(old: &Served, new: Option<&Served>) {
-    let goes_on = |set: &LimitSet| new.is_some_and(|new| new.sets().any(|other| other.is(set)));
-    let gone = old.sets().filter(|set| !goes_on(set));
+    let goes_on =
+        |set: &LimitSet| new.is_some_and(|new| new.every_set().any(|other| other.is(set)));
+    let gone = old.every_set().filter(|set| !goes_on(set));
     gone.for_each(LimitSet::stop_waiting);
 }
 

@@ -14,7 +14,7 @@ use crate::pool::Balance;
 use crate::set::Metadata;
 
 /// What a policy may say.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "limits",
     "member",
     "balancer",
@@ -26,10 +26,15 @@ const SETTINGS: [&str; 11] = [
     "max_keys",
     "max_waiting",
     "failure_mode",
+    "share",
 ];
 
-const FAILURE_MODES: [(&str, FailureMode); 2] =
-    [("deny", FailureMode::Deny), ("admit", FailureMode::Admit)];
+/// The share is said by itself.
+const FAILURE_MODES: [(&str, FailureMode); 3] = [
+    ("deny", FailureMode::Deny),
+    ("admit", FailureMode::Admit),
+    ("share", FailureMode::Share(0)),
+];
 
 /// The most keys or waiters that a policy may ask for: what fits any machine.
 const MOST: u64 = 1 << 40;
@@ -42,6 +47,21 @@ pub enum FailureMode {
     Deny,
     /// Admitted, without a lease, and marked as degraded.
     Admit,
+    /// Decided in this process by so many percent of each limit (at least one
+    /// unit), and marked as degraded: 1 to 100.
+    Share(u8),
+}
+
+impl FailureMode {
+    /// What files call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Admit => "admit",
+            Self::Share(_) => "share",
+        }
+    }
 }
 
 /// A named description of a limit set, or of a pool of them.
@@ -141,9 +161,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     let ttl = ttl.and_then(|field| field.duration(limit::shortest()..=limit::longest(), faults));
     let max_keys = count(&mut fields, "max_keys", faults);
     let max_waiting = count(&mut fields, "max_waiting", faults);
-    let failure_mode = fields
-        .take("failure_mode")
-        .and_then(|field| field.word(&FAILURE_MODES, faults));
+    let failure_mode = failure_mode(&mut fields, faults);
     let metadata = members::metadata(&mut fields, faults);
     let common = Common {
         levels: &levels,
@@ -169,6 +187,34 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         failure_mode: failure_mode.unwrap_or_default(),
         shape: Shape::of(entry.node()),
     })
+}
+
+fn failure_mode(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Option<FailureMode> {
+    let mode = fields.take("failure_mode");
+    let share = fields.take("share");
+    let percent = share.as_ref().map(|share| share.integer(1..=100, faults));
+    let word = mode.as_ref().map(|mode| mode.word(&FAILURE_MODES, faults));
+    match (word.flatten(), &mode, &share, percent) {
+        (Some(FailureMode::Share(_)), _, Some(_), percent) => {
+            let percent = u8::try_from(percent.flatten()?).ok()?;
+            Some(FailureMode::Share(percent))
+        }
+        (Some(FailureMode::Share(_)), Some(mode), None, _) => {
+            let help = "write `share = 25` for a quarter of each limit, if four processes serve it";
+            faults.add(&mode.key_span, "no share is said", help);
+            None
+        }
+        (_, _, Some(share), _) => {
+            let help = "write `failure_mode = \"share\"`, or take it out";
+            faults.add(
+                &share.key_span,
+                "a share is for `failure_mode = \"share\"`",
+                help,
+            );
+            None
+        }
+        (mode, ..) => mode,
+    }
 }
 
 fn count(fields: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<usize> {

@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) lines: Lines,
     /// How many wait: while none does, nobody has to look at the lines.
     pub(crate) waiting: AtomicUsize,
+    /// How many wait where the store keeps the line.
+    pub(crate) far_waiting: std::sync::atomic::AtomicUsize,
     /// The newest view's [`View::lone`].
     pub(super) lone: AtomicBool,
     pub(super) changes: Changes,
@@ -87,6 +89,7 @@ impl Inner {
             metadata: builder.metadata,
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
+            far_waiting: Default::default(),
             changes,
             keeper,
         });
@@ -308,6 +311,6 @@ pub(super) fn numbered(
 }
 
 /// A table that answers a command with another's reply is broken.
-fn mismatch() -> Error {
+pub(super) fn mismatch() -> Error {
     StoreError::Unavailable("the store answered another question".into()).into()
 }

@@ -6,6 +6,7 @@
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `recent` | what a thread keeps of keys it asks for again and again |
+//! | `later` | the verbs for who must not block |
 //! | `inner` | what a set and its leases share: commands to the table |
 //! | `listing` | what a set holds, a page at a time |
 //! | `change` | limits added, replaced and removed while in use |
@@ -22,6 +23,7 @@ mod change;
 mod handle;
 mod inner;
 mod keeper;
+mod later;
 mod listing;
 mod overrides;
 mod recent;

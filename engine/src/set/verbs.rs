@@ -278,6 +278,11 @@ impl LimitSet {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Admission, Error> {
         let (key, ask) = (key.into().bytes(), ask.into());
+        if self.0.is_remote()
+            && let Some(answer) = wait::acquire_far(&self.0, key, &ask).await
+        {
+            return answer;
+        }
         match wait::acquire(&self.0, key, &ask)? {
             wait::Begun::Decided(admission) => Ok(admission),
             wait::Begun::Waiting(turn) => turn.await,
@@ -296,7 +301,11 @@ impl LimitSet {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let waiting = &self.0.waiting;
-        let waiting = waiting.load(Ordering::Relaxed);
+        let far = self
+            .0
+            .far_waiting
+            .load(std::sync::atomic::Ordering::Relaxed);
+        let waiting = waiting.load(Ordering::Relaxed) + far;
         self.0.counters.read(waiting)
     }
 

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::set::Inner;
 
 /// How much earlier a step of priority counts as having come.
-const PRIORITY_STEP: i64 = 1_000_000;
+pub(super) const PRIORITY_STEP: i64 = 1_000_000;
 
 /// A place in line: when it counts as having come, then the order of coming.
 type Place = (i64, u64);
@@ -212,7 +212,11 @@ fn offer(set: &Arc<Inner>, waiter: &Waiter, now: Timestamp) -> Answer {
 }
 
 /// A limit was lowered below what somebody waits for.
-fn never_fits(view: &crate::set::View, amounts: &[u64], answer: &contract::Decision) -> Error {
+pub(super) fn never_fits(
+    view: &crate::set::View,
+    amounts: &[u64],
+    answer: &contract::Decision,
+) -> Error {
     let position = answer.binding.unwrap_or(0);
     let limit = &view.plan.limits()[position];
     Error::NeverFits {

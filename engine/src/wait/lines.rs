@@ -30,6 +30,11 @@ impl Lines {
         }
     }
 
+    /// How many may wait.
+    pub(super) const fn most(&self) -> usize {
+        self.max_waiting
+    }
+
     /// Puts `waiter` in line and serves the line: it may be its turn at once.
     pub(super) fn join(
         &self,

@@ -5,6 +5,7 @@
 //! | `line` | those who wait under one root: served in order, by a release or an exact timer |
 //! | `waiter` | one who waits, and the future that does |
 //! | `lines` | the lines of a set, by root; the bound on all of them |
+//! | `far` | who waits in a line that the store keeps, for all processes |
 //! | `pooled` | one who stands in the lines of several sets at once |
 //! | `block` | a future run to its end on a thread |
 //!
@@ -13,6 +14,7 @@
 //! earlier, a second a step, so that the urgent go first and nobody starves.
 
 mod block;
+mod far;
 mod line;
 mod lines;
 mod pooled;
@@ -30,6 +32,7 @@ use crate::lease::Lease;
 use crate::set::{Inner, Wanted, lease_length};
 
 pub(crate) use block::{block_on, block_on_within};
+pub(crate) use far::acquire as acquire_far;
 pub(crate) use lines::Lines;
 pub(crate) use pooled::{Race, stand, try_member};
 pub(crate) use waiter::Turn;

@@ -64,9 +64,11 @@ pub fn agrees_with_the_model(subject: &Subject) {
         println!("skipped the walk of a lone bucket: {reason}");
         return;
     }
+    let config = Config::default();
     let config = Config {
         failure_persistence: None,
-        ..Config::default()
+        cases: subject.walks(config.cases),
+        ..config
     };
     let rate = (1_u64..12, 1_000_u64..3_000, 1_u64..12);
     let steps = prop::collection::vec((any::<bool>(), step()), 1..60);

@@ -17,6 +17,7 @@ pub struct Subject {
     reopened: Option<Open>,
     drops_spent_state: bool,
     random_commands: usize,
+    most_walks: u32,
 }
 
 /// How many random commands a run of the suite asks, unless said otherwise.
@@ -33,6 +34,7 @@ impl Subject {
             reopened: None,
             drops_spent_state: false,
             random_commands: RANDOM_COMMANDS,
+            most_walks: u32::MAX,
         }
     }
 
@@ -64,6 +66,17 @@ impl Subject {
     pub const fn with_random_commands(mut self, commands: usize) -> Self {
         self.random_commands = commands;
         self
+    }
+
+    /// No more walks than this, however many `PROPTEST_CASES` says.
+    #[must_use]
+    pub const fn with_most_walks(mut self, walks: u32) -> Self {
+        self.most_walks = walks;
+        self
+    }
+
+    pub(crate) fn walks(&self, wanted: u32) -> u32 {
+        wanted.min(self.most_walks)
     }
 
     /// How many random commands a run of the suite asks.

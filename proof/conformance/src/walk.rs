@@ -55,9 +55,11 @@ pub fn agrees_with_the_model(subject: &Subject) {
         println!("skipped the walk beside the model: {reason}");
         return;
     }
+    let config = Config::default();
     let config = Config {
         failure_persistence: None,
-        ..Config::default()
+        cases: subject.walks(config.cases),
+        ..config
     };
     let walk = (numbers(), prop::collection::vec(step(), 1..60));
     let outcome = TestRunner::new(config).run(&walk, |(numbers, steps)| {

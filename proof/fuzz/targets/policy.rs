@@ -21,10 +21,7 @@ fn read(name: &str, text: &str) {
         Ok(file) => file.policies.iter().for_each(can_be_built),
         Err(errors) => {
             assert!(!errors.faults().is_empty(), "refused without a reason");
-            errors
-                .faults()
-                .iter()
-                .for_each(|fault| points(fault, text));
+            errors.faults().iter().for_each(|fault| points(fault, text));
             assert!(errors.to_string().contains(&format!("{name}:")));
         }
     }

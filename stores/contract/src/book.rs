@@ -279,6 +279,7 @@ impl<O: PartialEq> Book<O> {
         let record = entry.remove();
         self.let_go(&record);
         self.compact();
+        self.trim();
         Ok(record)
     }
 
@@ -302,6 +303,7 @@ impl<O: PartialEq> Book<O> {
             if entry.get().due_at == at {
                 let record = entry.remove();
                 self.let_go(&record);
+                self.trim();
                 return Some(record);
             }
         }
@@ -393,6 +395,17 @@ impl<O: PartialEq> Book<O> {
             _ => self.due.len(),
         };
         self.due.insert(position, (at, id));
+    }
+
+    /// Keeps the first entry one whose record is there, so that nobody is told to
+    /// look at a lease that has moved on.
+    fn trim(&mut self) {
+        let current = |(at, id): &(Timestamp, u128)| {
+            let record = self.records.get(id);
+            record.is_some_and(|record| record.due_at == *at)
+        };
+        let passed = self.due.iter().position(current);
+        self.due.drain(..passed.unwrap_or(self.due.len()));
     }
 
     /// Drops entries whose records are gone, once they are most of the queue.

@@ -9,7 +9,7 @@
 //! | [`command`] | what can be asked of a store, as data |
 //! | [`reply`] | what it answers |
 //! | [`listing`] | what a table holds, a page at a time |
-//! | [`store`] | the traits [`Store`] and [`Table`] |
+//! | [`store`] | the traits [`Store`], [`Table`] and [`RemoteTable`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
 //! | [`cell`] | a single bucket in an atomic word, for a pinned key |
@@ -41,5 +41,5 @@ pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Definition, Store, Table};
+pub use store::{Abilities, Definition, Patience, RemoteTable, Sent, Store, Table};
 pub use tidegate_core as core;

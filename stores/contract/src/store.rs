@@ -1,8 +1,11 @@
 //! The traits a store implements.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{Amount, Bounds, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, Bounds, Span, Standing, Timestamp, Verdict};
 
 use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
@@ -168,6 +171,12 @@ pub trait Table: Send + Sync + 'static {
         let _ = (key, cell);
     }
 
+    /// The table as one that answers later, if it lies beyond a network: who
+    /// must not block asks it there.
+    fn remote(&self) -> Option<&dyn RemoteTable> {
+        None
+    }
+
     /// A page of the keys (and ancestors) whose state matters.
     ///
     /// # Errors
@@ -205,4 +214,43 @@ pub trait Table: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// An answer that comes later.
+pub type Sent = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
+
+/// A table whose answers take a round trip. Its [`Table::execute`] blocks the
+/// calling thread for as long.
+pub trait RemoteTable: Send + Sync {
+    /// Executes one command. It is under way when this returns, on whatever
+    /// drives the store, and goes on if the future is dropped; the future may be
+    /// polled anywhere.
+    fn send(&self, command: &Command<'_>) -> Sent;
+
+    /// Executes a take with a lease, and waits for its turn: who waits for one
+    /// key is served in order of arrival at the store, in whatever process, and
+    /// nobody overtakes. `None` if the store has no lines: nothing was done.
+    ///
+    /// The answer comes when the lease is granted, when it never can be, with the
+    /// last refusal when `patience` ends, or when the store cannot tell. If the
+    /// future is dropped, the place is given back, and a lease that was granted
+    /// but not told of. After [`StoreError::StalePlan`] the place is kept for a
+    /// moment, for who asks again with the same patience by the newer plan.
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let _ = (command, patience);
+        None
+    }
+}
+
+/// How an ask waits at the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// What its place is known by: random, and no other ask's.
+    pub turn: u128,
+    /// How much earlier than it did it counts as having come.
+    pub ahead: Span,
+    /// How long it waits from when it came.
+    pub longest: Option<Duration>,
+    /// When it came, by its caller's clock.
+    pub since: Timestamp,
 }

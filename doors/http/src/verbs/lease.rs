@@ -114,21 +114,21 @@ pub(crate) async fn release(
     visit: Visit,
     Body(request): Body<EndRequest>,
 ) -> Result<Response, Problem> {
-    let key = request.key()?;
-    let served = visit.policy(Scope::Decide, &request.policy)?;
-    let report = request::report(request.outcome, request.cool_down_ms)?;
-    let finished = served.finish(key, request.lease, Finish::Release, &report)?;
-    Ok(ended(&finished))
+    end(&visit, &request, Finish::Release)
 }
 
 pub(crate) async fn cancel(
     visit: Visit,
     Body(request): Body<EndRequest>,
 ) -> Result<Response, Problem> {
+    end(&visit, &request, Finish::Cancel)
+}
+
+fn end(visit: &Visit, request: &EndRequest, how: Finish<'_>) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let report = request::report(request.outcome, request.cool_down_ms)?;
-    let finished = served.finish(key, request.lease, Finish::Cancel, &report)?;
+    let finished = served.finish(key, request.lease, how, &report)?;
     Ok(ended(&finished))
 }
 

@@ -97,6 +97,8 @@ struct Shown<'a> {
     name: &'a str,
     levels: &'a [String],
     failure_mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<u8>,
     max_keys: Option<usize>,
     max_waiting: Option<usize>,
     ttl_ms: Option<u128>,
@@ -174,9 +176,10 @@ impl<'a> From<&'a Served> for Shown<'a> {
         Self {
             name: &policy.name,
             levels: &policy.levels,
-            failure_mode: match policy.failure_mode {
-                FailureMode::Deny => "deny",
-                FailureMode::Admit => "admit",
+            failure_mode: policy.failure_mode.name(),
+            share: match policy.failure_mode {
+                FailureMode::Share(percent) => Some(percent),
+                _ => None,
             },
             max_keys: policy.max_keys,
             max_waiting: policy.max_waiting,

@@ -26,7 +26,7 @@ impl Gate {
     /// [`GateError::Forbidden`]: it takes the scope to administer the policy, or
     /// all of them; [`GateError::UnknownPolicy`];
     /// [`GateError::Override`] with everything that is wrong with the limits, as
-    /// for [`LimitSet::set_override`]; a store that cannot keep it. Then nothing
+    /// for [`LimitSet::set_override`](crate::LimitSet::set_override); a store that cannot keep it. Then nothing
     /// changes.
     pub fn set_override(
         &self,
@@ -135,14 +135,22 @@ impl Served {
         let given =
             entities.filter_map(|entity| Some((entity.into(), given(stored, entity, name)?)));
         let given: Given = given.collect();
-        self.parts().try_for_each(|(set, own)| {
-            set.replace_all(&limits(stored, self.policy(), own), given.clone())
+        self.parts().enumerate().try_for_each(|(nth, (set, own))| {
+            let limits = limits(stored, self.policy(), own);
+            set.replace_all(&limits, given.clone())?;
+            match self.share() {
+                Some(share) => share.govern(nth, &limits, &given),
+                None => Ok(()),
+            }
         })
     }
 
     /// Goes over to what is stored for one key.
     fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
         let given = given(stored, entity, &self.policy().name);
+        if let Some(share) = self.share() {
+            share.govern_key(entity, given.as_deref());
+        }
         self.sets().try_for_each(|set| {
             match set.inner().give(entity, given.clone(), |_| Ok(())) {
                 // What is a key in one policy may be none in another.

@@ -18,7 +18,7 @@ pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decisi
     verdict(replies, decision.verdict(), served.now());
     replies.text("binding");
     optional_text(replies, decision.binding());
-    degraded(replies, false);
+    degraded(replies, decision.degraded());
     replies.text("limits");
     replies.map(decision.standings().count());
     for (name, standing) in decision.standings() {
@@ -32,7 +32,13 @@ pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decisi
 
 /// Admitted with this lease, without standings.
 pub(super) fn granted(replies: &mut Replies, served: &Served, ticket: &Ticket) {
-    admitted(replies, served, false, ticket.shadowed, ticket.member());
+    admitted(
+        replies,
+        served,
+        ticket.degraded,
+        ticket.shadowed,
+        ticket.member(),
+    );
 }
 
 /// Admitted though the store could not tell.

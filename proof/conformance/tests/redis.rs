@@ -1,0 +1,18 @@
+//! The Redis store against the suite, on a server of each test's own.
+
+mod support;
+
+use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::suite;
+
+/// The subject, or an end of the test where there is no server.
+macro_rules! servers {
+    () => {
+        match RedisServer::start() {
+            Some(servers) => support::subject(servers.url(), servers),
+            None => return,
+        }
+    };
+}
+
+suite!(servers!());

@@ -1,0 +1,69 @@
+-- Changes of limits, followed row by row (`adopt_row` of
+-- `contract/src/oracle.rs`, `Rule::adopt` of the core). A row says by which
+-- edition of the plan it was written; the editions since then come with the
+-- call, each with the instant and the calendars of its adoption. Limits that a
+-- key has for itself are in its row: it goes on by them until the last of these
+-- editions, and then by those that came with the call.
+
+local function adopt_usage(limit, cell, old, now, calendar)
+  local used = old.capacity - rule.standing(old, cell, now)
+  if used > 0 and limit.kind ~= SLOTS and old.kind ~= SLOTS then
+    return (rule.charge(limit, FRESH, min(used, limit.capacity), now, calendar))
+  end
+  return FRESH
+end
+
+local function adopt_cell(limit, cell, old, now, calendar)
+  if cell == FRESH then return FRESH end
+  rule.observe(old, cell, now, calendar)
+  if limit.kind == old.kind then
+    return kernels[limit.kind].adopt(limit, cell, old, now, calendar)
+  end
+  return adopt_usage(limit, cell, old, now, calendar)
+end
+
+local function adopt_row(row, old, new, now, calendars)
+  local is_last = new.edition == plan.edition
+  if row.by and not is_last then
+    row.edition = new.edition
+    return
+  end
+  local before = limits_of_row(row, old)
+  local after = is_last and row.limits or limits_of_level(new, row.level)
+  local cells = {}
+  for cell, limit in ipairs(after) do
+    local written = limit_of(before, limit.uid)
+    cells[cell] = written
+      and adopt_cell(limit, row.cells[written.cell], written, now,
+        calendars[new.starts[row.level] + cell])
+      or FRESH
+  end
+  row.cells, row.edition = cells, new.edition
+  row.by = is_last and row.own or nil
+end
+
+-- When a change is followed: as recorded by the caller's clock. The server's
+-- may have gone on by the older limits since then.
+local function moment_of(edition, latest, now)
+  if ask.clock == 'caller' then return edition.at end
+  return min(max(edition.at, latest), now)
+end
+
+-- Follows the changes from `editions[i]` on, up to the command's plan: what has
+-- expired by then did so under the limits of its time.
+local function follow(editions, followed, now)
+  for i = 2, #editions do
+    local old, new = editions[i - 1], editions[i]
+    if followed and followed <= old.edition then
+      local missing = retire(old, moment_of(new, BEGINNING, now))
+      if missing then return missing end
+      redis.call('HSET', BOOK, 'e', whole(new.edition))
+    end
+    for _, row in pairs(rows) do
+      if row.edition == old.edition then
+        adopt_row(row, old, new, moment_of(new, row.latest, now), new.calendars)
+      end
+    end
+  end
+  return nil
+end

@@ -1,0 +1,57 @@
+-- Tidegate in Redis: one command on one key and its ancestors, wholly or not
+-- at all. A translation of the crates `core` and `contract`, word for word
+-- where that can be: whoever changes a rule there changes it here, and the
+-- differential test finds who did not.
+--
+-- KEYS     the book, its order of time, the order of those who wait, who they
+--          are, the rows of the path outermost first,
+--          then rows of others that an expired lease gives back to
+-- ARGV     in MessagePack: the plan that decides; the command; the levels of
+--          those other rows, and what each row's key has for itself, if any has;
+--          then the editions that wrote what is here, oldest first
+--
+-- Numbers are doubles. Amounts, instants and numbers of things stay below
+-- 2^53 and are exact; what may exceed it goes through `wide`. An instant of
+-- 2^53 is "never", and stands for every later one.
+local fmod, floor, min, max = math.fmod, math.floor, math.min, math.max
+local EXACT = 9007199254740992 -- 2^53
+local MOST = EXACT - 1         -- the largest amount
+local NEVER, BEGINNING = EXACT, -EXACT
+
+-- A verdict is the instant from which the work may start.
+local ADMIT, NOT_EVER = -math.huge, math.huge
+
+-- An instant, moved by so many microseconds: at the ends of time it stays.
+local function later(at, micros)
+  return min(at + micros, NEVER)
+end
+
+local function earlier(at, micros)
+  return max(at - micros, BEGINNING)
+end
+
+-- What is never seen is not kept: the number 0 stands for it.
+local FRESH = 0
+
+-- What is left of `a` by `b`, from 0 on also where `a` is negative.
+local function modulo(a, b)
+  local rest = fmod(a, b)
+  if rest < 0 then return rest + b end
+  return rest
+end
+
+-- Drops the first entries of two lists, as many as `gone` says of the first.
+local function drop_first(first, second, gone)
+  local n, keep_from = #first, 1
+  while keep_from <= n and gone(first[keep_from]) do keep_from = keep_from + 1 end
+  if keep_from == 1 then return end
+  for i = 1, n do
+    first[i], second[i] = first[i + keep_from - 1], second[i + keep_from - 1]
+  end
+end
+
+-- Those who wait, if this script knows of them.
+local line = nil
+
+-- The kernels by number, each a file: what a limit of the plan is.
+local kernels = {}

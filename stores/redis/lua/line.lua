@@ -1,0 +1,130 @@
+-- Those who wait under one root, of all processes, in order of arrival. One
+-- sorted set has the order, one hash what is known of each: until when it is
+-- taken for alive, where it hears that its turn may have come, its key, the rows
+-- it waits for, and its entry in the order. Nobody overtakes who waits for a row
+-- of his path; others under the same root may pass.
+local MOST_WOKEN = 64
+
+local function read_waiter(id)
+  local bytes = redis.call('HGET', WAITERS, id)
+  if not bytes then return nil end
+  local waiter = { id = id }
+  waiter.alive_until, waiter.channel, waiter.key, waiter.rows, waiter.entry =
+    cmsgpack.unpack(bytes)
+  return waiter
+end
+
+local function remove_waiter(entry, id)
+  redis.call('ZREM', QUEUE, entry)
+  redis.call('HDEL', WAITERS, id)
+end
+
+-- Calls `act` with each who waits, in order, until it answers true. Whoever was
+-- not heard of for too long has lost its place.
+local function each_waiter(now, act)
+  local from = 0
+  while true do
+    local entries = redis.call('ZRANGE', QUEUE, from, from + 15)
+    if not entries[1] then return end
+    for _, entry in ipairs(entries) do
+      local id = string.sub(entry, 9)
+      local waiter = read_waiter(id)
+      if not waiter or waiter.alive_until <= now then
+        remove_waiter(entry, id)
+      elseif act(waiter) then
+        return
+      else
+        from = from + 1
+      end
+    end
+  end
+end
+
+-- The rows of a key's path, by name.
+local function rows_of(key)
+  local names = {}
+  for level = 1, plan.levels do
+    local name = prefix_of(key, level, plan.levels)
+    if not name then break end
+    names[level] = name
+  end
+  return names
+end
+
+line = {}
+
+-- Whether somebody ahead waits for a row of the path: then which.
+function line.kept_at(now)
+  local mine, kept = {}, nil
+  for _, name in ipairs(rows_of(ask.key)) do mine[name] = true end
+  each_waiter(now, function(waiter)
+    if ask.turn and waiter.id == ask.turn.id then return true end
+    for _, name in ipairs(waiter.rows) do
+      if mine[name] then
+        kept = kept or {}
+        table.insert(kept, name)
+      end
+    end
+    return kept ~= nil
+  end)
+  return kept
+end
+
+-- The ask stays in line, and waits for these rows.
+function line.stay(now, names)
+  local turn = ask.turn
+  local record = cmsgpack.pack(later(now, turn.alive), turn.channel, ask.key, names, turn.entry)
+  redis.call('HSET', WAITERS, turn.id, record)
+  if ask.clock == 'server' then
+    local twice_ms = whole(math.ceil(turn.alive / 500))
+    redis.call('PEXPIRE', QUEUE, twice_ms)
+    redis.call('PEXPIRE', WAITERS, twice_ms)
+  end
+end
+
+-- Gives the ask a place, if it has none yet.
+function line.stand(now)
+  local turn = ask.turn
+  local known = read_waiter(turn.id)
+  if known then
+    turn.entry = known.entry
+    return
+  end
+  local number = redis.call('HINCRBY', WAITERS, 'n', 1)
+  turn.entry = struct.pack('>I8', number) .. turn.id
+  redis.call('ZADD', QUEUE, whole(earlier(now, turn.ahead)), turn.entry)
+  line.stay(now, {})
+end
+
+-- The rows that refused a part.
+function line.refused_at(parts)
+  local names = {}
+  for _, part in ipairs(parts) do
+    if part.verdict ~= ADMIT and not part.limit.shadow then
+      table.insert(names, prefix_of(ask.key, part.limit.level, plan.levels))
+    end
+  end
+  return names
+end
+
+-- Tells everyone who is kept back by nobody to ask again.
+function line.wake(now)
+  local blocked, root, looked = {}, prefix_of(ask.key, 1, plan.levels), 0
+  each_waiter(now, function(waiter)
+    local is_kept = false
+    for _, name in ipairs(rows_of(waiter.key)) do is_kept = is_kept or blocked[name] end
+    if not is_kept then redis.call('PUBLISH', waiter.channel, waiter.id) end
+    for _, name in ipairs(waiter.rows) do blocked[name] = true end
+    looked = looked + 1
+    return blocked[root] or looked >= MOST_WOKEN
+  end)
+  if redis.call('ZCARD', QUEUE) == 0 then redis.call('DEL', WAITERS) end
+end
+
+-- The ask has no place any more; whoever it kept back may go.
+function line.leave(now)
+  local known = read_waiter(ask.turn.id)
+  local entry = ask.turn.entry or known and known.entry
+  if entry then remove_waiter(entry, ask.turn.id) end
+  line.wake(now)
+end

@@ -1,0 +1,116 @@
+-- The command.
+
+-- The editions that wrote what is here, but for the plan's own; and the one up
+-- to which the book followed, if that matters.
+local function foreign_editions(due, now)
+  local foreign, followed = {}, nil
+  for _, row in pairs(rows) do
+    if row.was and row.edition ~= plan.edition then foreign[row.edition] = true end
+  end
+  if due and (due <= now or next(foreign)) then
+    followed = book_edition() or plan.edition
+    if due <= now and followed < plan.edition then foreign[followed] = true end
+  end
+  return foreign, followed
+end
+
+-- After these, somebody's turn may have come.
+local GIVES_BACK = { ['end'] = true, renew = true, reset = true }
+
+local function run_verb(now)
+  local verb = ask.verb
+  if verb == 'leave' then
+    if line then line.leave(now) end
+    return { DONE, now }
+  end
+  if verb == 'look' then
+    local forget_at = row_forget_at(path[#path])
+    return { LOOKED, now, (forget_at > now or forget_at >= NEVER) and 1 or 0 }
+  end
+  if verb == 'end' then return end_lease(now) end
+  if verb == 'renew' then return renew(now) end
+  if verb == 'lease' then return lease(ask.lease, now) end
+  if verb == 'reset' then
+    local row = path[#path]
+    for i, limit in ipairs(plan.limits) do
+      if limit.level == row.level and limit.kind ~= SLOTS then
+        row.cells[limit.cell] = FRESH
+      end
+    end
+    forget_charges(ask.key, row.level)
+    return { DONE, now }
+  end
+  local parts = parts_of(ask.amounts, now)
+  if verb == 'take' then
+    local verdict, binding = in_turn(parts, now)
+    if verdict == ADMIT then commit(parts) end
+    return decision(parts, verdict, binding, ask.detail, now)
+  end
+  local verdict, binding = compose(parts)
+  if verb == 'debit' then
+    for _, part in ipairs(parts) do
+      if part.amount > 0 then part.verdict = ADMIT end
+    end
+    commit(parts)
+    -- The work is done; the answer is whether any more may start.
+    for _, part in ipairs(parts) do part.amount = min(part.amount, 1) end
+    verdict, binding = compose(parts)
+  end
+  return decision(parts, verdict, binding, 2, now)
+end
+
+-- Instants that the command names are by its caller's clock, as its `now` is.
+local function translate_instants(now)
+  if ask.clock == 'caller' then return end
+  local ahead = now - ask.now
+  if ask.lease then ask.lease.expires_at = later(ask.lease.expires_at, ahead) end
+  if ask.expires_at then ask.expires_at = later(ask.expires_at, ahead) end
+end
+
+-- Brings rows and leases up to now. Answers nil, or what the call needs.
+local function catch_up_with_time(now)
+  local due = next_due()
+  local foreign, followed = foreign_editions(due, now)
+  local editions, newer = {}, {}
+  for i = 4, #ARGV do
+    local edition = cmsgpack.unpack(ARGV[i])
+    if edition.edition <= plan.edition then
+      table.insert(editions, edition)
+    else
+      newer[edition.edition] = edition
+    end
+    foreign[edition.edition] = nil
+  end
+  if next(foreign) then
+    local reply = { EDITIONS, now }
+    for edition in pairs(foreign) do table.insert(reply, edition) end
+    return reply
+  end
+  local missing = follow(editions, followed, now)
+  for _, row in pairs(rows) do
+    local edition = row.edition and newer[row.edition]
+    if edition then adopt_row(row, edition, plan, now, ask.calendars) end
+  end
+  if not missing and due and due <= now then missing = retire(plan, now) end
+  if missing then return { MORE, now, unpack(missing) } end
+  for _, row in pairs(rows) do
+    if row.by ~= row.own then adopt_row(row, plan, plan, now, ask.calendars) end
+  end
+  return nil
+end
+
+-- Who knows nothing of a line asks again with a script that does.
+if not line and ask.verb ~= 'peek' and ask.verb ~= 'look' and redis.call('EXISTS', QUEUE) == 1 then
+  return { QUEUED, 0 }
+end
+load_rows()
+local now = instant()
+translate_instants(now)
+local reply = catch_up_with_time(now)
+if not reply then reply = run_verb(now) end
+if reply[1] ~= EDITIONS then
+  for _, row in pairs(rows) do save_row(row, now) end
+  save_book(reply[1] ~= MORE)
+  if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end
+end
+return reply

@@ -1,0 +1,97 @@
+-- What is due about leases (`retire` of the memory store, `expire` of
+-- `contract/src/oracle.rs`). A lease of another key may give back into rows
+-- that this call was not given: then it says whose, and is called again.
+
+-- So many records are looked at in one call, so that none takes long.
+local MOST_AT_ONCE = 200
+
+-- The ancestor of `owner` at `level`; nil if the owner does not reach it.
+local function prefix_of(owner, level, levels)
+  local from, found = 1, nil
+  for at = 1, level do
+    if at == levels then return owner end
+    found = string.find(owner, '/', from, true)
+    if not found then
+      if at == level then return owner end
+      return nil
+    end
+    from = found + 1
+  end
+  return string.sub(owner, 1, found - 1)
+end
+
+local function row_of(owner, level, levels)
+  local prefix = prefix_of(owner, level, levels)
+  if not prefix then return nil, nil end
+  local key = KEYS[FIRST_ROW] .. string.sub(prefix, ask.root + 1)
+  return rows[key], key
+end
+
+local function limit_of(limits, uid)
+  for position, limit in ipairs(limits) do
+    if limit.uid == uid then return limit, position end
+  end
+end
+
+-- The limits that all keys have at `level`, in the order of the cells.
+local function limits_of_level(edition, level)
+  local limits = {}
+  for _, limit in ipairs(edition.common or edition.limits) do
+    if limit.level == level then limits[limit.cell] = limit end
+  end
+  return limits
+end
+
+-- The limits that wrote a row of `edition`.
+local function limits_of_row(row, edition)
+  if row.by then return cmsgpack.unpack(row.by) end
+  return limits_of_level(edition, row.level)
+end
+
+-- Calls `act` with each share that `edition` gives back at expiry; `false` once
+-- a row for one is missing.
+local function each_refund(edition, record, act)
+  if not edition.refunds then return true end
+  for _, share in ipairs(record.shares) do
+    local limit = limit_of(edition.limits, share[1])
+    if limit and limit.refund and share[4] == 0 then
+      local row, key = row_of(record.owner, limit.level, edition.levels)
+      if key and not row then return false end
+      if row then act(share, limit, row) end
+    end
+  end
+  return true
+end
+
+local function expire(edition, record, now)
+  each_refund(edition, record, function(share, limit, row)
+    if row.edition == edition.edition then
+      local written = limit_of(limits_of_row(row, edition), limit.uid)
+      if written then
+        rule.refund(written, row.cells[written.cell], share[2], share[3], now)
+      end
+    end
+  end)
+  record.stage = EXPIRED
+  put_record(record, later(record.expires_at, edition.keep))
+end
+
+local function nothing() end
+
+-- Deals with every lease that is due at `now` by the plan of `edition`. Answers
+-- nil when done; else the owners whose rows are missing, if any.
+local function retire(edition, now)
+  for _ = 1, MOST_AT_ONCE do
+    local record = due_record(now)
+    if not record then return nil end
+    if record.stage ~= LIVE then
+      remove_record(record)
+    elseif each_refund(edition, record, nothing) then
+      remove_record(record)
+      expire(edition, record, now)
+    else
+      return { record.owner }
+    end
+  end
+  return {}
+end

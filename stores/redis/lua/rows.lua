@@ -1,0 +1,117 @@
+-- Rows: the cells of one level's limits for one key or ancestor, in the plan's
+-- order. A row is kept as one string: the edition of the plan that wrote it,
+-- the latest instant, the cells, and the limits that its key had for itself, if
+-- it had any: those of its level, in order, in MessagePack.
+local plan, ask = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
+local other_levels, own_limits = cmsgpack.unpack(ARGV[3])
+local BOOK, DUE, QUEUE, WAITERS, FIRST_ROW = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 5
+
+-- A server's clock may stand behind what was written by another before a
+-- failover: as far as this, time stands still. Beyond, the clock has stepped
+-- back, and each limit takes note of it by itself.
+local PATIENCE = 10000000
+
+-- Every row by its key, and those of the command's path by level.
+local rows, path = {}, {}
+
+local function fresh_cells(level)
+  local cells = {}
+  for i = 1, plan.widths[level] or 0 do cells[i] = FRESH end
+  return cells
+end
+
+-- `own` is what the plan says of the key alone, `by` what its cells go by.
+local function load_row(key, level, kept, own)
+  local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
+  if kept then
+    row.edition, row.latest, row.cells, row.by = cmsgpack.unpack(kept)
+  else
+    row.cells, row.by = fresh_cells(level), own
+  end
+  if own then row.limits = cmsgpack.unpack(own) end
+  rows[key] = row
+  return row
+end
+
+-- The plan as it decides about the path: each level has the limits of its row.
+local function combine()
+  local combined = {}
+  for i, limit in ipairs(plan.limits) do
+    local row = path[limit.level]
+    combined[i] = row and row.limits and row.limits[limit.cell] or limit
+  end
+  plan.common, plan.limits = plan.limits, combined
+end
+
+local function load_rows()
+  local kept = redis.call('MGET', unpack(KEYS, FIRST_ROW))
+  for i, value in ipairs(kept) do
+    local level = i <= ask.depth and i or other_levels[i - ask.depth]
+    local row = load_row(KEYS[FIRST_ROW + i - 1], level, value, own_limits[i] or nil)
+    if i <= ask.depth then path[i] = row end
+  end
+  if next(own_limits) then combine() end
+end
+
+-- What the plan says of the limit at `cell` of a row.
+local function limit_at(row, cell)
+  if row.limits then return row.limits[cell] end
+  return (plan.common or plan.limits)[plan.starts[row.level] + cell]
+end
+
+-- The instant of the decision: the caller's, or the server's, which for one
+-- key only goes forward.
+local function instant()
+  if ask.clock == 'caller' then return ask.now end
+  local time = redis.call('TIME')
+  local now, latest = tonumber(time[1]) * 1000000 + tonumber(time[2]), BEGINNING
+  for _, row in pairs(rows) do latest = max(latest, row.latest) end
+  if latest - now <= PATIENCE then return max(now, latest) end
+  return now
+end
+
+-- From when on all cells of a row equal "never seen".
+local function row_forget_at(row)
+  local at = BEGINNING
+  for i = 1, #row.cells do
+    if row.cells[i] ~= FRESH then
+      at = max(at, rule.forget_at(limit_at(row, i), row.cells[i]))
+    end
+  end
+  return at
+end
+
+local function is_fresh(row)
+  for i = 1, #row.cells do
+    if row.cells[i] ~= FRESH then return false end
+  end
+  return true
+end
+
+-- Writes a row if it has changed. What equals "never seen" is not kept: where
+-- the caller's clock decides only once nothing is noted of it at all, for that
+-- clock may step back.
+local function save_row(row, now)
+  if is_fresh(row) then
+    if row.was then redis.call('DEL', row.key) end
+    return
+  end
+  local cells = row.by and cmsgpack.pack(row.cells, row.by) or cmsgpack.pack(row.cells)
+  if row.was == cmsgpack.pack(row.edition, row.latest) .. cells then return end
+  local edition = row.edition or plan.edition
+  local bytes = cmsgpack.pack(edition, now) .. cells
+  -- Halfway through a change of limits it is soon written again.
+  if ask.clock == 'caller' or edition ~= plan.edition or row.by ~= row.own then
+    redis.call('SET', row.key, bytes)
+    return
+  end
+  local forget_at = row_forget_at(row)
+  if forget_at <= now then
+    if row.was then redis.call('DEL', row.key) end
+  elseif forget_at >= NEVER then
+    redis.call('SET', row.key, bytes)
+  else
+    local until_ms = string.format('%.0f', math.ceil(forget_at / 1000))
+    redis.call('SET', row.key, bytes, 'PXAT', until_ms)
+  end
+end

@@ -1,0 +1,89 @@
+//! Why a store cannot be opened, and what an error of the server means.
+
+use std::time::Duration;
+
+use redis::{ErrorKind, ServerErrorKind};
+use tidegate_contract::StoreError;
+
+/// The store cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedisError {
+    /// The address makes no sense. (It is not repeated: it may hold a password.)
+    #[error(
+        "the address of the Redis server cannot be used ({0}); write redis://[user:password@]host[:port][/database], redis+cluster://host[:port],... or redis+sentinel://host[:port],.../service"
+    )]
+    Address(String),
+    /// An option makes no sense.
+    #[error("{0}")]
+    Option(&'static str),
+    /// The server cannot be reached, or cannot be used.
+    #[error("{0}")]
+    Server(String),
+}
+
+/// What to tell about a failed command.
+pub(crate) fn unavailable(error: &redis::RedisError) -> StoreError {
+    StoreError::Unavailable(words(error))
+}
+
+/// No answer in time.
+pub(crate) fn too_late(deadline: Duration) -> StoreError {
+    StoreError::Unavailable(format!(
+        "no answer within {} ms; the command may have been executed",
+        deadline.as_millis()
+    ))
+}
+
+/// An answer that no version of the script gives.
+pub(crate) fn garbled(what: &str) -> StoreError {
+    StoreError::Unavailable(format!(
+        "the answer of the Redis server cannot be read ({what})"
+    ))
+}
+
+/// Why an address cannot be used, without a word of it.
+pub(crate) fn reason(error: &redis::RedisError) -> String {
+    match error.kind() {
+        ErrorKind::InvalidClientConfig => error.category().to_owned(),
+        _ => words(error),
+    }
+}
+
+fn words(error: &redis::RedisError) -> String {
+    let advice = match (error.kind(), error.code()) {
+        (_, Some("OOM")) => "the Redis server is full and may drop nothing; raise its maxmemory",
+        (_, Some("NOAUTH" | "WRONGPASS")) | (ErrorKind::AuthenticationFailed, _) => {
+            "the Redis server did not accept the password; set it in the address"
+        }
+        (_, Some("NOPERM")) => {
+            "the Redis user may not do this; allow it EVAL, EVALSHA, SCAN and the keys of the prefix"
+        }
+        (_, Some("MISCONF")) => "the Redis server cannot save, and takes no writes",
+        (_, Some("NOREPLICAS")) => "the Redis server has too few replicas, and takes no writes",
+        (ErrorKind::Server(kind), _) => by_kind(kind),
+        (ErrorKind::Io, _) if error.is_timeout() => "the Redis server does not answer",
+        (ErrorKind::Io, _) => "the Redis server cannot be reached",
+        _ => "the Redis server answered with an error",
+    };
+    match error.detail() {
+        Some(detail) => format!("{advice}: {detail}"),
+        None => format!("{advice}: {}", error.category()),
+    }
+}
+
+const fn by_kind(kind: ServerErrorKind) -> &'static str {
+    match kind {
+        ServerErrorKind::ReadOnly => {
+            "the Redis server is a replica and takes no writes; name the master"
+        }
+        ServerErrorKind::BusyLoading => "the Redis server is loading its data; try again soon",
+        ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot => {
+            "the Redis server is part of a cluster, which this address does not say"
+        }
+        ServerErrorKind::MasterDown | ServerErrorKind::ClusterDown => {
+            "the Redis server has no master now"
+        }
+        _ => "the Redis server answered with an error",
+    }
+}

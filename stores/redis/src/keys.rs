@@ -1,0 +1,177 @@
+//! The names of keys: everything of one root under one hash tag.
+//!
+//! ```text
+//! {prefix:table:root}:r...   a row; after the r, what the path adds to the root
+//! {prefix:table:root}:b      the leases of the root
+//! {prefix:table:root}:d      what of them is due when
+//! {prefix:table:root}:q      the order of those who wait
+//! {prefix:table:root}:w      who they are
+//! {prefix:table}:plans       the editions of the table's plan
+//! {prefix:owner}:own         what is defined for an owner
+//! ```
+//! Whatever bytes prefix, table and root have, `%`, `:`, `{` and `}` in them are
+//! written as `%` and two digits: no two tags are alike, and none ends early.
+
+use tidegate_contract::KeyPath;
+
+/// The names of one table's keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// `prefix:table`
+    table: Vec<u8>,
+}
+
+impl Names {
+    pub(crate) fn new(prefix: &str, table: &str) -> Self {
+        let mut name = Vec::new();
+        escape(prefix.as_bytes(), &mut name);
+        name.push(b':');
+        escape(table.as_bytes(), &mut name);
+        Self { table: name }
+    }
+
+    /// What tells the table from every other.
+    pub(crate) fn table(&self) -> &[u8] {
+        &self.table
+    }
+
+    /// Whether a key is one of the table's.
+    pub(crate) fn are_of(&self, key: &[u8]) -> bool {
+        let rest = key.strip_prefix(b"{");
+        let rest = rest.and_then(|rest| rest.strip_prefix(&self.table[..]));
+        rest.is_some_and(|rest| rest.starts_with(b":"))
+    }
+
+    /// Where the editions of the plan are.
+    pub(crate) fn plans(&self) -> Vec<u8> {
+        [b"{", self.table.as_slice(), b"}:plans"].concat()
+    }
+
+    /// Where an owner's definitions are.
+    pub(crate) fn definitions(&self) -> Vec<u8> {
+        [b"{", self.table.as_slice(), b"}:own"].concat()
+    }
+
+    /// The book, its order of time, the order of those who wait, who they are,
+    /// and the rows of `path`, outermost first.
+    pub(crate) fn of(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
+        let tag = self.tag(path.root());
+        let rows = (0..path.depth()).map(|level| self.row(path, level));
+        let book = [
+            [&tag, b":b".as_slice()].concat(),
+            [&tag, b":d".as_slice()].concat(),
+            [&tag, b":q".as_slice()].concat(),
+            [&tag, b":w".as_slice()].concat(),
+        ];
+        book.into_iter().chain(rows).collect()
+    }
+
+    /// The row of `path` at `level`.
+    pub(crate) fn row(&self, path: &KeyPath<'_>, level: usize) -> Vec<u8> {
+        let mut row = self.tag(path.root());
+        row.extend(b":r");
+        row.extend(&path.prefix(level)[path.root().len()..]);
+        row
+    }
+
+    /// A pattern for `SCAN` that all rows match whose keys begin so, and others
+    /// of the same root.
+    pub(crate) fn rows(&self, beginning: &[u8]) -> Vec<u8> {
+        [self.roots(beginning), b"}:r*".to_vec()].concat()
+    }
+
+    /// The same for what is due when.
+    pub(crate) fn books(&self, beginning: &[u8]) -> Vec<u8> {
+        [self.roots(beginning), b"}:d".to_vec()].concat()
+    }
+
+    fn roots(&self, beginning: &[u8]) -> Vec<u8> {
+        let root = beginning.split(|&byte| byte == b'/').next();
+        let mut name = [b"{", self.table.as_slice(), b":"].concat();
+        escape(root.unwrap_or_default(), &mut name);
+        let mut pattern = Vec::new();
+        for byte in name {
+            if b"*?[]^-\\".contains(&byte) {
+                pattern.push(b'\\');
+            }
+            pattern.push(byte);
+        }
+        pattern.push(b'*');
+        pattern
+    }
+
+    /// The key or ancestor whose row has this name.
+    pub(crate) fn key_of(&self, row: &[u8]) -> Option<Vec<u8>> {
+        let rest = row.strip_prefix(b"{")?.strip_prefix(&self.table[..])?;
+        let rest = rest.strip_prefix(b":")?;
+        let end = rest.iter().position(|&byte| byte == b'}')?;
+        let mut key = unescape(&rest[..end])?;
+        key.extend(rest[end..].strip_prefix(b"}:r")?);
+        Some(key)
+    }
+
+    /// The leases that are due in the order of this name.
+    pub(crate) fn book_of(due: &[u8]) -> Option<Vec<u8>> {
+        Some([due.strip_suffix(b":d")?, b":b"].concat())
+    }
+
+    fn tag(&self, root: &[u8]) -> Vec<u8> {
+        let mut tag = b"{".to_vec();
+        tag.extend(&self.table);
+        tag.push(b':');
+        escape(root, &mut tag);
+        tag.push(b'}');
+        tag
+    }
+}
+
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
+        match byte {
+            b'%' | b':' | b'{' | b'}' => out.extend(format!("%{byte:02X}").bytes()),
+            _ => out.push(byte),
+        }
+    }
+}
+
+fn unescape(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            plain.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = str::from_utf8(digits).ok()?;
+        plain.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_of_its_root_alone_and_ends_where_it_should() {
+        let names = Names::new("pre:fix", "a {table}");
+        let path = KeyPath::new(b"}{/x/y", 3).expect("a key");
+        let keys = names.of(&path);
+        let text: Vec<_> = keys
+            .iter()
+            .map(|key| key.escape_ascii().to_string())
+            .collect();
+        let tag = "{pre%3Afix:a %7Btable%7D:%7D%7B}";
+        assert_eq!(
+            text,
+            ["b", "d", "q", "w", "r", "r/x", "r/x/y"].map(|end| format!("{tag}:{end}"))
+        );
+        let found: Vec<_> = keys.iter().filter_map(|key| names.key_of(key)).collect();
+        assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
+        let other = Names::new("pre:fix", "a {table}s");
+        assert_eq!(other.key_of(&keys[4]), None);
+    }
+}

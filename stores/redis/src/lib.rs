@@ -1,0 +1,104 @@
+//! Remembers limits in Redis or Valkey, for a fleet that shares them.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`store`](RedisStore) | the store: one connection, tables by name |
+//! | [`Options`] | prefix, clock, deadline |
+//! | `table` | a command's way: its edition, its keys, its trips |
+//! | `request` | a command with all that it needs on its way |
+//! | `limits` | by what limits this process decides |
+//! | `listing` | keys and leases, a page at a time |
+//! | `definitions` | what is defined for an owner |
+//! | `waiting` | an ask that waits for its turn |
+//! | `wakes` | where it hears that it has come |
+//! | `registry` | the editions of a table's plan, kept beside the rows |
+//! | `address` | what an address names: a server, a cluster, a service of sentinels |
+//! | `connection` | the connections to it |
+//! | `link` | what drives them, deadlines, what an error means |
+//! | `script` | the script, put together of the files in `lua/` |
+//! | `keys` | the names of keys |
+//! | `wire` | plans and commands as MessagePack, replies read back |
+//!
+//! **One round trip.** A command is one `EVALSHA`, whatever the number of its
+//! limits and ancestors. The script is a translation of the core and of the
+//! contract's decision loop, exact to the last unit: Redis counts in doubles, so
+//! whatever may exceed 2^53 is computed in limbs (`lua/wide.lua`). A second trip
+//! is made once for each key after its limits have changed, when the server has
+//! not seen the script yet, and when an expired lease of another key under the
+//! same ancestor gives something back.
+//!
+//! **Keys.** All rows and leases of one root carry the hash tag
+//! `{prefix:table:root}` and so share a slot; a table's plans are in
+//! `{prefix:table}:plans`. A row is kept until it equals "never seen" and not
+//! longer (`PEXPIREAT`), a lease for as long as the plan remembers it.
+//!
+//! **Clock.** The server decides by its own ([`Clock::Server`]), which for one
+//! key only goes forward: a clock that stands up to ten seconds behind what was
+//! written waits there; one that stands further behind has stepped back, and
+//! limits follow it as the core says. Instants in commands and replies are
+//! translated, so a caller whose clock is an hour off waits as long as one whose
+//! clock is right. [`Clock::Caller`] is for tests: nothing expires by itself.
+//! Instants beyond the year 2255 (2^53 microseconds) are "never".
+//!
+//! **Several processes, several configurations.** A row says by which edition of
+//! its table's plan it was written, and is carried over to the edition of who
+//! asks. Processes that use one table with different limits never get stuck:
+//! each decides by its own limits, and the row is carried to and fro, a second
+//! trip each time. What is used stays used; but of a bucket no more than the
+//! smaller of two bursts is remembered as used across such a change, so while
+//! both configurations run, the looser may grant that again. Deploy a change
+//! everywhere, or give the other set another name.
+//!
+//! **Limits of a key's own** come with the command and are kept in the key's row,
+//! so that they need no second trip and no other process's word. When they change
+//! the rows of up to a thousand keys are carried over at once, those of others
+//! when they are asked for next.
+//! The newest 4,096 editions of a plan are kept; a row that is older is an error
+//! that names it.
+//!
+//! **What is lost when.** Replication is asynchronous: a failover loses the
+//! writes that the replica had not seen, and what they took may be granted
+//! again, at most once for each failover; leases among them are unknown. Fences
+//! go on growing, since they start from the clock, if the clocks of both servers
+//! agree to within what was lost. Under an eviction policy such as `allkeys-lru`
+//! the server may drop any row: a budget starts over, slots are granted while
+//! others still hold them. Use `noeviction` (a full server then answers with an
+//! error, and nothing is admitted by it), or `volatile-ttl` on a server with
+//! room to spare. A restart without persistence forgets everything.
+//!
+//! **Errors.** Whatever the server or the way there fails in is
+//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable) within
+//! the deadline. When no answer came, the command may have been executed: only a
+//! lease with an idempotency key (and an end of a lease with one, or to be
+//! remembered) can be asked again without taking twice. Nothing is asked again by
+//! the store itself. Passwords are in no message.
+//!
+//! **Listings** walk the server's keys by `SCAN`, a bounded number of them for
+//! each page. Where the server's own table shrinks between two pages, a key may
+//! come twice.
+//!
+//! Deliberately absent: waiting (the engine waits), a bound on the number of
+//! keys (the server's `maxmemory` is one).
+#![forbid(unsafe_code)]
+
+mod address;
+mod connection;
+mod definitions;
+mod error;
+mod keys;
+mod limits;
+mod link;
+mod listing;
+mod options;
+mod registry;
+mod request;
+mod script;
+mod store;
+mod table;
+mod waiting;
+mod wakes;
+mod wire;
+
+pub use error::RedisError;
+pub use options::{Clock, Options};
+pub use store::RedisStore;

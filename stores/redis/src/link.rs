@@ -1,0 +1,213 @@
+//! The way to the server, what drives it, and how a script is called on it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use tidegate_contract::{Reply, Sent, StoreError};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::definitions::scanned;
+use crate::error::{RedisError, reason, too_late, unavailable};
+use crate::script::Script;
+
+/// Where somebody waits for the reply to a command.
+pub(crate) type Tell = oneshot::Sender<Result<Reply, StoreError>>;
+
+/// A connection, made when it is first used and again when it is lost, and the
+/// thread that drives it.
+pub(crate) struct Link {
+    connection: Arc<Connection>,
+    deadline: Duration,
+    /// Only `None` while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Link {
+    /// A link to the server at `address`, which is not asked for anything yet.
+    pub(crate) fn new(address: &str, deadline: Duration) -> Result<Self, RedisError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("tidegate-redis")
+            .enable_all()
+            .build()
+            .map_err(|error| RedisError::Server(format!("no thread for the store: {error}")))?;
+        let connection = {
+            let _entered = runtime.enter();
+            Connection::new(Address::parse(address, deadline)?, deadline)
+        };
+        let connection = connection.map_err(|error| RedisError::Address(reason(&error)))?;
+        Ok(Self {
+            connection: Arc::new(connection),
+            deadline,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Starts `work` on the store's own thread. What it comes to can be waited
+    /// for anywhere, and it goes on if nobody does.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        let deadline = self.deadline;
+        let task = self.handle().map(|handle| {
+            handle.spawn(async move {
+                let timed = tokio::time::timeout(deadline, work).await;
+                timed.unwrap_or_else(|_| Err(too_late(deadline)))
+            })
+        });
+        async move {
+            match task {
+                Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
+                None => Err(closed()),
+            }
+        }
+    }
+
+    /// Starts what waits: it is told to whom to answer, and when nobody is there
+    /// any more. It has no deadline of the store's.
+    pub(crate) fn stay<W>(&self, wait: impl FnOnce(Tell) -> W) -> Sent
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let wait = wait(tell);
+        if let Some(handle) = self.handle() {
+            handle.spawn(wait);
+        }
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
+    }
+
+    /// How long a command may take.
+    pub(crate) const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// As [`start`](Self::start); the calling thread waits.
+    pub(crate) fn block_on<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let started = self.start(work);
+        if let Some(handle) = self.handle() {
+            handle.spawn(async move { tell.send(started.await) });
+        }
+        told.recv().unwrap_or_else(|_| Err(closed()))
+    }
+
+    fn handle(&self) -> Option<Handle> {
+        self.runtime
+            .as_ref()
+            .map(|runtime| runtime.handle().clone())
+    }
+
+    /// Sends one command.
+    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let answer = self.connection.send(command).await;
+        answer.map_err(|error| unavailable(&error))
+    }
+
+    /// A step of a walk through all keys: those found, and where it goes on. A
+    /// cluster's masters are walked one after the other, in order: `host:port
+    /// cursor`.
+    pub(crate) async fn scan(
+        &self,
+        from: &[u8],
+        pattern: &[u8],
+        count: usize,
+    ) -> Result<(Option<Vec<u8>>, Vec<Vec<u8>>), StoreError> {
+        let masters = self.connection.masters().await;
+        let masters = masters.map_err(|error| unavailable(&error))?;
+        let named = |(host, port): &(String, u16)| format!("{host}:{port}");
+        let from = str::from_utf8(from).map_err(|_| StoreError::UnknownPage)?;
+        let (name, cursor) = from.split_once(' ').unwrap_or(("", from));
+        let at = match name {
+            "" => 0,
+            name => {
+                let known = masters.iter().position(|master| named(master) == name);
+                known.ok_or(StoreError::UnknownPage)?
+            }
+        };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern);
+        scan.arg("COUNT").arg(count);
+        let answer = match masters.get(at) {
+            Some(master) => self.connection.send_to(master, &scan).await,
+            None => self.connection.send(&scan).await,
+        };
+        let (next, found) = scanned(answer.map_err(|error| unavailable(&error))?)?;
+        let next = match (next == b"0", masters.get(at), masters.get(at + 1)) {
+            (true, _, None) => None,
+            (true, _, Some(after)) => Some(format!("{} 0", named(after)).into_bytes()),
+            (false, None, _) => Some(next),
+            (false, Some(here), _) => {
+                let name = format!("{} ", named(here)).into_bytes();
+                Some([name, next].concat())
+            }
+        };
+        Ok((next, found))
+    }
+
+    /// Calls `script`, and hands it over if the server has not seen it.
+    pub(crate) async fn call(
+        &self,
+        script: &Script,
+        keys: &[Vec<u8>],
+        arguments: &[Arc<[u8]>],
+    ) -> Result<Value, StoreError> {
+        let by_hash = command("EVALSHA", &script.hash, keys, arguments);
+        let answer = match self.connection.send(&by_hash).await {
+            Err(error) if is_unseen(&error) => {
+                let by_text = command("EVAL", &script.source, keys, arguments);
+                self.connection.send(&by_text).await
+            }
+            answer => answer,
+        };
+        answer.map_err(|error| unavailable(&error))
+    }
+}
+
+impl Drop for Link {
+    /// In the background: the last table may be dropped where nothing may block.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for Link {
+    /// Without the address, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+fn command(verb: &str, script: &str, keys: &[Vec<u8>], arguments: &[Arc<[u8]>]) -> Cmd {
+    let mut command = redis::cmd(verb);
+    command.arg(script).arg(keys.len()).arg(keys);
+    for argument in arguments {
+        command.arg(&**argument);
+    }
+    command
+}
+
+fn is_unseen(error: &redis::RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the store is closed".to_owned())
+}

@@ -1,0 +1,152 @@
+//! The script: the files in `lua/`, as many of them as a command can need. A
+//! server defines what is in a script anew for every call, so less is faster.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_contract::Plan;
+use tidegate_contract::core::Rule;
+
+macro_rules! lua {
+    ($name:literal) => {
+        include_str!(concat!("../lua/", $name, ".lua"))
+    };
+}
+
+/// The kernels, in the order of their numbers, each with what it needs.
+const KERNELS: [&str; 5] = [
+    concat!(lua!("wide"), lua!("lows"), lua!("bucket")),
+    lua!("window"),
+    lua!("ring"),
+    lua!("log"),
+    lua!("slots"),
+];
+
+const HEAD: &str = lua!("head");
+
+/// What every command needs.
+const ROWS: &str = concat!(
+    lua!("rule"),
+    lua!("rows"),
+    lua!("compose"),
+    lua!("book"),
+    lua!("retire"),
+);
+
+/// The same, after what it may need.
+const REST: &str = concat!(lua!("leases"), lua!("adopt"), lua!("main"),);
+
+/// What a command needs of the script.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Needs {
+    /// One bit for each kernel.
+    kernels: u8,
+    /// Those who wait.
+    line: bool,
+}
+
+impl Needs {
+    /// What can be met where limits have changed.
+    pub(crate) const ALL: Self = Self {
+        kernels: u8::MAX,
+        line: false,
+    };
+
+    /// No kernel.
+    pub(crate) const NONE: Self = Self {
+        kernels: 0,
+        line: false,
+    };
+
+    /// Those who wait.
+    pub(crate) const LINE: Self = Self {
+        kernels: 0,
+        line: true,
+    };
+
+    /// What a command by `plan` needs.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let bits = plan
+            .limits()
+            .iter()
+            .map(|limit| 1 << (kind(&limit.rule) - 1));
+        Self {
+            kernels: bits.fold(0, |all, bit: u8| all | bit),
+            line: false,
+        }
+    }
+
+    /// What a command needs that needs both.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            kernels: self.kernels | other.kernels,
+            line: self.line | other.line,
+        }
+    }
+
+    fn source(self) -> String {
+        let needed = |number: usize| self.kernels & (1 << number) != 0;
+        let kernels = KERNELS.iter().enumerate();
+        let kernels = kernels.filter(|&(number, _)| needed(number));
+        let mut source = String::from(HEAD);
+        source.extend(kernels.map(|(_, kernel)| *kernel));
+        source.push_str(ROWS);
+        if self.line {
+            source.push_str(lua!("line"));
+        }
+        source.push_str(REST);
+        source
+    }
+}
+
+/// The number of a rule's kernel.
+pub(crate) const fn kind(rule: &Rule) -> u8 {
+    match rule {
+        Rule::Bucket(_) => 1,
+        Rule::Window(_) => 2,
+        Rule::Ring(_) => 3,
+        Rule::Log(_) => 4,
+        Rule::Slots(_) => 5,
+    }
+}
+
+/// A script, and the hash that the server knows it by.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) source: String,
+    pub(crate) hash: String,
+}
+
+impl Script {
+    fn new(source: String) -> Self {
+        let hash = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, hash }
+    }
+}
+
+/// The scripts that were needed so far.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    made: Mutex<HashMap<Needs, Arc<Script>>>,
+    /// Adds an edition to a table's plans.
+    pub(crate) register: Script,
+    /// Lists some of a root's leases.
+    pub(crate) held: Script,
+}
+
+impl Scripts {
+    pub(crate) fn new() -> Self {
+        Self {
+            made: Mutex::default(),
+            register: Script::new(lua!("register").to_owned()),
+            held: Script::new(lua!("held").to_owned()),
+        }
+    }
+
+    pub(crate) fn get(&self, needs: Needs) -> Arc<Script> {
+        let mut made = self.made.lock();
+        let script = made.entry(needs);
+        Arc::clone(script.or_insert_with(|| Arc::new(Script::new(needs.source()))))
+    }
+}

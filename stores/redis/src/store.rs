@@ -1,0 +1,108 @@
+//! The store: one connection, tables by name.
+
+use std::sync::Arc;
+
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+
+use crate::definitions;
+use crate::error::RedisError;
+use crate::keys::Names;
+use crate::link::Link;
+use crate::options::{Clock, Options};
+use crate::registry::Registry;
+use crate::script::Scripts;
+use crate::table::{RedisTable, Shared};
+
+/// State in a Redis or Valkey server, shared by all who use the same prefix. See
+/// the [crate].
+#[derive(Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    prefix: String,
+}
+
+impl RedisStore {
+    /// The store at `address`: `redis://[user:password@]host[:port][/database]`;
+    /// `redis+cluster://[user:password@]host[:port],...`, any of the cluster's
+    /// nodes; `redis+sentinel://[user:password@]host[:port],.../service[/database]`,
+    /// the master of a service. With the feature `tls`, `rediss` for `redis`. The
+    /// server is greeted once, so that an address that is wrong is told at once.
+    ///
+    /// # Errors
+    /// [`RedisError`]; a password is in none of its messages.
+    pub fn open(address: &str, options: Options) -> Result<Self, RedisError> {
+        if options.deadline.is_zero() {
+            return Err(RedisError::Option(
+                "the deadline of a Redis store is zero; give it a second",
+            ));
+        }
+        let link = Link::new(address, options.deadline)?;
+        let shared = Arc::new(Shared {
+            link,
+            scripts: Scripts::new(),
+            clock: options.clock,
+            wakes: Arc::default(),
+        });
+        let asked = Arc::clone(&shared);
+        let ping = async move { asked.link.ask(&redis::cmd("PING")).await };
+        let answer = shared.link.block_on(ping);
+        answer.map_err(|error| RedisError::Server(error.to_string()))?;
+        Ok(Self {
+            shared,
+            prefix: options.prefix,
+        })
+    }
+
+    /// The plan that was adopted last by anyone, if there is any.
+    fn newest(&self, name: &str) -> Result<Option<Plan>, StoreError> {
+        let names = Names::new(&self.prefix, name);
+        let registry = Registry::new(names.plans(), self.shared.clock);
+        let shared = Arc::clone(&self.shared);
+        let newest = async move { registry.newest(&shared.link).await };
+        self.shared.link.block_on(newest)
+    }
+}
+
+impl Store for RedisStore {
+    /// What survives is up to the server; see the [crate].
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: true,
+            shared: true,
+            own_clock: self.shared.clock == Clock::Server,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        self.newest(name).ok().flatten().map(Arc::new)
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let key = Names::new(&self.prefix, owner).definitions();
+        let shared = Arc::clone(&self.shared);
+        let read = async move { definitions::read(&shared.link, &key).await };
+        self.shared.link.block_on(read)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let name = Names::new(&self.prefix, owner).definitions();
+        let change = definitions::change(&name, key, value);
+        let shared = Arc::clone(&self.shared);
+        let write = async move { shared.link.ask(&change).await.map(drop) };
+        self.shared.link.block_on(write)
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        match self.newest(name)?.map(|kept| kept.levels()) {
+            Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            }),
+            _ => {
+                let names = Names::new(&self.prefix, name);
+                Ok(Arc::new(RedisTable::new(Arc::clone(&self.shared), names)))
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! One set's table: a command's way to the server and back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use redis::Value;
+use tidegate_contract::core::{Bounds, Timestamp};
+use tidegate_contract::{
+    Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
+    StoreError, Table,
+};
+
+use crate::error::garbled;
+use crate::keys::Names;
+use crate::limits::{Edition, Limits};
+use crate::link::Link;
+use crate::options::Clock;
+use crate::registry::Registry;
+use crate::request::Request;
+use crate::script::{Needs, Scripts};
+use crate::waiting::Stay;
+use crate::wakes::Wakes;
+use crate::wire::reply::{self, Answer};
+
+/// After a line was met, so many commands are likely to meet one.
+const LIKELY: u32 = 64;
+
+/// What the tables of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) link: Link,
+    pub(crate) scripts: Scripts,
+    pub(crate) clock: Clock,
+    pub(crate) wakes: Arc<Wakes>,
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone)]
+pub(crate) struct RedisTable(Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) names: Names,
+    pub(crate) registry: Registry,
+    pub(crate) limits: Limits,
+    /// So many more commands are asked by a script that knows of those who wait.
+    lines: AtomicU32,
+}
+
+impl RedisTable {
+    pub(crate) fn new(shared: Arc<Shared>, names: Names) -> Self {
+        let registry = Registry::new(names.plans(), shared.clock);
+        Self(Arc::new(Inner {
+            shared,
+            names,
+            registry,
+            limits: Limits::default(),
+            lines: AtomicU32::new(0),
+        }))
+    }
+
+    /// Does `work` on the store's thread; the calling one waits.
+    fn block_on<T: Send + 'static, W>(
+        &self,
+        work: impl FnOnce(Arc<Inner>) -> W,
+    ) -> Result<T, StoreError>
+    where
+        W: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.0.shared.link.block_on(work(Arc::clone(&self.0)))
+    }
+}
+
+impl Table for RedisTable {
+    /// Blocks the calling thread until the answer is there, or the deadline.
+    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        let request = Request::of(command, &self.0);
+        self.block_on(|inner| async move { inner.execute(request).await })
+    }
+
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        // A newer plan may be here already.
+        let _ = self.0.limits.follow(plan, now, calendars);
+        // What cannot be written now is before the next command.
+        let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
+    }
+
+    fn remote(&self) -> Option<&dyn RemoteTable> {
+        Some(self)
+    }
+
+    /// A round trip is as long as a disk takes.
+    fn holds_up(&self) -> bool {
+        true
+    }
+
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        let wanted = self.0.wanted(listing)?;
+        self.block_on(|inner| async move { inner.page_of_keys(wanted).await })
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        let wanted = self.0.wanted(listing)?;
+        self.block_on(|inner| async move { inner.page_of_leases(wanted).await })
+    }
+
+    /// Counts the keys on the server one by one, which takes it a while.
+    fn len(&self) -> usize {
+        let count = self.block_on(|inner| async move { inner.count().await });
+        count.unwrap_or(0)
+    }
+}
+
+impl RemoteTable for RedisTable {
+    fn send(&self, command: &Command<'_>) -> Sent {
+        let (inner, request) = (Arc::clone(&self.0), Request::of(command, &self.0));
+        let work = async move { inner.execute(request).await };
+        Box::pin(self.0.shared.link.start(work))
+    }
+
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let stay = Stay::of(&self.0, command, patience)?;
+        Some(self.0.shared.link.stay(|tell| stay.run(tell)))
+    }
+}
+
+impl Inner {
+    async fn execute(self: Arc<Self>, mut request: Request) -> Result<Reply, StoreError> {
+        match self.answer(&mut request).await? {
+            Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
+            _ => Err(garbled("no reply")),
+        }
+    }
+
+    /// The answer to a command by the plan that it was made for.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        request: &mut Request,
+    ) -> Result<Answer, StoreError> {
+        let calendars = &request.calendars;
+        self.limits.follow(&request.plan, request.now, calendars)?;
+        let edition = self.edition().await?;
+        if !Arc::ptr_eq(&edition.plan, &request.plan) {
+            return Err(StoreError::StalePlan);
+        }
+        self.ask(&edition, request).await
+    }
+
+    /// Calls the script until nothing is missing to it.
+    pub(crate) async fn ask(
+        &self,
+        edition: &Edition,
+        request: &mut Request,
+    ) -> Result<Answer, StoreError> {
+        let mut editions = Vec::new();
+        if self.may_meet_line() {
+            request.needs = request.needs.and(Needs::LINE);
+        }
+        loop {
+            let value = self.call(edition, request, &editions).await?;
+            match reply::read(value, &request.deciding, request.now)? {
+                Answer::Editions(found) => {
+                    let (link, own) = (&self.shared.link, edition.number);
+                    editions = self.registry.leading_to(link, &found, own).await?;
+                }
+                Answer::More(owners) => {
+                    for owner in owners {
+                        let path = KeyPath::new(&owner, request.plan.levels());
+                        let path = path.map_err(|_| garbled("a lease of no key"))?;
+                        request.add_rows(&path, &self.names);
+                    }
+                }
+                Answer::Queued => {
+                    self.meets_line();
+                    request.needs = request.needs.and(Needs::LINE);
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Somebody waits: the next commands may meet them as well.
+    fn meets_line(&self) {
+        self.lines.store(LIKELY, Ordering::Relaxed);
+    }
+
+    fn may_meet_line(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.lines.fetch_update(set, fetch, less).is_ok()
+    }
+
+    async fn call(
+        &self,
+        edition: &Edition,
+        request: &Request,
+        editions: &[Arc<[u8]>],
+    ) -> Result<Value, StoreError> {
+        let needs = match editions {
+            [] => edition.needs.and(request.needs),
+            _ => Needs::ALL.and(request.needs),
+        };
+        let script = self.shared.scripts.get(needs);
+        let own = [
+            Arc::clone(&edition.bytes),
+            Arc::clone(&request.command),
+            request.rows(),
+        ];
+        let arguments = [&own, editions].concat();
+        let link = &self.shared.link;
+        link.call(&script, &request.keys, &arguments).await
+    }
+}

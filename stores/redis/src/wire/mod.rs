@@ -1,0 +1,36 @@
+//! What goes to the script and what comes back.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `pack` | MessagePack as the server's `cmsgpack` reads it |
+//! | `plan` | an edition of a plan, there and back |
+//! | `command` | a command |
+//! | `reply` | its answer |
+//! | `held` | leases that are listed |
+//! | `place` | where a page of a listing ends |
+
+pub(crate) mod command;
+pub(crate) mod held;
+mod pack;
+pub(crate) mod place;
+pub(crate) mod plan;
+pub(crate) mod reply;
+
+use tidegate_contract::core::Timestamp;
+
+/// "Never" to a script, and every instant after it: 2^53, in the year 2255.
+const NEVER: i64 = 1 << 53;
+
+/// An instant as a script counts it.
+pub(crate) fn instant(at: Timestamp) -> i64 {
+    at.as_micros().clamp(-NEVER, NEVER)
+}
+
+/// An instant that a script said.
+pub(crate) const fn timestamp(micros: i64) -> Timestamp {
+    match micros {
+        NEVER.. => Timestamp::MAX,
+        i64::MIN..=-9_007_199_254_740_992 => Timestamp::MIN,
+        _ => Timestamp::from_micros(micros),
+    }
+}

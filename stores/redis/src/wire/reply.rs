@@ -1,0 +1,240 @@
+//! An answer of the script, read back. All numbers are whole.
+//!
+//! ```text
+//! every answer     kind, now, then
+//! 0 decision       verdict (0 admit, 1 not until, 2 never, 3 others are first),
+//!                  its instant,
+//!                  binding (-1 none), refused levels, shadowed,
+//!                  whether there is an instant of a refund, which,
+//!                  0 or the lease: [id, expiry, fence, repeated],
+//!                  whether standings follow, for each that the key reaches: remaining, debt, whether anything is used,
+//!                  when the next is there, when all are
+//! 1 settled        expired, repeated, for each use: uid, taken, used
+//! 2 done
+//! 3 editions       the numbers of editions that wrote what is there
+//! 4 more           owners of leases whose rows are needed; call again
+//! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
+//! 6 looked         whether the row is more than "never seen"
+//! 7 queued         call again with a script that knows of those who wait
+//! ```
+
+use redis::Value;
+use tidegate_contract::core::{Span, Standing, Timestamp, Verdict};
+use tidegate_contract::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
+
+use super::timestamp;
+use crate::error::garbled;
+
+/// What a call came to.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Answer {
+    /// The command was executed.
+    Reply(Reply),
+    /// Nothing was done: call again with these editions.
+    Editions(Vec<i64>),
+    /// Some of what was due was done: call again, with the rows of these keys.
+    More(Vec<Vec<u8>>),
+    /// Whether the row is more than "never seen".
+    Looked(bool),
+    /// Refused since others were first.
+    Kept(Reply),
+    /// Nothing was done: somebody waits.
+    Queued,
+}
+
+/// Reads the answer to a command that was made at `asked_at` by its caller's
+/// clock, for the limits of `plan`.
+pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Answer, StoreError> {
+    let (mut reader, kind) = Reader::of(value, asked_at)?;
+    match kind {
+        0 => {
+            let (decision, is_kept) = reader.decision(plan)?;
+            let reply = Reply::Decision(decision);
+            Ok(match is_kept {
+                true => Answer::Kept(reply),
+                false => Answer::Reply(reply),
+            })
+        }
+        1 => reader.settlement().map(Reply::Settled).map(Answer::Reply),
+        2 => Ok(Answer::Reply(Reply::Done)),
+        3 => reader.rest(Reader::int).map(Answer::Editions),
+        4 => reader.rest(Reader::bytes).map(Answer::More),
+        5 => Err(reader.failure()?),
+        6 => reader.flag().map(Answer::Looked),
+        7 => Ok(Answer::Queued),
+        _ => Err(garbled("unknown kind")),
+    }
+}
+
+pub(super) struct Reader {
+    values: std::vec::IntoIter<Value>,
+    /// How far the deciding clock is ahead of the caller's.
+    ahead: i64,
+}
+
+impl Reader {
+    /// A reader of what comes after an answer's kind and instant, and the kind.
+    fn of(value: Value, asked_at: Timestamp) -> Result<(Self, i64), StoreError> {
+        let mut reader = Self::list_of(value)?;
+        let kind = reader.int()?;
+        reader.by(asked_at)?;
+        Ok((reader, kind))
+    }
+
+    /// The same where the instant comes first, then a number.
+    pub(super) fn told(value: Value, asked_at: Timestamp) -> Result<(Self, i64), StoreError> {
+        let mut reader = Self::list_of(value)?;
+        reader.by(asked_at)?;
+        let number = reader.int()?;
+        Ok((reader, number))
+    }
+
+    fn list_of(value: Value) -> Result<Self, StoreError> {
+        let Value::Array(values) = value else {
+            return Err(garbled("no list"));
+        };
+        let values = values.into_iter();
+        Ok(Self { values, ahead: 0 })
+    }
+
+    /// The deciding clock's instant, when the caller's said `asked_at`.
+    fn by(&mut self, asked_at: Timestamp) -> Result<(), StoreError> {
+        self.ahead = self.int()?.saturating_sub(super::instant(asked_at));
+        Ok(())
+    }
+
+    /// A list within the list.
+    pub(super) fn list(&mut self) -> Result<Self, StoreError> {
+        let list = self.values.next().ok_or_else(|| garbled("no list"))?;
+        let ahead = self.ahead;
+        Ok(Self {
+            ahead,
+            ..Self::list_of(list)?
+        })
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64, StoreError> {
+        match self.values.next() {
+            Some(Value::Int(number)) => Ok(number),
+            _ => Err(garbled("no number")),
+        }
+    }
+
+    pub(super) fn amount(&mut self) -> Result<u64, StoreError> {
+        u64::try_from(self.int()?).map_err(|_| garbled("a negative number"))
+    }
+
+    fn flag(&mut self) -> Result<bool, StoreError> {
+        Ok(self.int()? != 0)
+    }
+
+    /// An instant, by the caller's clock.
+    pub(super) fn instant(&mut self) -> Result<Timestamp, StoreError> {
+        let at = timestamp(self.int()?);
+        if at == Timestamp::MAX {
+            return Ok(at);
+        }
+        let ahead = Span::from_micros(self.ahead.unsigned_abs());
+        Ok(if self.ahead >= 0 {
+            at - ahead
+        } else {
+            at + ahead
+        })
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+        match self.values.next() {
+            Some(Value::BulkString(bytes)) => Ok(bytes),
+            _ => Err(garbled("no bytes")),
+        }
+    }
+
+    pub(super) fn rest<T>(
+        mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::new();
+        while self.values.len() > 0 {
+            all.push(read(&mut self)?);
+        }
+        Ok(all)
+    }
+
+    fn decision(mut self, plan: &Plan) -> Result<(Decision, bool), StoreError> {
+        let (kind, at) = (self.int()?, self.instant()?);
+        let verdict = match kind {
+            0 => Verdict::Admit,
+            1 | 3 => Verdict::NotUntil(at),
+            _ => Verdict::Never,
+        };
+        let mut decision = Decision::bare(verdict, usize::try_from(self.int()?).ok());
+        decision.refused_levels = self.int()? as u8;
+        decision.shadowed = self.flag()?;
+        let (refunds, refund_at) = (self.flag()?, self.instant()?);
+        decision.refund_at = refunds.then_some(refund_at);
+        decision.lease = self.lease()?;
+        if self.flag()? {
+            for limit in plan.limits() {
+                let capacity = limit.rule.capacity();
+                let some = self.values.len() > 0;
+                let standing = some.then(|| self.standing(capacity)).transpose()?;
+                decision.standings.push(standing);
+            }
+        }
+        Ok((decision, kind == 3))
+    }
+
+    fn lease(&mut self) -> Result<Option<Granted>, StoreError> {
+        if !matches!(self.values.as_slice().first(), Some(Value::Array(_))) {
+            self.values.next();
+            return Ok(None);
+        }
+        let mut lease = self.list()?;
+        let id = lease.bytes()?.try_into().map_err(|_| garbled("no id"))?;
+        Ok(Some(Granted {
+            id: u128::from_be_bytes(id),
+            expires_at: lease.instant()?,
+            fence: lease.amount()?,
+            repeated: lease.flag()?,
+        }))
+    }
+
+    fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {
+        let (remaining, debt) = (self.amount()?, self.amount()?);
+        let used = self.flag()?;
+        let (replenish_at, full_at) = (self.instant()?, self.instant()?);
+        Ok(Standing {
+            limit,
+            remaining,
+            debt,
+            replenish_at: used.then_some(replenish_at),
+            full_at: used.then_some(full_at),
+        })
+    }
+
+    fn settlement(mut self) -> Result<Settlement, StoreError> {
+        let (expired, repeated) = (self.flag()?, self.flag()?);
+        let uses = self.rest(|reader| {
+            Ok(Use {
+                uid: reader.amount()? as u32,
+                taken: reader.amount()?,
+                used: reader.amount()?,
+            })
+        })?;
+        Ok(Settlement {
+            expired,
+            repeated,
+            uses: uses.into(),
+        })
+    }
+
+    fn failure(mut self) -> Result<StoreError, StoreError> {
+        let (code, at) = (self.int()?, self.instant()?);
+        match code {
+            0 => Ok(StoreError::UnknownLease),
+            1 => Ok(StoreError::LeaseEnded(at)),
+            2 => Ok(StoreError::DuplicateLease),
+            _ => Err(garbled("unknown failure")),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Round trips, counted by the server's own MONITOR.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use support::{Desk, ask, connect, hourly, machine_time, open, plan, rate, slots};
+use tidegate_conformance::redis_server::RedisServer;
+use tidegate_contract::core::Rule;
+use tidegate_redis::Clock;
+
+/// A key that no script and no store has.
+const MARK: &str = "how far the test has come";
+
+/// What reaches the server over the wire, as it says itself.
+struct Monitor {
+    lines: std::io::Lines<BufReader<TcpStream>>,
+}
+
+impl Monitor {
+    fn start(server: &RedisServer) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("a server");
+        stream.write_all(b"MONITOR\r\n").expect("a command");
+        let mut lines = BufReader::new(stream).lines();
+        assert_eq!(lines.next().expect("a line").expect("a line"), "+OK");
+        Self { lines }
+    }
+
+    /// The commands since the last time, without those that scripts made.
+    fn commands(&mut self, server: &RedisServer) -> Vec<String> {
+        let mut connection = connect(server);
+        let () = ask(&mut connection, &["SET", MARK, ""]);
+        let lines = self.lines.by_ref().map(|line| line.expect("a line"));
+        let lines = lines.take_while(|line| !line.contains(MARK));
+        let commands = lines.filter(|line| !line.contains(" lua]"));
+        let commands = commands.filter_map(|line| line.split('"').nth(1).map(str::to_owned));
+        commands.filter(|command| command != "CLIENT").collect()
+    }
+}
+
+fn taken(server: &RedisServer, levels: usize, rules: &[(usize, Rule)]) -> Vec<String> {
+    let store = open(server, Clock::Server);
+    let name = format!("{levels} {}", rules.len());
+    let mut desk = Desk::at(&store, &name, plan(0, levels, rules), machine_time());
+    let amounts = vec![1; rules.len()];
+    assert!(
+        desk.admits(b"a/b/c", &amounts),
+        "the script is known from here on"
+    );
+    let mut monitor = Monitor::start(server);
+    assert!(desk.admits(b"a/b/c", &amounts));
+    assert!(desk.lease(b"a/b/c", &amounts, 1_000_000).lease.is_some());
+    desk.left(b"a/b/c");
+    monitor.commands(server)
+}
+
+#[test]
+fn a_command_is_one_round_trip_whatever_its_limits_and_ancestors() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let one = [(0, rate(1, 9))];
+    let five = [
+        (0, rate(1, 9)),
+        (0, rate(2, 9)),
+        (0, hourly(9)),
+        (0, slots(9)),
+        (0, rate(7, 9)),
+    ];
+    let ancestors = [(0, rate(1, 9)), (1, hourly(9)), (2, slots(9))];
+    assert_eq!(taken(&server, 1, &one), ["EVALSHA"; 3]);
+    assert_eq!(taken(&server, 1, &five), ["EVALSHA"; 3]);
+    assert_eq!(taken(&server, 3, &ancestors), ["EVALSHA"; 3]);
+}
+
+#[test]
+fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[4]));
+    desk.plan = plan(1, 1, &[(0, hourly(7))]);
+    desk.table.adopt(&desk.plan, desk.now, &[]);
+    assert_eq!(desk.left(b"other"), [7]);
+    let mut monitor = Monitor::start(&server);
+    assert_eq!(desk.left(b"k"), [3]);
+    assert_eq!(desk.left(b"k"), [3]);
+    let first = ["EVALSHA", "HMGET", "EVALSHA", "EVAL"].as_slice();
+    assert_eq!(monitor.commands(&server), [first, &["EVALSHA"]].concat());
+}

@@ -1,0 +1,180 @@
+//! A server that fails: an error that says how, within the deadline.
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use support::{Desk, ask, connect, hourly, machine_time, open, plan};
+use tidegate_conformance::redis_server::RedisServer;
+use tidegate_contract::{Detail, StoreError, Verb};
+use tidegate_redis::{Clock, Options, RedisError, RedisStore};
+
+const PASSWORD: &str = "hunter-2-is-secret";
+
+fn options(millis: u64) -> Options {
+    Options {
+        deadline: Duration::from_millis(millis),
+        ..Options::default()
+    }
+}
+
+fn words(error: Result<impl Sized, StoreError>) -> String {
+    match error {
+        Err(StoreError::Unavailable(words)) => words,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("answered"),
+    }
+}
+
+#[test]
+fn a_password_is_in_no_message() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "another"]) else {
+        return;
+    };
+    let port = server.port();
+    let addresses = [
+        format!("redis://:{PASSWORD}@127.0.0.1:{port}"),
+        format!("redis://user:{PASSWORD}@127.0.0.1:{port}/no-number"),
+        format!("http://user:{PASSWORD}@127.0.0.1:{port}"),
+        format!("redis://user:{PASSWORD}@127.0.0.1:notaport"),
+        PASSWORD.to_owned(),
+    ];
+    for address in addresses {
+        let error = RedisStore::open(&address, options(20_000)).expect_err("refused");
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("hunter"), "{said}");
+    }
+    let address = format!("redis://:another@127.0.0.1:{port}");
+    let store = RedisStore::open(&address, options(20_000)).expect("the right password");
+    assert!(!format!("{store:?}").contains("another"));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_at_open() {
+    // Port 1 of this machine: nobody listens, and nobody may without leave.
+    let error = RedisStore::open("redis://127.0.0.1:1", options(20_000));
+    let Err(RedisError::Server(words)) = error else {
+        panic!("opened")
+    };
+    assert!(
+        words.contains("cannot be reached") || words.contains("no answer"),
+        "{words}"
+    );
+}
+
+/// SIGSTOP, and SIGCONT when it is dropped: a paused server must not be left.
+struct Paused<'s>(&'s RedisServer);
+
+impl<'s> Paused<'s> {
+    fn new(server: &'s RedisServer) -> Self {
+        signal("-STOP", server);
+        Self(server)
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        signal("-CONT", self.0);
+    }
+}
+
+fn signal(name: &str, server: &RedisServer) {
+    let mut kill = Command::new("kill");
+    let status = kill.args([name, &server.pid().to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+#[test]
+fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let quick = RedisStore::open(&server.url(), options(3_000)).expect("a server");
+    let desk = Desk::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let paused = Paused::new(&server);
+    let said = words(desk.take(b"k", &[1]));
+    assert!(
+        said.contains("no answer") || said.contains("does not answer"),
+        "{said}"
+    );
+    drop(paused);
+    // It decides again, by a store whose deadline a loaded machine keeps.
+    let patient = open(&server, Clock::Server);
+    let desk = Desk::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+}
+
+#[test]
+fn a_script_that_the_server_forgot_is_handed_over_again() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let mut connection = connect(&server);
+    for left in [8, 7, 6] {
+        assert!(desk.admits(b"k", &[1]));
+        assert_eq!(desk.left(b"k"), [left]);
+        let () = ask(&mut connection, &["SCRIPT", "FLUSH"]);
+    }
+}
+
+#[test]
+fn a_full_server_admits_nothing_and_says_what_to_do() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    let mut connection = connect(&server);
+    let () = ask(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+    let said = words(desk.take(b"k", &[1]));
+    assert!(said.contains("maxmemory"), "{said}");
+    let () = ask(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(desk.left(b"k"), [8]);
+}
+
+#[test]
+fn a_replica_is_named_as_one() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    let mut connection = connect(&server);
+    let () = ask(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
+    let said = words(desk.take(b"k", &[1]));
+    assert!(said.contains("replica"), "{said}");
+    let () = ask(&mut connection, &["REPLICAOF", "NO", "ONE"]);
+    assert!(desk.admits(b"k", &[1]));
+}
+
+/// A command goes on when nobody waits for it any more; and a runtime's own
+/// threads may ask, also in the way that blocks.
+#[test]
+fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(100))]), machine_time());
+    let verb = Verb::Take {
+        amounts: &[10],
+        lease: None,
+        detail: Detail::Verdict,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime").block_on(async {
+        let remote = desk.table.remote().expect("a remote table");
+        drop(remote.send(&desk.command(b"k", verb)));
+        let reply = remote.send(&desk.command(b"k", verb)).await;
+        reply.expect("an answer");
+        assert!(desk.admits(b"k", &[10]));
+    });
+    // It was under way: the answer to a later command says nothing about it.
+    let executed = (0..10_000).any(|_| desk.left(b"k") == [70]);
+    assert!(executed, "{:?}", desk.left(b"k"));
+}
