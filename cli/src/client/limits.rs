@@ -122,6 +122,25 @@ pub fn request(typed: &[Typed], policies: &[Value]) -> Outcome<Value> {
     Ok(limits.into())
 }
 
+/// All limits that were typed, as a policy has them. Those that say how much and
+/// no more are slots.
+pub fn or_slots(typed: &[Typed]) -> Outcome<Value> {
+    let slots = |Typed { name, said }: &Typed| {
+        let said = match said {
+            Said::Amount(slots, None) => Said::Whole(
+                [("concurrency".to_owned(), (*slots).into())]
+                    .into_iter()
+                    .collect(),
+            ),
+            said => said.clone(),
+        };
+        let name = name.clone();
+        Typed { name, said }
+    };
+    let typed: Vec<_> = typed.iter().map(slots).collect();
+    request(&typed, &[])
+}
+
 /// Whether the policies must be known.
 pub fn needs_policies(typed: &[Typed]) -> bool {
     typed

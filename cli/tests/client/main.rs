@@ -5,5 +5,6 @@ mod overrides;
 mod run;
 mod server;
 mod shell;
+mod store;
 mod top;
 mod verbs;

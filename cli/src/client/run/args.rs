@@ -3,9 +3,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 
 use crate::client::ask::{Amount, Subject, duration, whole};
+use crate::client::exit::{Outcome, Stop};
+use crate::client::limits::Typed;
 use crate::client::options::Options;
 
 const EXIT_CODES: &str = "\
@@ -21,7 +25,7 @@ Exit codes:
   127  there is no such command
 
 The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_POLICY, TIDEGATE_KEY
-and TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
+and (without --store) TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
 it to what the command writes to, so that a late writer can be told.
 
 Examples:
@@ -29,7 +33,10 @@ Examples:
     tidegate run --policy nightly --key backup -- ./backup.sh
 
   Wait up to a minute for a slot; reserve tokens as well:
-    tidegate run -p llm -k team-a --amount tpm=4000 --wait 1m -- python eval.py";
+    tidegate run -p llm -k team-a --amount tpm=4000 --wait 1m -- python eval.py
+
+  Two at a time on any number of machines, with a Redis and no server:
+    tidegate run --store redis://10.0.0.5 --limit gpu=2 --wait 1h -- python train.py";
 
 /// Run a command while a lease is held
 ///
@@ -39,8 +46,32 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Run {
-    #[command(flatten)]
-    pub subject: Subject,
+    /// The policy; with --store, the name that those share who share limits
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        env = "TIDEGATE_POLICY",
+        required_unless_present = "store"
+    )]
+    pub policy: Option<String>,
+
+    /// Who or what is limited; with --store, `all` if it is not said
+    #[arg(long, short, value_name = "KEY", env = "TIDEGATE_KEY")]
+    pub key: Option<String>,
+
+    /// The key in Base64, for one that is no text; goes before --key
+    #[arg(long, value_name = "BASE64")]
+    pub key_base64: Option<String>,
+
+    /// Ask this store itself, without a server (redis://HOST, as for `serve`)
+    #[arg(long, value_name = "URL", requires = "limits")]
+    pub store: Option<String>,
+
+    /// With --store: a limit, such as gpu=2 (slots) or rpm=calls:100/1m; may be
+    /// given several times, and is to be the same for all who share it
+    #[arg(long = "limit", value_name = "NAME=LIMIT", requires = "store")]
+    pub limits: Vec<Typed>,
 
     /// How much of which limit; may be given several times
     #[arg(long = "amount", short, value_name = "LIMIT=AMOUNT")]
@@ -79,6 +110,33 @@ pub struct Run {
     /// The command, and what it is told
     #[arg(value_name = "COMMAND", required = true, last = true)]
     pub command: Vec<OsString>,
+}
+
+impl Run {
+    /// The policy, or with a store the name that its limits are shared by.
+    pub fn name(&self) -> &str {
+        self.policy.as_deref().unwrap_or("run")
+    }
+
+    /// Whose limits of a server are meant.
+    pub fn subject(&self) -> Subject {
+        Subject {
+            policy: self.name().to_owned(),
+            key: self.key.clone(),
+            key_base64: self.key_base64.clone(),
+        }
+    }
+
+    /// The key at a store.
+    pub fn key(&self) -> Outcome<Vec<u8>> {
+        match (&self.key_base64, &self.key) {
+            (Some(text), _) => {
+                let key = STANDARD.decode(text);
+                key.map_err(|error| Stop::usage(format!("--key-base64 is not Base64: {error}")))
+            }
+            (None, key) => Ok(key.as_deref().unwrap_or("all").into()),
+        }
+    }
 }
 
 /// What to do if the lease is lost.

@@ -85,10 +85,12 @@ fn command(run: &Run, held: &Held) -> Command {
     command.args(&run.command[1..]);
     command.env("TIDEGATE_LEASE", &held.id);
     command.env("TIDEGATE_FENCE", held.fence.to_string());
-    command.env("TIDEGATE_POLICY", &run.subject.policy);
-    command.env("TIDEGATE_SERVER", &run.options.server);
-    match &run.subject.key {
-        Some(key) if run.subject.key_base64.is_none() => command.env("TIDEGATE_KEY", key),
+    command.env("TIDEGATE_POLICY", run.name());
+    if run.store.is_none() {
+        command.env("TIDEGATE_SERVER", &run.options.server);
+    }
+    match &run.key {
+        Some(key) if run.key_base64.is_none() => command.env("TIDEGATE_KEY", key),
         _ => command.env_remove("TIDEGATE_KEY"),
     };
     command

@@ -61,7 +61,7 @@ pub struct Remote {
 impl Remote {
     /// Leases of the server, as `run` was told.
     pub fn new(run: &Run) -> Outcome<Self> {
-        let subject = run.subject.request()?;
+        let subject = run.subject().request()?;
         let mut ask = subject.clone();
         let amounts = Amounts {
             amounts: run.amounts.clone(),

@@ -3,7 +3,8 @@
 //! | room | holds |
 //! |---|---|
 //! | `args` | what it is told |
-//! | `leases` | where leases come from: a server, so far |
+//! | `leases` | where leases come from: a server |
+//! | `direct` | or a store that is asked without one |
 //! | `keeper` | renews the lease while the command runs |
 //! | `signals` | what we are sent, and whether the command got it, too |
 //! | `child` | the command |
@@ -12,6 +13,7 @@
 
 mod args;
 mod child;
+mod direct;
 mod keeper;
 mod leases;
 mod signals;
@@ -21,6 +23,7 @@ use std::process::ExitCode;
 use super::command::runtime;
 use super::exit::{Exit, Outcome, Stop};
 use child::Status;
+use direct::Direct;
 use leases::{Held, Leases, Remote};
 use signals::Signals;
 
@@ -56,19 +59,25 @@ fn own_code(exit: Exit) -> u8 {
 }
 
 async fn hold(run: &Run, signals: &mut Signals) -> Outcome<Status> {
-    let leases = Remote::new(run)?;
+    match &run.store {
+        Some(url) => hold_by(&Direct::new(run, url)?, run, signals).await,
+        None => hold_by(&Remote::new(run)?, run, signals).await,
+    }
+}
+
+async fn hold_by(leases: &impl Leases, run: &Run, signals: &mut Signals) -> Outcome<Status> {
     let held = tokio::select! {
         held = leases.acquire() => held?,
         // Whoever stops waiting is answered by nobody.
         Some(signal) = signals.next() => return Ok(Status::Signalled(signal.number)),
     };
-    let ran = child::run(run, &leases, &held, signals).await;
-    give_back(&leases, &held, &ran).await;
+    let ran = child::run(run, leases, &held, signals).await;
+    give_back(leases, &held, &ran).await;
     ran
 }
 
 /// Ends the lease. What did not start took nothing.
-async fn give_back(leases: &Remote, held: &Held, ran: &Outcome<Status>) {
+async fn give_back(leases: &impl Leases, held: &Held, ran: &Outcome<Status>) {
     let started = !matches!(ran, Ok(Status::NotFound | Status::NotRunnable));
     if let Err(Stop { message, .. }) = leases.end(held, started).await {
         eprintln!("tidegate run: the lease could not be released: {message}");

@@ -1,0 +1,89 @@
+//! `tidegate run --store`: leases of a Redis, without a server of ours.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use tidegate_conformance::redis_server::RedisServer;
+
+fn job(redis: &RedisServer, more: &[&str], script: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["run", "--store", &redis.url(), "--limit", "gpu=2"]);
+    command.args(more).args(["--", "sh", "-c", script]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(Stdio::piped());
+    command
+}
+
+/// Starts one that holds a slot until it is killed; answers with its fence.
+fn holder(redis: &RedisServer, more: &[&str]) -> (Child, u64) {
+    let script = "echo $TIDEGATE_FENCE; exec sleep 1000";
+    let mut child = job(redis, more, script).spawn().expect("it runs");
+    let mut line = String::new();
+    let output = child.stdout.take().expect("piped");
+    BufReader::new(output).read_line(&mut line).expect("text");
+    (child, line.trim().parse().expect("a fence"))
+}
+
+fn ended(redis: &RedisServer, more: &[&str], script: &str) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = job(redis, more, script).output().expect("it runs");
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn signal(name: &str, child: &Child) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-s", name, &pid]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn a_semaphore_for_scripts_needs_no_server_of_ours() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let (mut first, fence) = holder(&redis, &[]);
+    let (mut second, later) = holder(&redis, &["--ttl", "1s"]);
+    assert!(later > fence);
+    let (code, said) = ended(&redis, &[], "true");
+    assert_eq!(code, Some(121), "{said}");
+    assert!(said.contains("refused by `gpu`"), "{said}");
+    // Other keys, and other names, are others' limits.
+    assert_eq!(ended(&redis, &["--key", "other"], "exit 3").0, Some(3));
+    assert_eq!(ended(&redis, &["--policy", "other"], "exit 4").0, Some(4));
+    // Who waits is served when a holder ends.
+    let waiting = job(&redis, &["--wait", "100s"], "exit 5").spawn();
+    let waiting = waiting.expect("it runs");
+    signal("TERM", &first);
+    assert_eq!(first.wait().expect("it ends").code(), Some(128 + 15));
+    let waited = waiting.wait_with_output().expect("it ends");
+    assert_eq!(waited.status.code(), Some(5), "{waited:?}");
+    // And when one is killed, and its lease expires.
+    let (mut third, _) = holder(&redis, &[]);
+    second.kill().expect("killed");
+    second.wait().expect("it ends");
+    let (code, said) = ended(&redis, &["--wait", "100s"], "exit 6");
+    assert_eq!(code, Some(6), "{said}");
+    signal("TERM", &third);
+    third.wait().expect("it ends");
+}
+
+#[test]
+fn what_a_store_cannot_be_asked_is_told_with_what_to_write() {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let output = command.arg("run").args(arguments).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = run(&["--store", "memory:", "--", "true"]);
+    assert!(code == Some(2) && said.contains("--limit"), "{said}");
+    let (code, said) = run(&["--store", "memory:", "--limit", "gpu=x", "--", "true"]);
+    assert!(code == Some(2) && said.contains("NAME=AMOUNT"), "{said}");
+    let (code, said) = run(&["--store", "memory:", "--limit", "gpu=0", "--", "true"]);
+    assert!(code == Some(2) && said.contains("gpu"), "{said}");
+    let (code, said) = run(&["--store", "disk:x", "--limit", "gpu=1", "--", "true"]);
+    assert!(code == Some(125) && said.contains("redis://HOST"), "{said}");
+    let away = "redis://u:secret@127.0.0.1:1";
+    let (code, said) = run(&["--store", away, "--limit", "gpu=1", "--", "true"]);
+    assert!(code == Some(125) && !said.contains("secret"), "{said}");
+}
