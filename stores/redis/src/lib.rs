@@ -11,6 +11,7 @@
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | where it hears that it has come |
+//! | `lone` | the plainest takes, by a script of their own |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
 //! | `connection` | the connections to it |
@@ -89,6 +90,7 @@ mod keys;
 mod limits;
 mod link;
 mod listing;
+mod lone;
 mod options;
 mod registry;
 mod request;

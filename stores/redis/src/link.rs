@@ -162,7 +162,7 @@ impl Link {
     pub(crate) async fn call(
         &self,
         script: &Script,
-        keys: &[Vec<u8>],
+        keys: &[impl AsRef<[u8]>],
         arguments: &[Arc<[u8]>],
     ) -> Result<Value, StoreError> {
         let by_hash = command("EVALSHA", &script.hash, keys, arguments);
@@ -195,9 +195,12 @@ impl std::fmt::Debug for Link {
     }
 }
 
-fn command(verb: &str, script: &str, keys: &[Vec<u8>], arguments: &[Arc<[u8]>]) -> Cmd {
+fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], arguments: &[Arc<[u8]>]) -> Cmd {
     let mut command = redis::cmd(verb);
-    command.arg(script).arg(keys.len()).arg(keys);
+    command.arg(script).arg(keys.len());
+    for key in keys {
+        command.arg(key.as_ref());
+    }
     for argument in arguments {
         command.arg(&**argument);
     }
