@@ -69,6 +69,16 @@ impl Connection {
         Ok(Self { way, deadline })
     }
 
+    /// Greets whoever is there; says why if that fails at the first attempt.
+    pub(crate) async fn greet(&self) -> RedisResult<()> {
+        if let Way::Server(_, client) = &self.way {
+            let config = AsyncConnectionConfig::new().set_connection_timeout(Some(self.deadline));
+            let made = client.get_multiplexed_async_connection_with_config(&config);
+            made.await?;
+        }
+        self.send(&redis::cmd("PING")).await.map(drop)
+    }
+
     /// Sends one command to whom it belongs.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         let answer = match &self.way {

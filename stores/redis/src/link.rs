@@ -111,6 +111,12 @@ impl Link {
             .map(|runtime| runtime.handle().clone())
     }
 
+    /// Greets whoever is there.
+    pub(crate) async fn greet(&self) -> Result<(), StoreError> {
+        let greeted = self.connection.greet().await;
+        greeted.map_err(|error| unavailable(&error))
+    }
+
     /// Sends one command.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
         let answer = self.connection.send(command).await;
