@@ -9,6 +9,7 @@ use tidegate::policy::parse_duration;
 
 use crate::client::{self, ClientTls};
 use crate::load::Load;
+use crate::policies::Policy;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -34,6 +35,7 @@ pub enum Command {
     Token(Token),
     #[command(flatten)]
     Client(Box<client::Command>),
+    Policy(Policy),
 }
 
 /// Make a token, and what to write into the server's file for it
@@ -118,7 +120,7 @@ pub struct Replay {
     /// reads standard input
     pub trace: PathBuf,
 
-    /// The policy file (TOML), with #NAME if it has several policies
+    /// The policy file (TOML or YAML), with #NAME if it has several policies
     #[arg(long, short, value_name = "FILE[#NAME]")]
     pub policy: PolicyName,
 

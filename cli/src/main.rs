@@ -9,9 +9,11 @@ mod client;
 mod command;
 mod load;
 mod plot;
+mod policies;
 mod replay;
 mod report;
 mod serve;
+mod store;
 mod subject;
 mod trace;
 mod trouble;
@@ -28,9 +30,14 @@ fn main() -> ExitCode {
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),
         args::Command::Client(command) => return client::perform(*command),
+        args::Command::Policy(args) => return ended(policies::policy(&args)),
     };
+    ended(done.map(|()| ExitCode::SUCCESS))
+}
+
+fn ended(done: trouble::Outcome<ExitCode>) -> ExitCode {
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(trouble) => {
             eprintln!("error: {trouble}");
             trouble.exit_code()

@@ -45,7 +45,7 @@ impl Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) => {
-                write!(f, "{message}\n\nFor more, try `tidegate replay --help`")
+                write!(f, "{message}\n\nFor more, try `tidegate help`")
             }
             Self::Failure(message) => f.write_str(message),
         }

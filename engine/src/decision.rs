@@ -17,10 +17,15 @@ pub struct Decision {
     answer: contract::Decision,
     view: Arc<View>,
     member: Option<Member>,
+    degraded: bool,
 }
 
 /// A decision on an ask for a lease.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made an ask, and it is moved once"
+)]
 #[must_use = "a granted lease is given back when it is dropped"]
 pub enum Admission<L = Lease> {
     /// Yes: what was taken is held by the lease.
@@ -61,6 +66,7 @@ impl Decision {
             answer,
             view,
             member: None,
+            degraded: false,
         }
     }
 
@@ -71,6 +77,19 @@ impl Decision {
         answer.refused_levels = u8::from(refused);
         answer.standings.push(Some(standing));
         Self::new(answer, view)
+    }
+
+    /// The same, decided while the store could not tell.
+    #[cfg(feature = "gate")]
+    pub(crate) fn without_store(mut self) -> Self {
+        self.degraded = true;
+        self
+    }
+
+    /// The store could not tell: a share of the limits decided, in this process.
+    #[must_use]
+    pub const fn degraded(&self) -> bool {
+        self.degraded
     }
 
     /// The same, as this member's.
@@ -135,6 +154,14 @@ impl Decision {
     pub fn binding(&self) -> Option<&str> {
         let limits = &self.view.limits;
         self.answer.binding.map(|position| limits[position].name())
+    }
+
+    /// At which of the key's levels the limit stands that binds, counted from 0,
+    /// the outermost.
+    #[must_use]
+    pub fn binding_level(&self) -> Option<usize> {
+        let binding = self.answer.binding?;
+        Some(self.view.plan.limits()[binding].level)
     }
 
     /// A shadow limit would have refused.

@@ -37,6 +37,12 @@ pub enum Error {
         /// The names there are.
         known: String,
     },
+    /// A pool was told what was used, and not where.
+    #[error("say which member is meant: there is {0}")]
+    MemberNeeded(String),
+    /// A member was named where there is no pool.
+    #[error("this policy is no pool: it has no members to name or to cool down")]
+    NoPool,
     /// More levels than a key may have.
     #[error("{0} levels are too many; at most 8 are possible")]
     TooManyLevels(usize),

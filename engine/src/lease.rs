@@ -59,12 +59,13 @@ pub struct Lease {
     ended: bool,
     failed: bool,
     outcome: Outcome,
+    shadowed: bool,
     /// The pool's member that gave it.
     member: Option<Member>,
 }
 
 impl Lease {
-    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted) -> Self {
+    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted, shadowed: bool) -> Self {
         Self {
             set,
             key,
@@ -72,6 +73,7 @@ impl Lease {
             ended: false,
             failed: false,
             outcome: Outcome::Succeeded,
+            shadowed,
             member: None,
         }
     }
@@ -126,6 +128,12 @@ impl Lease {
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.granted.expires_at <= self.set.clock.now()
+    }
+
+    /// Whether a shadow limit would have refused it.
+    #[must_use]
+    pub const fn shadowed(&self) -> bool {
+        self.shadowed
     }
 
     /// The metadata of the set it was taken from (region, account, endpoint).

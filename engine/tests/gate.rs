@@ -48,7 +48,13 @@ fn an_exchange_of_policies_resets_nobody() {
     let raised = CHAT.replace("calls = 10", "calls = 12") + "more = { rate = 5, per = '1h' }\n";
     let changes = gate.exchange("test", &file(&raised)).unwrap();
     let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
-    assert_eq!(words, ["~ limit chat.rpm", "+ limit chat.more"]);
+    assert_eq!(
+        words,
+        [
+            "~ limit chat.rpm: calls 10 -> 12 (from the next decision on; nobody waits longer)",
+            "+ limit chat.more (from the next decision on; nothing of it is used yet)"
+        ]
+    );
     assert_eq!((left(&gate, "rpm"), left(&gate, "more")), (8, 5));
     assert!(gate.exchange("test", &file(&raised)).unwrap().is_empty());
     // Whoever held the policy before goes on with the new limits.
@@ -209,4 +215,47 @@ fn rates_that_come_with_the_call_are_bounded_and_spent_ones_make_room() {
         (check(1), check(2), check(4)),
         (Ok(false), Ok(false), Ok(true))
     );
+}
+
+#[test]
+fn what_changes_is_told_setting_by_setting_with_what_it_means() {
+    let old = "[policy.a]\nkey = 'org/user'\n[policy.a.limits]\n\
+        rpm = { calls = 10, per = '60s' }\nslots = { concurrency = 4 }\n\
+        [policy.b.limits]\nx = { concurrency = 1 }\n\
+        [policy.c]\nbalancer = 'random'\nmember.eu.limits.x = { calls = 5, per = '1m' }\n\
+        member.us.limits.x = { calls = 5, per = '1m' }\n";
+    let new = "[policy.a]\nkey = 'org/team/user'\nttl = '5s'\n[policy.a.limits]\n\
+        rpm = { calls = 12, per = '1m', algorithm = 'sliding_log' }\nslots = { concurrency = 3 }\n\
+        [policy.c]\nbalancer = 'weighted'\nmember.eu.limits.x = { calls = 5, per = '1m' }\n\
+        member.eu.weight = 2\nmember.asia.limits.x = { calls = 5, per = '1m' }\n\
+        [policy.d.limits]\nx = { concurrency = 1 }\n";
+    let changes = tidegate::gate::compare(&file(old), &file(new));
+    let told = |change: &tidegate::gate::Change| {
+        let setting = change.setting.clone().unwrap_or_default();
+        format!("{} {} {setting}", change.sort.name(), change.subject())
+    };
+    let told: Vec<String> = changes.iter().map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "removed policy b ",
+            "changed policy a ttl",
+            "changed policy a key",
+            "raised limit a.rpm calls",
+            "changed limit a.rpm algorithm",
+            "lowered limit a.slots concurrency",
+            "changed policy c balancer",
+            "removed member c/us ",
+            "changed member c/eu weight",
+            "added member c/asia ",
+            "added policy d ",
+        ]
+    );
+    assert_eq!(
+        changes[2].effect,
+        "keys are others: their state begins anew"
+    );
+    assert_eq!(changes[3].was.as_deref(), Some("10"));
+    assert_eq!(changes[4].becomes.as_deref(), Some("sliding_log"));
+    assert!(tidegate::gate::compare(&file(new), &file(new)).is_empty());
 }

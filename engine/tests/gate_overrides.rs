@@ -8,7 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate::contract::Store;
 use tidegate::gate::{
-    Credential, Credentials, Gate, GateError, Place, Scope, Setting, read_limits, settings_of,
+    Credential, Credentials, Gate, GateError, Level, Place, Scope, Setting, read_limits,
+    settings_of,
 };
 use tidegate::policy::{PolicyFile, parse};
 use tidegate::{Error, Limit, ManualClock};
@@ -47,6 +48,14 @@ fn limit(gate: &Gate, policy: &str, key: &str, name: &str) -> u64 {
     let served = gate.policy(&caller, Scope::Observe, policy).unwrap();
     let peek = served.peek(key, 1).unwrap();
     peek.standing(name).unwrap().limit
+}
+
+/// At which levels the numbers of a key's limits are set.
+fn levels_of(gate: &Gate, policy: &str, key: &str) -> Vec<Level> {
+    let caller = gate.enter(None).unwrap();
+    let served = gate.policy(&caller, Scope::Observe, policy).unwrap();
+    let overridden = gate.overridden(&served, None, key.into());
+    overridden.into_iter().map(|(_, level)| level).collect()
 }
 
 const POLICIES: [(&str, u64); 2] = [("chat", 10), ("web", 30)];
@@ -96,9 +105,11 @@ proptest! {
                         system().of_resource(policy),
                         system(),
                     ];
-                    let expected = order.iter().find_map(|place| naive.get(place));
-                    let expected = expected.copied().unwrap_or(written);
+                    let holds = order.iter().find(|place| naive.contains_key(place));
+                    let expected = holds.map_or(written, |place| naive[place]);
                     prop_assert_eq!(limit(&gate, policy, key, "rpm"), expected);
+                    let levels: Vec<_> = holds.map(|place| place.level()).into_iter().collect();
+                    prop_assert_eq!(levels_of(&gate, policy, key), levels);
                 }
             }
         }
@@ -244,4 +255,128 @@ fn limits_are_read_from_the_fields_they_are_shown_with() {
         ["a", "b", "c"].iter().all(|limit| about.contains(limit)),
         "{faults:?}"
     );
+}
+
+/// A member's limits are overridden by their names, each where it fits.
+#[test]
+fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
+    let text = "[policy.chat.member.eu.limits]\nrpm = { calls = 10, per = '1m' }\n\
+                [policy.chat.member.us.limits]\nrpm = { calls = 20, per = '1m' }\n\
+                tpm = { rate = 20, per = '1m' }\n";
+    let gate = gate(text);
+    let caller = gate.enter(None).unwrap();
+    let at = |member: &str, key: &str, name: &str| {
+        let served = gate.policy(&caller, Scope::Observe, "chat").unwrap();
+        let peek = served.peek_at(Some(member), key, &[(name, 1)][..]).unwrap();
+        peek.standing(name).unwrap().limit
+    };
+    let chat = Place::system().of_resource("chat");
+    set(&gate, &chat, rpm(7));
+    set(&gate, &chat.clone().of_entity("acme"), rpm(9));
+    let tpm = Limit::rate("tpm", 5, MINUTE);
+    set(&gate, &Place::system().of_entity("acme"), tpm);
+    for member in ["eu", "us"] {
+        assert_eq!(at(member, "else", "rpm"), 7, "{member}");
+        assert_eq!(at(member, "acme", "rpm"), 9, "{member}");
+    }
+    assert_eq!((at("us", "else", "tpm"), at("us", "acme", "tpm")), (20, 5));
+    let unknown = gate.set_override(&caller, &chat, &[Limit::calls("rps", 1, MINUTE)]);
+    assert!(
+        matches!(unknown, Err(GateError::Override(_))),
+        "{unknown:?}"
+    );
+    gate.remove_override(&caller, &chat).unwrap();
+    assert_eq!((at("eu", "else", "rpm"), at("us", "else", "rpm")), (10, 20));
+}
+
+/// Each limit of a key with levels looks at the part of the key that it is about.
+#[test]
+fn the_level_of_an_override_is_told_where_it_holds() {
+    let text = "[policy.chat]\nlevels = ['org', 'user']\n[policy.chat.limits]\n\
+                daily = { budget = 100, per = 'day', zone = 'UTC', level = 'org' }\n\
+                rpm = { calls = 10, per = '1m', level = 'user' }\n";
+    let gate = gate(text);
+    assert!(levels_of(&gate, "chat", "acme/alice").is_empty());
+    let daily = Limit::budget("daily", 500, tidegate::Period::day("UTC"));
+    set(&gate, &Place::system().of_entity("acme"), daily);
+    set(&gate, &Place::system().of_resource("chat"), rpm(20));
+    let alice = Place::system().of_resource("chat").of_entity("acme/alice");
+    set(&gate, &alice, rpm(30));
+    assert_eq!(
+        levels_of(&gate, "chat", "acme/alice"),
+        [Level::Entity, Level::EntityAndResource]
+    );
+    assert_eq!(
+        levels_of(&gate, "chat", "acme/bob"),
+        [Level::Entity, Level::Resource]
+    );
+    assert_eq!(levels_of(&gate, "chat", "acme"), [Level::Entity]);
+    assert_eq!(levels_of(&gate, "chat", "zeta/carol"), [Level::Resource]);
+}
+
+#[test]
+fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
+    let gate = gate(TWO);
+    let caller = gate.enter(None).unwrap();
+    let given = |name: &str, word: &str, number, per: &str| {
+        let fields = vec![
+            (word.to_owned(), Setting::Integer(number)),
+            ("per".to_owned(), Setting::Text(per.to_owned())),
+        ];
+        (name.to_owned(), fields)
+    };
+    let chat = Place::system().of_resource("chat").of_entity("k");
+    let wrong = [
+        given("rpm", "calls", 5, "soon"),
+        given("rpn", "calls", 5, "1m"),
+        given("tpm", "calls", 5, "1m"),
+    ];
+    let Err(GateError::FaultyOverride(faults)) = gate.write_override(&caller, &chat, &wrong) else {
+        panic!("it is faulty");
+    };
+    let told = faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(faults.len(), 3, "{told:?}");
+    assert!(told[1].contains("there is `rpm`, `tpm`"), "{told:?}");
+    assert!(faults.iter().all(|fault| !fault.help.is_empty()));
+    let empty = gate.write_override(&caller, &chat, &[]).unwrap_err();
+    assert!(
+        empty.to_string().starts_with("no limit is given"),
+        "{empty}"
+    );
+    assert!(gate.override_at(&caller, &chat).unwrap().is_none());
+    let right = [given("rpm", "calls", 5, "1m")];
+    let placed = gate.write_override(&caller, &chat, &right).unwrap();
+    assert_eq!(
+        (placed.place.level(), placed.limits),
+        (Level::EntityAndResource, vec![rpm(5)])
+    );
+    assert_eq!(limit(&gate, "chat", "k", "rpm"), 5);
+    // Whoever may not set it is not told what is wrong with it.
+    gate.replace_credentials(Credentials::new([Credential {
+        name: "t".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![Scope::Observe],
+        policies: Vec::new(),
+    }]));
+    let observer = gate.enter(Some("secret")).unwrap();
+    let refused = gate.write_override(&observer, &chat, &wrong);
+    assert!(
+        matches!(refused, Err(GateError::Forbidden { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_place_is_read_from_the_bytes_that_it_is_written_as() {
+    for place in [
+        Place::system(),
+        Place::system().of_resource("chat"),
+        Place::system().of_entity([0_u8, 255]),
+        Place::system().of_entity("acme/alice").of_resource("chat"),
+    ] {
+        let bytes = place.encode();
+        assert_eq!(Place::decode(&bytes), Some(place));
+        assert_eq!(Place::decode(&bytes[..bytes.len().min(5)]), None);
+    }
+    assert_eq!(Place::decode(b""), None);
 }

@@ -34,6 +34,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate-contract", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-guard", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
     (
         "tidegate-file",
@@ -53,6 +54,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate",
             "tidegate-file",
             "tidegate-grpc",
+            "tidegate-guard",
             "tidegate-http",
             "tidegate-memory",
             "tidegate-redis",

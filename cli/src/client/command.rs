@@ -7,6 +7,7 @@ use clap::Subcommand;
 use super::exit::{Exit, Outcome, Stop};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
+use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
@@ -41,6 +42,7 @@ pub enum Command {
     Keys(Keys),
     /// List the leases that are held, or end one
     Leases(Leases),
+    Override(Override),
     Run(Run),
     Top(Top),
     /// Print what a shell needs to complete this command line
@@ -65,6 +67,7 @@ pub fn perform(command: Command) -> ExitCode {
         Command::CheckMany(many) => many.perform(),
         Command::Keys(keys) => keys.perform(),
         Command::Leases(leases) => leases.perform(),
+        Command::Override(given) => given.perform(),
         Command::Top(top) => top.perform(),
         Command::Completions(completions) => completions.perform(),
         Command::Man(man) => man.perform(),

@@ -84,59 +84,23 @@ impl Leases {
 }
 
 impl What {
-    /// Asks for page after page, and prints each as it comes.
     fn list(&self, path: &str, items: &str, line: fn(&Value) -> String) -> Outcome<Exit> {
-        let client = self.options.connect()?;
-        runtime()?.block_on(async {
-            let (mut cursor, mut left) = (None, self.most);
-            loop {
-                let page = self.page(&client, path, cursor.as_deref(), left).await?;
-                let listed = page[items].as_array().map_or(&[][..], Vec::as_slice);
-                for item in listed {
-                    print_line(&if self.json {
-                        item.to_string()
-                    } else {
-                        line(item)
-                    })?;
-                }
-                cursor = page["cursor"].as_str().map(str::to_owned);
-                left = left.saturating_sub(listed.len());
-                if cursor.is_none() || (self.most > 0 && left == 0) {
-                    break;
-                }
-            }
-            if cursor.is_some() {
-                eprintln!("there are more; --most 0 lists all");
-            }
-            Ok(Exit::Done)
-        })
-    }
-
-    async fn page(
-        &self,
-        client: &Client,
-        path: &str,
-        cursor: Option<&str>,
-        left: usize,
-    ) -> Outcome<Value> {
-        let limit = if left == 0 { PAGE } else { left.min(PAGE) }.to_string();
         let said = [
             ("policy", Some(self.policy.as_str())),
             ("key", self.key.as_deref()),
             ("key_base64", self.key_base64.as_deref()),
             ("prefix", self.prefix.as_deref()),
-            ("cursor", cursor),
-            ("limit", Some(&limit)),
         ];
-        let query: Vec<_> = said
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        let reply = client.get(path, &query, PATIENCE).await?;
-        match reply.is_success() {
-            true => Ok(reply.body),
-            false => Err(reply.stop()),
-        }
+        let listing = Listing {
+            path,
+            items,
+            said: &said,
+            most: self.most,
+        };
+        listing.print(&self.options, |item| match self.json {
+            true => item.to_string(),
+            false => line(item),
+        })
     }
 
     fn revoke(&self, handle: &str) -> Outcome<Exit> {
@@ -161,6 +125,58 @@ impl What {
             false => print(&words::answer(Verb::Release, &reply.body))?,
         }
         Ok(Exit::Done)
+    }
+}
+
+/// A listing that comes page by page.
+pub struct Listing<'a> {
+    /// Where it is.
+    pub path: &'a str,
+    /// What the items are called there.
+    pub items: &'a str,
+    /// What is asked of it.
+    pub said: &'a [(&'a str, Option<&'a str>)],
+    /// No more items than so many; 0 for all.
+    pub most: usize,
+}
+
+impl Listing<'_> {
+    /// Asks for page after page, and prints each as it comes, an item a line.
+    pub fn print(&self, options: &Options, line: impl Fn(&Value) -> String) -> Outcome<Exit> {
+        let client = options.connect()?;
+        runtime()?.block_on(async {
+            let (mut cursor, mut left) = (None, self.most);
+            loop {
+                let page = self.page(&client, cursor.as_deref(), left).await?;
+                let listed = page[self.items].as_array().map_or(&[][..], Vec::as_slice);
+                for item in listed {
+                    print_line(&line(item))?;
+                }
+                cursor = page["cursor"].as_str().map(str::to_owned);
+                left = left.saturating_sub(listed.len());
+                if cursor.is_none() || (self.most > 0 && left == 0) {
+                    break;
+                }
+            }
+            if cursor.is_some() {
+                eprintln!("there are more; --most 0 lists all");
+            }
+            Ok(Exit::Done)
+        })
+    }
+
+    async fn page(&self, client: &Client, cursor: Option<&str>, left: usize) -> Outcome<Value> {
+        let limit = if left == 0 { PAGE } else { left.min(PAGE) }.to_string();
+        let page = [("cursor", cursor), ("limit", Some(limit.as_str()))];
+        let said = self.said.iter().copied().chain(page);
+        let query: Vec<_> = said
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
+        let reply = client.get(self.path, &query, PATIENCE).await?;
+        match reply.is_success() {
+            true => Ok(reply.body),
+            false => Err(reply.stop()),
+        }
     }
 }
 

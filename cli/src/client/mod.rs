@@ -9,6 +9,7 @@
 //! | [`ask`], [`verbs`], [`words`] | check, acquire and the others: asked and told |
 //! | [`many`] | checks by the thousand, a line each |
 //! | [`listing`] | keys and leases |
+//! | [`overrides`], [`limits`] | overrides, and how their limits are typed |
 //! | [`run`] | a command that runs while a lease is held |
 //! | [`top`] | a view of the server that is kept up to date |
 //! | [`shell`] | completions and manual pages |
@@ -18,17 +19,20 @@
 mod ask;
 mod command;
 mod exit;
+mod limits;
 mod listing;
 mod many;
 mod options;
+mod overrides;
 mod run;
 mod server;
-mod tls;
 mod shell;
+mod tls;
 mod top;
 mod verbs;
 mod words;
 
 pub use command::{Command, perform};
-pub use server::{Client, Reply};
+pub use options::Options;
+pub use server::{Client, PATIENCE, Reply};
 pub use tls::ClientTls;

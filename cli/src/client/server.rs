@@ -71,6 +71,19 @@ impl Client {
         self.send(self.http.get(url).timeout(longest)).await
     }
 
+    /// Sends a text of this type in place of what is there.
+    pub async fn put(&self, path: &str, kind: &str, text: String) -> Outcome<Reply> {
+        let request = self.http.put(self.url(path)?).header("content-type", kind);
+        self.send(request.timeout(PATIENCE).body(text)).await
+    }
+
+    /// Removes what this query names.
+    pub async fn delete(&self, path: &str, query: &[(&str, &str)]) -> Outcome<Reply> {
+        let mut url = self.url(path)?;
+        url.query_pairs_mut().extend_pairs(query);
+        self.send(self.http.delete(url).timeout(PATIENCE)).await
+    }
+
     /// What a path answers as text, if it does so.
     pub async fn text(&self, path: &str, longest: Duration) -> Outcome<String> {
         let request = self.http.get(self.url(path)?).timeout(longest);

@@ -28,7 +28,7 @@ pub fn answer(verb: Verb, body: &Value) -> String {
 fn decision(verb: Verb, body: &Value) -> String {
     let mut words = verdict(verb, body);
     if body["degraded"] == true {
-        words += ", although the store cannot tell (the policy says so)";
+        words += ", although the store cannot tell (so the policy's failure mode says)";
     }
     if body["shadowed"] == true {
         words += "; a shadow limit would have refused";
@@ -38,7 +38,22 @@ fn decision(verb: Verb, body: &Value) -> String {
         words += &granted(lease);
     }
     table(&mut words, &body["limits"], standing);
-    words
+    words + &overridden(body)
+}
+
+/// The limits whose numbers are an override's, where a peek tells it.
+fn overridden(body: &Value) -> String {
+    let limits = body["overrides"].as_object().into_iter().flatten();
+    let limits = limits.map(|(name, level)| {
+        let level = match level.as_str() {
+            Some("entity_and_resource") => "this key in this policy",
+            Some("entity") => "this key",
+            Some("resource") => "this policy",
+            _ => "every policy",
+        };
+        format!("  {name} by an override for {level}\n")
+    });
+    limits.collect()
 }
 
 fn verdict(verb: Verb, body: &Value) -> String {

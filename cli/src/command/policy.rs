@@ -17,6 +17,12 @@ pub fn find(wanted: &PolicyName) -> Outcome<Found> {
     let text = std::fs::read_to_string(path).map_err(|error| Trouble::file("read", path, error))?;
     let file = parse(&path.to_string_lossy(), &text).map_err(Trouble::failure)?;
     let policy = pick(&file, wanted)?.clone();
+    if policy.is_pool() {
+        let name = &policy.name;
+        return Err(Trouble::usage(format!(
+            "`{name}` is a pool, and a replay plays one limit set; write a policy with the limits of one member"
+        )));
+    }
     Ok(Found {
         policy,
         alone: file.policies.len() == 1,

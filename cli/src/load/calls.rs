@@ -123,6 +123,7 @@ impl Asker {
                 policy: check.policy,
                 key: check.key,
                 lease,
+                ..Default::default()
             }),
             ..SettleRequest::default()
         });
@@ -236,6 +237,7 @@ impl Asker {
             key: format!("{}{key}", self.question.key_prefix).into(),
             cost: Some(self.question.cost),
             amounts: self.question.left_out.iter().map(none).collect(),
+            ..Default::default()
         }
     }
 

@@ -36,7 +36,7 @@ Signals:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = BOUNDS)]
 pub struct Serve {
-    /// The file of policies, tokens and settings (TOML); read again when it
+    /// The file of policies, tokens and settings (TOML or YAML); read again when it
     /// changes, and on SIGHUP
     #[arg(long, short, value_name = "FILE", env = "TIDEGATE_CONFIG")]
     pub config: Option<PathBuf>,
@@ -78,6 +78,12 @@ pub struct Serve {
     /// Note administrative changes in this file as well, one JSON line each
     #[arg(long, value_name = "FILE", env = "TIDEGATE_AUDIT")]
     pub audit: Option<PathBuf>,
+
+    /// Let policies be applied over HTTP (`tidegate policy apply`), and keep
+    /// them in this file: they go before those of the server's own file until
+    /// that has other policies
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_APPLIED")]
+    pub applied: Option<PathBuf>,
 
     /// How logs are written
     #[arg(

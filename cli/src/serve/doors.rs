@@ -8,6 +8,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidegate::gate::Gate;
 use tidegate::policy::{PolicyFile, ServerSettings};
+use tidegate_http::Apply;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -107,11 +108,14 @@ impl Doors {
         gate: Gate,
         recorder: PrometheusHandle,
         mut signals: Signals,
+        apply: Option<Apply>,
     ) -> Outcome<()> {
         let (close, closing) = watch::channel(false);
         let patience = settings::shutdown(&self.settings);
         let ready = tidegate_http::Ready::default();
-        let mut serving = self.begin(&gate, recorder, &ready, &closing);
+        let render = render(gate.clone(), recorder);
+        let http = settings::http(&self.settings, render, ready.clone(), apply);
+        let mut serving = self.begin(&gate, http, &closing);
         supervisor::tell("READY=1");
         tokio::select! {
             () = signals.told_to_stop() => info!("stopping: answering who is inside"),
@@ -133,8 +137,7 @@ impl Doors {
     fn begin(
         self,
         gate: &Gate,
-        recorder: PrometheusHandle,
-        ready: &tidegate_http::Ready,
+        http: tidegate_http::Settings,
         closing: &watch::Receiver<bool>,
     ) -> Serving {
         let mut serving = Serving::new();
@@ -142,11 +145,7 @@ impl Doors {
         let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
         let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let render = render(gate.clone(), recorder);
-            let router = tidegate_http::router(
-                gate.clone(),
-                settings::http(settings, render, ready.clone()),
-            );
+            let router = tidegate_http::router(gate.clone(), http);
             let bounds = settings::http_bounds(settings);
             let sockets = sockets(listener, Offer::Http);
             let served = tidegate_http::serve_within(sockets, router, bounds, closed());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
-//! | `store` | stores by their URL |
+//! | `applied` | policies applied over those of the file |
 //! | `doors`, `settings` | what is served, and what each door keeps to |
 //! | `sockets`, `stream`, `tls` | connections: accepted, encrypted |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
@@ -12,6 +12,7 @@
 //! | `logs`, `hurried` | logs and the audit log; a clock for demonstrations |
 
 mod address;
+mod applied;
 mod args;
 mod configuration;
 mod denied;
@@ -22,7 +23,6 @@ mod reload;
 mod settings;
 mod signals;
 mod sockets;
-mod store;
 mod stream;
 mod supervisor;
 mod tls;
@@ -38,7 +38,9 @@ use tokio::time::MissedTickBehavior;
 use tracing::info;
 
 use crate::command::runtime;
+use crate::store;
 use crate::trouble::{Outcome, Trouble};
+use applied::Applied;
 use doors::Doors;
 use logs::AuditLog;
 use reload::Reload;
@@ -58,6 +60,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .map(|files| Tls::read(&files))
         .transpose()?
         .map(Arc::new);
+    let recorder = doors::recorder()?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open(url)?;
@@ -65,18 +68,31 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .store(Arc::clone(&opened.store))
         .clock(hurried::clock(args.speed))
         .credentials(config.credentials.clone());
-    let recorder = doors::recorder()?;
-    let gate = builder.build(&config.policies).map_err(Trouble::failure)?;
+    let begin = |path: &PathBuf| Applied::begin(path, &config.policies).map(Arc::new);
+    let applied = args.applied.as_ref().map(begin).transpose()?;
+    let policies = match &applied {
+        Some(applied) => applied.policies(),
+        None => config.policies.clone(),
+    };
+    let gate = builder.build(&policies).map_err(Trouble::failure)?;
     runtime()?.block_on(async {
         let doors = Doors::open(args, &config.server, tls.clone()).await?;
-        let reload = Reload::new(args, &gate, tls, audit, doors.are_public());
+        let reload = Reload {
+            args: args.clone(),
+            gate: gate.clone(),
+            applied: applied.clone(),
+            tls,
+            audit,
+            public: doors.are_public(),
+        };
         reload.is_safe(&config)?;
         // Whoever reads the announcement may send a signal at once.
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        doors.announce(&config.policies, &store::shown(url));
-        doors.serve(gate, recorder, signals).await
+        doors.announce(&policies, &store::shown(url));
+        let apply = applied.map(|applied| applied.verb(&gate));
+        doors.serve(gate, recorder, signals, apply).await
     })?;
     opened.flush()?;
     info!("stopped");

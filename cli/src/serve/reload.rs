@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use super::applied::Applied;
 use super::args::Serve;
 use super::logs::AuditLog;
 use super::tls::{Tls, TlsFiles};
@@ -23,31 +24,17 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 /// All that is read again, and what it is read for.
 pub struct Reload {
-    args: Serve,
-    gate: Gate,
-    tls: Option<Arc<Tls>>,
-    audit: AuditLog,
+    pub args: Serve,
+    pub gate: Gate,
+    /// Policies that go before those of the file.
+    pub applied: Option<Arc<Applied>>,
+    pub tls: Option<Arc<Tls>>,
+    pub audit: AuditLog,
     /// Whether anyone beyond this machine can reach a door.
-    public: bool,
+    pub public: bool,
 }
 
 impl Reload {
-    pub fn new(
-        args: &Serve,
-        gate: &Gate,
-        tls: Option<Arc<Tls>>,
-        audit: AuditLog,
-        public: bool,
-    ) -> Self {
-        Self {
-            args: args.clone(),
-            gate: gate.clone(),
-            tls,
-            audit,
-            public,
-        }
-    }
-
     /// Watches the file and listens for SIGHUP from now on; the future follows
     /// them for as long as the server runs.
     pub fn follow(self) -> Outcome<impl Future<Output = ()>> {
@@ -90,8 +77,13 @@ impl Reload {
         };
         self.audit
             .open(audit_path(&self.args, &config.server).as_deref())?;
-        let exchanged = self.gate.exchange("the file", &config.policies);
-        let changes = exchanged.map_err(Trouble::failure)?;
+        let changes = match &self.applied {
+            Some(applied) => applied.reload(&self.gate, &config.policies)?,
+            None => {
+                let exchanged = self.gate.exchange("the file", &config.policies);
+                exchanged.map_err(Trouble::failure)?
+            }
+        };
         if self.gate.replace_credentials(config.credentials) {
             audit::note("the file", "tokens", "exchanged");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::policy::ServerSettings;
-use tidegate_http::{Bounds, Ready, Render};
+use tidegate_http::{Apply, Bounds, Ready, Render};
 
 /// How long whoever is inside may take to be answered when the server stops.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -12,10 +12,16 @@ pub fn shutdown(file: &ServerSettings) -> Duration {
     file.shutdown_timeout.unwrap_or(SHUTDOWN)
 }
 
-pub fn http(file: &ServerSettings, render: Render, ready: Ready) -> tidegate_http::Settings {
+pub fn http(
+    file: &ServerSettings,
+    render: Render,
+    ready: Ready,
+    apply: Option<Apply>,
+) -> tidegate_http::Settings {
     let mut settings = tidegate_http::Settings {
         metrics: Some(render),
         ready,
+        apply,
         ..tidegate_http::Settings::default()
     };
     if let Some(most) = file.max_in_flight {

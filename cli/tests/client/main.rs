@@ -1,6 +1,7 @@
 //! The command as a client, against a server that runs.
 
 mod listing;
+mod overrides;
 mod run;
 mod server;
 mod shell;

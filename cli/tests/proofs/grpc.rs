@@ -90,6 +90,7 @@ impl Client for Grpc {
                 policy: ask.policy.to_owned(),
                 key: ask.key.as_bytes().to_vec().into(),
                 lease: lease.to_owned(),
+                ..Default::default()
             }),
             used: amounts(ask),
         };

@@ -8,6 +8,7 @@
 //! | `kills`, `ledger`, `reckoning` | kill -9 at random moments; what was acknowledged, and what of it is there |
 //! | `together` | all doors at once: never more than the limit, and instants that hold |
 //! | `reload` | other limits, and bad files, while clients ask |
+//! | `outage` | a store that is away, and comes back |
 //! | `hostile`, `crowd` | idle, slow and greedy clients: bounded memory, and others are served |
 //!
 //! 20 kills for each way to sync, `TIDEGATE_KILLS=200 cargo test -p tidegate-cli
@@ -26,6 +27,7 @@ mod hostile;
 mod http;
 mod kills;
 mod ledger;
+mod outage;
 mod reckoning;
 mod reload;
 mod resp;

@@ -117,6 +117,10 @@ fn a_file_that_changes_under_load_costs_nobody_an_error_or_a_budget() {
         });
         drop(stop);
     });
+    // Policies are gone over to one after the other, this one maybe last.
+    until("as many slots", || {
+        observer.peek(SLOT).expect("no error")["slots"].limit == 40
+    });
     let mut used = |ask: Ask<'_>, limit: &str| {
         let standings = observer.peek(ask).expect("no error");
         (standings[limit].limit, standings[limit].used())

@@ -10,6 +10,8 @@
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `service` | each call, over the gate |
 //! | `words` | from the gate's words to the protocol's, and back |
+//! | `listing` | keys and leases, and a lease that is revoked |
+//! | `overrides` | limits in place of what the policies say |
 //! | `denials` | refusals as a stream |
 //!
 //! Deliberately absent: deciding, and who may (the gate's); TLS (whoever calls
@@ -19,6 +21,8 @@
 mod connection;
 mod denials;
 mod hurry;
+mod listing;
+mod overrides;
 mod places;
 mod serve;
 mod service;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::gate::{Answer, Caller, Entry, Gate, GateError, Scope, Served};
+use tidegate::gate::{Answer, Caller, Entry, Finish, Gate, GateError, Scope, Served};
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::places::Places;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
-use crate::{denials, proto, words};
+use crate::{denials, listing, overrides, proto, words};
 
 /// The most asks in one batch.
 const MOST_CHECKS: usize = 1_000;
@@ -68,11 +68,14 @@ impl Service {
 
     /// One check of several: a problem is an answer there.
     fn one_of_many(&self, caller: &Caller, request: &proto::CheckRequest) -> proto::CheckResponse {
-        let policy = self.gate.policy(caller, Scope::Decide, &request.policy);
-        match policy.and_then(|policy| check(&policy, request)) {
-            Ok(answer) => words::answer(&answer),
-            Err(error) => words::problem(&error),
+        if let Err(status) = words::no_member(request) {
+            return words::invalid(status.message());
         }
+        let checked = || {
+            let policy = self.gate.policy(caller, Scope::Decide, &request.policy)?;
+            Ok(words::answer(&policy, &check(&policy, request)?))
+        };
+        checked().unwrap_or_else(|error| words::problem(&error))
     }
 
     fn many(
@@ -99,23 +102,35 @@ impl Service {
         asked.map(|ms| Duration::from_millis(ms).min(self.longest_wait))
     }
 
-    /// The policy, key and id of a request that names a lease.
+    /// The policy and lease of a request that names one.
     fn lease<'r, T>(
         &self,
         request: &'r Request<T>,
         named: impl Fn(&'r T) -> Option<&'r proto::LeaseRequest>,
-    ) -> Result<(Arc<Served>, &'r [u8], tidegate::LeaseId), Status> {
+    ) -> Result<(Arc<Served>, &'r proto::LeaseRequest, tidegate::LeaseId), Status> {
         let missing = || Status::invalid_argument("the request names no lease");
         let lease = named(request.get_ref()).ok_or_else(missing)?;
         let caller = self.caller(request.metadata())?;
         let policy = self.policy(&caller, Scope::Decide, &lease.policy)?;
-        Ok((policy, &lease.key, words::lease_id(&lease.lease)?))
+        Ok((policy, lease, words::lease_id(&lease.lease)?))
     }
 }
 
 fn check(policy: &Served, request: &proto::CheckRequest) -> Result<Answer, GateError> {
     let named = words::named(&request.amounts);
     policy.check(words::key(&request.key), words::ask(request, &named))
+}
+
+/// Ends a lease, with what is said of its work.
+fn end(
+    policy: &Served,
+    lease: &proto::LeaseRequest,
+    id: tidegate::LeaseId,
+    how: Finish<'_>,
+) -> Reply<proto::SettleResponse> {
+    let report = words::report(lease)?;
+    let finished = policy.finish(words::key(&lease.key), id, how, &report);
+    reply(finished.map(|finished| words::finished(&finished)))
 }
 
 fn reply<T>(answer: Result<T, GateError>) -> Reply<T> {
@@ -131,7 +146,8 @@ impl Tidegate for Service {
 
     async fn check(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
-        reply(check(&policy, request.get_ref()).map(|answer| words::answer(&answer)))
+        words::no_member(request.get_ref())?;
+        reply(check(&policy, request.get_ref()).map(|answer| words::answer(&policy, &answer)))
     }
 
     async fn check_many(
@@ -165,6 +181,7 @@ impl Tidegate for Service {
         let request = request.into_inner();
         let missing = || Status::invalid_argument("the request has no `ask`");
         let about = request.ask.as_ref().ok_or_else(missing)?;
+        words::no_member(about)?;
         let policy = self.policy(&caller, Scope::Decide, &about.policy)?;
         let named = words::named(&about.amounts);
         let mut ask = words::ask(about, &named);
@@ -180,32 +197,29 @@ impl Tidegate for Service {
             ask = ask.idempotency(&request.idempotency_key);
         }
         let entry = policy.acquire(words::key(&about.key), ask).await;
-        reply(entry.map(|entry| acquired(&entry)))
+        reply(entry.map(|entry| acquired(&policy, &entry)))
     }
 
     async fn settle(&self, request: Request<proto::SettleRequest>) -> Reply<proto::SettleResponse> {
-        let (policy, key, id) = self.lease(&request, |r| r.lease.as_ref())?;
+        let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
         let used = words::named(&request.get_ref().used);
-        let settled = policy.settle(words::key(key), id, &used);
-        reply(settled.map(|settled| words::settlement(&settled)))
+        end(&policy, lease, id, Finish::Settle(&used))
     }
 
     async fn release(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
-        let (policy, key, id) = self.lease(&request, Some)?;
-        let released = policy.release(words::key(key), id);
-        reply(released.map(|released| words::settlement(&released)))
+        let (policy, lease, id) = self.lease(&request, Some)?;
+        end(&policy, lease, id, Finish::Release)
     }
 
     async fn cancel(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
-        let (policy, key, id) = self.lease(&request, Some)?;
-        let cancelled = policy.cancel(words::key(key), id);
-        reply(cancelled.map(|cancelled| words::settlement(&cancelled)))
+        let (policy, lease, id) = self.lease(&request, Some)?;
+        end(&policy, lease, id, Finish::Cancel)
     }
 
     async fn renew(&self, request: Request<proto::RenewRequest>) -> Reply<proto::RenewResponse> {
-        let (policy, key, id) = self.lease(&request, |r| r.lease.as_ref())?;
+        let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
         let ttl = Duration::from_millis(request.get_ref().ttl_ms);
-        let renewed = policy.renew(words::key(key), id, ttl);
+        let renewed = policy.renew(words::key(&lease.key), id, ttl);
         reply(renewed.map(|at| proto::RenewResponse {
             expires_at_us: at.as_micros(),
         }))
@@ -215,16 +229,24 @@ impl Tidegate for Service {
         let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
         let request = request.get_ref();
         let named = words::named(&request.amounts);
-        let answer = policy.debit(words::key(&request.key), words::ask(request, &named));
-        reply(answer.map(|answer| words::answer(&answer)))
+        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let answer = policy.debit_at(member, words::key(&request.key), ask);
+        reply(answer.map(|answer| words::answer(&policy, &answer)))
     }
 
     async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
         let request = request.get_ref();
-        let named = words::named(&request.amounts);
-        let peeked = policy.peek(words::key(&request.key), words::ask(request, &named));
-        reply(peeked.map(|peeked| words::decision(&peeked)))
+        let (key, named) = (words::key(&request.key), words::named(&request.amounts));
+        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        reply(policy.peek_at(member, key, ask).map(|peeked| {
+            let about = member.or(peeked.member());
+            let overridden = self.gate.overridden(&policy, about, key);
+            proto::CheckResponse {
+                overrides: overrides::levels(overridden),
+                ..words::decision(&policy, &peeked)
+            }
+        }))
     }
 
     async fn forecast(
@@ -234,14 +256,9 @@ impl Tidegate for Service {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
         let request = request.get_ref();
         let named = words::named(&request.amounts);
-        let foreseen = policy.forecast(words::key(&request.key), words::ask(request, &named));
-        reply(foreseen.map(|foreseen| {
-            let limits = foreseen.iter();
-            let limits = limits.map(|(name, one)| (name.clone(), words::forecast(one)));
-            proto::ForecastResponse {
-                limits: limits.collect(),
-            }
-        }))
+        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let foreseen = policy.forecast(member, words::key(&request.key), ask);
+        reply(foreseen.map(|foreseen| words::forecasts(&foreseen)))
     }
 
     async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {
@@ -258,17 +275,64 @@ impl Tidegate for Service {
     ) -> Reply<proto::ListPoliciesResponse> {
         let caller = self.caller(request.metadata())?;
         let policies = self.gate.policies(&caller);
-        let policies = policies.iter().map(|served| {
-            let policy = served.policy();
-            proto::Policy {
-                name: policy.name.clone(),
-                limits: policy.limits.iter().map(|l| l.name().to_owned()).collect(),
-                levels: policy.levels.clone(),
-            }
-        });
         Ok(Response::new(proto::ListPoliciesResponse {
-            policies: policies.collect(),
+            policies: policies
+                .iter()
+                .map(|served| words::policy(served))
+                .collect(),
         }))
+    }
+
+    async fn list_keys(
+        &self,
+        request: Request<proto::ListKeysRequest>,
+    ) -> Reply<proto::ListKeysResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        listing::keys(&policy, request.get_ref()).map(Response::new)
+    }
+
+    async fn list_leases(
+        &self,
+        request: Request<proto::ListLeasesRequest>,
+    ) -> Reply<proto::ListLeasesResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        listing::leases(&policy, request.get_ref()).map(Response::new)
+    }
+
+    async fn revoke_lease(
+        &self,
+        request: Request<proto::RevokeLeaseRequest>,
+    ) -> Reply<proto::SettleResponse> {
+        let caller = self.caller(request.metadata())?;
+        let request = request.get_ref();
+        let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
+        let handle = listing::handle(&request.handle)?;
+        let revoked = policy.revoke(&caller, words::key(&request.key), handle);
+        reply(revoked.map(|finished| words::finished(&finished)))
+    }
+
+    async fn set_override(
+        &self,
+        request: Request<proto::SetOverrideRequest>,
+    ) -> Reply<proto::Override> {
+        let caller = self.caller(request.metadata())?;
+        overrides::set(&self.gate, &caller, request.get_ref()).map(Response::new)
+    }
+
+    async fn remove_override(
+        &self,
+        request: Request<proto::RemoveOverrideRequest>,
+    ) -> Reply<proto::RemoveOverrideResponse> {
+        let caller = self.caller(request.metadata())?;
+        overrides::remove(&self.gate, &caller, request.get_ref()).map(Response::new)
+    }
+
+    async fn list_overrides(
+        &self,
+        request: Request<proto::ListOverridesRequest>,
+    ) -> Reply<proto::ListOverridesResponse> {
+        let caller = self.caller(request.metadata())?;
+        overrides::list(&self.gate, &caller, request.get_ref()).map(Response::new)
     }
 
     async fn watch_denials(
@@ -289,16 +353,18 @@ impl Tidegate for Service {
     }
 }
 
-fn acquired(entry: &Entry) -> proto::AcquireResponse {
+fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
     let (decision, lease) = match entry {
         Entry::Granted(ticket) => {
             let admitted = proto::CheckResponse {
                 admitted: true,
+                shadowed: ticket.shadowed,
+                member: ticket.member().unwrap_or_default().to_owned(),
                 ..Default::default()
             };
             (admitted, Some(words::lease(ticket)))
         }
-        Entry::Refused(decision) => (words::decision(decision), None),
+        Entry::Refused(decision) => (words::decision(served, decision), None),
         Entry::Degraded(_) => (words::degraded(), None),
     };
     proto::AcquireResponse {

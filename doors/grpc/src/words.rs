@@ -1,12 +1,16 @@
 //! From the gate's words to the protocol's, and back.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use tidegate::gate::{Answer, GateError, Kind, Ticket};
-use tidegate::{Ask, Decision, Key, LeaseId, Settlement, Verdict};
+use tidegate::gate::{Answer, Finished, GateError, Kind, Outlook, Report, Served, Ticket};
+use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Verdict};
 use tonic::{Code, Status};
 
 use crate::proto;
+
+/// The longest cool-down: 400 days, as the longest period.
+const LONGEST_COOL_DOWN_MS: u64 = 400 * 86_400 * 1_000;
 
 /// The named amounts of a request, in a form that an ask can borrow.
 pub fn named(amounts: &HashMap<String, u64>) -> Vec<(&str, u64)> {
@@ -50,9 +54,9 @@ pub fn status(error: &GateError) -> Status {
     Status::new(code, error.to_string())
 }
 
-pub fn answer(answer: &Answer) -> proto::CheckResponse {
+pub fn answer(served: &Served, answer: &Answer) -> proto::CheckResponse {
     match answer {
-        Answer::Decided(decided) => decision(decided),
+        Answer::Decided(decided) => decision(served, decided),
         Answer::Degraded(_) => degraded(),
     }
 }
@@ -65,7 +69,7 @@ pub fn degraded() -> proto::CheckResponse {
     }
 }
 
-pub fn decision(decision: &Decision) -> proto::CheckResponse {
+pub fn decision(served: &Served, decision: &Decision) -> proto::CheckResponse {
     let standings = decision.standings();
     proto::CheckResponse {
         admitted: decision.admitted(),
@@ -75,8 +79,11 @@ pub fn decision(decision: &Decision) -> proto::CheckResponse {
             .map(|(name, s)| (name.to_owned(), standing(&s)))
             .collect(),
         shadowed: decision.shadowed(),
-        degraded: false,
+        degraded: decision.degraded(),
         problem: None,
+        level: served.level(decision).unwrap_or_default().to_owned(),
+        member: decision.member().unwrap_or_default().to_owned(),
+        overrides: HashMap::new(),
     }
 }
 
@@ -85,6 +92,17 @@ pub fn problem(error: &GateError) -> proto::CheckResponse {
         problem: Some(proto::Problem {
             code: error.kind().code().to_owned(),
             message: error.to_string(),
+        }),
+        ..Default::default()
+    }
+}
+
+/// One of several that makes no sense.
+pub fn invalid(message: &str) -> proto::CheckResponse {
+    proto::CheckResponse {
+        problem: Some(proto::Problem {
+            code: Kind::Invalid.code().to_owned(),
+            message: message.to_owned(),
         }),
         ..Default::default()
     }
@@ -106,10 +124,74 @@ pub fn lease(ticket: &Ticket) -> proto::Lease {
         fence: ticket.fence,
         expires_at_us: ticket.expires_at.as_micros(),
         repeated: ticket.repeated,
+        member: ticket.member().unwrap_or_default().to_owned(),
+        metadata: words(ticket.metadata()),
     }
 }
 
-pub fn settlement(settlement: &Settlement) -> proto::SettleResponse {
+fn words(metadata: &Metadata) -> HashMap<String, String> {
+    metadata.clone().into_iter().collect()
+}
+
+/// The member that a request names, if it does.
+pub fn member(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// A request that is about a pool as a whole.
+pub fn no_member(request: &proto::CheckRequest) -> Result<(), Status> {
+    match member(&request.member) {
+        None => Ok(()),
+        Some(_) => Err(Status::invalid_argument(
+            "`member` belongs to Debit, Peek and Forecast; the pool chooses here",
+        )),
+    }
+}
+
+/// What is said of the work when a lease ends.
+pub fn report(lease: &proto::LeaseRequest) -> Result<Report, Status> {
+    let unknown = |_| Status::invalid_argument("there is no such outcome");
+    let outcome = proto::Outcome::try_from(lease.outcome).map_err(unknown)?;
+    let cool_down = lease.cool_down_ms;
+    if cool_down.is_some_and(|ms| !(1..=LONGEST_COOL_DOWN_MS).contains(&ms)) {
+        let message = format!("cool_down_ms is from 1 to {LONGEST_COOL_DOWN_MS}");
+        return Err(Status::invalid_argument(message));
+    }
+    Ok(Report {
+        outcome: match outcome {
+            proto::Outcome::Succeeded => Outcome::Succeeded,
+            proto::Outcome::Ignored => Outcome::Ignored,
+            proto::Outcome::Dropped => Outcome::Dropped,
+        },
+        cool_down: cool_down.map(Duration::from_millis),
+    })
+}
+
+pub fn policy(served: &Served) -> proto::Policy {
+    let policy = served.policy();
+    let members = policy.members.iter().zip(served.members());
+    let names = |limits: &[Limit]| limits.iter().map(|l| l.name().to_owned()).collect();
+    proto::Policy {
+        name: policy.name.clone(),
+        limits: names(&policy.limits),
+        levels: policy.levels.clone(),
+        members: members
+            .map(|(said, stands)| proto::Member {
+                name: said.name.clone(),
+                limits: names(&said.limits),
+                metadata: words(&said.metadata),
+                weight: said.weight,
+                load: stands.load(),
+                cooling_until_us: stands.cooling().map(|at| at.as_micros()),
+            })
+            .collect(),
+        metadata: words(&policy.metadata),
+        shadow: policy.shadow,
+    }
+}
+
+pub fn finished(finished: &Finished) -> proto::SettleResponse {
+    let settlement = &finished.settlement;
     let usage = |usage: tidegate::Usage| proto::Usage {
         taken: usage.taken,
         used: usage.used,
@@ -121,10 +203,38 @@ pub fn settlement(settlement: &Settlement) -> proto::SettleResponse {
         limits: usages
             .map(|(name, used)| (name.to_owned(), usage(used)))
             .collect(),
+        member: finished.member.clone().unwrap_or_default(),
+        cooling_until_us: finished.cooling_until.map(|at| at.as_micros()),
     }
 }
 
-pub fn forecast(forecast: &tidegate::Forecast) -> proto::Forecast {
+pub fn forecasts(outlooks: &[Outlook]) -> proto::ForecastResponse {
+    let limits = |outlook: &Outlook| {
+        let limits = outlook.limits.iter();
+        limits
+            .map(|(name, one)| (name.clone(), forecast(one)))
+            .collect()
+    };
+    match outlooks {
+        [one] => proto::ForecastResponse {
+            limits: limits(one),
+            members: HashMap::new(),
+        },
+        several => proto::ForecastResponse {
+            limits: HashMap::new(),
+            members: several
+                .iter()
+                .map(|outlook| {
+                    let name = outlook.member.clone().unwrap_or_default();
+                    let limits = limits(outlook);
+                    (name, proto::MemberForecast { limits })
+                })
+                .collect(),
+        },
+    }
+}
+
+fn forecast(forecast: &tidegate::Forecast) -> proto::Forecast {
     let not_until = match forecast.verdict {
         Verdict::NotUntil(at) => Some(at.as_micros()),
         Verdict::Admit | Verdict::Never => None,

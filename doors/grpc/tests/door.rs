@@ -82,6 +82,7 @@ fn named(lease: &proto::Lease, key: &str) -> proto::LeaseRequest {
         policy: "chat".into(),
         key: key.as_bytes().to_vec().into(),
         lease: lease.id.clone(),
+        ..Default::default()
     }
 }
 

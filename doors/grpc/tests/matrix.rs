@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::time::Duration;
 
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::gate::{Credential, Credentials, Gate, LeaseHandle, Place, Scope};
 use tidegate::policy::parse;
 use tidegate_grpc::{Settings, proto, serve};
 use tokio::net::TcpListener;
@@ -57,6 +58,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         policy: policy(),
         key: key(),
         lease: lease.to_owned(),
+        ..Default::default()
     };
     let acquire = proto::AcquireRequest {
         ask: Some(ask()),
@@ -75,6 +77,35 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         key: key(),
     };
     let watch = proto::WatchDenialsRequest { policy: policy() };
+    let keys = proto::ListKeysRequest {
+        policy: policy(),
+        ..Default::default()
+    };
+    let leases = proto::ListLeasesRequest {
+        policy: policy(),
+        ..Default::default()
+    };
+    let revoke = proto::RevokeLeaseRequest {
+        policy: policy(),
+        key: key(),
+        handle: handle(lease),
+    };
+    let place = || proto::Place {
+        policy: policy(),
+        key: Bytes::new(),
+    };
+    let numbers = proto::LimitNumbers {
+        calls: Some(20),
+        per: "1h".to_owned(),
+        ..Default::default()
+    };
+    let set = proto::SetOverrideRequest {
+        place: Some(place()),
+        limits: [("rpm".to_owned(), numbers)].into(),
+    };
+    let remove = proto::RemoveOverrideRequest {
+        place: Some(place()),
+    };
     vec![
         ("Check", Policy(Decide), ask().encode_to_vec()),
         ("CheckMany", Parts(Decide), many().encode_to_vec()),
@@ -89,8 +120,20 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("Forecast", Policy(Observe), ask().encode_to_vec()),
         ("Reset", Policy(Administer), reset.encode_to_vec()),
         ("ListPolicies", Parts(Observe), Vec::new()),
+        ("ListKeys", Policy(Observe), keys.encode_to_vec()),
+        ("ListLeases", Policy(Observe), leases.encode_to_vec()),
+        ("RevokeLease", Policy(Administer), revoke.encode_to_vec()),
+        ("SetOverride", Policy(Administer), set.encode_to_vec()),
+        ("RemoveOverride", Policy(Administer), remove.encode_to_vec()),
+        ("ListOverrides", Parts(Observe), Vec::new()),
         ("WatchDenials", Policy(Observe), watch.encode_to_vec()),
     ]
+}
+
+/// What a listing calls a lease.
+fn handle(lease: &str) -> String {
+    let id = lease.parse();
+    id.map_or_else(|_| String::new(), |id| LeaseHandle::of(id).to_string())
 }
 
 /// A door with a token for each scope, one for another policy, and one for all.
@@ -110,6 +153,11 @@ async fn locked() -> House {
     let builder = Gate::builder().clock(ManualClock::default().clock());
     let builder = builder.credentials(Credentials::new(known));
     let gate = builder.build(&file).unwrap();
+    // One to be seen and removed; it says what the policy says.
+    let limit = tidegate::Limit::calls("rpm", 10, Duration::from_secs(3_600));
+    let all = gate.enter(Some("all")).unwrap();
+    let chat = Place::system().of_resource("chat");
+    gate.set_override(&all, &chat, &[limit]).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let served = serve(
@@ -209,7 +257,8 @@ impl House {
     fn seen(&self) -> String {
         let all = self.gate.enter(Some("all")).unwrap();
         let chat = self.gate.policy(&all, Observe, "chat").unwrap();
-        format!("{:?}", chat.peek("k", ()).unwrap())
+        let overrides = self.gate.overrides(&all, &Place::system(), None, 9);
+        format!("{:?} {overrides:?}", chat.peek("k", ()).unwrap())
     }
 
     /// That nothing was charged, and the lease still stands as it was.
@@ -308,6 +357,11 @@ async fn a_token_of_another_policy_is_refused_at_every_method() {
 fn refused(name: &str, access: Access, (code, answer): &(Code, Vec<u8>)) {
     match access {
         Policy(_) => assert_eq!(*code, Code::PermissionDenied, "{name}"),
+        Parts(Observe) if name == "ListOverrides" => {
+            assert_eq!(*code, Code::Ok, "{name}");
+            let listed = proto::ListOverridesResponse::decode(&answer[..]).unwrap();
+            assert!(listed.overrides.is_empty(), "{listed:?}");
+        }
         Parts(Observe) => {
             assert_eq!(*code, Code::Ok, "{name}");
             let listed = proto::ListPoliciesResponse::decode(&answer[..]).unwrap();

@@ -4,8 +4,8 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Served, Ticket};
-use tidegate::{Decision, Standing, Timestamp, Verdict};
+use tidegate::gate::{Answer as Answered, Level, Served, Ticket};
+use tidegate::{Decision, Metadata, Standing, Timestamp, Verdict};
 
 use crate::headers::{self, Style};
 use crate::instant::{Instant, millis, seconds};
@@ -23,17 +23,38 @@ pub(crate) struct Answer<'a> {
     limits: Limits<'a>,
     degraded: bool,
     shadowed: bool,
+    /// The name of the binding limit's level, where keys have levels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<Lease>,
+    level: Option<&'a str>,
+    /// The member of a pool whose answer it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<Lease<'a>>,
+    /// The limits whose numbers are an override's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overrides: Option<Overrides<'a>>,
+}
+
+/// Limits, and at which level their overrides are set.
+struct Overrides<'a>(&'a [(String, Level)]);
+
+impl Serialize for Overrides<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let limits = self.0.iter();
+        serializer.collect_map(limits.map(|(name, level)| (name, level.name())))
+    }
 }
 
 /// A lease, for its holder alone.
 #[derive(Serialize)]
-struct Lease {
+struct Lease<'a> {
     id: String,
     fence: u64,
     expires_at: Instant,
     repeated: bool,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: &'a Metadata,
 }
 
 /// A refusal: a problem that carries the answer.
@@ -85,7 +106,7 @@ impl Serialize for Limits<'_> {
 
 impl<'a> Answer<'a> {
     /// What was decided, as of `now`.
-    pub(crate) fn decided(decision: &'a Decision, now: Timestamp) -> Self {
+    pub(crate) fn decided(served: &'a Served, decision: &'a Decision, now: Timestamp) -> Self {
         let not_until = decision.not_until();
         Self {
             admitted: decision.admitted(),
@@ -94,9 +115,12 @@ impl<'a> Answer<'a> {
             // Whoever was refused is not to come back in no time at all.
             retry_after_ms: not_until.map(|at| millis(now, at).max(1)),
             limits: Limits(Some(decision)),
-            degraded: false,
+            degraded: decision.degraded(),
             shadowed: decision.shadowed(),
+            level: served.level(decision),
+            member: decision.member(),
             lease: None,
+            overrides: None,
         }
     }
 
@@ -110,28 +134,34 @@ impl<'a> Answer<'a> {
             limits: Limits(None),
             degraded: true,
             shadowed: false,
+            level: None,
+            member: None,
             lease: None,
+            overrides: None,
         }
     }
 
-    /// What the gate answered, as of `now`.
-    pub(crate) fn of(answered: &'a Answered, now: Timestamp) -> Self {
+    /// What the gate answered.
+    pub(crate) fn of(served: &'a Served, answered: &'a Answered) -> Self {
         match answered {
-            Answered::Decided(decision) => Self::decided(decision, now),
+            Answered::Decided(decision) => Self::decided(served, decision, served.now()),
             Answered::Degraded(_) => Self::degraded(),
         }
     }
 
     /// A lease was granted; `standing` is what the limits say since then.
-    pub(crate) fn granted(ticket: &Ticket, standing: Option<&'a Decision>) -> Self {
+    pub(crate) fn granted(ticket: &'a Ticket, standing: Option<&'a Decision>) -> Self {
         Self {
-            degraded: false,
+            degraded: ticket.degraded,
+            shadowed: ticket.shadowed,
+            member: ticket.member(),
             limits: Limits(standing),
             lease: Some(Lease {
                 id: ticket.id.to_string(),
                 fence: ticket.fence,
                 expires_at: Instant(ticket.expires_at),
                 repeated: ticket.repeated,
+                metadata: ticket.metadata(),
             }),
             ..Self::degraded()
         }
@@ -155,10 +185,27 @@ pub(crate) fn decided(served: &Served, answered: &Answered, style: Style) -> Res
 /// What the gate answered to whoever wants to know: always an answer.
 pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Response {
     let now = served.now();
-    let mut response = json(StatusCode::OK, &Answer::of(answered, now));
+    let mut response = json(StatusCode::OK, &Answer::of(served, answered));
     if let Answered::Decided(decision) = answered {
         headers::put(response.headers_mut(), decision, now, style);
     }
+    response
+}
+
+/// What would be decided, with the limits whose numbers are an override's.
+pub(crate) fn foretold(
+    served: &Served,
+    decision: &Decision,
+    overridden: &[(String, Level)],
+    style: Style,
+) -> Response {
+    let now = served.now();
+    let answer = Answer {
+        overrides: (!overridden.is_empty()).then_some(Overrides(overridden)),
+        ..Answer::decided(served, decision, now)
+    };
+    let mut response = json(StatusCode::OK, &answer);
+    headers::put(response.headers_mut(), decision, now, style);
     response
 }
 
@@ -184,17 +231,28 @@ pub(crate) fn refused_as(
     headers::put(&mut headers, decision, now, style);
     let refusal = Refusal {
         status: status.as_u16(),
-        ..refusal(decision, at, now)
+        ..refusal(served, decision, at, now)
     };
     let body = serde_json::to_vec(&refusal).unwrap_or_default();
     (status, headers, body).into_response()
 }
 
-fn refusal(decision: &Decision, at: Timestamp, now: Timestamp) -> Refusal<'_> {
+fn refusal<'a>(
+    served: &'a Served,
+    decision: &'a Decision,
+    at: Timestamp,
+    now: Timestamp,
+) -> Refusal<'a> {
     let binding = decision.binding();
-    let detail = match binding {
-        Some(limit) => format!("limit `{limit}` is used up until {}", Instant(at)),
-        None => format!("not before {}", Instant(at)),
+    let detail = match (binding, served.level(decision)) {
+        (Some(limit), Some(level)) => {
+            format!(
+                "limit `{limit}` of the {level} is used up until {}",
+                Instant(at)
+            )
+        }
+        (Some(limit), None) => format!("limit `{limit}` is used up until {}", Instant(at)),
+        (None, _) => format!("not before {}", Instant(at)),
     };
     Refusal {
         kind: QUOTA_EXCEEDED,
@@ -203,6 +261,6 @@ fn refusal(decision: &Decision, at: Timestamp, now: Timestamp) -> Refusal<'_> {
         detail,
         code: "refused",
         violated: binding.into_iter().collect(),
-        answer: Answer::decided(decision, now),
+        answer: Answer::decided(served, decision, now),
     }
 }

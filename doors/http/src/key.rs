@@ -33,7 +33,12 @@ pub(crate) fn chosen<'k>(
             return Err(Problem::invalid("give `key` or `key_base64`, not both"));
         }
     };
-    let length = tidegate::contract::key::check(key.bytes());
-    length.map_err(|wrong| Problem::invalid(wrong.to_string()))?;
+    check(key.bytes())?;
     Ok(key)
+}
+
+/// Whether these bytes can be a key.
+pub(crate) fn check(key: &[u8]) -> Result<(), Problem> {
+    let length = tidegate::contract::key::check(key);
+    length.map_err(|wrong| Problem::invalid(wrong.to_string()))
 }

@@ -22,7 +22,7 @@
 //! | [`Settings`], [`Bounds`], [`Ready`] | bounds, and what the caller brings |
 //! | `verbs` | one handler for each path |
 //! | `visit`, `extract` | who asks, and what: token, query, body |
-//! | `request`, `object`, `amount`, `key` | what may be said in a body |
+//! | `request`, `object`, `amount`, `written`, `key` | what may be said in a body |
 //! | `answer`, `headers`, `instant` | what is said back |
 //! | `problem` | what is said instead: RFC 9457 |
 //! | `handover` | a lease that nobody received is given back |
@@ -51,7 +51,8 @@ mod serve;
 mod settings;
 mod verbs;
 mod visit;
+mod written;
 
 pub use router::router;
 pub use serve::{serve, serve_within};
-pub use settings::{Bounds, Ready, Render, Settings};
+pub use settings::{Application, Apply, Bounds, Ready, Render, Settings};

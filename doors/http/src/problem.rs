@@ -8,6 +8,7 @@ use serde::Serialize;
 use tidegate::Error;
 use tidegate::contract::StoreError;
 use tidegate::gate::{GateError, Kind};
+use tidegate::policy::PolicyErrors;
 
 use crate::instant::Instant;
 
@@ -31,6 +32,22 @@ pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
     code: &'static str,
+    /// What is wrong with a file, place by place, or with limits, one by one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<Fault>,
+}
+
+/// One thing that is wrong with a file, or with a limit that was given.
+#[derive(Clone, Serialize, Debug)]
+struct Fault {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+    message: String,
+    help: String,
 }
 
 impl Problem {
@@ -42,7 +59,40 @@ impl Problem {
             status,
             detail: detail.into(),
             code,
+            faults: Vec::new(),
         }
+    }
+
+    /// A file of policies that has faults: all of them.
+    pub(crate) fn faulty(errors: &PolicyErrors) -> Self {
+        let count = errors.faults().len();
+        let detail = format!("the policies have {count} faults, and nothing was changed");
+        let faults = errors.faults().iter().map(|fault| Fault {
+            line: Some(fault.line),
+            column: Some(fault.column),
+            limit: None,
+            message: fault.message.clone(),
+            help: fault.help.clone(),
+        });
+        Self {
+            faults: faults.collect(),
+            ..Self::invalid(detail)
+        }
+    }
+
+    /// The body is not said to be a file of policies.
+    pub(crate) fn no_document() -> Self {
+        Self {
+            detail: "send the policies as application/toml, application/yaml or application/json"
+                .to_owned(),
+            ..Self::not_json()
+        }
+    }
+
+    /// The server could not do it, and changed nothing.
+    pub(crate) fn unable(detail: impl Into<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, Kind::Unavailable.code(), detail)
     }
 
     /// The request makes no sense.
@@ -170,8 +220,26 @@ impl From<GateError> for Problem {
             }
             error => error.to_string(),
         };
-        Self::new(status(kind), kind.code(), detail)
+        Self {
+            faults: faults_of(&error),
+            ..Self::new(status(kind), kind.code(), detail)
+        }
     }
+}
+
+/// What is wrong with limits, one by one.
+fn faults_of(error: &GateError) -> Vec<Fault> {
+    let GateError::FaultyOverride(faults) = error else {
+        return Vec::new();
+    };
+    let faults = faults.iter().map(|fault| Fault {
+        line: None,
+        column: None,
+        limit: Some(fault.limit.clone()).filter(|limit| !limit.is_empty()),
+        message: fault.message.clone(),
+        help: fault.help.clone(),
+    });
+    faults.collect()
 }
 
 const fn status(kind: Kind) -> StatusCode {

@@ -1,18 +1,42 @@
 //! What may be said in a body. A member that is unknown, or null, is an error.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Deserializer};
+use tidegate::gate::Report;
 use tidegate::{Ask, Key, LeaseId};
 
 use crate::amount::{Amount, Amounts};
 use crate::key::{self, Base64};
 use crate::object::Object;
 use crate::problem::Problem;
+use crate::written::WrittenLimits;
 
-/// Check, debit, peek, forecast.
+/// The longest cool-down: 400 days, as the longest period.
+const LONGEST_COOL_DOWN_MS: u64 = 400 * 86_400 * 1_000;
+
+/// Check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AskRequest {
     pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(default, deserialize_with = "present")]
+    cost: Option<Amount>,
+    #[serde(default)]
+    amounts: Amounts,
+}
+
+/// Debit, peek, forecast: of a pool, about one member if it is named.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) member: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -64,6 +88,10 @@ pub(crate) struct EndRequest {
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
     pub(crate) lease: LeaseId,
+    #[serde(default)]
+    pub(crate) outcome: Outcome,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) cool_down_ms: Option<u64>,
 }
 
 /// Settle.
@@ -79,6 +107,20 @@ pub(crate) struct SettleRequest {
     pub(crate) lease: LeaseId,
     #[serde(default)]
     pub(crate) used: Amounts,
+    #[serde(default)]
+    pub(crate) outcome: Outcome,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) cool_down_ms: Option<u64>,
+}
+
+/// How the work went.
+#[derive(Clone, Copy, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    #[default]
+    Succeeded,
+    Ignored,
+    Dropped,
 }
 
 /// Renew.
@@ -118,6 +160,30 @@ pub(crate) struct RevokeRequest {
     pub(crate) handle: String,
 }
 
+/// Set an override: for a key or every one, in a policy or in every one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OverrideRequest {
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) policy: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    pub(crate) limits: WrittenLimits,
+}
+
+impl OverrideRequest {
+    /// The key that it is for; `None`: every key.
+    pub(crate) fn key(&self) -> Result<Option<Vec<u8>>, Problem> {
+        if self.key.is_none() && self.key_base64.is_none() {
+            return Ok(None);
+        }
+        let key = key::chosen(self.key.as_ref(), self.key_base64.as_ref())?;
+        Ok(Some(key.bytes().to_vec()))
+    }
+}
+
 /// A request about one key.
 pub(crate) trait Keyed {
     /// Whose limits are meant.
@@ -136,6 +202,7 @@ macro_rules! keyed {
 
 keyed!(
     AskRequest,
+    MemberRequest,
     AcquireRequest,
     EndRequest,
     SettleRequest,
@@ -154,6 +221,37 @@ impl AskRequest {
     pub(crate) fn ask<'a>(&self, named: &'a [(&'a str, u64)]) -> Ask<'a> {
         ask(self.cost, named)
     }
+}
+
+impl MemberRequest {
+    /// The amounts by name, for [`ask`](Self::ask) to borrow.
+    pub(crate) fn named(&self) -> Vec<(&str, u64)> {
+        self.amounts.named()
+    }
+
+    /// What is asked for.
+    pub(crate) fn ask<'a>(&self, named: &'a [(&'a str, u64)]) -> Ask<'a> {
+        ask(self.cost, named)
+    }
+}
+
+/// What is said of the work when a lease ends.
+///
+/// # Errors
+/// A cool-down of no time, or of more than 400 days.
+pub(crate) fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Result<Report, Problem> {
+    if cool_down_ms.is_some_and(|ms| !(1..=LONGEST_COOL_DOWN_MS).contains(&ms)) {
+        let detail = format!("`cool_down_ms` is from 1 to {LONGEST_COOL_DOWN_MS}");
+        return Err(Problem::invalid(detail));
+    }
+    Ok(Report {
+        outcome: match outcome {
+            Outcome::Succeeded => tidegate::Outcome::Succeeded,
+            Outcome::Ignored => tidegate::Outcome::Ignored,
+            Outcome::Dropped => tidegate::Outcome::Dropped,
+        },
+        cool_down: cool_down_ms.map(Duration::from_millis),
+    })
 }
 
 /// A cost and named amounts, as the engine takes them.

@@ -1,13 +1,13 @@
 //! Which path is which verb.
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post, put};
 use tidegate::gate::Gate;
 
 use crate::door::Door;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::verbs::{decide, forward, lease, listing, operate, policies};
+use crate::verbs::{decide, forward, lease, listing, operate, overrides, policies};
 
 /// Everything that the door answers, over `gate`.
 ///
@@ -40,7 +40,11 @@ fn verbs() -> Router<Door> {
         .route("/v1/leases", get(listing::leases))
         .route("/v1/leases/revoke", post(listing::revoke))
         .route("/v1/denied", get(listing::denied))
+        .route("/v1/overrides", get(overrides::all))
+        .route("/v1/overrides", put(overrides::set))
+        .route("/v1/overrides", delete(overrides::remove))
         .route("/v1/policies", get(policies::all))
+        .route("/v1/policies", put(policies::apply))
         .route("/v1/policies/{name}", get(policies::one))
 }
 

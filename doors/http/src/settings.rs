@@ -5,8 +5,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tidegate::gate::Change;
+use tidegate::policy::PolicyFile;
+
 /// Renders what was measured, as Prometheus reads it.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Policies that are to be gone over to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Application {
+    /// The name of the token that asks for it.
+    pub by: String,
+    /// A file name that tells the language of the text.
+    pub name: String,
+    /// The policies as they were sent.
+    pub text: String,
+    /// The same, read.
+    pub policies: PolicyFile,
+}
+
+/// Goes over to policies and keeps them, or says why not and changes nothing.
+/// It may block: it is called where that harms nobody.
+pub type Apply = Arc<dyn Fn(Application) -> Result<Vec<Change>, String> + Send + Sync>;
 
 /// What a door keeps to.
 #[derive(Clone)]
@@ -28,6 +49,8 @@ pub struct Settings {
     pub legacy_headers: bool,
     /// What `/metrics` shows; nothing is there if not said.
     pub metrics: Option<Render>,
+    /// What `PUT /v1/policies` does; policies are not applied here if not said.
+    pub apply: Option<Apply>,
     /// What `/readyz` says.
     pub ready: Ready,
 }
@@ -42,6 +65,7 @@ impl Default for Settings {
             body_timeout: Duration::from_secs(10),
             legacy_headers: false,
             metrics: None,
+            apply: None,
             ready: Ready::default(),
         }
     }
@@ -57,6 +81,7 @@ impl fmt::Debug for Settings {
             .field("body_timeout", &self.body_timeout)
             .field("legacy_headers", &self.legacy_headers)
             .field("metrics", &self.metrics.is_some())
+            .field("apply", &self.apply.is_some())
             .field("ready", &self.ready)
             .finish()
     }

@@ -63,6 +63,10 @@ enum Heard {
 }
 
 /// What became of a wait.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one a connection, and it is moved once"
+)]
 enum Waited {
     Told(Result<Entry, GateError>),
     Gone,

@@ -27,6 +27,9 @@ pub(crate) enum Fault {
     /// A word where the command has another, or none.
     #[error("syntax error at '{0}'")]
     Syntax(String),
+    /// The same, where the command is shown whole.
+    #[error("syntax error at '{0}'; it is {1}")]
+    Words(String, &'static str),
     /// A word twice that is meant once.
     #[error("'{0}' is said twice")]
     SaidTwice(&'static str),
@@ -43,6 +46,12 @@ pub(crate) enum Fault {
     /// A lease's id that cannot be one.
     #[error("a lease's id is 32 hexadecimal digits")]
     LeaseId,
+    /// A lease's handle that cannot be one.
+    #[error("a lease's handle is 16 hexadecimal digits; TG.LEASES tells it")]
+    Handle,
+    /// The end of a page that was never one.
+    #[error("the cursor is none of ours; begin without one")]
+    Cursor,
     /// A protocol that nobody speaks.
     #[error("unsupported protocol version")]
     Protocol,

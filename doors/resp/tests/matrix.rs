@@ -6,9 +6,11 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use support::{Client, Served, tokens};
-use tidegate::gate::Scope;
+use tidegate::Limit;
+use tidegate::gate::{LeaseHandle, Place, Scope};
 
 use Access::{Anyone, Known, Parts, Policy};
 use Scope::{Administer, Decide, Observe};
@@ -27,8 +29,8 @@ enum Access {
 }
 
 /// The command, whom it lets in, and a request about the policies `chat` and
-/// `throttle`. <id> stands for a lease of `chat`.
-const COMMANDS: [(&str, Access, &str); 23] = [
+/// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
+const COMMANDS: [(&str, Access, &str); 30] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
@@ -42,6 +44,25 @@ const COMMANDS: [(&str, Access, &str); 23] = [
     ("TG.FORECAST", Policy(Observe), "TG.FORECAST chat k"),
     ("TG.RESET", Policy(Administer), "TG.RESET chat k"),
     ("TG.POLICIES", Parts(Observe), "TG.POLICIES"),
+    ("TG.KEYS", Policy(Observe), "TG.KEYS chat"),
+    ("TG.LEASES", Policy(Observe), "TG.LEASES chat"),
+    ("TG.REVOKE", Policy(Administer), "TG.REVOKE chat k <handle>"),
+    (
+        "TG.OVERRIDE",
+        Policy(Administer),
+        "TG.OVERRIDE SET POLICY chat LIMIT rpm calls 20 per 1h",
+    ),
+    (
+        "TG.OVERRIDE",
+        Policy(Observe),
+        "TG.OVERRIDE GET POLICY chat",
+    ),
+    (
+        "TG.OVERRIDE",
+        Policy(Administer),
+        "TG.OVERRIDE DEL POLICY chat",
+    ),
+    ("TG.OVERRIDE", Parts(Observe), "TG.OVERRIDE LIST"),
     ("PING", Known, "PING"),
     ("ECHO", Known, "ECHO x"),
     ("CLIENT", Known, "CLIENT ID"),
@@ -60,6 +81,11 @@ const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabl
 /// A door with a token for each scope, one for other policies, and one for all.
 fn locked() -> Served {
     let served = Served::start();
+    // One to be seen and removed; it says what the policy says.
+    let all = served.gate.enter(None).unwrap();
+    let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
+    let chat = Place::system().of_resource("chat");
+    served.gate.set_override(&all, &chat, &[limit]).unwrap();
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {
@@ -84,16 +110,24 @@ fn lease(all: &mut Client) -> String {
     rest[..32].to_owned()
 }
 
+/// A command about this lease.
+fn about(line: &str, lease: &str) -> String {
+    let handle = LeaseHandle::of(lease.parse().expect("an id"));
+    let line = line.replace("<handle>", &handle.to_string());
+    line.replace("<id>", lease)
+}
+
 /// All that there is to see of `chat`, and of what comes with the call.
-fn seen(all: &mut Client) -> [String; 2] {
+fn seen(all: &mut Client) -> [String; 3] {
     [
+        all.ask("TG.OVERRIDE LIST"),
         all.ask("TG.PEEK chat k"),
         all.ask("THROTTLE k 10 10 3600 0"),
     ]
 }
 
 /// That nothing was charged, and the lease still stands as it was.
-fn untouched(all: &mut Client, before: &[String; 2], lease: &str) {
+fn untouched(all: &mut Client, before: &[String; 3], lease: &str) {
     assert_eq!(&seen(all), before);
     let settled = all.ask(&format!("TG.SETTLE chat k {lease}"));
     assert!(settled.starts_with("[expired,0,repeated,0"), "{settled}");
@@ -116,7 +150,7 @@ fn without_a_token_or_with_a_wrong_one_every_command_is_refused() {
         if access == Anyone {
             continue;
         }
-        let line = line.replace("<id>", &lease);
+        let line = about(line, &lease);
         let mut client = served.client();
         assert_eq!(client.ask(&line), NOBODY, "{name}");
         for wrong in [
@@ -144,7 +178,7 @@ fn a_token_of_another_scope_is_refused_at_every_command() {
         let served = locked();
         let mut all = as_one(&served, "all");
         let (lease, before) = (lease(&mut all), seen(&mut all));
-        let line = line.replace("<id>", &lease);
+        let line = about(line, &lease);
         for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
             let reply = as_one(&served, scope.name()).ask(&line);
             refused(name, access, &reply);
@@ -164,7 +198,7 @@ fn a_token_of_another_policy_is_refused_at_every_command() {
     let mut stranger = as_one(&served, "stranger");
     for (name, access, line) in COMMANDS {
         if let Policy(_) | Parts(_) = access {
-            let reply = stranger.ask(&line.replace("<id>", &lease));
+            let reply = stranger.ask(&about(line, &lease));
             refused(name, access, &reply);
         }
     }

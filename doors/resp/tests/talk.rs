@@ -29,7 +29,7 @@ fn clients_are_greeted_as_by_redis() {
         ),
         ("SELECT 0", "OK"),
         ("SELECT 1", "-ERR DB index is out of range"),
-        ("COMMAND COUNT", "23"),
+        ("COMMAND COUNT", "27"),
         (
             "COMMAND INFO ping nothing",
             "[[ping,-1,[fast],0,0,0,[],[],[],[]],nil]",
@@ -60,7 +60,7 @@ fn hello_changes_flat_arrays_into_maps() {
     assert_eq!(
         client.ask("TG.CHECK chat alice AMOUNT rpm 4"),
         "[verdict,admitted,not_until_us,nil,retry_after_ms,0,binding,nil,degraded,0,\
-         limits,[rpm,[limit,10,remaining,6,reset_ms,1440000]]]"
+         limits,[rpm,[limit,10,remaining,6,reset_ms,1440000]],shadowed,0,level,nil,member,nil]"
     );
     assert_eq!(
         client.ask("HELLO 3 SETNAME me"),
@@ -71,7 +71,7 @@ fn hello_changes_flat_arrays_into_maps() {
     assert_eq!(
         client.ask("TG.CHECK chat alice AMOUNT rpm 7"),
         "{verdict:refused,not_until_us:1767269160000000,retry_after_ms:360000,binding:rpm,degraded:f,\
-         limits:{rpm:{limit:10,remaining:6,reset_ms:1440000}}}"
+         limits:{rpm:{limit:10,remaining:6,reset_ms:1440000}},shadowed:f,level:nil,member:nil}"
     );
     assert_eq!(client.ask("CLIENT GETNAME"), "me");
     assert!(
@@ -111,11 +111,11 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.SETTLE slots k {lease} USED running 1"),
-            "{expired:f,repeated:f,used:{running:{taken:1,used:1}}}",
+            "{expired:f,repeated:f,used:{running:{taken:1,used:1}},member:nil,cooling_until_us:nil}",
         ),
         (
             format!("TG.RELEASE slots k {lease}"),
-            "{expired:f,repeated:t,used:{running:{taken:1,used:1}}}",
+            "{expired:f,repeated:t,used:{running:{taken:1,used:1}},member:nil,cooling_until_us:nil}",
         ),
         (
             format!("TG.CANCEL slots k {}", "0".repeat(32)),
@@ -131,12 +131,12 @@ fn every_verb_has_its_answer() {
         ),
         (
             "TG.DEBIT chat k AMOUNT rpm 12".into(),
-            "{verdict:refused,not_until_us:1767269880000000,retry_after_ms:1080000,binding:rpm,degraded:f,limits:{rpm:{limit:10,remaining:0,reset_ms:4320000}}}",
+            "{verdict:refused,not_until_us:1767269880000000,retry_after_ms:1080000,binding:rpm,degraded:f,limits:{rpm:{limit:10,remaining:0,reset_ms:4320000}},shadowed:f,level:nil,member:nil}",
         ),
         ("TG.RESET chat k".into(), "OK"),
         (
             "TG.PEEK chat k".into(),
-            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{rpm:{limit:10,remaining:10,reset_ms:0}}}",
+            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{rpm:{limit:10,remaining:10,reset_ms:0}},shadowed:f,level:nil,member:nil}",
         ),
         (
             "TG.FORECAST chat k AMOUNT rpm 3".into(),
@@ -418,13 +418,12 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
             "{check}"
         );
     }
-    let facts =
-        "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{}}";
+    let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil}";
     assert_eq!(client.ask("TG.CHECK open b"), format!("{{{facts}"));
     let no_lease = "{lease:nil,fence:nil,expires_at_us:nil,repeated:f,";
     assert_eq!(
         client.ask("TG.ACQUIRE open b WAIT 5"),
-        format!("{no_lease}{facts}")
+        format!("{no_lease}{},metadata:{{}}}}", facts.trim_end_matches('}'))
     );
     let error = client.ask("TG.CHECK shut b");
     assert!(

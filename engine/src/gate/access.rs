@@ -16,7 +16,7 @@ use super::error::GateError;
 pub enum Scope {
     /// Asking, settling, releasing: whatever takes or gives back.
     Decide,
-    /// Changing policies, resetting keys.
+    /// Changing policies and overrides, resetting keys, revoking leases.
     Administer,
     /// Looking: peeks, forecasts, policies, metrics.
     Observe,

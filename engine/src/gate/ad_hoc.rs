@@ -14,13 +14,14 @@ use std::time::Duration;
 use tidegate_contract::Store;
 use tidegate_core::{Amount, Bucket, Span, Timestamp};
 
+use super::backing::Backing;
 use super::denials::Denials;
 use super::error::GateError;
 use super::served::Served;
 use crate::clock::Clock;
 use crate::error::{Error, LimitError};
 use crate::limit::{Algorithm, Limit};
-use crate::policy::{FailureMode, Policy};
+use crate::policy::Policy;
 use crate::set::LimitSet;
 
 /// The policy whose name stands for all rates that come with the call: in
@@ -123,7 +124,8 @@ impl AdHoc {
         }
         Ok(Served::new(
             policy,
-            builder.build()?,
+            Backing::Set(builder.build()?),
+            None,
             Arc::clone(&self.denials),
         ))
     }
@@ -175,15 +177,7 @@ impl Rate {
         let limit = Limit::rate(LIMIT, self.count, self.period())
             .algorithm(Algorithm::Gcra)
             .burst(self.capacity);
-        Policy {
-            name: POLICY.to_owned(),
-            limits: vec![limit],
-            written: Vec::new(),
-            levels: Vec::new(),
-            max_keys: None,
-            max_waiting: None,
-            failure_mode: FailureMode::Deny,
-        }
+        Policy::unwritten(POLICY, limit)
     }
 
     /// What the store calls its table.

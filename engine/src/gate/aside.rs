@@ -27,6 +27,14 @@ pub(super) async fn step_aside<T>(set: &LimitSet, turn: impl Future<Output = T>)
     poll_fn(|context| aside(set, || turn.as_mut().poll(context))).await
 }
 
+/// Runs what may be held up, whatever it is about.
+pub(super) fn beside<T>(command: impl FnOnce() -> T) -> T {
+    match has_other_threads() {
+        true => block_in_place(command),
+        false => command(),
+    }
+}
+
 fn has_other_threads() -> bool {
     let runtime = Handle::try_current();
     runtime.is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)

@@ -1,6 +1,7 @@
 //! Why not, in terms that every protocol can say.
 
 use super::access::Scope;
+use super::overrides::LimitFault;
 use crate::error::Error;
 
 /// What a door may have to say instead of an answer. Nothing was changed.
@@ -35,6 +36,9 @@ pub enum GateError {
     /// Everything that is wrong with an override.
     #[error("{}", all(.0))]
     Override(Vec<Error>),
+    /// Everything that is wrong with an override that was given field by field.
+    #[error("{}", all(.0))]
+    FaultyOverride(Vec<LimitFault>),
     /// What the limits say.
     #[error(transparent)]
     Limits(#[from] Error),
@@ -70,13 +74,13 @@ impl GateError {
             Self::Forbidden { .. } => Kind::Forbidden,
             Self::UnknownPolicy { .. } => Kind::NotFound,
             Self::Busy | Self::TooManyRates(_) => Kind::Busy,
-            Self::Override(_) => Kind::Invalid,
+            Self::Override(_) | Self::FaultyOverride(_) => Kind::Invalid,
             Self::Limits(error) => kind(error),
         }
     }
 }
 
-fn all(errors: &[Error]) -> String {
+fn all(errors: &[impl ToString]) -> String {
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     texts.join("; ")
 }

@@ -14,11 +14,13 @@ use tidegate_core::{Amount, Timestamp};
 use super::access::Caller;
 use super::audit;
 use super::error::GateError;
+use super::finish::{Finish, Finished, Report};
 use super::served::Served;
 use crate::error::Error;
 use crate::key::Key;
-use crate::lease::{LeaseId, Settlement};
-use crate::set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
+use crate::lease::LeaseId;
+use crate::pool::Member;
+use crate::set::{LONGEST_PAGE, LimitSet, ListedKey, ListedLease, PageOf};
 
 /// What a lease is called by those who do not hold it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,6 +32,8 @@ pub struct LeaseHandle(u64);
 pub struct HeldTicket {
     /// Whose it is.
     pub key: Vec<u8>,
+    /// The pool's member that gave it.
+    pub member: Option<String>,
     /// What it is called.
     pub handle: LeaseHandle,
     /// When it expires unless renewed.
@@ -75,9 +79,10 @@ impl FromStr for LeaseHandle {
     }
 }
 
-impl From<ListedLease> for HeldTicket {
-    fn from(lease: ListedLease) -> Self {
+impl HeldTicket {
+    fn of(lease: ListedLease, member: Option<&Member>) -> Self {
         Self {
+            member: member.map(|member| member.name().to_owned()),
             handle: LeaseHandle::of(lease.id),
             key: lease.key,
             expires_at: lease.expires_at,
@@ -88,23 +93,58 @@ impl From<ListedLease> for HeldTicket {
 }
 
 impl Served {
-    /// As [`LimitSet::list_keys`](crate::LimitSet::list_keys).
+    /// As [`LimitSet::list_keys`](crate::LimitSet::list_keys); of a pool,
+    /// member by member.
     ///
     /// # Errors
     /// As there.
     pub fn list_keys(&self, page: PageOf<'_>) -> Result<Page<ListedKey>, GateError> {
-        Ok(self.set().list_keys(page)?)
+        let seen = |key: ListedKey, member: Option<&Member>| match member {
+            Some(member) => key.of(member),
+            None => key,
+        };
+        self.pages(page, LimitSet::list_keys, seen)
     }
 
-    /// The leases that are held, by their handles.
+    /// The leases that are held, by their handles; of a pool, member by member.
     ///
     /// # Errors
     /// As [`LimitSet::list_leases`](crate::LimitSet::list_leases).
     pub fn list_leases(&self, page: PageOf<'_>) -> Result<Page<HeldTicket>, GateError> {
-        let page = self.set().list_leases(page)?;
+        self.pages(page, LimitSet::list_leases, HeldTicket::of)
+    }
+
+    /// A page of what each of its sets lists. The end of a pool's page begins
+    /// with the place of the member that it goes on with.
+    fn pages<I, S>(
+        &self,
+        page: PageOf<'_>,
+        list: impl Fn(&LimitSet, PageOf<'_>) -> Result<Page<I>, Error>,
+        seen: impl Fn(I, Option<&Member>) -> S,
+    ) -> Result<Page<S>, GateError> {
+        let members = self.members();
+        if members.is_empty() {
+            let Page { items, next } = list(self.set(), page)?;
+            let items = items.into_iter().map(|item| seen(item, None)).collect();
+            return Ok(Page { items, next });
+        }
+        let end = page.after.map_or(Some((0, None)), split);
+        let found = end.and_then(|(place, after)| {
+            let member = members.get(usize::from(place))?;
+            Some((place, member, after))
+        });
+        let (place, member, after) = found.ok_or(Error::Store(StoreError::UnknownPage))?;
+        let Page { items, next } = list(member.set(), PageOf { after, ..page })?;
+        let last = usize::from(place) + 1 == members.len();
         Ok(Page {
-            items: page.items.into_iter().map(HeldTicket::from).collect(),
-            next: page.next,
+            items: items
+                .into_iter()
+                .map(|item| seen(item, Some(member)))
+                .collect(),
+            next: match next {
+                Some(end) => Some(joined(place, &end)),
+                None => (!last).then(|| joined(place + 1, &[])),
+            },
         })
     }
 
@@ -119,24 +159,25 @@ impl Served {
         caller: &Caller,
         key: Key<'_>,
         handle: LeaseHandle,
-    ) -> Result<Settlement, GateError> {
+    ) -> Result<Finished, GateError> {
         let id = self.find(key, handle)?;
-        let settlement = self.set().release(key, id)?;
+        let finished = self.finish(key, id, Finish::Release, &Report::default())?;
         let key = String::from_utf8_lossy(key.bytes());
         let subject = format!("{}/{key} {handle}", self.policy().name);
         audit::note(caller.name(), "revoke", &subject);
-        Ok(settlement)
+        Ok(finished)
     }
 
     fn find(&self, key: Key<'_>, handle: LeaseHandle) -> Result<LeaseId, GateError> {
         let mut after: Option<Vec<u8>> = None;
         loop {
-            let page = self.set().list_leases(PageOf {
+            let of_key = PageOf {
                 select: Select::Key(key.bytes()),
                 after: after.as_deref(),
                 most: LONGEST_PAGE,
-            })?;
-            let mut ids = page.items.iter().map(|lease| lease.id);
+            };
+            let page = self.pages(of_key, LimitSet::list_leases, |lease, _| lease.id)?;
+            let mut ids = page.items.into_iter();
             if let Some(id) = ids.find(|id| LeaseHandle::of(*id) == handle) {
                 return Ok(id);
             }
@@ -146,6 +187,16 @@ impl Served {
             };
         }
     }
+}
+
+fn joined(place: u16, end: &[u8]) -> Vec<u8> {
+    [&place.to_be_bytes(), end].concat()
+}
+
+fn split(end: &[u8]) -> Option<(u16, Option<&[u8]>)> {
+    let (place, end) = end.split_first_chunk()?;
+    let end = (!end.is_empty()).then_some(end);
+    Some((u16::from_be_bytes(*place), end))
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge};
 use metrics::{describe_histogram, gauge, histogram};
 
-use crate::set::LimitSet;
-
 /// One decision in so many is timed.
 const TIMED: u32 = 16;
 
@@ -17,6 +15,7 @@ pub(super) struct Meters {
     refused: Counter,
     failed: Counter,
     degraded: Counter,
+    shadowed: Counter,
     decision: Histogram,
     wait: Histogram,
     waiting: Gauge,
@@ -35,6 +34,7 @@ impl Meters {
             refused: decisions("refused"),
             failed: decisions("failed"),
             degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
+            shadowed: counter!("tidegate_shadowed_total", "policy" => policy.clone()),
             decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
             wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
             waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
@@ -73,15 +73,20 @@ impl Meters {
         self.degraded.increment(1);
     }
 
+    /// Admitted, though a shadow limit would have refused.
+    pub(super) fn shadowed(&self) {
+        self.shadowed.increment(1);
+    }
+
     pub(super) fn waited(&self, wait: Duration) {
         self.wait.record(wait.as_secs_f64());
     }
 
-    /// What only the set itself knows, as of now.
-    pub(super) fn observe(&self, set: &LimitSet) {
-        self.waiting.set(set.statistics().waiting as f64);
-        self.keys.set(set.keys() as f64);
-        if let Some(held) = set.leases_held() {
+    /// What only the sets themselves know, as of now.
+    pub(super) fn observe(&self, waiting: u64, keys: usize, leases: Option<usize>) {
+        self.waiting.set(waiting as f64);
+        self.keys.set(keys as f64);
+        if let Some(held) = leases {
             self.leases.set(held as f64);
         }
     }
@@ -96,6 +101,10 @@ pub(super) fn describe() {
     describe_counter!(
         "tidegate_degraded_total",
         "Answers given by the failure mode because the store could not tell"
+    );
+    describe_counter!(
+        "tidegate_shadowed_total",
+        "Asks admitted that a shadow limit would have refused"
     );
     describe_histogram!(
         "tidegate_decision_seconds",

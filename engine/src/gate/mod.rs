@@ -5,6 +5,7 @@
 //! | [`Gate`] | the policies by name, on one store; exchanged while in use |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
 //! | `aside` | commands that a disk holds up, beside a runtime's tasks |
+//! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`GateError`], [`Kind`] | why not, in terms that every protocol can say |
@@ -12,7 +13,7 @@
 //! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Place`], [`Placed`] | overrides stored at four levels |
-//! | [`Change`] | what an exchange of policies changes |
+//! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
 //!
 //! Deliberately absent: protocols, files and sockets.
 
@@ -20,21 +21,29 @@ mod access;
 mod ad_hoc;
 mod aside;
 pub mod audit;
+mod backing;
 mod change;
 mod denials;
+mod effect;
 mod error;
+mod finish;
+mod held;
 mod listing;
 mod meters;
 mod overrides;
+mod pooled;
 mod served;
+mod share;
 mod threshold;
 
 pub use access::{Caller, Credential, Credentials, Scope};
 pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POLICY, Rate};
-pub use change::Change;
+pub use backing::Outlook;
+pub use change::{Change, Sort, compare};
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
-pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, settings_of};
+pub use finish::{Finish, Finished, Report};
 pub use listing::{HeldTicket, LeaseHandle, NoHandle};
+pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, settings_of};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use threshold::{Gate, GateBuilder};

@@ -1,30 +1,40 @@
-//! One policy's verbs, counted, with its failure mode.
+//! One policy's verbs, counted, with its failure mode. Who decides, its limits or
+//! its pool, is `backing`'s to know.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::StoreError;
-use tidegate_core::{Forecast, Span, Timestamp, Verdict};
+use tidegate_core::{Span, Timestamp, Verdict};
 
 use super::access::Caller;
 use super::aside::{aside, step_aside};
 use super::audit;
+use super::backing::{Backing, Outlook};
 use super::denials::Denials;
 use super::error::{GateError, Kind};
+use super::finish::{Finish, Finished, Report};
 use super::meters::Meters;
+use super::share::Share;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::{Lease, LeaseId, Settlement};
+use crate::limit::Limit;
 use crate::policy::{FailureMode, Policy};
-use crate::set::LimitSet;
+use crate::pool::Member;
+use crate::set::{LimitSet, Metadata};
 
 /// A policy in use.
 pub struct Served {
     policy: Policy,
-    set: LimitSet,
+    backing: Backing,
+    /// What decides while the store cannot tell, if the policy says so.
+    share: Option<Share>,
+    /// The words that come with the leases of a plain policy.
+    metadata: Arc<Metadata>,
     meters: Meters,
     name: Arc<str>,
     denials: Arc<Denials>,
@@ -63,6 +73,27 @@ pub struct Ticket {
     pub expires_at: Timestamp,
     /// It was given before, to an ask with the same idempotency key.
     pub repeated: bool,
+    /// A shadow limit would have refused it.
+    pub shadowed: bool,
+    /// The store could not tell: it was given by a share of the limits, in this
+    /// process, and is known to it alone.
+    pub degraded: bool,
+    member: Option<Member>,
+    metadata: Arc<Metadata>,
+}
+
+impl Ticket {
+    /// The member of a pool that gave it.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// The words of the policy, or of that member, that come with its leases.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
 }
 
 impl Answer {
@@ -76,24 +107,35 @@ impl Answer {
     }
 }
 
-impl From<Lease> for Ticket {
-    fn from(lease: Lease) -> Self {
+impl Ticket {
+    fn new(lease: Lease, metadata: &Arc<Metadata>, degraded: bool) -> Self {
         Self {
+            degraded,
             fence: lease.fence(),
             expires_at: lease.expires_at(),
             repeated: lease.is_repeated(),
+            shadowed: lease.shadowed(),
+            member: lease.source().cloned(),
+            metadata: Arc::clone(metadata),
             id: lease.detach(),
         }
     }
 }
 
 impl Served {
-    pub(super) fn new(policy: Policy, set: LimitSet, denials: Arc<Denials>) -> Self {
+    pub(super) fn new(
+        policy: Policy,
+        backing: Backing,
+        share: Option<Share>,
+        denials: Arc<Denials>,
+    ) -> Self {
         Self {
+            share,
             meters: Meters::of(&policy.name),
             name: policy.name.as_str().into(),
+            metadata: Arc::new(policy.metadata.clone()),
             policy,
-            set,
+            backing,
             denials,
         }
     }
@@ -104,10 +146,59 @@ impl Served {
         &self.policy
     }
 
-    /// Its limits.
+    /// Its limits; of a pool, those of its first member.
     #[must_use]
-    pub const fn set(&self) -> &LimitSet {
-        &self.set
+    pub fn set(&self) -> &LimitSet {
+        self.backing.set()
+    }
+
+    /// Its limit sets: one, or one for each member of a pool.
+    pub fn sets(&self) -> impl Iterator<Item = &LimitSet> {
+        self.backing.sets()
+    }
+
+    /// Those, and the sets that stand in for them.
+    pub(super) fn every_set(&self) -> impl Iterator<Item = &LimitSet> {
+        let share = self.share.as_ref().map(|share| share.backing().sets());
+        self.sets().chain(share.into_iter().flatten())
+    }
+
+    /// Each of its sets with the limits that the policy gives it.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&LimitSet, &[Limit])> {
+        self.sets().zip(self.policy.limit_lists())
+    }
+
+    /// The members of a pool, as they stand now; none of a plain policy.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        match self.backing.pool() {
+            Some(pooled) => {
+                pooled.observe();
+                pooled.pool().members()
+            }
+            None => &[],
+        }
+    }
+
+    /// How many asks wait now.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.backing.waiting()
+    }
+
+    /// The name of the level at which the limit stands that refused.
+    #[must_use]
+    pub fn level(&self, decision: &Decision) -> Option<&str> {
+        let level = self.policy.levels.get(decision.binding_level()?)?;
+        Some(level)
+    }
+
+    pub(super) const fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
+    pub(super) const fn backing(&self) -> &Backing {
+        &self.backing
     }
 
     /// The verdict alone on `cost`: the leanest check.
@@ -117,7 +208,10 @@ impl Served {
     #[inline]
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
         let key = key.into();
-        let verdict = self.timed(|| aside(&self.set, || self.set.admit(key, cost)));
+        let verdict = self.decide(|| self.backing.admit(key, cost));
+        let verdict = self.or_by_share(verdict, |share| {
+            share.check(key, Ask::from(cost)).map(|d| d.verdict())
+        });
         match &verdict {
             Ok(verdict) => {
                 self.meters.decided(verdict.admitted());
@@ -139,24 +233,28 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let key = key.into();
+        let (key, ask) = (key.into(), ask.into());
+        let decision = self.decide(|| self.backing.check(key, ask));
         self.answered(
             key,
-            self.timed(|| aside(&self.set, || self.set.check(key, ask))),
+            self.or_by_share(decision, |share| share.check(key, ask)),
         )
     }
 
-    /// Charges what was used already.
+    /// Charges what was used already; of a pool, at `member`.
     ///
     /// # Errors
-    /// As [`LimitSet::debit`], but for what the failure mode answers.
-    pub fn debit<'k, 'a>(
+    /// As [`LimitSet::debit`], but for what the failure mode answers;
+    /// [`Error::MemberNeeded`], [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn debit_at<'k, 'a>(
         &self,
+        member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let key = key.into();
-        match self.timed(|| aside(&self.set, || self.set.debit(key, ask))) {
+        let (key, ask) = (key.into(), ask.into());
+        let decision = self.decide(|| self.backing.debit(member, key, ask));
+        match self.or_by_share(decision, |share| share.debit(member, key, ask)) {
             // It was used, whatever there was.
             Ok(decision) => {
                 self.meters.decided(true);
@@ -164,6 +262,18 @@ impl Served {
             }
             Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
         }
+    }
+
+    /// Charges what was used already, by a plain policy.
+    ///
+    /// # Errors
+    /// As [`debit_at`](Self::debit_at).
+    pub fn debit<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Answer, GateError> {
+        self.debit_at(None, key, ask)
     }
 
     /// What [`check`](Self::check) would answer now.
@@ -175,19 +285,34 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, GateError> {
-        Ok(self.set.peek(key, ask)?)
+        self.peek_at(None, key, ask)
     }
 
-    /// As [`LimitSet::forecast`].
+    /// The same, of one member of a pool if it is named.
     ///
     /// # Errors
-    /// As [`LimitSet::forecast`].
-    pub fn forecast<'k, 'a>(
+    /// As [`LimitSet::peek`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn peek_at<'k, 'a>(
         &self,
+        member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Vec<(String, Forecast)>, GateError> {
-        Ok(self.set.forecast(key, ask)?)
+    ) -> Result<Decision, GateError> {
+        Ok(self.backing.peek(member, key.into(), ask.into())?)
+    }
+
+    /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
+    /// the ask, or for the one that is named.
+    ///
+    /// # Errors
+    /// As [`LimitSet::forecast`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn forecast<'k, 'a>(
+        &self,
+        member: Option<&str>,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Result<Vec<Outlook>, GateError> {
+        Ok(self.backing.forecast(member, key.into(), ask.into())?)
     }
 
     /// Takes a lease, waiting no longer than the ask says (and not at all if
@@ -195,28 +320,60 @@ impl Served {
     ///
     /// # Errors
     /// As [`LimitSet::acquire`], but for what the failure mode answers.
-    pub async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Entry, GateError> {
+    pub async fn acquire(&self, key: Key<'_>, mut ask: Ask<'_>) -> Result<Entry, GateError> {
         let begun = self.now();
+        ask.ttl = ask.ttl.or(self.policy.ttl);
         let admission = match ask.is_patient() && ask.within.is_some() {
-            _ if self.set.is_remote() => {
+            _ if self.set().is_remote() => {
                 // Who says nothing does not wait.
                 let longest = ask.within.unwrap_or_default();
-                self.set.acquire_async(key, ask.within(longest)).await
+                self.backing.acquire(key, ask.within(longest)).await
             }
-            true => step_aside(&self.set, self.set.acquire_async(key, ask)).await,
-            false => self.timed(|| aside(&self.set, || self.set.try_acquire(key, ask))),
+            true => step_aside(self.set(), self.backing.acquire(key, ask)).await,
+            false => self.decide(|| self.backing.try_acquire(key, ask)),
         };
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
                 self.meters.decided(true);
-                Ok(Entry::Granted(lease.into()))
+                if lease.shadowed() {
+                    self.meters.shadowed();
+                }
+                Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
             }
             Ok(Admission::Refused(decision)) => {
                 self.refused(key, &decision);
                 Ok(Entry::Refused(decision))
             }
-            Err(error) => self.by_failure_mode(error).map(Entry::Degraded),
+            Err(error) => match self.share_for(&error) {
+                Some(share) => self.acquire_by(share, key, ask, error).await,
+                None => self.by_failure_mode(error).map(Entry::Degraded),
+            },
+        }
+    }
+
+    /// As [`acquire`](Self::acquire), by a share of the limits: the store could
+    /// not tell, and said so.
+    async fn acquire_by(
+        &self,
+        share: &Share,
+        key: Key<'_>,
+        ask: Ask<'_>,
+        error: Error,
+    ) -> Result<Entry, GateError> {
+        let Some(admission) = share.acquire(key, ask).await else {
+            return self.by_failure_mode(error).map(Entry::Degraded);
+        };
+        self.meters.degraded();
+        match admission {
+            Admission::Granted(lease) => {
+                self.meters.decided(true);
+                Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
+            }
+            Admission::Refused(decision) => {
+                self.refused(key, &decision);
+                Ok(Entry::Refused(decision))
+            }
         }
     }
 
@@ -230,7 +387,8 @@ impl Served {
         id: LeaseId,
         used: &[(&str, u64)],
     ) -> Result<Settlement, GateError> {
-        Ok(aside(&self.set, || self.set.settle(key, id, used))?)
+        let finished = self.finish(key, id, Finish::Settle(used), &Report::default())?;
+        Ok(finished.settlement)
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -238,7 +396,8 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::release`].
     pub fn release(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(aside(&self.set, || self.set.release(key, id))?)
+        let finished = self.finish(key, id, Finish::Release, &Report::default())?;
+        Ok(finished.settlement)
     }
 
     /// Gives all of a lease back: the work did not start.
@@ -246,7 +405,27 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::cancel`].
     pub fn cancel(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(aside(&self.set, || self.set.cancel(key, id))?)
+        let finished = self.finish(key, id, Finish::Cancel, &Report::default())?;
+        Ok(finished.settlement)
+    }
+
+    /// Ends a lease, with what its holder says of the work: a pool's member may
+    /// cool down by it. A retry gets the first answer, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`LimitSet::settle`]; [`Error::NoPool`] for a cool-down without one.
+    pub fn finish(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+        report: &Report,
+    ) -> Result<Finished, GateError> {
+        let ours = self.share.as_ref();
+        if let Some(ended) = ours.and_then(|share| share.finish(key, id, how, report)) {
+            return Ok(ended?);
+        }
+        Ok(self.aside(|| self.backing.finish(key, id, how, report))?)
     }
 
     /// Moves a lease's expiry.
@@ -254,7 +433,11 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        Ok(aside(&self.set, || self.set.renew(key, id, ttl))?)
+        let ours = self.share.as_ref();
+        if let Some(renewed) = ours.and_then(|share| share.renew(key, id, ttl)) {
+            return Ok(renewed?);
+        }
+        Ok(self.aside(|| self.backing.renew(key, id, ttl))?)
     }
 
     /// Forgets a key; `caller` is noted.
@@ -262,7 +445,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::reset`].
     pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        aside(&self.set, || self.set.reset(key))?;
+        self.aside(|| self.backing.reset(key))?;
         let key = String::from_utf8_lossy(key.bytes());
         audit::note(
             caller.name(),
@@ -275,22 +458,38 @@ impl Served {
     /// The time by its clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.set.now()
+        self.backing.set().now()
     }
 
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
-        self.meters.observe(&self.set);
+        let keys = self.sets().map(LimitSet::keys).sum();
+        let leases = self.sets().map(LimitSet::leases_held).sum();
+        self.meters.observe(self.waiting(), keys, leases);
     }
 
-    /// Does it, and measures some of the times how long it took.
+    fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {
+        let metadata = match backing.pool() {
+            Some(pooled) => pooled.hand_out(&lease),
+            None => None,
+        };
+        Ticket::new(lease, metadata.unwrap_or(&self.metadata), degraded)
+    }
+
+    /// Runs what a disk may hold up.
     #[inline]
-    fn timed<T>(&self, decide: impl FnOnce() -> T) -> T {
+    fn aside<T>(&self, command: impl FnOnce() -> T) -> T {
+        aside(self.set(), command)
+    }
+
+    /// Decides, and measures some of the times how long it took.
+    #[inline]
+    fn decide<T>(&self, decide: impl FnOnce() -> T) -> T {
         if !self.meters.wants_time() {
-            return decide();
+            return self.aside(decide);
         }
         let begun = self.now();
-        let answer = decide();
+        let answer = self.aside(decide);
         self.meters.took(self.since(begun));
         answer
     }
@@ -315,10 +514,31 @@ impl Served {
                     true => self.meters.decided(true),
                     false => self.refused(key, &decision),
                 }
+                if decision.shadowed() {
+                    self.meters.shadowed();
+                }
                 Ok(Answer::Decided(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
         }
+    }
+
+    /// The answer of a share of the limits in place of a store's that cannot tell,
+    /// if the policy says so.
+    fn or_by_share<T>(
+        &self,
+        answer: Result<T, Error>,
+        decide: impl FnOnce(&Share) -> Option<T>,
+    ) -> Result<T, Error> {
+        answer.or_else(|error| {
+            let by_share = self.share_for(&error).and_then(decide).ok_or(error)?;
+            self.meters.degraded();
+            Ok(by_share)
+        })
+    }
+
+    fn share_for(&self, error: &Error) -> Option<&Share> {
+        self.share.as_ref().filter(|_| is_away(error))
     }
 
     /// What is answered when the store cannot tell.
@@ -327,7 +547,7 @@ impl Served {
         match error {
             GateError::Limits(Error::Store(store))
                 if self.policy.failure_mode == FailureMode::Admit
-                    && GateError::from(Error::Store(store.clone())).kind() == Kind::Unavailable =>
+                    && is_away(&Error::Store(store.clone())) =>
             {
                 self.meters.degraded();
                 Ok(store)
@@ -340,11 +560,16 @@ impl Served {
     }
 }
 
+/// Whether the store cannot tell.
+fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(_)) && GateError::from(error.clone()).kind() == Kind::Unavailable
+}
+
 impl fmt::Debug for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Served")
             .field("policy", &self.policy.name)
-            .field("set", &self.set)
+            .field("set", self.set())
             .finish_non_exhaustive()
     }
 }

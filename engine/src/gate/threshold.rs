@@ -12,15 +12,18 @@ use tidegate_contract::sync::Mutex;
 use super::access::{Caller, Credentials, Scope};
 use super::ad_hoc::{self, AdHoc, Rate};
 use super::audit;
+use super::backing::Backing;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
 use super::error::GateError;
 use super::meters;
 use super::overrides::Stored;
+use super::pooled::Pooled;
 use super::served::Served;
+use super::share::Share;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::policy::{Policy, PolicyFile};
+use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
 use crate::set::LimitSet;
 
 type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
@@ -197,16 +200,19 @@ impl Gate {
         let old = self.0.policies.load_full();
         let mut new = Policies::default();
         for policy in &file.policies {
-            let served = match old.get(&policy.name).filter(|s| goes_on(s, policy)) {
+            let known = old.get(&policy.name);
+            let served = match known {
                 Some(served) if served.policy() == policy => Arc::clone(served),
-                Some(served) => self.served(policy, served.set().clone()),
-                None => self.served(policy, self.set(policy)?),
+                known => self.served(policy, known.map(|served| &**served))?,
             };
             new.insert(policy.name.clone(), served);
         }
         // Nothing has changed so far; from here on nothing fails.
         for served in new.values() {
             served.govern(&self.0.overrides.lock())?;
+        }
+        for (name, served) in old.iter() {
+            stop_who_is_gone(served, new.get(name).map(|served| &**served));
         }
         self.0.policies.store(Arc::new(new));
         for change in &changes {
@@ -246,7 +252,8 @@ impl Gate {
         let policies = self.0.policies.load();
         policies
             .values()
-            .for_each(|served| served.set().stop_waiting());
+            .flat_map(|served| served.every_set())
+            .for_each(LimitSet::stop_waiting);
     }
 
     pub(super) fn all_served(&self) -> Vec<Arc<Served>> {
@@ -265,15 +272,61 @@ impl Gate {
         self.0.store.as_deref()
     }
 
-    fn served(&self, policy: &Policy, set: LimitSet) -> Arc<Served> {
+    /// A policy in use, which goes on where `before` stands.
+    fn served(&self, policy: &Policy, before: Option<&Served>) -> Result<Arc<Served>, Error> {
+        let before = before.filter(|served| served.policy().levels == policy.levels);
+        let backing = self.backing(policy, before.map(Served::backing), self.0.store.as_ref())?;
+        let share = match policy.failure_mode {
+            FailureMode::Share(percent) => {
+                let before = before.and_then(Served::share).map(Share::backing);
+                Some(Share::new(percent, self.backing(policy, before, None)?))
+            }
+            _ => None,
+        };
         let denials = Arc::clone(&self.0.denials);
-        Arc::new(Served::new(policy.clone(), set, denials))
+        Ok(Arc::new(Served::new(
+            policy.clone(),
+            backing,
+            share,
+            denials,
+        )))
     }
 
-    fn set(&self, policy: &Policy) -> Result<LimitSet, Error> {
+    /// What decides, in `store` or in this process; what was there before goes on.
+    fn backing(
+        &self,
+        policy: &Policy,
+        before: Option<&Backing>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<Backing, Error> {
+        if !policy.is_pool() {
+            let known = before.and_then(Backing::plain).cloned();
+            let set = known.map_or_else(|| self.set(policy, None, store), Ok)?;
+            return Ok(Backing::Set(set));
+        }
+        let before = before.and_then(Backing::pool);
+        let set = |member: &PolicyMember| {
+            let known = before.and_then(|pooled| pooled.pool().member(&member.name));
+            match known {
+                Some(known) => Ok(known.set().clone()),
+                None => self.set(policy, Some(member), store),
+            }
+        };
+        let sets = policy.members.iter().map(set).collect::<Result<_, _>>()?;
+        Ok(Backing::Pool(Pooled::new(policy, sets, before)?))
+    }
+
+    /// The limits of a plain policy, or of one member.
+    fn set(
+        &self,
+        policy: &Policy,
+        member: Option<&PolicyMember>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<LimitSet, Error> {
+        let limits = member.map_or(&policy.limits, |member| &member.limits);
         let mut builder = LimitSet::builder()
-            .name(table_name(policy))
-            .limits(policy.limits.iter().cloned())
+            .name(table_name(policy, member))
+            .limits(limits.iter().cloned())
             .levels(policy.levels.iter().cloned())
             .governed()
             .clock(self.0.clock.clone());
@@ -283,24 +336,34 @@ impl Gate {
         if let Some(max_waiting) = policy.max_waiting {
             builder = builder.max_waiting(max_waiting);
         }
-        if let Some(store) = &self.0.store {
+        if let Some(store) = store {
             builder = builder.store(Arc::clone(store));
         }
         builder.build()
     }
 }
 
-/// What the store calls a policy's table. Keys of other levels are other keys.
-fn table_name(policy: &Policy) -> String {
-    [std::slice::from_ref(&policy.name), &policy.levels]
+/// What the store calls the table of a policy, or of its member. Keys of other
+/// levels are other keys. (No name in a file has two slashes in a row, and those
+/// of members and levels have none.)
+fn table_name(policy: &Policy, member: Option<&PolicyMember>) -> String {
+    let levels = &policy.levels;
+    let mut name = [std::slice::from_ref(&policy.name), levels]
         .concat()
-        .join("/")
+        .join("/");
+    if let Some(member) = member {
+        name += "//";
+        name += &member.name;
+    }
+    name
 }
 
-/// Whether a policy's set can go on with its limits changed. (Bounds apply to
-/// sets as they are made: at the next start.)
-fn goes_on(served: &Served, policy: &Policy) -> bool {
-    served.policy().levels == policy.levels
+/// Whoever waits at a set that nobody asks any more is told so.
+fn stop_who_is_gone(old: &Served, new: Option<&Served>) {
+    let goes_on =
+        |set: &LimitSet| new.is_some_and(|new| new.every_set().any(|other| other.is(set)));
+    let gone = old.every_set().filter(|set| !goes_on(set));
+    gone.for_each(LimitSet::stop_waiting);
 }
 
 /// No such policy; those that the caller may use are named.

@@ -81,6 +81,9 @@ impl Fault {
     }
 }
 
+/// How many faults of one file are told: each takes a look through its text.
+const MOST: usize = 1_000;
+
 /// Collects faults while a file is read.
 pub(super) struct Faults<'t> {
     source: &'t Source<'t>,
@@ -101,13 +104,22 @@ impl<'t> Faults<'t> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
+        if self.list.len() < MOST {
+            self.tell(span, message, help);
+        } else if self.list.len() == MOST {
+            let message = format!("there are more than {MOST} faults");
+            self.tell(span, message, "correct those that are told first");
+        }
+    }
+
+    fn tell(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         let Place {
             line,
             column,
             width,
             excerpt,
         } = self.source.place(span);
-        let (message, help) = (message.into(), help.into());
+        let (message, help) = (message.into(), self.source.language.rewrite(help.into()));
         self.list.push(Fault {
             line,
             column,

@@ -3,12 +3,10 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
 use super::fault::Faults;
 use super::span::parse_duration;
 use super::suggest::write_instead;
+use super::tree::{Entry, Node, Value};
 
 /// A table on its way through its reader.
 pub(super) struct Fields<'a> {
@@ -21,15 +19,15 @@ pub(super) struct Field<'a> {
     pub(super) name: &'a str,
     pub(super) key_span: Range<usize>,
     pub(super) span: Range<usize>,
-    value: &'a DeValue<'a>,
+    node: &'a Node,
 }
 
 impl<'a> Fields<'a> {
     /// The entries in the order of the file.
-    pub(super) fn of(table: &'a DeTable<'a>) -> Self {
-        let mut rest: Vec<Field<'a>> = table.iter().map(Field::of).collect();
-        rest.sort_by_key(|field| field.key_span.start);
-        Self { rest }
+    pub(super) fn of(entries: &'a [Entry]) -> Self {
+        Self {
+            rest: entries.iter().map(Field::of).collect(),
+        }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -44,7 +42,7 @@ impl<'a> Fields<'a> {
 
     /// Takes out every entry that is itself a table.
     pub(super) fn take_tables(&mut self) -> Vec<Field<'a>> {
-        let is_table = |field: &mut Field<'a>| matches!(field.value, DeValue::Table(_));
+        let is_table = |field: &mut Field<'a>| matches!(field.node.value, Value::Table(_));
         self.rest.extract_if(.., is_table).collect()
     }
 
@@ -63,18 +61,18 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn of(
-        (key, value): (
-            &'a Spanned<std::borrow::Cow<'a, str>>,
-            &'a Spanned<DeValue<'a>>,
-        ),
-    ) -> Self {
+    fn of(entry: &'a Entry) -> Self {
         Self {
-            name: key.get_ref(),
-            key_span: key.span(),
-            span: value.span(),
-            value: value.get_ref(),
+            name: &entry.name,
+            key_span: entry.key_span.clone(),
+            span: entry.node.span.clone(),
+            node: &entry.node,
         }
+    }
+
+    /// Its value, as it stands in the file.
+    pub(super) const fn node(&self) -> &'a Node {
+        self.node
     }
 
     /// A whole number within `range`.
@@ -83,16 +81,15 @@ impl<'a> Field<'a> {
         range: RangeInclusive<u64>,
         faults: &mut Faults<'_>,
     ) -> Option<u64> {
-        let DeValue::Integer(integer) = self.value else {
+        let Value::Integer { number, written } = &self.node.value else {
             let help = format!("write a whole number, such as `{} = 100`", self.name);
             return self.mistyped("a whole number", &help, faults);
         };
-        let number = i128::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(i128::MAX);
-        let fits = u64::try_from(number)
+        let fits = u64::try_from(*number)
             .ok()
             .filter(|number| range.contains(number));
         if fits.is_none() {
-            let message = format!("`{}` is {integer}, which is out of range", self.name);
+            let message = format!("`{}` is {written}, which is out of range", self.name);
             let help = format!("write {} to {}", range.start(), range.end());
             faults.add(&self.span, message, help);
         }
@@ -101,8 +98,8 @@ impl<'a> Field<'a> {
 
     /// A text.
     pub(super) fn text(&self, example: &str, faults: &mut Faults<'_>) -> Option<&'a str> {
-        match self.value {
-            DeValue::String(text) => Some(text),
+        match &self.node.value {
+            Value::Text(text) => Some(text),
             _ => {
                 let help = format!(
                     "write a text in quotes, such as `{} = \"{example}\"`",
@@ -127,8 +124,8 @@ impl<'a> Field<'a> {
 
     /// `true` or `false`.
     pub(super) fn flag(&self, faults: &mut Faults<'_>) -> Option<bool> {
-        match self.value {
-            DeValue::Boolean(flag) => Some(*flag),
+        match &self.node.value {
+            Value::Flag(flag) => Some(*flag),
             _ => {
                 let help = format!("write `{} = true` or leave it out", self.name);
                 self.mistyped("true or false", &help, faults)
@@ -173,17 +170,17 @@ impl<'a> Field<'a> {
             "write texts in brackets, such as `{} = [\"org\", \"user\"]`",
             self.name
         );
-        let DeValue::Array(items) = self.value else {
+        let Value::List(items) = &self.node.value else {
             self.mistyped::<()>("a list", &help, faults);
             return Vec::new();
         };
         let mut texts = Vec::new();
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::String(text) => texts.push((text.as_ref(), item.span())),
+        for item in items {
+            match &item.value {
+                Value::Text(text) => texts.push((text.as_str(), item.span.clone())),
                 other => faults.add(
-                    &item.span(),
-                    format!("this is {}, not a text", kind(other)),
+                    &item.span,
+                    format!("this is {}, not a text", other.kind()),
                     &*help,
                 ),
             }
@@ -193,8 +190,8 @@ impl<'a> Field<'a> {
 
     /// A table inside this one.
     pub(super) fn table(&self, example: &str, faults: &mut Faults<'_>) -> Option<Fields<'a>> {
-        match self.value {
-            DeValue::Table(table) => Some(Fields::of(table)),
+        match &self.node.value {
+            Value::Table(entries) => Some(Fields::of(entries)),
             _ => self.mistyped("a table", &format!("write {example}"), faults),
         }
     }
@@ -202,17 +199,17 @@ impl<'a> Field<'a> {
     /// A list of tables.
     #[cfg(feature = "gate")]
     pub(super) fn tables(&self, example: &str, faults: &mut Faults<'_>) -> Vec<Fields<'a>> {
-        let DeValue::Array(items) = self.value else {
+        let Value::List(items) = &self.node.value else {
             self.mistyped::<()>("a list of tables", &format!("write {example}"), faults);
             return Vec::new();
         };
         let mut tables = Vec::new();
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::Table(table) => tables.push(Fields::of(table)),
+        for item in items {
+            match &item.value {
+                Value::Table(entries) => tables.push(Fields::of(entries)),
                 other => faults.add(
-                    &item.span(),
-                    format!("this is {}, not a table", kind(other)),
+                    &item.span,
+                    format!("this is {}, not a table", other.kind()),
                     format!("write {example}"),
                 ),
             }
@@ -224,21 +221,9 @@ impl<'a> Field<'a> {
         let message = format!(
             "`{}` is {}; it must be {wanted}",
             self.name,
-            kind(self.value)
+            self.node.value.kind()
         );
         faults.add(&self.span, message, help);
         None
-    }
-}
-
-fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a text",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a point",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
     }
 }

@@ -90,6 +90,16 @@ pub struct Written {
     pub shadow: bool,
 }
 
+impl Written {
+    /// The same, only recorded.
+    pub(super) fn shadowed(self) -> Self {
+        Self {
+            shadow: true,
+            ..self
+        }
+    }
+}
+
 /// Reads a limit; `None` if anything in it is at fault.
 pub(super) fn read(
     entry: &Field<'_>,
@@ -454,10 +464,10 @@ fn name_of(algorithm: Algorithm) -> &'static str {
     found.map_or("this algorithm", |(name, _)| name)
 }
 
-const fn shortest() -> Duration {
+pub(super) const fn shortest() -> Duration {
     Duration::from_micros(Span::MILLISECOND.as_micros())
 }
 
-const fn longest() -> Duration {
+pub(super) const fn longest() -> Duration {
     Duration::from_micros(Span::LONGEST_PERIOD.as_micros())
 }

@@ -14,27 +14,47 @@
 //! write instead. Who corrects one mistake should not meet the next by running
 //! the program again.
 //!
+//! The same may be written in YAML (feature `yaml`): the name of the file tells.
+//!
 //! What is here, in the order in which a file passes through it:
-//! `source` (places in a text), `fields` (typed look-ups in a table), `span`
-//! (lengths of time as people write them), `limit` (one limit), `file` (all of
-//! them), `config` (a server's file), `fault` (what is wrong with it), `suggest` (did you mean).
+//! `language` (which it is in), `toml` and `yaml` (their readers), `tree` (what
+//! they read, for everyone after them), `source` (places in a text), `fields`
+//! (typed look-ups in a table), `span` (lengths of time as people write them),
+//! `limit` (one limit), `levels`, `members`, `definition` (one policy), `file`
+//! (all of them), `config` (a server's file), `fault` (what is wrong with it),
+//! `suggest` (did you mean), `shape` (a policy as plain values again).
 //! Not here: reading from disk, which is the caller's, and watching for changes.
 
 #[cfg(feature = "gate")]
 mod config;
+mod definition;
+#[cfg(all(test, feature = "yaml"))]
+mod differential;
 mod fault;
 mod fields;
 mod file;
+mod language;
+mod levels;
 mod limit;
+mod members;
+mod shape;
 mod source;
 mod span;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod toml;
+mod tree;
+#[cfg(feature = "yaml")]
+mod yaml;
 
 #[cfg(feature = "gate")]
 pub use config::{Config, ServerSettings, parse_config};
+pub use definition::{FailureMode, Policy};
 pub use fault::{Fault, PolicyErrors};
-pub use file::{FailureMode, Policy, PolicyFile, parse};
+pub use file::{PolicyFile, parse};
+pub use language::Language;
 pub use limit::{Kind, Written};
+pub use members::PolicyMember;
+pub use shape::Shape;
 pub use span::{SpanError, parse_duration};

@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
+use super::language::Language;
+
 /// A policy's text; finds lines and columns for byte offsets.
 pub(super) struct Source<'t> {
     pub(super) name: &'t str,
     pub(super) text: &'t str,
+    pub(super) language: Language,
 }
 
 /// A place as an editor shows it, with the line it is on.
@@ -55,13 +58,14 @@ fn printable(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Source;
+    use super::{Language, Source};
 
     #[test]
     fn a_place_counts_characters_not_bytes() {
         let source = Source {
             name: "p",
             text: "a = 1\nä = \"ö\" # x\n",
+            language: Language::Toml,
         };
         let place = source.place(&(11..15));
         assert_eq!((place.line, place.column, place.width), (2, 5, 3));
@@ -73,6 +77,7 @@ mod tests {
         let source = Source {
             name: "p",
             text: "a = ",
+            language: Language::Toml,
         };
         let place = source.place(&(90..99));
         assert_eq!((place.line, place.column, place.width), (1, 5, 1));

@@ -1,6 +1,78 @@
 //! What is read from a policy file, and what is said about a faulty one.
 
+use std::time::Duration;
+
 use super::{PolicyErrors, parse};
+
+/// Sound limits.
+pub(super) const LIMITS: &[&str] = &[
+    r#"a = { calls = 300, per = "1m" }"#,
+    r#"a = { calls = 300, per = "1m", burst = 3, algorithm = "gcra", shadow = true }"#,
+    r#"a = { rate = 600_000, per = "1h 30m", burst = 900_000, algorithm = "leaky_bucket" }"#,
+    r#"a = { rate = 5, per = "250ms", postpaid = true, on_failure = "refund" }"#,
+    r#"a = { rate = 5, per = "1m", algorithm = "sliding_window", sub_windows = 12 }"#,
+    r#"a = { calls = 5, per = "1m", algorithm = "sliding_log", max_entries = 9 }"#,
+    r#"a = { calls = 5, per = "1m", algorithm = "first_use_window", level = "org" }"#,
+    r#"a = { calls = 5, per = "day", zone = "UTC" }"#,
+    r#"a = { budget = 5, per = "week", zone = "Asia/Kolkata" }"#,
+    r#"a = { budget = 5, per = "month", zone = "UTC", algorithm = "fixed_window" }"#,
+    r#"a = { budget = 0x10, per = "30d" }"#,
+    r#"a = { concurrency = 24, ttl = "2m", level = "user", shadow = false }"#,
+    "a.calls = 300\na.per = '1m'",
+];
+
+/// Limits with something wrong in them.
+pub(super) const FAULTY_LIMITS: &[&str] = &[
+    r#"a = { cals = 300, per = "1m" }"#,
+    r#"a = { calls = 0, per = "1m" }"#,
+    r#"a = { calls = -1, per = "1m" }"#,
+    r#"a = { calls = nan, per = "1m" }"#,
+    r#"a = { calls = 3 }"#,
+    r#"a = { calls = 3, per = "day" }"#,
+    r#"a = { calls = 3, per = "hour" }"#,
+    r#"a = { calls = 3, per = "401d" }"#,
+    r#"a = { calls = 3, per = "day", zone = "Europe/Berln" }"#,
+    r#"a = { calls = 3, per = "1m", algorithm = "sliding_windw" }"#,
+    r#"a = { calls = 3, per = "1m", level = "team" }"#,
+    r#"a = { concurrency = 3, per = "1m" }"#,
+    r#"a = { calls = 3, rate = 4, per = "1m" }"#,
+    r#"a = 300"#,
+];
+
+/// Sound policies, with everything that a policy can say.
+pub(super) const POLICIES: &[&str] = &[
+    "[policy.p]\nkey = 'org/team/user'\nttl = '30s'\nshadow = true\nmax_keys = 10\n\
+     failure_mode = 'admit'\nmetadata = { owner = 'ops' }\n\
+     [policy.p.limits]\nrpm = { calls = 300, per = '1m', level = 'team' }\n",
+    "[policy.chat]\nbalancer = 'weighted'\nlevels = ['org', 'user']\nmax_waiting = 5\n\
+     metadata = { team = 'ml' }\n\
+     [policy.chat.member.eu]\nmetadata = { region = 'eu-west' }\nweight = 2\ncool_down = '30s'\n\
+     [policy.chat.member.eu.limits]\nrpm = { calls = 300, per = '1m' }\n\
+     [policy.chat.member.us.limits]\nrpm = { calls = 300, per = '1m' }\nslots = { concurrency = 2 }\n",
+];
+
+/// Policies with something wrong in them.
+pub(super) const FAULTY_POLICIES: &[&str] = &[
+    "",
+    "[polcy.a]",
+    "[policy]",
+    "[policy.a]",
+    "policy = 3",
+    "[policy.a.limits]",
+    "[policy.a]\nlimts = { x = { concurrency = 1 } }",
+    "[policy.a]\nx = { concurrency = 1 }",
+    "[policy.a]\nmax_key = 1\n[policy.a.limits]\nx = { calls = 0, per = '1x', brust = 1 }\n[policy.b]\n",
+    "[policy.a]\nbalancer = 'random'\nlimits.x = { concurrency = 1 }",
+    "[policy.a]\nbalancer = 'best'\nmember.b.limits.x = { concurrency = 1 }",
+    "[policy.a]\nlimits.x = { concurrency = 1 }\nmember.b.limits.x = { concurrency = 1 }",
+    "[policy.a.member]\n",
+    "[policy.a.member.b]\nweight = 0\ncool_down = 'soon'\nlimit = 3\n",
+    "[policy.a.member.'b/c'.limits]\nx = { concurrency = 1, levl = 'o' }\n",
+    "[policy.a]\nkey = 'org//user'\nlevels = ['org']\nlimits.x = { concurrency = 1 }",
+    "[policy.a]\nkey = 3\nttl = '0s'\nshadow = 'yes'\nlimits.x = { concurrency = 1 }",
+    "[policy.a]\nmetadata = { n = 3 }\nlimits.x = { concurrency = 1 }",
+    "[policy.'a//b']\nlimits.x = { concurrency = 1 }",
+];
 
 /// The faults of a limit, as "column: message = help".
 fn faults_of_limit(limit: &str) -> Vec<String> {
@@ -23,22 +95,72 @@ fn lines(errors: &PolicyErrors) -> Vec<String> {
 
 #[test]
 fn every_kind_and_every_setting_is_read() {
-    for limit in [
-        r#"a = { calls = 300, per = "1m" }"#,
-        r#"a = { calls = 300, per = "1m", burst = 3, algorithm = "gcra", shadow = true }"#,
-        r#"a = { rate = 600_000, per = "1h 30m", burst = 900_000, algorithm = "leaky_bucket" }"#,
-        r#"a = { rate = 5, per = "250ms", postpaid = true, on_failure = "refund" }"#,
-        r#"a = { rate = 5, per = "1m", algorithm = "sliding_window", sub_windows = 12 }"#,
-        r#"a = { calls = 5, per = "1m", algorithm = "sliding_log", max_entries = 9 }"#,
-        r#"a = { calls = 5, per = "1m", algorithm = "first_use_window", level = "org" }"#,
-        r#"a = { calls = 5, per = "day", zone = "UTC" }"#,
-        r#"a = { budget = 5, per = "week", zone = "Asia/Kolkata" }"#,
-        r#"a = { budget = 5, per = "month", zone = "UTC", algorithm = "fixed_window" }"#,
-        r#"a = { budget = 0x10, per = "30d" }"#,
-        r#"a = { concurrency = 24, ttl = "2m", level = "user", shadow = false }"#,
-        "a.calls = 300\na.per = '1m'",
-    ] {
+    for limit in LIMITS {
         assert_eq!(faults_of_limit(limit), Vec::<String>::new(), "{limit}");
+    }
+}
+
+#[test]
+fn a_pool_is_read_with_its_members_and_their_words() {
+    let file = parse("p.toml", POLICIES[1]).unwrap_or_else(|e| panic!("{e}"));
+    let chat = &file.policies[0];
+    assert!(chat.is_pool() && chat.limits.is_empty());
+    assert_eq!(chat.balance, crate::Balance::Weighted);
+    let eu = chat.member("eu").unwrap();
+    assert_eq!(
+        (eu.weight, eu.cool_down),
+        (2, Some(Duration::from_secs(30)))
+    );
+    assert_eq!(eu.metadata["region"], "eu-west");
+    assert_eq!(eu.metadata["team"], "ml");
+    let us = chat.member("us").unwrap();
+    assert_eq!((us.weight, us.cool_down, us.limits.len()), (1, None, 2));
+    assert!(!us.metadata.contains_key("region"));
+}
+
+#[test]
+fn a_key_names_its_levels_and_a_policy_in_shadow_records_only() {
+    let file = parse("p.toml", POLICIES[0]).unwrap_or_else(|e| panic!("{e}"));
+    let policy = &file.policies[0];
+    assert_eq!(policy.levels, ["org", "team", "user"]);
+    assert_eq!(policy.ttl, Some(Duration::from_secs(30)));
+    assert!(policy.shadow && policy.written.iter().all(|limit| limit.shadow));
+}
+
+#[test]
+fn what_is_wrong_with_a_pool_is_told_in_its_place() {
+    for (text, place, help) in [
+        (
+            FAULTY_POLICIES[9],
+            (2, 1),
+            "remove it, or write `[policy.a.member.NAME.limits]`",
+        ),
+        (
+            FAULTY_POLICIES[10],
+            (2, 12),
+            "write `round_robin`, `random`",
+        ),
+        (
+            FAULTY_POLICIES[11],
+            (2, 1),
+            "write them under `[policy.a.member.NAME.limits]`",
+        ),
+        (
+            FAULTY_POLICIES[12],
+            (1, 11),
+            "write `[policy.a.member.NAME.limits]`",
+        ),
+        (FAULTY_POLICIES[13], (2, 10), "write 1 to 4294967295"),
+        (FAULTY_POLICIES[13], (4, 1), "did you mean `limits`?"),
+        (FAULTY_POLICIES[14], (1, 18), "rename it"),
+        (FAULTY_POLICIES[15], (3, 1), "remove `levels`"),
+        (FAULTY_POLICIES[17], (2, 18), "write a text in quotes"),
+        (FAULTY_POLICIES[18], (1, 9), "rename it"),
+    ] {
+        let errors = parse("p.toml", text).unwrap_err();
+        let mut faults = errors.faults().iter();
+        let found = faults.any(|f| (f.line, f.column) == place && f.help.starts_with(help));
+        assert!(found, "{text}\n{errors}");
     }
 }
 
@@ -146,6 +268,13 @@ fn each_fault_says_where_it_is_and_what_to_write() {
             faults.iter().any(|found| found == fault),
             "{limit}\n{faults:#?}"
         );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_limit_is_never_passed_over() {
+    for limit in FAULTY_LIMITS {
+        assert!(!faults_of_limit(limit).is_empty(), "{limit}");
     }
 }
 

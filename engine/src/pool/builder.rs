@@ -17,6 +17,7 @@ pub struct LimitPoolBuilder {
     balance: Balance,
     balancer: Option<Box<dyn Balancer>>,
     seed: Option<u64>,
+    before: Option<LimitPool>,
 }
 
 impl LimitPoolBuilder {
@@ -52,6 +53,13 @@ impl LimitPoolBuilder {
         self
     }
 
+    /// Goes on where `pool` stands: members of the same name and set keep their
+    /// load and their cool-down, and what the pool has counted stays.
+    pub fn after(mut self, pool: &LimitPool) -> Self {
+        self.before = Some(pool.clone());
+        self
+    }
+
     /// The pool.
     ///
     /// # Errors
@@ -59,12 +67,17 @@ impl LimitPoolBuilder {
     /// [`Error::ZeroWeight`].
     pub fn build(self) -> Result<LimitPool, Error> {
         check(&self.members)?;
-        let ledger = Arc::new(Ledger::default());
+        let before = self.before;
+        let known = before.as_ref().map(|pool| Arc::clone(pool.ledger()));
+        let ledger = known.unwrap_or_else(|| Arc::new(Ledger::default()));
         let seed = self.seed.unwrap_or_else(rand::random);
         let built_in = || self.balance.balancer(self.members.len(), seed);
         let balancer = self.balancer.unwrap_or_else(built_in);
         let members = self.members.into_iter().enumerate();
-        let members = members.map(|(position, given)| Member::new(position, given, &ledger));
+        let members = members.map(|(position, given)| {
+            let before = before.as_ref().and_then(|pool| pool.member(&given.0));
+            Member::new(position, given, &ledger, before)
+        });
         Ok(LimitPool::new(members.collect(), balancer, ledger))
     }
 }

@@ -20,27 +20,56 @@ struct Shared {
     set: LimitSet,
     weight: u32,
     position: usize,
-    load: AtomicU64,
-    /// In microseconds by the set's clock; the smallest number if it never was.
-    cooling_until: AtomicI64,
+    state: Arc<State>,
     ledger: Arc<Ledger>,
 }
 
+/// What stays the same when the pool around a member changes.
+struct State {
+    /// A number that no other member of this process ever has.
+    id: u64,
+    load: AtomicU64,
+    /// In microseconds by the set's clock; the smallest number if it never was.
+    cooling_until: AtomicI64,
+}
+
+/// How many members there have been.
+static MEMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+impl State {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            id: MEMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            load: AtomicU64::new(0),
+            cooling_until: AtomicI64::new(i64::MIN),
+        })
+    }
+}
+
 impl Member {
+    /// A member of a pool; it goes on where `before` stands, if that is the same
+    /// set under the same name.
     pub(super) fn new(
         position: usize,
         (name, set, weight): (String, LimitSet, u32),
         ledger: &Arc<Ledger>,
+        before: Option<&Self>,
     ) -> Self {
+        let same = |known: &&Self| known.name() == name && Arc::ptr_eq(known.inner(), set.inner());
+        let known = before.filter(same).map(|known| Arc::clone(&known.0.state));
         Self(Arc::new(Shared {
             name: name.into(),
             set,
             weight,
             position,
-            load: AtomicU64::new(0),
-            cooling_until: AtomicI64::new(i64::MIN),
+            state: known.unwrap_or_else(State::new),
             ledger: Arc::clone(ledger),
         }))
+    }
+
+    /// A number that no other member of this process ever has.
+    pub(super) fn id(&self) -> u64 {
+        self.0.state.id
     }
 
     /// Its name, unique in the pool.
@@ -77,7 +106,7 @@ impl Member {
     /// set's users beside the pool hold is not counted.
     #[must_use]
     pub fn load(&self) -> u64 {
-        self.0.load.load(Ordering::Relaxed)
+        self.0.state.load.load(Ordering::Relaxed)
     }
 
     /// Until when it is passed over, by its set's clock; nothing if it is not.
@@ -94,13 +123,17 @@ impl Member {
     pub fn cool_down(&self, duration: Duration) -> Timestamp {
         let until = self.inner().clock.now() + Span::from(duration);
         let micros = until.as_micros();
-        let before = self.0.cooling_until.fetch_max(micros, Ordering::SeqCst);
+        let before = self
+            .0
+            .state
+            .cooling_until
+            .fetch_max(micros, Ordering::SeqCst);
         Timestamp::from_micros(before.max(micros))
     }
 
     /// Ends its cool-down now; who waits for it is served.
     pub fn end_cool_down(&self) {
-        self.0.cooling_until.store(i64::MIN, Ordering::SeqCst);
+        self.0.state.cooling_until.store(i64::MIN, Ordering::SeqCst);
         let set = self.inner();
         set.lines.serve_all(set.clock.now());
     }
@@ -110,7 +143,7 @@ impl Member {
     }
 
     fn cooling_until(&self) -> Option<Timestamp> {
-        let until = self.0.cooling_until.load(Ordering::SeqCst);
+        let until = self.0.state.cooling_until.load(Ordering::SeqCst);
         (until > i64::MIN).then(|| Timestamp::from_micros(until))
     }
 
@@ -120,12 +153,12 @@ impl Member {
 
     /// A lease was given here.
     pub(crate) fn began(&self) {
-        self.0.load.fetch_add(1, Ordering::Relaxed);
+        self.0.state.load.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A lease that was given here has ended.
     pub(crate) fn ended(&self, outcome: Outcome) {
-        self.0.load.fetch_sub(1, Ordering::Relaxed);
+        self.0.state.load.fetch_sub(1, Ordering::Relaxed);
         self.0.ledger.counters.ended(outcome);
     }
 

@@ -36,7 +36,7 @@ struct Book {
 /// Where an ask was granted, by its member's clock.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    member: usize,
+    member: u64,
     lease: u128,
     until: Timestamp,
 }
@@ -49,13 +49,17 @@ pub(super) fn name(key: &[u8], idempotency: &[u8]) -> Name {
 
 impl Repeats {
     /// The member that granted `name`, if its lease still lasts by `now`, that
-    /// member's time.
-    pub(super) fn find(&self, name: &[u8], now: impl FnOnce(usize) -> Timestamp) -> Option<usize> {
+    /// member's time; there is none for a member that is gone.
+    pub(super) fn find(
+        &self,
+        name: &[u8],
+        now: impl FnOnce(u64) -> Option<Timestamp>,
+    ) -> Option<u64> {
         if self.is_empty() {
             return None;
         }
         let entry = *self.book.lock().by_name.get(name)?;
-        if entry.until > now(entry.member) {
+        if now(entry.member).is_some_and(|now| entry.until > now) {
             return Some(entry.member);
         }
         self.forget(entry.lease);
@@ -67,7 +71,7 @@ impl Repeats {
     pub(super) fn claim(
         &self,
         name: &[u8],
-        (member, lease): (usize, u128),
+        (member, lease): (u64, u128),
         until: Timestamp,
     ) -> bool {
         let mut book = self.book.lock();
@@ -170,10 +174,10 @@ mod tests {
     fn an_entry_is_forgotten_at_its_expiry_and_with_its_lease() {
         let repeats = Repeats::default();
         assert!(repeats.claim(b"a", (1, 7), at(10)));
-        assert_eq!(repeats.find(b"a", |_| at(9)), Some(1));
+        assert_eq!(repeats.find(b"a", |_| Some(at(9))), Some(1));
         repeats.renew(7, at(20));
-        assert_eq!(repeats.find(b"a", |_| at(19)), Some(1));
-        assert_eq!(repeats.find(b"a", |_| at(20)), None);
+        assert_eq!(repeats.find(b"a", |_| Some(at(19))), Some(1));
+        assert_eq!(repeats.find(b"a", |_| Some(at(20))), None);
         assert!(repeats.claim(b"a", (0, 8), at(30)));
         repeats.forget(8);
         assert!(repeats.is_empty());

@@ -253,11 +253,16 @@ impl LimitPool {
         self.shared.ledger.read()
     }
 
+    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+        &self.shared.ledger
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.members()[0].inner().clock
     }
 
-    fn known(&self, name: &str) -> Result<&Member, Error> {
+    /// The member called `name`.
+    pub(crate) fn known(&self, name: &str) -> Result<&Member, Error> {
         self.member(name).ok_or_else(|| {
             let names = self.members().iter().map(|m| format!("`{}`", m.name()));
             Error::UnknownMember {
@@ -331,9 +336,9 @@ impl LimitPool {
 
     fn repeated(&self, key: &[u8], ask: &Ask<'_>) -> Option<&Member> {
         let name = repeats::name(key, ask.idempotency?);
-        let now = |member: usize| self.members()[member].inner().clock.now();
-        let member = self.shared.ledger.repeats.find(&name, now)?;
-        Some(&self.members()[member])
+        let with = |id: u64| self.members().iter().find(|member| member.id() == id);
+        let now = |id: u64| Some(with(id)?.inner().clock.now());
+        with(self.shared.ledger.repeats.find(&name, now)?)
     }
 
     /// The admission, unless the same ask was granted by another member in the
@@ -355,7 +360,7 @@ impl LimitPool {
         let Some(member) = lease.source() else {
             return true;
         };
-        let granted = (member.position(), lease.id().0);
+        let granted = (member.id(), lease.id().0);
         let repeats = &self.shared.ledger.repeats;
         repeats.claim(name, granted, member.remembers(lease.expires_at()))
     }

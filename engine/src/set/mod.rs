@@ -36,5 +36,7 @@ pub use handle::Handle;
 pub(crate) use inner::{Inner, Wanted};
 pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use overrides::Override;
+#[cfg(feature = "gate")]
+pub(crate) use variant::Given;
 pub use verbs::LimitSet;
 pub(crate) use view::{Amounts, View, lease_length};

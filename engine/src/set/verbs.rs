@@ -314,6 +314,12 @@ impl LimitSet {
         self.0.lines.stop_all();
     }
 
+    /// Whether both are the same set.
+    #[cfg(feature = "gate")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The time by its clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {

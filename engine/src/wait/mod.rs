@@ -126,7 +126,8 @@ fn offer(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error>
 fn admission(set: &Arc<Inner>, key: &[u8], decision: Decision) -> Admission {
     match decision.answer().lease {
         Some(granted) => {
-            Admission::Granted(Lease::new(Arc::clone(set), OwnedKey::new(key), granted))
+            let (set, key) = (Arc::clone(set), OwnedKey::new(key));
+            Admission::Granted(Lease::new(set, key, granted, decision.shadowed()))
         }
         None => Admission::Refused(decision),
     }

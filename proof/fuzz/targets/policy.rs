@@ -1,4 +1,4 @@
-//! Text said to be a policy file: it is read or refused, and every fault points
+//! Text said to be a policy file, in TOML and in YAML: it is read or refused, and every fault points
 //! into the text.
 //!
 //! The bytes are the text; a broken byte becomes a replacement character. The
@@ -12,26 +12,33 @@ use tidegate::policy::{Fault, Policy, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
-    match parse("fuzz.toml", &text) {
+    read("fuzz.toml", &text);
+    read("fuzz.yaml", &text);
+});
+
+fn read(name: &str, text: &str) {
+    match parse(name, text) {
         Ok(file) => file.policies.iter().for_each(can_be_built),
         Err(errors) => {
             assert!(!errors.faults().is_empty(), "refused without a reason");
-            errors
-                .faults()
-                .iter()
-                .for_each(|fault| points(fault, &text));
-            assert!(errors.to_string().contains("fuzz.toml:"));
+            errors.faults().iter().for_each(|fault| points(fault, text));
+            assert!(errors.to_string().contains(&format!("{name}:")));
         }
     }
-});
+}
 
-/// What was read makes a set: nothing is found wrong only later.
+/// What was read makes a set, or one for each member: nothing is found wrong
+/// only later.
 fn can_be_built(policy: &Policy) {
-    let set = LimitSet::builder()
-        .limits(policy.limits.iter().cloned())
-        .levels(policy.levels.iter().cloned());
-    if let Err(error) = set.build() {
-        panic!("{}: {error}", policy.name);
+    let members = policy.members.iter().map(|member| &member.limits);
+    let own = (!policy.is_pool()).then_some(&policy.limits);
+    for limits in members.chain(own) {
+        let set = LimitSet::builder()
+            .limits(limits.iter().cloned())
+            .levels(policy.levels.iter().cloned());
+        if let Err(error) = set.build() {
+            panic!("{}: {error}", policy.name);
+        }
     }
 }
 

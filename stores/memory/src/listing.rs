@@ -235,7 +235,10 @@ impl Shard {
         }
         let aside = words.asides.get(word)?;
         match (&aside.wide, &aside.cell) {
-            (Some(state), _) => Some(self.plan.limits()[0].rule.forget_at(state)),
+            (Some(state), _) => {
+                let rule = aside.own.as_ref().unwrap_or(&self.plan.limits()[0].rule);
+                Some(rule.forget_at(state))
+            }
             (None, Some(cell)) => Some(cell.forget_at()),
             (None, None) => Some(Timestamp::MIN),
         }

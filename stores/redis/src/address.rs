@@ -91,7 +91,7 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address, RedisError> {
     };
     let hosts = hosts.split(',').map(with_port).collect();
     let master = SentinelServerType::Master;
-    let client = SentinelClient::build(hosts, service.to_owned(), Some(to_node), master);
+    let client = SentinelClient::build(hosts, service, Some(to_node), master);
     let client = client.map_err(wrong)?;
     Ok(Address::Sentinels(client.into()))
 }

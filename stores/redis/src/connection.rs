@@ -25,6 +25,7 @@ pub(crate) struct Connection {
     deadline: Duration,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one a store")]
 enum Way {
     Server(Box<ConnectionManager>, Client),
     Cluster(ClusterConnection, Vec<Client>),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Scope, Served};
+use tidegate::gate::{Answer as Answered, Outlook, Scope, Served};
 use tidegate::{Forecast, Verdict};
 
 use crate::answer::{self, Answer, Stand};
@@ -14,7 +14,7 @@ use crate::headers::Style;
 use crate::instant::Instant;
 use crate::object::Object;
 use crate::problem::Problem;
-use crate::request::{AskRequest, Keyed, ManyRequest, ResetRequest};
+use crate::request::{AskRequest, Keyed, ManyRequest, MemberRequest, ResetRequest};
 use crate::visit::Visit;
 
 type Answers = (Arc<Served>, Answered);
@@ -59,33 +59,38 @@ fn check_one(visit: &Visit, request: &AskRequest) -> Result<Answers, Problem> {
 pub(crate) async fn debit(
     visit: Visit,
     style: Style,
-    Body(request): Body<AskRequest>,
+    Body(request): Body<MemberRequest>,
 ) -> Result<Response, Problem> {
     let key = request.key()?;
+    let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let answered = served.debit(key, request.ask(&request.named()))?;
+    let answered = served.debit_at(member, key, request.ask(&named))?;
     Ok(answer::told(&served, &answered, style))
 }
 
 pub(crate) async fn peek(
     visit: Visit,
     style: Style,
-    Body(request): Body<AskRequest>,
+    Body(request): Body<MemberRequest>,
 ) -> Result<Response, Problem> {
     let key = request.key()?;
+    let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
-    let decision = served.peek(key, request.ask(&request.named()))?;
-    Ok(answer::told(&served, &Answered::Decided(decision), style))
+    let decision = served.peek_at(member, key, request.ask(&named))?;
+    let gate = visit.door().gate();
+    let overridden = gate.overridden(&served, member.or(decision.member()), key);
+    Ok(answer::foretold(&served, &decision, &overridden, style))
 }
 
 pub(crate) async fn forecast(
     visit: Visit,
-    Body(request): Body<AskRequest>,
+    Body(request): Body<MemberRequest>,
 ) -> Result<Response, Problem> {
     let key = request.key()?;
+    let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
-    let limits = Forecasts(served.forecast(key, request.ask(&request.named()))?);
-    Ok(answer::json(StatusCode::OK, &Foreseen { limits }))
+    let outlooks = served.forecast(member, key, request.ask(&named))?;
+    Ok(answer::json(StatusCode::OK, &Foreseen::of(&outlooks)))
 }
 
 pub(crate) async fn reset(
@@ -114,18 +119,55 @@ struct Failed<'a> {
 impl Serialize for Each {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Ok((served, answered)) => Answer::of(answered, served.now()).serialize(serializer),
+            Ok((served, answered)) => Answer::of(served, answered).serialize(serializer),
             Err(problem) => Failed { problem }.serialize(serializer),
         }
     }
 }
 
+/// What fits: by limit, or by limit for each member of a pool.
 #[derive(Serialize)]
-struct Foreseen {
-    limits: Forecasts,
+struct Foreseen<'a> {
+    limits: Forecasts<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Members<'a>>,
 }
 
-struct Forecasts(Vec<(String, Forecast)>);
+impl<'a> Foreseen<'a> {
+    fn of(outlooks: &'a [Outlook]) -> Self {
+        match outlooks {
+            [one] => Self {
+                limits: Forecasts(&one.limits),
+                members: None,
+            },
+            several => Self {
+                limits: Forecasts(&[]),
+                members: Some(Members(several)),
+            },
+        }
+    }
+}
+
+struct Members<'a>(&'a [Outlook]);
+
+#[derive(Serialize)]
+struct ForMember<'a> {
+    limits: Forecasts<'a>,
+}
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|outlook| {
+            let limits = Forecasts(&outlook.limits);
+            (
+                outlook.member.as_deref().unwrap_or_default(),
+                ForMember { limits },
+            )
+        }))
+    }
+}
+
+struct Forecasts<'a>(&'a [(String, Forecast)]);
 
 #[derive(Serialize)]
 struct One {
@@ -136,7 +178,7 @@ struct One {
     standing: Stand,
 }
 
-impl Serialize for Forecasts {
+impl Serialize for Forecasts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let forecasts = self.0.iter();
         serializer.collect_map(forecasts.map(|(name, forecast)| (name, One::from(forecast))))

@@ -6,7 +6,7 @@ use axum::body::Body as ResponseBody;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Entry, Scope, Served, Ticket};
+use tidegate::gate::{Answer as Answered, Entry, Finish, Finished, Scope, Served, Ticket};
 use tidegate::{Ask, Decision, Settlement, Usage};
 
 use crate::answer::{self, Answer};
@@ -44,7 +44,7 @@ pub(crate) async fn acquire(
         Entry::Granted(ticket) => {
             let again = request.idempotency_key.is_some();
             let lease = (!again).then(|| Undelivered::new(&served, key, &ticket));
-            let standing = served.peek(key, ask).ok();
+            let standing = served.peek_at(ticket.member(), key, ask).ok();
             Ok(granted(&served, &ticket, standing.as_ref(), style, lease))
         }
     }
@@ -104,26 +104,32 @@ pub(crate) async fn settle(
 ) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let settlement = served.settle(key, request.lease, &request.used.named())?;
-    Ok(ended(&settlement))
+    let report = request::report(request.outcome, request.cool_down_ms)?;
+    let used = request.used.named();
+    let finished = served.finish(key, request.lease, Finish::Settle(&used), &report)?;
+    Ok(ended(&finished))
 }
 
 pub(crate) async fn release(
     visit: Visit,
     Body(request): Body<EndRequest>,
 ) -> Result<Response, Problem> {
-    let key = request.key()?;
-    let served = visit.policy(Scope::Decide, &request.policy)?;
-    Ok(ended(&served.release(key, request.lease)?))
+    end(&visit, &request, Finish::Release)
 }
 
 pub(crate) async fn cancel(
     visit: Visit,
     Body(request): Body<EndRequest>,
 ) -> Result<Response, Problem> {
+    end(&visit, &request, Finish::Cancel)
+}
+
+fn end(visit: &Visit, request: &EndRequest, how: Finish<'_>) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    Ok(ended(&served.cancel(key, request.lease)?))
+    let report = request::report(request.outcome, request.cool_down_ms)?;
+    let finished = served.finish(key, request.lease, how, &report)?;
+    Ok(ended(&finished))
 }
 
 pub(crate) async fn renew(
@@ -147,6 +153,10 @@ struct Ended<'a> {
     expired: bool,
     repeated: bool,
     limits: Usages<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cooling_until: Option<Instant>,
 }
 
 struct Usages<'a>(&'a Settlement);
@@ -157,11 +167,14 @@ struct Used {
     used: u64,
 }
 
-pub(crate) fn ended(settlement: &Settlement) -> Response {
+pub(crate) fn ended(finished: &Finished) -> Response {
+    let settlement = &finished.settlement;
     let ended = Ended {
         expired: settlement.expired(),
         repeated: settlement.repeated(),
         limits: Usages(settlement),
+        member: finished.member.as_deref(),
+        cooling_until: finished.cooling_until.map(Instant),
     };
     answer::json(StatusCode::OK, &ended)
 }

@@ -69,12 +69,12 @@ impl TryFrom<Query> for Asked {
     }
 }
 
-fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Vec<u8>, Problem> {
+pub(super) fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Vec<u8>, Problem> {
     let decoded = alphabet.decode(text);
     decoded.map_err(|error| Problem::invalid(format!("`{name}` is not Base64: {error}")))
 }
 
-fn most(limit: Option<usize>, longest: usize) -> Result<usize, Problem> {
+pub(super) fn most(limit: Option<usize>, longest: usize) -> Result<usize, Problem> {
     let most = limit.unwrap_or(USUAL);
     match (1..=longest).contains(&most) {
         true => Ok(most),
@@ -165,6 +165,8 @@ struct Keys<'a> {
 struct ShownKey<'a> {
     #[serde(flatten)]
     key: Name<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
     limits: Limits<'a>,
 }
 
@@ -178,6 +180,8 @@ struct Leases<'a> {
 struct ShownLease<'a> {
     #[serde(flatten)]
     key: Name<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<&'a str>,
     handle: String,
     fence: u64,
     expires_at: Instant,
@@ -200,7 +204,7 @@ struct ShownDenied<'a> {
 
 /// A key as requests have it: as text if it is one.
 #[derive(Serialize)]
-enum Name<'a> {
+pub(super) enum Name<'a> {
     #[serde(rename = "key")]
     Text(&'a str),
     #[serde(rename = "key_base64")]
@@ -229,6 +233,7 @@ impl<'a> From<&'a ListedKey> for ShownKey<'a> {
     fn from(listed: &'a ListedKey) -> Self {
         Self {
             key: Name::from(&listed.key[..]),
+            member: listed.decision.member(),
             limits: Limits(Some(&listed.decision)),
         }
     }
@@ -238,6 +243,7 @@ impl<'a> From<&'a HeldTicket> for ShownLease<'a> {
     fn from(held: &'a HeldTicket) -> Self {
         Self {
             key: Name::from(&held.key[..]),
+            member: held.member.as_deref(),
             handle: held.handle.to_string(),
             fence: held.fence,
             expires_at: Instant(held.expires_at),

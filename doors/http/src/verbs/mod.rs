@@ -6,6 +6,7 @@
 //! | `lease` | acquire, settle, release, cancel, renew |
 //! | `listing` | keys, leases, leases/revoke, denied: what a policy holds |
 //! | `forward` | auth, for proxies that ask before they pass a request on |
+//! | `overrides` | overrides: limits in place of what the policies say |
 //! | `policies` | what the policies say |
 //! | `operate` | health, readiness, metrics, the OpenAPI document |
 
@@ -14,4 +15,5 @@ pub(crate) mod forward;
 pub(crate) mod lease;
 pub(crate) mod listing;
 pub(crate) mod operate;
+pub(crate) mod overrides;
 pub(crate) mod policies;

@@ -1,21 +1,24 @@
-//! What the policies say.
+//! What the policies say, and others in their place.
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Serialize;
-use tidegate::gate::Scope;
-use tidegate::policy::{FailureMode, Kind, Policy, Written};
-use tidegate::{Algorithm, Limit, Period};
+use serde::{Serialize, Serializer};
+use tidegate::gate::{Change, Scope, Served};
+use tidegate::policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
+use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period};
 
 use crate::answer;
+use crate::extract::Document;
+use crate::instant::Instant;
 use crate::problem::Problem;
+use crate::settings::Application;
 use crate::visit::Visit;
 
 pub(crate) async fn all(visit: Visit) -> Response {
     let served = visit.door().gate().policies(visit.caller());
-    let policies = served.iter().map(|served| Shown::from(served.policy()));
+    let policies = served.iter().map(|served| Shown::from(&**served));
     let policies = policies.collect();
     answer::json(StatusCode::OK, &All { policies })
 }
@@ -26,7 +29,62 @@ pub(crate) async fn one(
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
     let served = visit.policy(Scope::Observe, &name)?;
-    Ok(answer::json(StatusCode::OK, &Shown::from(served.policy())))
+    Ok(answer::json(StatusCode::OK, &Shown::from(&*served)))
+}
+
+/// Goes over to the policies that are sent, wholly or not at all.
+pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, Problem> {
+    visit.caller().check(Scope::Administer, None)?;
+    let apply = visit.door().settings().apply.clone();
+    let apply = apply.ok_or_else(|| {
+        let detail = "policies are not applied here: this server has them from its file alone \
+                      (start it with --applied FILE)";
+        Problem::not_found(detail)
+    })?;
+    let policies = tidegate::policy::parse(document.name, &document.text);
+    let application = Application {
+        by: visit.caller().name().to_owned(),
+        name: document.name.to_owned(),
+        policies: policies.map_err(|errors| Problem::faulty(&errors))?,
+        text: document.text,
+    };
+    let applied = tokio::task::spawn_blocking(move || apply(application)).await;
+    let applied = applied.map_err(|_| Problem::unable("the server is stopping"))?;
+    let changes = applied.map_err(Problem::unable)?;
+    let changes = changes.iter().map(ShownChange::from).collect();
+    Ok(answer::json(StatusCode::OK, &Applied { changes }))
+}
+
+#[derive(Serialize)]
+struct Applied<'a> {
+    changes: Vec<ShownChange<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownChange<'a> {
+    policy: &'a str,
+    member: Option<&'a str>,
+    limit: Option<&'a str>,
+    setting: Option<&'a str>,
+    change: &'static str,
+    was: Option<&'a str>,
+    becomes: Option<&'a str>,
+    effect: &'static str,
+}
+
+impl<'a> From<&'a Change> for ShownChange<'a> {
+    fn from(change: &'a Change) -> Self {
+        Self {
+            policy: &change.policy,
+            member: change.member.as_deref(),
+            limit: change.limit.as_deref(),
+            setting: change.setting.as_deref(),
+            change: change.sort.name(),
+            was: change.was.as_deref(),
+            becomes: change.becomes.as_deref(),
+            effect: change.effect,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -39,9 +97,51 @@ struct Shown<'a> {
     name: &'a str,
     levels: &'a [String],
     failure_mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<u8>,
     max_keys: Option<usize>,
     max_waiting: Option<usize>,
+    ttl_ms: Option<u128>,
+    shadow: bool,
+    metadata: &'a Metadata,
     limits: Vec<ShownLimit<'a>>,
+    /// Of a pool alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    balancer: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<ShownMember<'a>>,
+    /// As its file says it.
+    written: Written<'a>,
+}
+
+#[derive(Serialize)]
+struct ShownMember<'a> {
+    name: &'a str,
+    weight: u32,
+    cool_down_ms: Option<u128>,
+    metadata: &'a Metadata,
+    load: u64,
+    cooling_until: Option<Instant>,
+    limits: Vec<ShownLimit<'a>>,
+}
+
+/// A value of a policy's file, as JSON.
+struct Written<'a>(&'a Shape);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Shape::Text(text) => serializer.serialize_str(text),
+            Shape::Integer(number) => serializer.serialize_i128(*number),
+            Shape::Flag(flag) => serializer.serialize_bool(*flag),
+            Shape::List(items) => serializer.collect_seq(items.iter().map(Written)),
+            Shape::Table(entries) => {
+                let named = entries.iter();
+                serializer.collect_map(named.map(|(name, value)| (name, Written(value))))
+            }
+            _ => serializer.serialize_unit(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -69,25 +169,51 @@ enum Per<'a> {
     },
 }
 
-impl<'a> From<&'a Policy> for Shown<'a> {
-    fn from(policy: &'a Policy) -> Self {
-        let limits = policy.limits.iter().zip(&policy.written);
+impl<'a> From<&'a Served> for Shown<'a> {
+    fn from(served: &'a Served) -> Self {
+        let policy = served.policy();
+        let members = policy.members.iter().zip(served.members());
         Self {
             name: &policy.name,
             levels: &policy.levels,
-            failure_mode: match policy.failure_mode {
-                FailureMode::Deny => "deny",
-                FailureMode::Admit => "admit",
+            failure_mode: policy.failure_mode.name(),
+            share: match policy.failure_mode {
+                FailureMode::Share(percent) => Some(percent),
+                _ => None,
             },
             max_keys: policy.max_keys,
             max_waiting: policy.max_waiting,
-            limits: limits.map(ShownLimit::from).collect(),
+            ttl_ms: policy.ttl.map(|ttl| ttl.as_millis()),
+            shadow: policy.shadow,
+            metadata: &policy.metadata,
+            limits: limits(&policy.limits, &policy.written),
+            balancer: policy.is_pool().then(|| balancer(policy.balance)),
+            members: members.map(ShownMember::from).collect(),
+            written: Written(&policy.shape),
         }
     }
 }
 
-impl<'a> From<(&'a Limit, &'a Written)> for ShownLimit<'a> {
-    fn from((limit, written): (&'a Limit, &'a Written)) -> Self {
+impl<'a> From<(&'a PolicyMember, &'a Member)> for ShownMember<'a> {
+    fn from((said, stands): (&'a PolicyMember, &'a Member)) -> Self {
+        Self {
+            name: &said.name,
+            weight: said.weight,
+            cool_down_ms: said.cool_down.map(|length| length.as_millis()),
+            metadata: &said.metadata,
+            load: stands.load(),
+            cooling_until: stands.cooling().map(Instant),
+            limits: limits(&said.limits, &said.written),
+        }
+    }
+}
+
+fn limits<'a>(limits: &'a [Limit], written: &'a [WrittenLimit]) -> Vec<ShownLimit<'a>> {
+    limits.iter().zip(written).map(ShownLimit::from).collect()
+}
+
+impl<'a> From<(&'a Limit, &'a WrittenLimit)> for ShownLimit<'a> {
+    fn from((limit, written): (&'a Limit, &'a WrittenLimit)) -> Self {
         Self {
             name: limit.name(),
             kind: kind(written.kind),
@@ -134,6 +260,17 @@ const fn algorithm(algorithm: Algorithm) -> &'static str {
         Algorithm::FirstUseWindow => "first_use_window",
         Algorithm::SlidingWindow => "sliding_window",
         Algorithm::SlidingLog => "sliding_log",
+        _ => "other",
+    }
+}
+
+const fn balancer(balance: Balance) -> &'static str {
+    match balance {
+        Balance::RoundRobin => "round_robin",
+        Balance::Random => "random",
+        Balance::LeastLoaded => "least_loaded",
+        Balance::FirstAvailable => "first_available",
+        Balance::Weighted => "weighted",
         _ => "other",
     }
 }

@@ -214,7 +214,7 @@ async fn a_wrong_path_or_method_is_a_problem_too() {
     assert_eq!(reply.header("allow"), Some("POST"));
     let reply = house.post("/v1/policies", json!({})).await;
     reply.problem(405, "method_not_allowed");
-    assert_eq!(reply.header("allow"), Some("GET,HEAD"));
+    assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT"));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The door as its clients see it.
 
+mod apply;
 mod bounds;
 mod decide;
 mod forward;
@@ -11,6 +12,8 @@ mod live;
 mod matrix;
 mod openapi;
 mod operate;
+mod overrides;
+mod pools;
 mod proxies;
 mod silent;
 mod support;

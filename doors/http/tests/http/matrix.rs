@@ -4,11 +4,13 @@
 //! An operation that is added to the document must be added to [`OPERATIONS`].
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
-use tidegate::gate::Scope;
+use tidegate::Limit;
+use tidegate::gate::{Place, Scope};
 
 use crate::support::{House, Reply};
 
@@ -30,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 18] = [
+const OPERATIONS: [(&str, Access, &str, &str); 26] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -63,6 +65,19 @@ const OPERATIONS: [(&str, Access, &str, &str); 18] = [
         "/v1/auth?policy=web&key=k",
         "",
     ),
+    ("get /v1/overrides", Parts(Observe), "/v1/overrides", ""),
+    (
+        "put /v1/overrides",
+        Policy(Administer),
+        "/v1/overrides",
+        "{\"policy\":\"web\",\"key\":\"k\",\"limits\":{\"rpm\":{\"calls\":9,\"per\":\"1m\"}}}",
+    ),
+    (
+        "delete /v1/overrides",
+        Policy(Administer),
+        "/v1/overrides?policy=web",
+        "",
+    ),
     ("get /v1/policies", Parts(Observe), "/v1/policies", ""),
     (
         "get /v1/policies/{name}",
@@ -70,6 +85,26 @@ const OPERATIONS: [(&str, Access, &str, &str); 18] = [
         "/v1/policies/web",
         "",
     ),
+    (
+        "put /v1/policies",
+        Whole(Administer),
+        "/v1/policies",
+        "{\"policy\":{\"web\":{\"limits\":{\"rpm\":{\"calls\":7,\"per\":\"1m\"}}}}}",
+    ),
+    ("get /v1/keys", Policy(Observe), "/v1/keys?policy=web", ""),
+    (
+        "get /v1/leases",
+        Policy(Observe),
+        "/v1/leases?policy=web",
+        "",
+    ),
+    (
+        "post /v1/leases/revoke",
+        Policy(Administer),
+        "/v1/leases/revoke",
+        "{\"policy\":\"web\",\"key\":\"k\",\"handle\":\"0123456789abcdef\"}",
+    ),
+    ("get /v1/denied", Parts(Observe), "/v1/denied", ""),
     ("get /openapi.json", Anyone, "/openapi.json", ""),
     ("get /healthz", Anyone, "/healthz", ""),
     ("get /readyz", Anyone, "/readyz", ""),
@@ -81,6 +116,11 @@ const END: &str = "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\"}";
 /// A house with a token for each scope, one for another policy, and one for all.
 fn locked() -> House {
     let house = House::new();
+    // One to be seen and removed; it says what the policy says.
+    let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
+    let web = Place::system().of_resource("web");
+    let all = house.gate.enter(None).unwrap();
+    house.gate.set_override(&all, &web, &[limit]).unwrap();
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {

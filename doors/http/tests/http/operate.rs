@@ -54,7 +54,14 @@ async fn policies_are_shown_as_they_are() {
     let chat = house.get("/v1/policies/chat").await.json();
     let expected = json!({
         "name": "chat", "levels": ["org", "user"], "failure_mode": "deny",
-        "max_keys": null, "max_waiting": null,
+        "max_keys": null, "max_waiting": null, "ttl_ms": null, "shadow": false, "metadata": {},
+        "written": {
+            "levels": ["org", "user"],
+            "limits": {
+                "tpm": {"rate": 6_000, "per": "1m", "burst": 9_000},
+                "daily": {"budget": 20_000, "per": "day", "zone": "UTC", "level": "org"},
+            },
+        },
         "limits": [
             {
                 "name": "tpm", "kind": "rate", "capacity": 6_000, "at_most": 9_000,

@@ -59,8 +59,13 @@ impl House {
     }
 
     pub fn with(settings: Settings) -> Self {
+        Self::of(POLICIES, settings)
+    }
+
+    /// With other policies.
+    pub fn of(policies: &str, settings: Settings) -> Self {
         let time = ManualClock::default();
-        let file = parse("test.toml", POLICIES).unwrap_or_else(|errors| panic!("{errors}"));
+        let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
         let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
         let router = router(gate.clone(), settings);
         Self { gate, time, router }

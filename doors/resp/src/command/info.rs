@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
+use tidegate::LimitSet;
+
 use super::dispatch::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
@@ -49,13 +51,9 @@ pub(super) fn info(session: &mut Session, arguments: Arguments<'_>) -> Result<Fl
     if wanted("policies") {
         let _ = write!(text, "# Policies\r\npolicies:{}\r\n", policies.len());
         for served in policies {
-            let (name, set) = (&served.policy().name, served.set());
-            let waiting = set.statistics().waiting;
-            let _ = write!(
-                text,
-                "policy_{name}:keys={},waiting={waiting}\r\n",
-                set.keys()
-            );
+            let (name, waiting) = (&served.policy().name, served.waiting());
+            let keys: usize = served.sets().map(LimitSet::keys).sum();
+            let _ = write!(text, "policy_{name}:keys={keys},waiting={waiting}\r\n");
         }
     }
     session.replies.verbatim(&text);

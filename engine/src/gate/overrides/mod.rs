@@ -7,8 +7,10 @@
 //! | `resolve` | which of several holds: the one place that says so |
 //! | `stored` | all that are set, and how they are kept |
 //! | `verbs` | set, removed and listed at the gate |
+//! | `asked` | set from fields, and told apart from what the policies say |
 //! | [`Setting`], [`read_limits`], [`settings_of`] | limits as a policy's file writes them, for doors |
 
+mod asked;
 mod place;
 mod resolve;
 mod stored;

@@ -66,8 +66,10 @@ impl Place {
             .is_none_or(|resource| resource == name)
     }
 
-    /// As a store keeps it: `entity? u8, length u32, entity, resource? u8, resource`.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// As a store keeps it, and as a listing's end may be written:
+    /// `entity? u8, length u32, entity, resource? u8, resource`.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let entity = self.entity.as_deref().unwrap_or_default();
         let mut out = vec![u8::from(self.entity.is_some())];
         out.extend((entity.len() as u32).to_le_bytes());
@@ -77,8 +79,9 @@ impl Place {
         out
     }
 
-    /// The place that [`encode`](Self::encode) wrote.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// The place that [`encode`](Self::encode) wrote; `None` for other bytes.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (has_entity, rest) = bytes.split_first()?;
         let (length, rest) = rest.split_first_chunk()?;
         let (entity, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;

@@ -5,7 +5,10 @@
 //! limits of a policy; levels with one make what a set
 //! [gives](crate::LimitSet::set_override) the key.
 
+use std::slice;
 use std::sync::Arc;
+
+use tidegate_contract::KeyPath;
 
 use super::place::{Level, Place};
 use super::stored::Stored;
@@ -47,15 +50,16 @@ fn stored_for<'s>(
         .into_iter()
 }
 
-/// The limits of `policy` for all keys that have none of their own.
-pub(in crate::gate) fn limits(stored: &Stored, policy: &Policy) -> Vec<Limit> {
+/// `limits`, a plain policy's or one member's, for all keys that have none of
+/// their own.
+pub(in crate::gate) fn limits(stored: &Stored, policy: &Policy, limits: &[Limit]) -> Vec<Limit> {
     let own: Vec<_> = stored_for(stored, None, &policy.name).collect();
     let hold = |limit: &Limit| {
         let named = own.iter().filter(|own| own.name() == limit.name());
         let mut fitting = named.filter_map(|own| own.in_place_of(limit, &policy.levels).ok());
         fitting.next().unwrap_or_else(|| limit.clone())
     };
-    policy.limits.iter().map(hold).collect()
+    limits.iter().map(hold).collect()
 }
 
 /// What `entity` is given in `resource`: of two of one name the first holds that
@@ -69,4 +73,33 @@ pub(in crate::gate) fn given(
         .cloned()
         .collect();
     (!limits.is_empty()).then(|| limits.into())
+}
+
+/// At which level the override is set whose numbers `limit`, a plain policy's or
+/// one member's, has for `path`; `None`: the numbers are the policy's own, or the
+/// key does not reach so far.
+pub(super) fn source(
+    stored: &Stored,
+    policy: &Policy,
+    limit: &Limit,
+    path: &KeyPath<'_>,
+) -> Option<Level> {
+    let about = limit.plan(0, &policy.levels).ok()?.level;
+    if about >= path.depth() {
+        return None;
+    }
+    let entity = path.prefix(about);
+    let for_all = limits(stored, policy, slice::from_ref(limit));
+    ORDER.into_iter().find(|level| {
+        // What a key is given stands over what all keys have.
+        let base = match level {
+            Level::EntityAndResource | Level::Entity => &for_all[0],
+            Level::Resource | Level::System => limit,
+        };
+        let own = place(*level, Some(entity), &policy.name).and_then(|place| stored.at(&place));
+        let fits = |own: &Limit| {
+            own.name() == limit.name() && own.in_place_of(base, &policy.levels).is_ok()
+        };
+        own.is_some_and(|limits| limits.iter().any(fits))
+    })
 }

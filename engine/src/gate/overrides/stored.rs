@@ -76,16 +76,23 @@ impl Stored {
         Ok(())
     }
 
+    /// Whether nothing is set at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
     /// What is kept for `place`.
     pub(super) fn at(&self, place: &Place) -> Option<&Arc<[Limit]>> {
         self.by_place.get(place)
     }
 
     /// Those beyond `after`, in order.
-    pub(super) fn beyond(&self, after: Option<&Place>) -> impl Iterator<Item = (&Place, &[Limit])> {
+    pub(super) fn beyond(
+        &self,
+        after: Option<&Place>,
+    ) -> impl Iterator<Item = (&Place, &Arc<[Limit]>)> {
         let from = after.map_or(Unbounded, Excluded);
-        let places = self.by_place.range::<Place, _>((from, Unbounded));
-        places.map(|(place, limits)| (place, &**limits))
+        self.by_place.range::<Place, _>((from, Unbounded))
     }
 
     /// The keys that have something in the policy `resource`.

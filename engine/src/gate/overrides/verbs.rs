@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use tidegate_contract::KeyPath;
+use tidegate_contract::sync::MutexGuard;
 
 use super::place::Place;
 use super::stored::{Placed, Stored};
 use super::{given, limits};
 use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
+use crate::gate::aside::beside;
 use crate::gate::audit;
 use crate::gate::error::GateError;
 use crate::gate::served::Served;
 use crate::gate::threshold::Gate;
 use crate::limit::Limit;
-use crate::set::LimitSet;
+use crate::set::Given;
 
 impl Gate {
     /// Has `limits` hold at `place` in place of those of the same names, and of
@@ -26,8 +28,8 @@ impl Gate {
     /// [`GateError::Forbidden`]: it takes the scope to administer the policy, or
     /// all of them; [`GateError::UnknownPolicy`];
     /// [`GateError::Override`] with everything that is wrong with the limits, as
-    /// for [`LimitSet::set_override`]; a store that cannot keep it. Then nothing
-    /// changes.
+    /// for [`LimitSet::set_override`](crate::LimitSet::set_override); a store
+    /// that cannot keep it. Then nothing changes.
     pub fn set_override(
         &self,
         caller: &Caller,
@@ -36,7 +38,7 @@ impl Gate {
     ) -> Result<Placed, GateError> {
         let concerned = self.concerned(caller, Scope::Administer, place)?;
         check(place, limits, &concerned)?;
-        self.put_override(place, Some(limits.into()))?;
+        beside(|| self.put_override(place, Some(limits.into())))?;
         let names: Vec<_> = limits.iter().map(Limit::name).collect();
         let subject = format!("{place}: {}", names.join(", "));
         audit::note(caller.name(), "set override", &subject);
@@ -50,10 +52,10 @@ impl Gate {
     /// error: what was set for it can still be removed.
     pub fn remove_override(&self, caller: &Caller, place: &Place) -> Result<bool, GateError> {
         caller.check(Scope::Administer, place.resource.as_deref())?;
-        if self.stored().lock().at(place).is_none() {
+        if self.seen().at(place).is_none() {
             return Ok(false);
         }
-        self.put_override(place, None)?;
+        beside(|| self.put_override(place, None))?;
         audit::note(caller.name(), "remove override", &place.to_string());
         Ok(true)
     }
@@ -65,8 +67,7 @@ impl Gate {
     pub fn override_at(&self, caller: &Caller, place: &Place) -> Result<Option<Placed>, GateError> {
         caller.check(Scope::Observe, place.resource.as_deref())?;
         let served = self.all_served();
-        let stored = self.stored().lock();
-        let found = stored.at(place).map(Arc::clone);
+        let found = self.seen().at(place).map(Arc::clone);
         Ok(found.map(|limits| placed(place, &limits, &concerning(&served, place))))
     }
 
@@ -82,22 +83,35 @@ impl Gate {
         most: usize,
     ) -> Vec<Placed> {
         let served = self.all_served();
-        let stored = self.stored().lock();
         let wanted = |place: &Place| {
             let resource = of.resource.is_none() || of.resource == place.resource;
             let entity = of.entity.is_none() || of.entity == place.entity;
             let may = caller.check(Scope::Observe, place.resource.as_deref());
             resource && entity && may.is_ok()
         };
-        let page = stored.beyond(after).filter(|(place, _)| wanted(place));
-        let shown = |(place, limits): (&Place, &[Limit])| {
+        // What is found is looked at without keeping others from it.
+        let page: Vec<_> = {
+            let stored = self.seen();
+            let page = stored.beyond(after).filter(|(place, _)| wanted(place));
+            let page = page.take(most);
+            page.map(|(place, limits)| (place.clone(), Arc::clone(limits)))
+                .collect()
+        };
+        let shown = |(place, limits): &(Place, Arc<[Limit]>)| {
             placed(place, limits, &concerning(&served, place))
         };
-        page.take(most).map(shown).collect()
+        page.iter().map(shown).collect()
+    }
+
+    /// What is stored, to look at. Somebody who changes it may be held up by a
+    /// disk, and then so is this.
+    pub(super) fn seen(&self) -> MutexGuard<'_, Stored> {
+        let now = self.stored().try_lock();
+        now.unwrap_or_else(|| beside(|| self.stored().lock()))
     }
 
     /// The policies that an override at `place` is about.
-    fn concerned(
+    pub(super) fn concerned(
         &self,
         caller: &Caller,
         scope: Scope,
@@ -134,18 +148,30 @@ impl Served {
         let entities = stored.entities(name).into_iter();
         let given =
             entities.filter_map(|entity| Some((entity.into(), given(stored, entity, name)?)));
-        self.set()
-            .replace_all(&limits(stored, self.policy()), given.collect())
+        let given: Given = given.collect();
+        self.parts().enumerate().try_for_each(|(nth, (set, own))| {
+            let limits = limits(stored, self.policy(), own);
+            set.replace_all(&limits, given.clone())?;
+            match self.share() {
+                Some(share) => share.govern(nth, &limits, &given),
+                None => Ok(()),
+            }
+        })
     }
 
     /// Goes over to what is stored for one key.
     fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
         let given = given(stored, entity, &self.policy().name);
-        match self.set().inner().give(entity, given, |_| Ok(())) {
-            // What is a key in one policy may be none in another.
-            Err(Error::Key(_)) => Ok(()),
-            given => given,
+        if let Some(share) = self.share() {
+            share.govern_key(entity, given.as_deref());
         }
+        self.sets().try_for_each(|set| {
+            match set.inner().give(entity, given.clone(), |_| Ok(())) {
+                // What is a key in one policy may be none in another.
+                Err(Error::Key(_)) => Ok(()),
+                given => given,
+            }
+        })
     }
 }
 
@@ -156,30 +182,45 @@ fn concerning(served: &[Arc<Served>], place: &Place) -> Vec<Arc<Served>> {
     concerned.cloned().collect()
 }
 
-/// Whether `own` can take the place of a limit of this policy, for the keys that
-/// `place` is about.
+/// Whether `own` can take the place of a limit of this policy, or of one of its
+/// members, for the keys that `place` is about.
 fn fits(served: &Served, place: &Place, own: &Limit) -> Result<(), Error> {
-    let policy = served.policy();
-    match &place.entity {
-        Some(entity) => served.set().check_override(entity, own),
-        None => {
-            let limit = policy
-                .limits
-                .iter()
-                .find(|limit| limit.name() == own.name());
-            let limit = limit.ok_or_else(|| unknown(own, served.set()))?;
-            let taken = own.in_place_of(limit, &policy.levels);
-            taken.map(drop).map_err(|source| Error::Limit {
-                limit: own.name().into(),
-                source,
-            })
-        }
-    }
+    let levels = &served.policy().levels;
+    let fit = served.parts().map(|(set, limits)| match &place.entity {
+        Some(entity) => set.check_override(entity, own),
+        None => fits_one_of(limits, levels, own),
+    });
+    first_fit(fit)
 }
 
-fn unknown(own: &Limit, set: &LimitSet) -> Error {
-    let names = set.limits();
-    let names: Vec<_> = names.iter().map(|l| format!("`{}`", l.name())).collect();
+fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), Error> {
+    let limit = limits.iter().find(|limit| limit.name() == own.name());
+    let limit = limit.ok_or_else(|| unknown(own, limits))?;
+    let taken = own.in_place_of(limit, levels);
+    taken.map(drop).map_err(|source| Error::Limit {
+        limit: own.name().into(),
+        source,
+    })
+}
+
+/// Whether it fits anywhere. If not, what is wrong with one of that name says
+/// more than that others have none.
+fn first_fit(fits: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error> {
+    let mut wrong: Option<Error> = None;
+    for fit in fits {
+        let Err(error) = fit else {
+            return Ok(());
+        };
+        let silent = |error: &Error| matches!(error, Error::UnknownLimit { .. });
+        if wrong.as_ref().is_none_or(silent) {
+            wrong = Some(error);
+        }
+    }
+    wrong.map_or(Ok(()), Err)
+}
+
+fn unknown(own: &Limit, limits: &[Limit]) -> Error {
+    let names: Vec<_> = limits.iter().map(|l| format!("`{}`", l.name())).collect();
     Error::UnknownLimit {
         name: own.name().into(),
         known: names.join(", "),
@@ -188,7 +229,11 @@ fn unknown(own: &Limit, set: &LimitSet) -> Error {
 
 /// Everything that is wrong with `limits` at `place`: each must fit some policy
 /// that it is about.
-fn check(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Result<(), GateError> {
+pub(super) fn check(
+    place: &Place,
+    limits: &[Limit],
+    concerned: &[Arc<Served>],
+) -> Result<(), GateError> {
     let mut wrong = Vec::new();
     if limits.is_empty() {
         wrong.push(Error::Nothing("limit"));
@@ -202,15 +247,8 @@ fn check(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Result<(
         if limits[..nth].iter().any(|other| other.name() == own.name()) {
             wrong.push(Error::DuplicateLimit(own.name().into()));
         }
-        let mut unfit: Vec<_> = Vec::new();
-        let mut tried = concerned.iter().map(|served| fits(served, place, own));
-        if !tried.any(|fit| fit.map_err(|error| unfit.push(error)).is_ok()) {
-            // What is wrong with one of that name says more than that others
-            // have none.
-            let telling = |error: &Error| !matches!(error, Error::UnknownLimit { .. });
-            let at = unfit.iter().position(telling).unwrap_or(0);
-            wrong.extend(unfit.into_iter().nth(at));
-        }
+        let fit = concerned.iter().map(|served| fits(served, place, own));
+        wrong.extend(first_fit(fit).err());
     }
     match wrong.is_empty() {
         true => Ok(()),

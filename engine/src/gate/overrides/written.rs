@@ -20,15 +20,22 @@ pub enum Setting {
 
 /// One thing that is wrong with limits that were given.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("limit `{limit}`: {message}; {help}")]
+#[error("{}{message}; {help}", whose(limit))]
 #[non_exhaustive]
 pub struct LimitFault {
-    /// The limit.
+    /// The limit; empty if it is about all of it.
     pub limit: String,
     /// What is wrong.
     pub message: String,
     /// What to say instead.
     pub help: String,
+}
+
+fn whose(limit: &str) -> String {
+    match limit {
+        "" => String::new(),
+        limit => format!("limit `{limit}`: "),
+    }
 }
 
 /// Fields that an override cannot have: how a limit counts stays the policy's.

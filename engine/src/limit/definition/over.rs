@@ -9,9 +9,22 @@
 use super::{Algorithm, Kind, Limit, OnFailure};
 use crate::error::LimitError;
 use crate::limit::Period;
-use tidegate_core::Payment;
+use tidegate_core::{Amount, Payment};
 
 impl Limit {
+    /// So many percent of it: of the amount and the burst, rounded down but at
+    /// least one unit.
+    #[cfg(feature = "gate")]
+    pub(crate) fn share(&self, percent: u8) -> Self {
+        let whole = Amount::from(percent.min(100));
+        let of = |amount: Amount| (amount / 100 * whole + amount % 100 * whole / 100).max(1);
+        Self {
+            capacity: of(self.capacity),
+            burst: self.burst.map(of),
+            ..self.clone()
+        }
+    }
+
     /// This limit's numbers in place of those of `base`. What this one does not
     /// say is as `base` says; what it says must not be unlike it.
     ///

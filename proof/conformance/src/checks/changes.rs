@@ -21,27 +21,29 @@ pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Ski
         raised.pass(300);
         kept.pass(300);
         raised.change(&[(0, new)]);
-        for _ in 0..20 {
-            raised.pass(700);
-            kept.pass(700);
-            for key in [&b"used"[..], b"idle"] {
-                let (more, less) = (raised.left(key)[0], kept.left(key)[0]);
-                assert!(
-                    more >= less,
-                    "{more} left after {old:?} became {new:?}, not {less}"
-                );
-            }
-        }
+        leaves_no_less(&raised, &kept, &format!("{old:?} became {new:?}"));
     }
     Ok(())
 }
 
 /// A limit that is used up for one key and half used for another.
-fn desk(subject: &Subject, rule: Rule) -> Desk {
+pub(super) fn desk(subject: &Subject, rule: Rule) -> Desk {
     let desk = Desk::new(subject, 1, &[(0, rule)]);
     desk.hold(b"used", &[8], 5_000);
     desk.hold(b"idle", &[5], 9_000);
     desk
+}
+
+/// That there is never less left where a limit was raised.
+pub(super) fn leaves_no_less(raised: &Desk, kept: &Desk, how: &str) {
+    for _ in 0..20 {
+        raised.pass(700);
+        kept.pass(700);
+        for key in [&b"used"[..], b"idle"] {
+            let (more, less) = (raised.left(key)[0], kept.left(key)[0]);
+            assert!(more >= less, "{more} left, not {less}, after {how}");
+        }
+    }
 }
 
 pub(super) fn a_limit_counts_from_when_it_was_added_to_when_it_was_removed(

@@ -6,6 +6,7 @@ use tidegate::contract::core::Rule;
 use tidegate::contract::{Plan, Store};
 
 use super::Skipped;
+use super::changes::{desk, leaves_no_less};
 use super::desk::{Desk, budget, overrides, plan, rate, slots, table_name};
 use crate::Subject;
 
@@ -36,7 +37,7 @@ pub(super) fn raising_a_keys_own_limit_delays_no_one(subject: &Subject) -> Resul
     ];
     for (old, new) in raises {
         for from in [None, Some(old)] {
-            let (mut raised, mut kept) = (used(subject, old), used(subject, old));
+            let (mut raised, mut kept) = (desk(subject, old), desk(subject, old));
             if let Some(own) = from {
                 raised.give(&[(b"used", &[own]), (b"idle", &[own])]);
                 kept.give(&[(b"used", &[own]), (b"idle", &[own])]);
@@ -44,28 +45,10 @@ pub(super) fn raising_a_keys_own_limit_delays_no_one(subject: &Subject) -> Resul
             raised.pass(300);
             kept.pass(300);
             raised.give(&[(b"used", &[new]), (b"idle", &[new])]);
-            for _ in 0..20 {
-                raised.pass(700);
-                kept.pass(700);
-                for key in [&b"used"[..], b"idle"] {
-                    let (more, less) = (raised.left(key)[0], kept.left(key)[0]);
-                    assert!(
-                        more >= less,
-                        "{more} left of {new:?}, not {less} of {old:?}"
-                    );
-                }
-            }
+            leaves_no_less(&raised, &kept, &format!("{old:?} became {new:?}"));
         }
     }
     Ok(())
-}
-
-/// A limit that is used up for one key and half used for another.
-fn used(subject: &Subject, rule: Rule) -> Desk {
-    let desk = Desk::new(subject, 1, &[(0, rule)]);
-    desk.hold(b"used", &[8], 5_000);
-    desk.hold(b"idle", &[5], 9_000);
-    desk
 }
 
 pub(super) fn a_lowered_limit_of_a_key_keeps_what_was_used(

@@ -15,8 +15,9 @@ use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;
 
-/// How many facts an answer to ACQUIRE has: the lease's four, and the decision's.
-const FACTS: usize = 4 + facts::DECISION_FACTS;
+/// How many facts an answer to ACQUIRE has: the lease's four, the decision's,
+/// and the words that come with it.
+const FACTS: usize = 5 + facts::DECISION_FACTS;
 
 pub(in crate::command) fn acquire(
     session: &mut Session,
@@ -106,7 +107,7 @@ fn write(replies: &mut Replies, served: &Served, entry: &Entry) {
     match entry {
         Entry::Granted(ticket) => {
             lease(replies, Some(ticket));
-            facts::admitted(replies, served, false);
+            facts::granted(replies, served, ticket);
         }
         Entry::Refused(decision) => {
             lease(replies, None);
@@ -114,8 +115,19 @@ fn write(replies: &mut Replies, served: &Served, entry: &Entry) {
         }
         Entry::Degraded(_) => {
             lease(replies, None);
-            facts::admitted(replies, served, true);
+            facts::blindly(replies, served);
         }
+    }
+    let ticket = match entry {
+        Entry::Granted(ticket) => Some(ticket),
+        Entry::Refused(_) | Entry::Degraded(_) => None,
+    };
+    replies.text("metadata");
+    let words = ticket.map(Ticket::metadata);
+    replies.map(words.map_or(0, |words| words.len()));
+    for (name, word) in words.into_iter().flatten() {
+        replies.text(name);
+        replies.text(word);
     }
 }
 

@@ -35,13 +35,40 @@ pub(in crate::command) fn policies(session: &mut Session, _: Arguments<'_>) -> R
 fn one(replies: &mut Replies, served: &Served) {
     let policy = served.policy();
     replies.text(&policy.name);
-    replies.map(2);
+    replies.map(if policy.is_pool() { 3 } else { 2 });
     replies.text("levels");
     replies.array(policy.levels.len());
     policy.levels.iter().for_each(|level| replies.text(level));
     replies.text("limits");
     replies.map(policy.limits.len());
     policy.limits.iter().for_each(|each| limit(replies, each));
+    if policy.is_pool() {
+        replies.text("members");
+        members(replies, served);
+    }
+}
+
+/// Each member of a pool: its weight, its load, until when it cools down, and
+/// its limits.
+fn members(replies: &mut Replies, served: &Served) {
+    let policy = served.policy();
+    replies.map(policy.members.len());
+    for (said, stands) in policy.members.iter().zip(served.members()) {
+        replies.text(&said.name);
+        replies.map(4);
+        replies.text("weight");
+        replies.count(said.weight.into());
+        replies.text("load");
+        replies.count(stands.load());
+        replies.text("cooling_until_us");
+        match stands.cooling() {
+            Some(until) => replies.integer(until.as_micros()),
+            None => replies.null(),
+        }
+        replies.text("limits");
+        replies.map(said.limits.len());
+        said.limits.iter().for_each(|each| limit(replies, each));
+    }
 }
 
 fn limit(replies: &mut Replies, limit: &Limit) {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tidegate::gate::Served;
 use tidegate::{Ask, MAX_AMOUNT};
 
-use super::named::amount;
+use super::named::{amount, text};
 use crate::command::dispatch::quoted;
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -26,6 +26,8 @@ const LONGEST_TTL: i64 = 400 * 24 * 3_600 * 1_000;
 pub(super) struct Asked<'a> {
     pub(super) named: Named<'a>,
     pub(super) idempotency: Option<&'a [u8]>,
+    /// The member of a pool that is meant.
+    pub(super) member: Option<&'a str>,
     pub(super) manner: Manner,
 }
 
@@ -38,10 +40,12 @@ pub(super) struct Manner {
     priority: Option<u64>,
 }
 
-/// Whether a lease is asked for: only then do all words make sense.
+/// What is asked for: not all words make sense with everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum For {
     Charge,
+    /// A charge or a question that may be about one member of a pool.
+    Member,
     Lease,
 }
 
@@ -61,6 +65,9 @@ impl<'a> Asked<'a> {
             } else if word.eq_ignore_ascii_case(b"COST") {
                 let cost = natural(next()?, 1..=MAX_AMOUNT.cast_signed(), "COST")?;
                 once(&mut asked.manner.cost, cost, "COST")?;
+            } else if purpose == For::Member && word.eq_ignore_ascii_case(b"MEMBER") {
+                let member = text(next()?, "the member's name")?;
+                once(&mut asked.member, member, "MEMBER")?;
             } else if purpose == For::Lease {
                 asked.read_lease_word(word, next()?)?;
             } else {
@@ -120,7 +127,8 @@ impl Manner {
     }
 }
 
-fn once<T>(place: &mut Option<T>, value: T, word: &'static str) -> Result<(), Fault> {
+/// Says a word that may be said once.
+pub(super) fn once<T>(place: &mut Option<T>, value: T, word: &'static str) -> Result<(), Fault> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(Fault::SaidTwice(word)),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate::Settlement;
-use tidegate::gate::{Scope, Served};
+use tidegate::Outcome;
+use tidegate::gate::{Finish, Finished, Report, Scope, Served};
 
-use super::ask::Named;
+use super::ask::{Named, once};
 use super::facts;
 use super::named::{amount, key, lease, policy, unit};
 use crate::command::dispatch::{Flow, quoted};
@@ -15,29 +15,22 @@ use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;
 
+/// The longest cool-down, in milliseconds: 400 days, as the longest period.
+const LONGEST_COOL_DOWN: i64 = 400 * 24 * 3_600 * 1_000;
+
 pub(in crate::command) fn settle(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
-    let used = used(arguments, &served)?;
-    let settled = served.settle(key(arguments), lease(arguments)?, &used)?;
-    write(&mut session.replies, &served, &settled);
-    Ok(Flow::Next)
-}
-
-/// `[USED limit n]...`
-fn used<'a>(arguments: Arguments<'a>, served: &Served) -> Result<Named<'a>, Fault> {
-    let mut used = Named::new();
-    let mut words = arguments.from(4);
-    while let Some(word) = words.next() {
-        let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
-        if !word.eq_ignore_ascii_case(b"USED") {
-            return Err(Fault::Syntax(quoted(word)));
-        }
-        used.push(amount(served, next()?, next()?)?);
-    }
-    Ok(used)
+    let said = Said::read(arguments, &served, true)?;
+    end(
+        session,
+        arguments,
+        &served,
+        Finish::Settle(&said.used),
+        &said.report,
+    )
 }
 
 pub(in crate::command) fn release(
@@ -45,9 +38,8 @@ pub(in crate::command) fn release(
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
-    let released = served.release(key(arguments), lease(arguments)?)?;
-    write(&mut session.replies, &served, &released);
-    Ok(Flow::Next)
+    let said = Said::read(arguments, &served, false)?;
+    end(session, arguments, &served, Finish::Release, &said.report)
 }
 
 pub(in crate::command) fn cancel(
@@ -55,9 +47,60 @@ pub(in crate::command) fn cancel(
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
-    let cancelled = served.cancel(key(arguments), lease(arguments)?)?;
-    write(&mut session.replies, &served, &cancelled);
+    let said = Said::read(arguments, &served, false)?;
+    end(session, arguments, &served, Finish::Cancel, &said.report)
+}
+
+fn end(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+    served: &Served,
+    how: Finish<'_>,
+    report: &Report,
+) -> Result<Flow, Fault> {
+    let finished = served.finish(key(arguments), lease(arguments)?, how, report)?;
+    write(&mut session.replies, served, &finished);
     Ok(Flow::Next)
+}
+
+/// `[USED limit n]... [OUTCOME word] [COOLDOWN ms]`
+#[derive(Default)]
+struct Said<'a> {
+    used: Named<'a>,
+    report: Report,
+}
+
+impl<'a> Said<'a> {
+    fn read(arguments: Arguments<'a>, served: &Served, settles: bool) -> Result<Self, Fault> {
+        let mut said = Self::default();
+        let mut outcome = None;
+        let mut words = arguments.from(4);
+        while let Some(word) = words.next() {
+            let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
+            if settles && word.eq_ignore_ascii_case(b"USED") {
+                said.used.push(amount(served, next()?, next()?)?);
+            } else if word.eq_ignore_ascii_case(b"OUTCOME") {
+                once(&mut outcome, outcome_of(next()?)?, "OUTCOME")?;
+            } else if word.eq_ignore_ascii_case(b"COOLDOWN") {
+                let ms = natural(next()?, 1..=LONGEST_COOL_DOWN, "COOLDOWN")?;
+                let length = Duration::from_millis(ms);
+                once(&mut said.report.cool_down, length, "COOLDOWN")?;
+            } else {
+                return Err(Fault::Syntax(quoted(word)));
+            }
+        }
+        said.report.outcome = outcome.unwrap_or_default();
+        Ok(said)
+    }
+}
+
+fn outcome_of(word: &[u8]) -> Result<Outcome, Fault> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"succeeded" => Ok(Outcome::Succeeded),
+        b"ignored" => Ok(Outcome::Ignored),
+        b"dropped" => Ok(Outcome::Dropped),
+        _ => Err(Fault::Syntax(quoted(word))),
+    }
 }
 
 pub(in crate::command) fn renew(
@@ -74,9 +117,11 @@ pub(in crate::command) fn renew(
     Ok(Flow::Next)
 }
 
-/// Whether it had expired, whether it was said before, and what was used.
-fn write(replies: &mut Replies, served: &Served, settlement: &Settlement) {
-    replies.map(3);
+/// Whether it had expired, whether it was said before, what was used, and the
+/// member of a pool, with the end of its cool-down.
+pub(super) fn write(replies: &mut Replies, served: &Served, finished: &Finished) {
+    let settlement = &finished.settlement;
+    replies.map(5);
     replies.text("expired");
     replies.boolean(settlement.expired());
     replies.text("repeated");
@@ -90,5 +135,12 @@ fn write(replies: &mut Replies, served: &Served, settlement: &Settlement) {
         facts::amount(replies, unit(served, name), usage.taken);
         replies.text("used");
         facts::amount(replies, unit(served, name), usage.used);
+    }
+    replies.text("member");
+    facts::optional_text(replies, finished.member.as_deref());
+    replies.text("cooling_until_us");
+    match finished.cooling_until {
+        Some(until) => replies.integer(until.as_micros()),
+        None => replies.null(),
     }
 }

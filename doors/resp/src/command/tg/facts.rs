@@ -4,22 +4,29 @@
 //! (`_us`), lengths of time milliseconds, rounded up (`_ms`). An amount of a
 //! limit with a finer unit than one is a decimal text.
 
-use tidegate::gate::Served;
+use tidegate::gate::{Served, Ticket};
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
 use super::named::unit;
 use crate::reply::Replies;
 
 /// How many facts [`decision`] and [`admitted`] write.
-pub(super) const DECISION_FACTS: usize = 6;
+pub(super) const DECISION_FACTS: usize = 9;
 
 /// Verdict, what binds, until when, and where every limit stands.
 pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decision) {
     verdict(replies, decision.verdict(), served.now());
     replies.text("binding");
     optional_text(replies, decision.binding());
-    degraded(replies, false);
+    degraded(replies, decision.degraded());
     replies.text("limits");
+    standings(replies, served, decision);
+    let (level, member) = (served.level(decision), decision.member());
+    circumstances(replies, decision.shadowed(), level, member);
+}
+
+/// Where every limit stands, by its name.
+pub(super) fn standings(replies: &mut Replies, served: &Served, decision: &Decision) {
     replies.map(decision.standings().count());
     for (name, standing) in decision.standings() {
         replies.text(name);
@@ -28,14 +35,36 @@ pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decisi
     }
 }
 
-/// Admitted, without standings; blindly if the store could not tell.
-pub(super) fn admitted(replies: &mut Replies, served: &Served, blindly: bool) {
+/// Admitted with this lease, without standings.
+pub(super) fn granted(replies: &mut Replies, served: &Served, ticket: &Ticket) {
+    admitted(
+        replies,
+        served,
+        ticket.degraded,
+        ticket.shadowed,
+        ticket.member(),
+    );
+}
+
+/// Admitted though the store could not tell.
+pub(super) fn blindly(replies: &mut Replies, served: &Served) {
+    admitted(replies, served, true, false, None);
+}
+
+fn admitted(
+    replies: &mut Replies,
+    served: &Served,
+    blindly: bool,
+    shadowed: bool,
+    member: Option<&str>,
+) {
     verdict(replies, Verdict::Admit, served.now());
     replies.text("binding");
     replies.null();
     degraded(replies, blindly);
     replies.text("limits");
     replies.map(0);
+    circumstances(replies, shadowed, None, member);
 }
 
 /// Three facts: the word, the instant, and how far away it is.
@@ -63,6 +92,17 @@ pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: Timestamp) {
 fn degraded(replies: &mut Replies, degraded: bool) {
     replies.text("degraded");
     replies.boolean(degraded);
+}
+
+/// Three facts: whether a shadow limit would have refused, the level that binds,
+/// and the member of a pool whose answer it is.
+fn circumstances(replies: &mut Replies, shadowed: bool, level: Option<&str>, member: Option<&str>) {
+    replies.text("shadowed");
+    replies.boolean(shadowed);
+    replies.text("level");
+    optional_text(replies, level);
+    replies.text("member");
+    optional_text(replies, member);
 }
 
 /// Three facts: the most, what is left, and when all of it is back.

@@ -7,6 +7,8 @@
 //! | `check` | CHECK, DEBIT, PEEK, FORECAST |
 //! | `acquire` | ACQUIRE, and [`Waiting`] for one |
 //! | `ending` | SETTLE, RELEASE, CANCEL, RENEW |
+//! | `listing` | KEYS, LEASES, REVOKE |
+//! | `overrides` | OVERRIDE |
 //! | `administer` | RESET, POLICIES |
 //! | `facts` | decisions, standings and instants into replies |
 
@@ -16,10 +18,14 @@ mod ask;
 mod check;
 mod ending;
 mod facts;
+mod listing;
 mod named;
+mod overrides;
 
 pub(crate) use acquire::Waiting;
 pub(super) use acquire::acquire;
 pub(super) use administer::{policies, reset};
 pub(super) use check::{check, debit, forecast, peek};
 pub(super) use ending::{cancel, release, renew, settle};
+pub(super) use listing::{keys, leases, revoke};
+pub(super) use overrides::override_;

@@ -60,7 +60,9 @@ pub(super) fn amount<'a>(
 
 /// The unit of the limit of that name; one, if there is no such limit.
 pub(super) fn unit(served: &Served, limit: &str) -> Unit {
-    let mut limits = served.policy().limits.iter();
+    let policy = served.policy();
+    let members = policy.members.iter().flat_map(|member| &member.limits);
+    let mut limits = policy.limits.iter().chain(members);
     let found = limits.find(|known| known.name() == limit);
     found.map_or(Unit::ONE, |limit| limit.amounts())
 }

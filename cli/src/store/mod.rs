@@ -1,5 +1,7 @@
 //! Stores by their URL.
 
+mod far;
+
 use std::sync::Arc;
 
 use tidegate::contract::Store;
@@ -41,7 +43,10 @@ pub fn open(url: &str) -> Outcome<Opened> {
                 file: Some(file),
             })
         }
-        Some((scheme, _)) if scheme.starts_with("redis") => redis(url),
+        Some((scheme, _)) if scheme.starts_with("redis") => Ok(Opened {
+            store: far::redis(url)?,
+            file: None,
+        }),
         _ => Err(Trouble::usage(format!(
             "`{}` is no store; write memory:, file:PATH or redis://HOST",
             shown(url)
@@ -56,24 +61,6 @@ pub fn shown(url: &str) -> String {
         Some((scheme, host)) => format!("{scheme}://***@{host}"),
         None => url.to_owned(),
     }
-}
-
-/// One server, a cluster, or what sentinels know.
-#[cfg(feature = "redis")]
-fn redis(url: &str) -> Outcome<Opened> {
-    let options = tidegate_redis::Options::default();
-    let store = tidegate_redis::RedisStore::open(url, options).map_err(Trouble::failure)?;
-    Ok(Opened {
-        store: Arc::new(store),
-        file: None,
-    })
-}
-
-#[cfg(not(feature = "redis"))]
-fn redis(_: &str) -> Outcome<Opened> {
-    Err(Trouble::usage(
-        "this build knows no Redis; build it with the feature `redis`",
-    ))
 }
 
 /// `PATH`, `PATH?sync=always`, `PATH?sync=interval=100ms`, `PATH?sync=never`.

@@ -1,0 +1,324 @@
+//! Limits as they are typed: `rpm=calls:100/1m`, or as a policy's file has
+//! them, or only so much: `rpm=100`.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+use toml::de::{DeTable, DeValue};
+
+use super::ask::whole;
+use super::exit::{Outcome, Stop};
+
+/// The words that a limit can begin with.
+pub const WORDS: [&str; 4] = ["calls", "rate", "budget", "concurrency"];
+
+const HELP: &str = "write NAME=WORD:AMOUNT/PER, such as rpm=calls:100/1m, slots=concurrency:8 or \
+                    daily=budget:5000/day,zone:UTC; or NAME=AMOUNT for the rest as in the policy";
+
+/// A limit that was typed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Typed {
+    /// Its name.
+    pub name: String,
+    said: Said,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Said {
+    /// Everything.
+    Whole(Map<String, Value>),
+    /// How much, perhaps in how much time: the rest is the policy's.
+    Amount(u64, Option<String>),
+}
+
+impl FromStr for Typed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rest) = text.split_once('=').ok_or(HELP)?;
+        let (name, rest) = (name.trim(), rest.trim());
+        if name.is_empty() || rest.is_empty() {
+            return Err(HELP.to_owned());
+        }
+        let said = match rest.starts_with('{') {
+            true => Said::Whole(table(rest)?),
+            false => short(rest)?,
+        };
+        let name = name.to_owned();
+        Ok(Self { name, said })
+    }
+}
+
+/// `WORD:AMOUNT[/PER][,FIELD:VALUE]...` or `AMOUNT[/PER]`.
+fn short(text: &str) -> Result<Said, String> {
+    let mut parts = text.split(',');
+    let first = parts.next().unwrap_or_default();
+    let (first, per) = match first.split_once('/') {
+        Some((first, per)) => (first, Some(per.trim())),
+        None => (first, None),
+    };
+    let Some((word, amount)) = first.split_once(':') else {
+        let amount = whole(first.trim()).map_err(|_| HELP)?;
+        let more = parts.next().is_some();
+        return match more {
+            true => Err(HELP.to_owned()),
+            false => Ok(Said::Amount(amount, per.map(str::to_owned))),
+        };
+    };
+    let mut fields = Map::new();
+    fields.insert(word.trim().to_owned(), whole(amount.trim())?.into());
+    if let Some(per) = per {
+        fields.insert("per".to_owned(), per.into());
+    }
+    for part in parts {
+        let (field, value) = part.split_once(':').ok_or(HELP)?;
+        let (field, value) = (field.trim(), value.trim());
+        let value = whole(value).map_or_else(|_| value.into(), Value::from);
+        if fields.insert(field.to_owned(), value).is_some() {
+            return Err(format!("`{field}` is said twice"));
+        }
+    }
+    Ok(Said::Whole(fields))
+}
+
+/// As a policy's file has it: `{ calls = 100, per = "1m" }`.
+fn table(text: &str) -> Result<Map<String, Value>, String> {
+    let line = format!("limit = {text}");
+    let parsed = DeTable::parse(&line);
+    let parsed = parsed.map_err(|error| format!("this is no TOML: {}", error.message()))?;
+    let only = parsed.get_ref().get("limit").map(|value| value.get_ref());
+    let (Some(DeValue::Table(fields)), 1) = (only, parsed.get_ref().len()) else {
+        return Err(HELP.to_owned());
+    };
+    let fields = fields.iter().map(|(field, value)| {
+        let field = field.get_ref().to_string();
+        let value = match value.get_ref() {
+            DeValue::Integer(number) if number.radix() == 10 => whole(number.as_str())?.into(),
+            DeValue::String(text) => Value::from(&**text),
+            DeValue::Boolean(flag) => Value::from(*flag),
+            _ => return Err(format!("`{field}` is a whole number or a text")),
+        };
+        Ok((field, value))
+    });
+    fields.collect()
+}
+
+/// All limits that were typed, as a request has them. For those that say how
+/// much and no more, `policies` says the rest.
+pub fn request(typed: &[Typed], policies: &[Value]) -> Outcome<Value> {
+    let mut limits = Map::new();
+    for Typed { name, said } in typed {
+        let fields = match said {
+            Said::Whole(fields) => fields.clone(),
+            Said::Amount(amount, per) => like(name, *amount, per.as_deref(), policies)?,
+        };
+        if limits.insert(name.clone(), fields.into()).is_some() {
+            let message = format!("limit `{name}` is given twice; give it once");
+            return Err(Stop::usage(message));
+        }
+    }
+    Ok(limits.into())
+}
+
+/// Whether the policies must be known.
+pub fn needs_policies(typed: &[Typed]) -> bool {
+    typed
+        .iter()
+        .any(|limit| matches!(limit.said, Said::Amount(..)))
+}
+
+/// So much of the limit `name`, counted as the policies count it.
+fn like(
+    name: &str,
+    amount: u64,
+    per: Option<&str>,
+    policies: &[Value],
+) -> Outcome<Map<String, Value>> {
+    let known = policies.iter().flat_map(|policy| written(policy, name));
+    let mut shapes: Vec<_> = known
+        .filter_map(|limit| shape(limit, amount, per))
+        .collect();
+    shapes.dedup();
+    let whole = "write it out, such as";
+    match shapes.pop() {
+        None => Err(Stop::usage(unknown(name, amount, policies))),
+        Some(_) if !shapes.is_empty() => Err(Stop::usage(format!(
+            "the policies count `{name}` in different ways; {whole} {name}=calls:{amount}/1m, \
+             or name one policy"
+        ))),
+        Some(shape) => Ok(shape),
+    }
+}
+
+fn unknown(name: &str, amount: u64, policies: &[Value]) -> String {
+    let names = policies.iter().flat_map(limits);
+    let names: BTreeSet<_> = names.flat_map(Map::keys).map(String::as_str).collect();
+    if names.is_empty() {
+        return format!(
+            "there is no policy that this is for, or the token may not see it; \
+             write the limit out, such as {name}=calls:{amount}/1m"
+        );
+    }
+    let names = names.into_iter().collect::<Vec<_>>().join("`, `");
+    format!("no policy that this is for has a limit `{name}`; there is `{names}`")
+}
+
+/// The limits of a policy, and of its members, as its file has them.
+fn limits(policy: &Value) -> impl Iterator<Item = &Map<String, Value>> {
+    let members = policy["written"]["member"].as_object();
+    let members = members.into_iter().flat_map(Map::values);
+    let all = std::iter::once(&policy["written"]).chain(members);
+    all.filter_map(|part| part["limits"].as_object())
+}
+
+/// Those of that name.
+fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Value> {
+    limits(policy).filter_map(move |limits| limits.get(name))
+}
+
+fn shape(limit: &Value, amount: u64, per: Option<&str>) -> Option<Map<String, Value>> {
+    let word = WORDS.into_iter().find(|word| limit.get(word).is_some())?;
+    let mut fields = Map::new();
+    fields.insert(word.to_owned(), amount.into());
+    for field in ["per", "zone"] {
+        if let Some(value) = limit.get(field) {
+            fields.insert(field.to_owned(), value.clone());
+        }
+    }
+    if let Some(per) = per {
+        fields.insert("per".to_owned(), per.into());
+    }
+    Some(fields)
+}
+
+/// Limits of an answer, each as it can be typed again.
+pub fn shown(limits: &Value) -> String {
+    let limits = limits.as_object().into_iter().flatten();
+    let shown = limits.map(|(name, fields)| format!("{name}={}", said(fields)));
+    shown.collect::<Vec<_>>().join("  ")
+}
+
+fn said(fields: &Value) -> String {
+    let text = |value: &Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    let mut words = String::new();
+    let fields = fields.as_object().into_iter().flatten();
+    for (field, value) in fields {
+        // Writing to a string does not fail.
+        let _ = match field.as_str() {
+            "per" => write!(words, "/{}", text(value)),
+            field if words.is_empty() => write!(words, "{field}:{}", text(value)),
+            field => write!(words, ",{field}:{}", text(value)),
+        };
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A policy that has nothing but this limit.
+    fn policy(name: &str, limit: Value) -> Value {
+        json!({"written": {"limits": {name: limit}}})
+    }
+
+    fn sent(text: &str, policies: &[Value]) -> Value {
+        let typed: Typed = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        request(&[typed], policies).unwrap_or_else(|stop| panic!("{text}: {stop}"))
+    }
+
+    #[test]
+    fn a_limit_is_typed_shortly_or_as_a_policy_has_it() {
+        let rpm = json!({"rpm": {"calls": 1_000, "per": "1m"}});
+        for text in [
+            "rpm=calls:1_000/1m",
+            "rpm = calls : 1000 / 1m",
+            "rpm={ calls = 1_000, per = \"1m\" }",
+            "rpm={calls=1000,per='1m'}",
+        ] {
+            assert_eq!(sent(text, &[]), rpm, "{text}");
+        }
+        assert_eq!(
+            sent("tpm=rate:5/1h 30m,burst:9", &[]),
+            json!({"tpm": {"rate": 5, "per": "1h 30m", "burst": 9}})
+        );
+        assert_eq!(
+            sent("day=budget:5/day,zone:Europe/Berlin", &[]),
+            json!({"day": {"budget": 5, "per": "day", "zone": "Europe/Berlin"}})
+        );
+        assert_eq!(
+            sent("slots=concurrency:8,ttl:30s", &[]),
+            json!({"slots": {"concurrency": 8, "ttl": "30s"}})
+        );
+    }
+
+    #[test]
+    fn what_is_shown_can_be_typed_again() {
+        for text in [
+            "rpm=calls:1000/1m",
+            "tpm=rate:5/1h,burst:9",
+            "day=budget:5/day,zone:UTC",
+            "slots=concurrency:8,ttl:30s",
+        ] {
+            assert_eq!(shown(&sent(text, &[])), text);
+        }
+    }
+
+    #[test]
+    fn an_amount_alone_is_counted_as_the_policies_count_it() {
+        let one = policy("rpm", json!({"calls": 10, "per": "1m", "burst": 20}));
+        let other = policy("rpm", json!({"calls": 99, "per": "1m"}));
+        let odd = policy("rpm", json!({"calls": 99, "per": "1h"}));
+        let pool =
+            json!({"written": {"member": {"eu": {"limits": {"slots": {"concurrency": 3}}}}}});
+        let rpm = json!({"rpm": {"calls": 50, "per": "1m"}});
+        assert_eq!(
+            sent("rpm=50", &[one.clone(), other.clone(), pool.clone()]),
+            rpm
+        );
+        assert_eq!(sent("rpm=50/1m", &[one.clone(), odd.clone()]), rpm);
+        assert_eq!(
+            sent("slots=9", &[pool]),
+            json!({"slots": {"concurrency": 9}})
+        );
+        let fails = |policies: &[Value]| {
+            let typed: Typed = "rpm=50".parse().unwrap();
+            request(&[typed], policies).unwrap_err().message
+        };
+        assert!(fails(&[one, odd]).contains("in different ways"));
+        assert!(fails(&[]).contains("rpm=calls:50/1m"));
+        assert!(fails(&[policy("tpm", json!({"rate": 1}))]).contains("there is `tpm`"));
+    }
+
+    #[test]
+    fn what_is_no_limit_is_told_how_one_is_typed() {
+        for text in [
+            "",
+            "rpm",
+            "=5",
+            "rpm=",
+            "rpm=calls:",
+            "rpm=calls:-1/1m",
+            "rpm=much",
+            "rpm={",
+            "rpm={calls=1.5}",
+            "rpm={calls=1}\nx={}",
+            "rpm=calls:1/1m,burst",
+            "rpm=5,burst:3",
+            "rpm=calls:1/1m,calls:2",
+        ] {
+            assert!(text.parse::<Typed>().is_err(), "{text}");
+        }
+        let rpm: Typed = "rpm=calls:1/1m".parse().unwrap();
+        assert!(request(&[rpm.clone(), rpm], &[]).is_err());
+    }
+}

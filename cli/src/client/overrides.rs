@@ -1,0 +1,295 @@
+//! `tidegate override`: limits in place of what the policies say.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value};
+
+use super::command::runtime;
+use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::limits::{self, Typed};
+use super::listing::{Listing, key};
+use super::options::Options;
+use super::server::{Client, PATIENCE, Reply};
+use super::verbs::{print, print_line};
+use super::words;
+
+const PATH: &str = "/v1/overrides";
+
+const EXAMPLES: &str = "\
+Examples:
+  A customer has bought more:      tidegate override set -p chat -k acme rpm=1000
+  The same, whatever the policy:   tidegate override set -k acme rpm=calls:1000/1m
+  Half speed for all of a policy:  tidegate override set -p chat rpm=30 tpm=rate:5000/1m
+  What is set:                     tidegate override list
+  As it was:                       tidegate override remove -p chat -k acme
+  What holds, and why:             tidegate peek -p chat -k acme --json
+
+The most specific holds: for a key in a policy, for a key, for a policy, for all.
+The server keeps overrides over restarts; docs/overrides.md says more.";
+
+/// Give a key, a policy or everyone other limits, from the next decision on
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Override {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Set(Set),
+    Show(Show),
+    List(List),
+    Remove(Remove),
+}
+
+/// Set limits in place of the policies' own, and of any set there before
+///
+/// Nobody is reset: what was used stays used. Takes the scope `administer`, for
+/// all policies if none is named.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Set {
+    /// What limits become: rpm=100 (so much, counted as the policy counts it),
+    /// rpm=calls:100/1m, tpm=rate:5000/1m,burst:9000, slots=concurrency:8, or
+    /// as a policy's file has it: 'rpm={calls=100, per="1m"}'
+    #[arg(value_name = "LIMIT=AMOUNT", required = true)]
+    limits: Vec<Typed>,
+
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Show what is set for exactly this policy and key
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Show {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// List the overrides that are set
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct List {
+    /// Of this policy alone
+    #[arg(long, short, value_name = "NAME")]
+    policy: Option<String>,
+
+    /// Of this key alone
+    #[arg(long, short, value_name = "KEY", conflicts_with = "key_base64")]
+    key: Option<String>,
+
+    /// Of this key alone, which is no text
+    #[arg(long, value_name = "BASE64")]
+    key_base64: Option<String>,
+
+    /// No more than so many; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    most: usize,
+
+    /// Print a JSON object for each, one a line
+    #[arg(long, help_heading = "The answer")]
+    json: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Remove what is set for exactly this policy and key
+///
+/// What is less specific holds again. Takes the scope `administer`, for all
+/// policies if none is named.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+struct Remove {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What an override is for.
+#[derive(Clone, Debug, Args)]
+struct Place {
+    /// The policy; every policy that has such limits, if not said
+    #[arg(long, short, value_name = "NAME")]
+    policy: Option<String>,
+
+    /// The key; every key, if not said. With levels, `acme` is the first level
+    /// of `acme/alice`
+    #[arg(long, short, value_name = "KEY", conflicts_with = "key_base64")]
+    key: Option<String>,
+
+    /// The key in Base64, for one that is no text
+    #[arg(long, value_name = "BASE64")]
+    key_base64: Option<String>,
+
+    /// Every key in every policy
+    #[arg(long, conflicts_with_all = ["policy", "key", "key_base64"])]
+    everywhere: bool,
+}
+
+/// How the answer is told.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The answer")]
+struct Telling {
+    /// Print the override as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Override {
+    /// Does what is said.
+    pub fn perform(&self) -> Outcome<Exit> {
+        match &self.command {
+            Command::Set(set) => set.perform(),
+            Command::Show(show) => show.perform(),
+            Command::List(list) => list.perform(),
+            Command::Remove(remove) => remove.perform(),
+        }
+    }
+}
+
+impl Set {
+    fn perform(&self) -> Outcome<Exit> {
+        let place = self.place.named()?;
+        let client = self.options.connect()?;
+        let reply = runtime()?.block_on(async {
+            let policies = match limits::needs_policies(&self.limits) {
+                true => policies(&client, self.place.policy.as_deref()).await?,
+                false => Vec::new(),
+            };
+            let mut body: Map<_, _> = place
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
+                .collect();
+            body.insert(
+                "limits".to_owned(),
+                limits::request(&self.limits, &policies)?,
+            );
+            let body = Value::Object(body).to_string();
+            client.put(PATH, "application/json", body).await
+        })?;
+        self.telling.tell(&done(reply)?.body)
+    }
+}
+
+/// The policies that an override is for, as far as the token may see them.
+async fn policies(client: &Client, policy: Option<&str>) -> Outcome<Vec<Value>> {
+    let reply = done(client.get("/v1/policies", &[], PATIENCE).await?)?;
+    let all = reply.body["policies"].as_array().into_iter().flatten();
+    let meant = |shown: &&Value| policy.is_none_or(|policy| shown["name"] == policy);
+    Ok(all.filter(meant).cloned().collect())
+}
+
+impl Show {
+    fn perform(&self) -> Outcome<Exit> {
+        let mut query = self.place.named()?;
+        query.push(("exact", "true"));
+        let client = self.options.connect()?;
+        let reply = runtime()?.block_on(client.get(PATH, &query, PATIENCE))?;
+        match done(reply)?.body["overrides"].get(0) {
+            Some(found) => self.telling.tell(found),
+            None => Err(Stop::new(
+                Exit::Gone,
+                "no override is set there; `tidegate override list` shows those that are",
+            )),
+        }
+    }
+}
+
+impl List {
+    fn perform(&self) -> Outcome<Exit> {
+        let said = [
+            ("policy", self.policy.as_deref()),
+            ("key", self.key.as_deref()),
+            ("key_base64", self.key_base64.as_deref()),
+        ];
+        let listing = Listing {
+            path: PATH,
+            items: "overrides",
+            said: &said,
+            most: self.most,
+        };
+        listing.print(&self.options, |item| match self.json {
+            true => item.to_string(),
+            false => line(item),
+        })
+    }
+}
+
+impl Remove {
+    fn perform(&self) -> Outcome<Exit> {
+        let query = self.place.named()?;
+        let client = self.options.connect()?;
+        done(runtime()?.block_on(client.delete(PATH, &query))?)?;
+        print("removed")?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Place {
+    /// As the server is told. An override for everyone is not set by leaving
+    /// something out.
+    fn named(&self) -> Outcome<Vec<(&str, &str)>> {
+        let said = [
+            ("policy", &self.policy),
+            ("key", &self.key),
+            ("key_base64", &self.key_base64),
+        ];
+        let named: Vec<_> = said
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+            .collect();
+        match named.is_empty() && !self.everywhere {
+            true => Err(Stop::usage(
+                "say what it is for: --policy NAME, --key KEY, both, or --everywhere",
+            )),
+            false => Ok(named),
+        }
+    }
+}
+
+impl Telling {
+    fn tell(&self, body: &Value) -> Outcome<Exit> {
+        match self.json {
+            true => print(&words::json(body))?,
+            false => print_line(&line(body))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn done(reply: Reply) -> Outcome<Reply> {
+    match reply.is_success() {
+        true => Ok(reply),
+        false => Err(reply.stop()),
+    }
+}
+
+/// What it is for, and what the limits become.
+fn line(item: &Value) -> String {
+    let policy = item["policy"].as_str();
+    let has_key = item.get("key").or_else(|| item.get("key_base64")).is_some();
+    let place = match (policy, has_key) {
+        (Some(policy), true) => format!("policy {policy}, key {}", key(item)),
+        (Some(policy), false) => format!("policy {policy}"),
+        (None, true) => format!("key {}", key(item)),
+        (None, false) => "everywhere".to_owned(),
+    };
+    let inert = item["inert"].as_array().into_iter().flatten();
+    let inert: Vec<_> = inert.filter_map(Value::as_str).collect();
+    let without = match inert.is_empty() {
+        true => String::new(),
+        false => format!("  (no effect now: {})", inert.join(", ")),
+    };
+    format!("{place}  {}{without}", limits::shown(&item["limits"]))
+}

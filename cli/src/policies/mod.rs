@@ -1,0 +1,85 @@
+//! `tidegate policy`: policies as files, before and while a server has them.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `args` | the words of the command line |
+//! | `files` | files read and found sound, or every fault of them |
+//! | `server` | a server's policies, and others sent to it |
+//! | `table` | changes as a table or as JSON |
+//!
+//! Deliberately absent: what a policy means, and what a change means for keys in
+//! use: the engine says it.
+
+mod args;
+mod files;
+mod server;
+mod table;
+
+use std::process::ExitCode;
+
+use tidegate::gate::{Change, compare};
+
+pub use args::Policy;
+use args::{Apply, Check, Command, Diff, Plan, Showing};
+use files::Read;
+
+use crate::command::runtime;
+use crate::trouble::Outcome;
+
+/// The exit code of `--exit-code` where something changes.
+const CHANGES: u8 = 3;
+
+/// Does what the command line says.
+pub fn policy(args: &Policy) -> Outcome<ExitCode> {
+    match &args.command {
+        Command::Check(args) => check(args),
+        Command::Diff(args) => diff(args),
+        Command::Plan(args) => plan(args),
+        Command::Apply(args) => apply(args),
+    }
+}
+
+fn check(args: &Check) -> Outcome<ExitCode> {
+    let read: Vec<Read> = args.files.iter().map(|path| files::read(path)).collect();
+    let sound = read.iter().all(Read::is_sound);
+    match args.json {
+        true => table::print(&files::json(&read))?,
+        false => files::tell(&read)?,
+    }
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn diff(args: &Diff) -> Outcome<ExitCode> {
+    let (old, new) = (files::sound(&args.old)?, files::sound(&args.new)?);
+    show(&compare(&old, &new), &args.showing)
+}
+
+fn plan(args: &Plan) -> Outcome<ExitCode> {
+    let wanted = files::sound(&args.file)?;
+    let client = args.server.connect()?;
+    let known = runtime()?.block_on(server::policies(&client))?;
+    show(&compare(&known, &wanted), &args.showing)
+}
+
+fn show(changes: &[Change], showing: &Showing) -> Outcome<ExitCode> {
+    let rows: Vec<table::Row> = changes.iter().map(table::Row::from).collect();
+    table::show(&rows, showing.json)?;
+    let differ = showing.exit_code && !rows.is_empty();
+    Ok(if differ {
+        ExitCode::from(CHANGES)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn apply(args: &Apply) -> Outcome<ExitCode> {
+    let text = files::alone(&args.file)?;
+    let client = args.server.connect()?;
+    let rows = runtime()?.block_on(server::apply(&client, &args.file, text))?;
+    table::show(&rows, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}

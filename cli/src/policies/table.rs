@@ -1,0 +1,129 @@
+//! Changes as a table for people, or as JSON for programs.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use tidegate::gate::Change;
+
+use crate::trouble::{Outcome, Trouble};
+
+/// One change as it is shown.
+pub struct Row {
+    sort: String,
+    policy: String,
+    member: Option<String>,
+    limit: Option<String>,
+    setting: Option<String>,
+    was: Option<String>,
+    becomes: Option<String>,
+    effect: String,
+}
+
+impl From<&Change> for Row {
+    fn from(change: &Change) -> Self {
+        Self {
+            sort: change.sort.name().to_owned(),
+            policy: change.policy.clone(),
+            member: change.member.clone(),
+            limit: change.limit.clone(),
+            setting: change.setting.clone(),
+            was: change.was.clone(),
+            becomes: change.becomes.clone(),
+            effect: change.effect.to_owned(),
+        }
+    }
+}
+
+/// As a server tells it.
+impl From<&Value> for Row {
+    fn from(change: &Value) -> Self {
+        let text = |name: &str| change[name].as_str().map(str::to_owned);
+        Self {
+            sort: text("change").unwrap_or_default(),
+            policy: text("policy").unwrap_or_default(),
+            member: text("member"),
+            limit: text("limit"),
+            setting: text("setting"),
+            was: text("was"),
+            becomes: text("becomes"),
+            effect: text("effect").unwrap_or_default(),
+        }
+    }
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        json!({
+            "policy": self.policy, "member": self.member, "limit": self.limit,
+            "setting": self.setting, "change": self.sort, "was": self.was,
+            "becomes": self.becomes, "effect": self.effect,
+        })
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let mut subject = self.policy.clone();
+        if let Some(member) = &self.member {
+            subject = format!("{subject}/{member}");
+        }
+        if let Some(limit) = &self.limit {
+            subject = format!("{subject}.{limit}");
+        }
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        [
+            self.sort.clone(),
+            subject,
+            or_none(&self.setting),
+            or_none(&self.was),
+            or_none(&self.becomes),
+            self.effect.clone(),
+        ]
+    }
+}
+
+/// Shows what changes.
+pub fn show(rows: &[Row], as_json: bool) -> Outcome<()> {
+    if as_json {
+        let changes: Vec<Value> = rows.iter().map(Row::json).collect();
+        return print(&json!({"changes": changes}));
+    }
+    let text = if rows.is_empty() {
+        "nothing changes\n".to_owned()
+    } else {
+        table(rows)
+    };
+    let written = std::io::stdout().lock().write_all(text.as_bytes());
+    written.map_err(Trouble::failure)
+}
+
+/// Prints JSON.
+pub fn print(value: &Value) -> Outcome<()> {
+    writeln!(std::io::stdout().lock(), "{value:#}").map_err(Trouble::failure)
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = [
+        "change",
+        "what",
+        "setting",
+        "was",
+        "becomes",
+        "for keys in use",
+    ];
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(rows.iter().map(Row::cells));
+    let width = |column: usize| {
+        let cells = lines.iter().map(|cells| cells[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for cells in &lines {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            line += &format!("{cell:width$}  ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}

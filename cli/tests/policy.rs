@@ -1,0 +1,314 @@
+//! `tidegate policy`, as a process, and the server that it speaks with.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n";
+const YAML: &str = "policy:\n  chat:\n    limits:\n      rpm: { calls: 10, per: 1h }\n";
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    folder
+}
+
+fn tidegate(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.current_dir(folder).args(words);
+    for name in [
+        "TIDEGATE_TOKEN",
+        "TIDEGATE_SERVER",
+        "TIDEGATE_CONFIG",
+        "TIDEGATE_APPLIED",
+    ] {
+        command.env_remove(name);
+    }
+    command.output().expect("the program runs")
+}
+
+fn policy(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    let output = tidegate(folder, &[&["policy"], words].concat());
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let code = output.status.code().expect("by itself");
+    (code, text(output.stdout), text(output.stderr))
+}
+
+/// A server on a free port, killed when it is dropped.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(folder: &Path, config: &str, more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command
+            .current_dir(folder)
+            .args(["serve", "--config", config]);
+        command.args(["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"]);
+        command.args(more).env_remove("TIDEGATE_APPLIED");
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("the program runs");
+        let said = BufReader::new(process.stdout.take().expect("piped"));
+        let mut lines = said.lines().map(|line| line.expect("text"));
+        let line = lines.find(|line| line.trim_start().starts_with("HTTP"));
+        let url = line.expect("it is announced");
+        let url = url
+            .split_whitespace()
+            .nth(1)
+            .expect("an address")
+            .to_owned();
+        Self { process, url }
+    }
+
+    fn plan(&self, folder: &Path, words: &[&str]) -> (i32, String, String) {
+        policy(folder, &[&["plan", "--server", &self.url], words].concat())
+    }
+
+    fn apply(&self, folder: &Path, words: &[&str]) -> (i32, String, String) {
+        policy(folder, &[&["apply", "--server", &self.url], words].concat())
+    }
+
+    /// What `policy.limit` grants by what the server says.
+    fn calls(&self, folder: &Path) -> String {
+        let probe = folder.join("probe.toml");
+        std::fs::write(&probe, CHAT.replace("10", "999999")).expect("written");
+        let (_, told, _) = self.plan(folder, &["probe.toml", "--json"]);
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        told["changes"][0]["was"]
+            .as_str()
+            .expect("it is raised")
+            .to_owned()
+    }
+
+    fn hang_up(&self) {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", "HUP", &id]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Until `done`, or for some ten seconds.
+fn wait_for(mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    panic!("it never came");
+}
+
+#[test]
+fn every_fault_of_every_file_is_told_at_once() {
+    let folder = folder(&[
+        ("good.toml", CHAT),
+        ("good.yaml", YAML),
+        (
+            "bad.toml",
+            "[policy.a.limits]\nx = { calls = 0, per = '1m' }\ny = { cals = 3 }\n",
+        ),
+        (
+            "bad.yaml",
+            "policy:\n  a:\n    limits:\n      x: { calls: 0, per: 1m }\n",
+        ),
+    ]);
+    let (code, said, _) = policy(folder.path(), &["check", "good.toml", "good.yaml"]);
+    assert_eq!(code, 0);
+    assert_eq!(said, "good.toml: sound (chat)\ngood.yaml: sound (chat)\n");
+    let all = ["check", "bad.toml", "good.toml", "bad.yaml", "none.toml"];
+    let (code, said, errors) = policy(folder.path(), &all);
+    assert_eq!((code, said.as_str()), (1, "good.toml: sound (chat)\n"));
+    for place in [
+        "bad.toml:2:15",
+        "bad.toml:3:7",
+        "bad.yaml:4:19",
+        "cannot read none.toml",
+    ] {
+        assert!(errors.contains(place), "{place}\n{errors}");
+    }
+    let (code, said, errors) = policy(folder.path(), &[&all[..], &["--json"]].concat());
+    assert_eq!((code, errors.as_str()), (1, ""));
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(told["files"][0]["faults"][0]["line"], 2);
+    assert_eq!(told["files"][1]["policies"][0], "chat");
+    assert_eq!(
+        told["files"][2]["faults"][0]["help"],
+        "write 1 to 9007199254740991"
+    );
+    assert!(told["files"][3]["error"].is_string());
+    assert_eq!(policy(folder.path(), &["check"]).0, 2);
+}
+
+#[test]
+fn a_difference_is_a_table_with_what_it_means() {
+    let folder = folder(&[
+        ("old.toml", CHAT),
+        ("same.yaml", YAML),
+        (
+            "new.yaml",
+            &YAML
+                .replace("10", "12")
+                .replace("    limits", "    ttl: 5s\n    limits"),
+        ),
+    ]);
+    let (code, said, _) = policy(
+        folder.path(),
+        &["diff", "old.toml", "same.yaml", "--exit-code"],
+    );
+    assert_eq!((code, said.as_str()), (0, "nothing changes\n"));
+    let (code, said, _) = policy(folder.path(), &["diff", "old.toml", "new.yaml"]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        said,
+        "change   what      setting  was  becomes  for keys in use\n\
+         changed  chat      ttl      -    5s       for leases from now on\n\
+         raised   chat.rpm  calls    10   12       from the next decision on; nobody waits longer\n"
+    );
+    let (code, said, _) = policy(
+        folder.path(),
+        &["diff", "old.toml", "new.yaml", "--exit-code", "--json"],
+    );
+    assert_eq!(code, 3);
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(told["changes"][1]["change"], "raised");
+    std::fs::write(folder.path().join("old.toml"), "[policy]").unwrap();
+    assert_eq!(
+        policy(folder.path(), &["diff", "old.toml", "new.yaml"]).0,
+        1
+    );
+}
+
+#[test]
+fn what_is_planned_is_applied_and_stays_until_the_file_changes() {
+    let folder = folder(&[
+        ("server.yaml", YAML),
+        ("next.toml", &CHAT.replace("10", "20")),
+    ]);
+    let path = folder.path();
+    let applied = ["--applied", "applied.json", "--audit", "audit.log"];
+    let server = Server::start(path, "server.yaml", &applied);
+    assert_eq!(server.plan(path, &["server.yaml"]).1, "nothing changes\n");
+    let (code, said, _) = server.plan(path, &["next.toml", "--exit-code"]);
+    assert_eq!(code, 3);
+    assert!(
+        said.contains("raised  chat.rpm  calls    10   20"),
+        "{said}"
+    );
+    let (code, said, errors) = server.apply(path, &["next.toml"]);
+    assert!(
+        code == 0 && said.contains("raised  chat.rpm"),
+        "{said}{errors}"
+    );
+    assert_eq!(server.plan(path, &["next.toml"]).1, "nothing changes\n");
+    let log = std::fs::read_to_string(path.join("audit.log")).unwrap();
+    assert!(
+        log.contains("limit chat.rpm: calls 10 -> 20") && log.contains("anyone"),
+        "{log}"
+    );
+    drop(server);
+    // A restart keeps them, and so does a file that says the same.
+    let server = Server::start(path, "server.yaml", &applied);
+    assert_eq!(server.calls(path), "20");
+    std::fs::write(path.join("server.yaml"), format!("# the same\n{YAML}")).unwrap();
+    server.hang_up();
+    std::thread::park_timeout(Duration::from_millis(300));
+    assert_eq!(server.calls(path), "20");
+    // A file with other policies wins.
+    std::fs::write(path.join("server.yaml"), YAML.replace("10", "30")).unwrap();
+    wait_for(|| server.calls(path) == "30");
+    assert!(path.join("applied.json.superseded").exists());
+    assert!(!path.join("applied.json").exists());
+    drop(server);
+    assert_eq!(
+        Server::start(path, "server.yaml", &applied).calls(path),
+        "30"
+    );
+}
+
+#[test]
+fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token() {
+    let made = tidegate(
+        Path::new("."),
+        &["token", "ci", "--scopes", "observe,decide"],
+    );
+    let entry = String::from_utf8(made.stdout).unwrap();
+    let token = entry
+        .lines()
+        .find_map(|line| line.strip_prefix("#   "))
+        .unwrap();
+    let folder = folder(&[
+        ("open.toml", CHAT),
+        ("locked.toml", &format!("{entry}\n{CHAT}")),
+        ("next.toml", &CHAT.replace("10", "20")),
+        ("bad.toml", "[policy.chat.limits]\nrpm = 3\n"),
+    ]);
+    let path = folder.path();
+    std::fs::write(path.join("token"), format!("{token}\n")).unwrap();
+    let server = Server::start(path, "open.toml", &["--store", "memory:"]);
+    let (code, _, errors) = server.apply(path, &["next.toml"]);
+    assert!(code == 1 && errors.contains("--applied FILE"), "{errors}");
+    let (code, _, errors) = server.apply(path, &["bad.toml"]);
+    assert!(code == 1 && errors.contains("bad.toml:2:7"), "{errors}");
+    // A server's own settings are not sent anywhere.
+    let (code, _, errors) = server.apply(path, &["locked.toml"]);
+    assert!(
+        code == 1 && errors.contains("`token` is not a setting"),
+        "{errors}"
+    );
+    drop(server);
+    let applied = ["--store", "memory:", "--applied", "applied.json"];
+    let server = Server::start(path, "locked.toml", &applied);
+    let (code, _, errors) = server.plan(path, &["next.toml"]);
+    assert!(code == 1 && errors.contains("401"), "{errors}");
+    let (code, said, _) = server.plan(path, &["next.toml", "--token-file", "token"]);
+    assert!(code == 0 && said.contains("raised"), "{said}");
+    let (code, _, errors) = server.apply(path, &["next.toml", "--token", token]);
+    assert!(code == 1 && errors.contains("403"), "{errors}");
+    assert!(!path.join("applied.json").exists());
+}
+
+/// A pool in a file, a member that goes and one that comes, while it is served.
+#[test]
+fn a_pool_is_reloaded_member_by_member() {
+    let pool = |members: &[&str]| {
+        let member = |name: &&str| {
+            format!("[policy.chat.member.{name}.limits]\nrpm = {{ calls = 10, per = '1h' }}\n")
+        };
+        members.iter().map(member).collect::<String>()
+    };
+    let folder = folder(&[
+        ("pool.toml", &pool(&["eu", "us"])),
+        ("next.toml", &pool(&["eu", "asia"])),
+    ]);
+    let path = folder.path();
+    let server = Server::start(path, "pool.toml", &["--store", "memory:"]);
+    let (_, said, _) = server.plan(path, &["next.toml"]);
+    assert!(
+        said.contains("removed  chat/us") && said.contains("added    chat/asia"),
+        "{said}"
+    );
+    std::fs::write(path.join("pool.toml"), pool(&["eu", "asia"])).unwrap();
+    wait_for(|| server.plan(path, &["next.toml"]).1 == "nothing changes\n");
+    // What cannot be reached is told, with what to do.
+    let (code, _, errors) = policy(
+        path,
+        &["plan", "next.toml", "--server", "http://127.0.0.1:9"],
+    );
+    assert!(
+        code == 1 && errors.contains("`tidegate serve` starts one"),
+        "{errors}"
+    );
+}

@@ -1,0 +1,83 @@
+//! A server whose store is away: answers by each policy's failure mode, and is
+//! itself again when the store is.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tidegate_conformance::redis_server::RedisServer;
+
+use crate::http::Http;
+use crate::server::{Server, folder, until};
+
+const POLICIES: &str = "[policy.deny.limits]\nrpm = { calls = 1_000_000, per = '1h' }\n\
+    [policy.admit]\nfailure_mode = 'admit'\n\
+    limits.rpm = { calls = 1_000_000, per = '1h' }\n\
+    [policy.share]\nfailure_mode = 'share'\nshare = 50\n\
+    limits.rpm = { calls = 8, per = '1h' }\n";
+
+fn signal(server: &RedisServer, name: &str) {
+    let pid = server.pid().to_string();
+    let sent = Command::new("kill").args(["-s", name, &pid]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+struct House {
+    http: Http,
+}
+
+impl House {
+    fn check(&mut self, policy: &str, key: &str) -> (u16, Value) {
+        let ask = json!({"policy": policy, "key": key});
+        self.http.post("/v1/check", &ask).expect("an answer")
+    }
+
+    /// Whether the store cannot tell.
+    fn is_away(&mut self) -> bool {
+        self.check("deny", "k").0 == 503
+    }
+
+    /// How many of so many asks are admitted, all by a share.
+    fn admitted_by_share(&mut self, key: &str) -> usize {
+        let answers = (0..20).map(|_| self.check("share", key));
+        let answers: Vec<_> = answers.collect();
+        assert!(answers.iter().all(|(_, said)| said["degraded"] == true));
+        answers.iter().filter(|(status, _)| *status == 200).count()
+    }
+}
+
+#[test]
+fn a_server_whose_store_is_away_answers_by_the_failure_mode_and_is_itself_again() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let folder = folder(POLICIES);
+    let server = Server::start(folder.path(), &["--store", &redis.url()]);
+    let mut house = House {
+        http: Http::connect(server.http).expect("it listens"),
+    };
+    for _ in 0..5 {
+        assert_eq!(house.check("share", "ann").0, 200);
+    }
+    // It neither answers nor hangs up.
+    signal(&redis, "STOP");
+    until("it is asked no longer", || {
+        house.is_away() && server.logged("the store is away") > 0
+    });
+    assert_eq!(house.admitted_by_share("ann"), 4, "half of 8, begun anew");
+    assert_eq!(house.admitted_by_share("bob"), 4);
+    let (status, said) = house.check("admit", "k");
+    assert_eq!((status, &said["degraded"]), (200, &json!(true)));
+    let (_, said) = house.check("deny", "k");
+    let words = said["detail"].as_str().expect("words").to_owned();
+    assert!(words.contains("the store is unavailable"), "{words}");
+    signal(&redis, "CONT");
+    until("it answers again", || {
+        !house.is_away() && server.logged("the store answers again") > 0
+    });
+    until("all go by the store", || {
+        house.check("share", "carl").1["degraded"] == false
+    });
+    // What was used before the outage is used; the share's asks were not charged.
+    let more = (0..20).filter(|_| house.check("share", "ann").0 == 200);
+    assert_eq!(more.count(), 3, "5 of 8 were used before");
+}

@@ -1,0 +1,165 @@
+//! Overrides, in the protocol's words.
+
+use std::collections::HashMap;
+
+use tidegate::Limit;
+use tidegate::gate::{Caller, Gate, Level, Place, Placed, Setting, settings_of};
+use tonic::Status;
+
+use crate::listing::{after, most};
+use crate::{proto, words};
+
+/// The place of a request that must name one.
+fn named(place: Option<&proto::Place>) -> Result<Place, Status> {
+    let missing = "the request has no `place`; an empty one means every key in every policy";
+    place
+        .map(placed_at)
+        .ok_or_else(|| Status::invalid_argument(missing))
+}
+
+fn placed_at(place: &proto::Place) -> Place {
+    let mut named = Place::system();
+    if !place.policy.is_empty() {
+        named = named.of_resource(place.policy.as_str());
+    }
+    if !place.key.is_empty() {
+        named = named.of_entity(&place.key[..]);
+    }
+    named
+}
+
+pub fn set(
+    gate: &Gate,
+    caller: &Caller,
+    request: &proto::SetOverrideRequest,
+) -> Result<proto::Override, Status> {
+    let place = named(request.place.as_ref())?;
+    let mut limits: Vec<_> = request
+        .limits
+        .iter()
+        .map(|(name, numbers)| (name.clone(), fields(numbers)))
+        .collect();
+    // A map has no order; what is wrong is told in one.
+    limits.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let placed = gate.write_override(caller, &place, &limits);
+    let placed = placed.map_err(|error| words::status(&error))?;
+    Ok(shown(&placed))
+}
+
+pub fn remove(
+    gate: &Gate,
+    caller: &Caller,
+    request: &proto::RemoveOverrideRequest,
+) -> Result<proto::RemoveOverrideResponse, Status> {
+    let place = named(request.place.as_ref())?;
+    let removed = gate.remove_override(caller, &place);
+    let removed = removed.map_err(|error| words::status(&error))?;
+    Ok(proto::RemoveOverrideResponse { removed })
+}
+
+pub fn list(
+    gate: &Gate,
+    caller: &Caller,
+    request: &proto::ListOverridesRequest,
+) -> Result<proto::ListOverridesResponse, Status> {
+    let most = most(request.limit)?;
+    let of = request.of.as_ref().map(placed_at).unwrap_or_default();
+    let unknown = || Status::invalid_argument("cursor is none of ours; begin without one");
+    let after = after(&request.cursor).map(|cursor| Place::decode(cursor).ok_or_else(unknown));
+    let after = after.transpose()?;
+    let mut placed = if request.exact {
+        let one = gate.override_at(caller, &of);
+        Vec::from_iter(one.map_err(|error| words::status(&error))?)
+    } else {
+        // One more tells whether there are more.
+        gate.overrides(caller, &of, after.as_ref(), most + 1)
+    };
+    let more = placed.len() > most;
+    placed.truncate(most);
+    let last = placed.last().filter(|_| more);
+    let cursor = last.map(|last| last.place.encode()).unwrap_or_default();
+    Ok(proto::ListOverridesResponse {
+        overrides: placed.iter().map(shown).collect(),
+        cursor: cursor.into(),
+    })
+}
+
+fn shown(placed: &Placed) -> proto::Override {
+    let limits = placed.limits.iter();
+    proto::Override {
+        place: Some(proto::Place {
+            policy: placed.place.resource.clone().unwrap_or_default(),
+            key: placed.place.entity.clone().unwrap_or_default().into(),
+        }),
+        level: level(placed.place.level()).into(),
+        limits: limits
+            .map(|limit| (limit.name().to_owned(), numbers(limit)))
+            .collect(),
+        inert: placed.inert.clone(),
+    }
+}
+
+/// The limits of a peek whose numbers are an override's.
+pub fn levels(overridden: Vec<(String, Level)>) -> HashMap<String, i32> {
+    let named = overridden.into_iter();
+    named.map(|(name, at)| (name, level(at).into())).collect()
+}
+
+const fn level(level: Level) -> proto::OverrideLevel {
+    match level {
+        Level::EntityAndResource => proto::OverrideLevel::EntityAndResource,
+        Level::Entity => proto::OverrideLevel::Entity,
+        Level::Resource => proto::OverrideLevel::Resource,
+        Level::System => proto::OverrideLevel::System,
+    }
+}
+
+/// The fields of a limit that were given.
+fn fields(numbers: &proto::LimitNumbers) -> Vec<(String, Setting)> {
+    let counts = [
+        ("calls", numbers.calls),
+        ("rate", numbers.rate),
+        ("budget", numbers.budget),
+        ("concurrency", numbers.concurrency),
+        ("burst", numbers.burst),
+        ("sub_windows", numbers.sub_windows),
+        ("max_entries", numbers.max_entries),
+    ];
+    let texts = [
+        ("per", &numbers.per),
+        ("zone", &numbers.zone),
+        ("ttl", &numbers.ttl),
+        ("algorithm", &numbers.algorithm),
+    ];
+    let counts = counts
+        .into_iter()
+        .filter_map(|(field, count)| Some((field.to_owned(), Setting::Integer(count?))));
+    let texts = texts
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(field, text)| (field.to_owned(), Setting::Text(text.clone())));
+    counts.chain(texts).collect()
+}
+
+/// The same of a limit that is set.
+fn numbers(limit: &Limit) -> proto::LimitNumbers {
+    let mut numbers = proto::LimitNumbers::default();
+    for (field, setting) in settings_of(limit) {
+        match (field, setting) {
+            ("calls", Setting::Integer(count)) => numbers.calls = Some(count),
+            ("rate", Setting::Integer(count)) => numbers.rate = Some(count),
+            ("budget", Setting::Integer(count)) => numbers.budget = Some(count),
+            ("concurrency", Setting::Integer(count)) => numbers.concurrency = Some(count),
+            ("burst", Setting::Integer(count)) => numbers.burst = Some(count),
+            ("sub_windows", Setting::Integer(count)) => numbers.sub_windows = Some(count),
+            ("max_entries", Setting::Integer(count)) => numbers.max_entries = Some(count),
+            ("per", Setting::Text(text)) => numbers.per = text,
+            ("zone", Setting::Text(text)) => numbers.zone = text,
+            ("ttl", Setting::Text(text)) => numbers.ttl = text,
+            ("algorithm", Setting::Text(text)) => numbers.algorithm = text,
+            // An override has no other fields.
+            _ => {}
+        }
+    }
+    numbers
+}

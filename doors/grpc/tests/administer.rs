@@ -1,0 +1,266 @@
+//! Overrides, listings and a lease that is revoked, over a real socket.
+
+use std::net::SocketAddr;
+
+use tidegate::ManualClock;
+use tidegate::gate::Gate;
+use tidegate::policy::parse;
+use tidegate_grpc::proto::list_keys_request::Select;
+use tidegate_grpc::proto::tidegate_client::TidegateClient;
+use tidegate_grpc::proto::{LimitNumbers, OverrideLevel, Place};
+use tidegate_grpc::{Settings, proto, serve};
+use tokio::net::TcpListener;
+use tonic::Code;
+use tonic::transport::Channel;
+
+const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                        [policy.pool.member.eu.limits]\nrps = { calls = 5, per = '1s' }\n\
+                        [policy.pool.member.us.limits]\nrps = { calls = 9, per = '1s' }\n\
+                        [policy.jobs.limits]\nrunning = { concurrency = 2, ttl = '30s' }\n";
+
+async fn client() -> TidegateClient<Channel> {
+    let time = ManualClock::default();
+    let builder = Gate::builder().clock(time.clock());
+    let gate = builder.build(&parse("t", POLICIES).unwrap()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at: SocketAddr = listener.local_addr().unwrap();
+    let stopped = std::future::pending();
+    tokio::spawn(serve(gate, Settings::default(), listener, stopped));
+    let client = TidegateClient::connect(format!("http://{at}")).await;
+    client.unwrap()
+}
+
+fn place(policy: &str, key: &'static str) -> Place {
+    Place {
+        policy: policy.to_owned(),
+        key: key.as_bytes().into(),
+    }
+}
+
+fn calls(count: u64) -> LimitNumbers {
+    LimitNumbers {
+        calls: Some(count),
+        per: "1h".to_owned(),
+        ..Default::default()
+    }
+}
+
+fn override_of(place: Place, name: &str, numbers: LimitNumbers) -> proto::SetOverrideRequest {
+    proto::SetOverrideRequest {
+        place: Some(place),
+        limits: [(name.to_owned(), numbers)].into(),
+    }
+}
+
+/// How many `chat` grants `acme`, and at which level that was set.
+async fn stands(client: &mut TidegateClient<Channel>) -> (u64, Option<OverrideLevel>) {
+    let peek = proto::CheckRequest {
+        policy: "chat".to_owned(),
+        key: "acme".into(),
+        ..Default::default()
+    };
+    let peek = client.peek(peek).await.unwrap().into_inner();
+    let level = peek.overrides.get("rpm");
+    let level = level.map(|level| OverrideLevel::try_from(*level).unwrap());
+    (peek.limits["rpm"].limit, level)
+}
+
+#[tokio::test]
+async fn the_most_specific_override_holds_until_it_is_removed() {
+    use OverrideLevel::{Entity, EntityAndResource, Resource, System};
+    let mut client = client().await;
+    assert_eq!(stands(&mut client).await, (10, None));
+    let places = [
+        (place("", ""), 11, System),
+        (place("chat", ""), 12, Resource),
+        (place("", "acme"), 13, Entity),
+        (place("chat", "acme"), 14, EntityAndResource),
+    ];
+    for (place, count, level) in places.clone() {
+        let set = override_of(place.clone(), "rpm", calls(count));
+        let set = client.set_override(set).await.unwrap().into_inner();
+        assert_eq!((set.place.as_ref(), set.level()), (Some(&place), level));
+        assert_eq!(set.limits["rpm"], calls(count));
+        assert_eq!(stands(&mut client).await, (count, Some(level)));
+    }
+    for (nth, (place, ..)) in places.iter().enumerate().rev() {
+        for removed in [true, false] {
+            let remove = proto::RemoveOverrideRequest {
+                place: Some(place.clone()),
+            };
+            let answer = client.remove_override(remove).await.unwrap().into_inner();
+            assert_eq!(answer.removed, removed);
+        }
+        let before = nth.checked_sub(1).map(|nth| &places[nth]);
+        let expected = before.map_or((10, None), |(_, count, level)| (*count, Some(*level)));
+        assert_eq!(stands(&mut client).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_override_holds_at_every_member_of_a_pool() {
+    let mut client = client().await;
+    let numbers = LimitNumbers {
+        per: "1s".to_owned(),
+        ..calls(7)
+    };
+    let set = override_of(place("pool", ""), "rps", numbers);
+    client.set_override(set).await.unwrap();
+    for member in ["eu", "us", ""] {
+        let peek = proto::CheckRequest {
+            policy: "pool".to_owned(),
+            key: "k".into(),
+            member: member.to_owned(),
+            ..Default::default()
+        };
+        let peek = client.peek(peek).await.unwrap().into_inner();
+        assert_eq!(peek.limits["rps"].limit, 7, "{member}");
+        let level = peek.overrides.get("rps").copied();
+        assert_eq!(level, Some(OverrideLevel::Resource.into()), "{member}");
+    }
+}
+
+#[tokio::test]
+async fn overrides_are_listed_in_pages() {
+    let mut client = client().await;
+    for key in ["a", "b", "c", "d", "e"] {
+        let set = override_of(place("chat", key), "rpm", calls(20));
+        client.set_override(set).await.unwrap();
+    }
+    let slots = LimitNumbers {
+        concurrency: Some(7),
+        ttl: "1m".to_owned(),
+        ..Default::default()
+    };
+    let set = override_of(place("jobs", ""), "running", slots.clone());
+    client.set_override(set).await.unwrap();
+    let mut request = proto::ListOverridesRequest {
+        limit: 2,
+        ..Default::default()
+    };
+    let mut found = Vec::new();
+    loop {
+        let page = client.list_overrides(request.clone()).await.unwrap();
+        let page = page.into_inner();
+        assert!(page.overrides.len() <= 2);
+        found.extend(page.overrides);
+        if page.cursor.is_empty() {
+            break;
+        }
+        request.cursor = page.cursor;
+    }
+    assert_eq!(found.len(), 6);
+    assert_eq!(found[5].limits["running"], slots);
+    let of_jobs = proto::ListOverridesRequest {
+        of: Some(place("jobs", "")),
+        exact: true,
+        ..Default::default()
+    };
+    let one = client.list_overrides(of_jobs).await.unwrap().into_inner();
+    assert_eq!(one.overrides, found[5..]);
+    for wrong in [
+        proto::ListOverridesRequest {
+            limit: 1_001,
+            ..Default::default()
+        },
+        proto::ListOverridesRequest {
+            cursor: "x".into(),
+            ..Default::default()
+        },
+    ] {
+        let refused = client.list_overrides(wrong).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn everything_wrong_with_an_override_is_told_at_once() {
+    let mut client = client().await;
+    let wrong = proto::SetOverrideRequest {
+        place: Some(place("chat", "acme")),
+        limits: [
+            ("rpm".to_owned(), LimitNumbers::default()),
+            ("rps".to_owned(), calls(1)),
+        ]
+        .into(),
+    };
+    let told = client.set_override(wrong).await.unwrap_err();
+    assert_eq!(told.code(), Code::InvalidArgument);
+    assert!(told.message().contains("limit `rpm`"), "{told}");
+    assert!(told.message().contains("there is `rpm`"), "{told}");
+    let nowhere = proto::SetOverrideRequest {
+        place: None,
+        limits: [("rpm".to_owned(), calls(1))].into(),
+    };
+    let told = client.set_override(nowhere).await.unwrap_err();
+    assert_eq!(told.code(), Code::InvalidArgument);
+    assert!(told.message().contains("every policy"), "{told}");
+    let remove = proto::RemoveOverrideRequest { place: None };
+    let told = client.remove_override(remove).await.unwrap_err();
+    assert_eq!(told.code(), Code::InvalidArgument);
+    let unknown = override_of(place("none", ""), "rpm", calls(1));
+    let told = client.set_override(unknown).await.unwrap_err();
+    assert_eq!(told.code(), Code::NotFound);
+    assert_eq!(stands(&mut client).await, (10, None));
+}
+
+#[tokio::test]
+async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
+    let mut client = client().await;
+    let ask = |policy: &str, key: &'static str| proto::CheckRequest {
+        policy: policy.to_owned(),
+        key: key.into(),
+        ..Default::default()
+    };
+    for key in ["acme/a", "acme/b", "zeta"] {
+        client.check(ask("chat", key)).await.unwrap();
+    }
+    let mut request = proto::ListKeysRequest {
+        policy: "chat".to_owned(),
+        select: Some(Select::Prefix("acme/".into())),
+        limit: 1,
+        ..Default::default()
+    };
+    let mut keys = Vec::new();
+    loop {
+        let page = client.list_keys(request.clone()).await.unwrap();
+        let page = page.into_inner();
+        keys.extend(page.keys);
+        if page.cursor.is_empty() {
+            break;
+        }
+        request.cursor = page.cursor;
+    }
+    keys.sort_by(|one, other| one.key.cmp(&other.key));
+    let names: Vec<_> = keys.iter().map(|key| &key.key[..]).collect();
+    assert_eq!(names, [b"acme/a", b"acme/b"]);
+    assert_eq!(keys[0].limits["rpm"].remaining, 9);
+    let acquire = proto::AcquireRequest {
+        ask: Some(ask("jobs", "nightly")),
+        ..Default::default()
+    };
+    let lease = client.acquire(acquire).await.unwrap().into_inner();
+    let lease = lease.lease.unwrap();
+    let list = proto::ListLeasesRequest {
+        policy: "jobs".to_owned(),
+        ..Default::default()
+    };
+    let listed = client.list_leases(list.clone()).await.unwrap().into_inner();
+    let held = &listed.leases[0];
+    assert_eq!((&held.key[..], held.taken["running"]), (&b"nightly"[..], 1));
+    assert_eq!(held.expires_at_us, lease.expires_at_us);
+    assert!(!lease.id.contains(&held.handle));
+    let revoke = |handle: &str| proto::RevokeLeaseRequest {
+        policy: "jobs".to_owned(),
+        key: "nightly".into(),
+        handle: handle.to_owned(),
+    };
+    let odd = client.revoke_lease(revoke("x")).await.unwrap_err();
+    assert_eq!(odd.code(), Code::InvalidArgument);
+    let ended = client.revoke_lease(revoke(&held.handle)).await.unwrap();
+    assert_eq!(ended.into_inner().limits["running"].used, 1);
+    let gone = client.revoke_lease(revoke(&held.handle)).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound);
+    let listed = client.list_leases(list).await.unwrap().into_inner();
+    assert!(listed.leases.is_empty());
+}

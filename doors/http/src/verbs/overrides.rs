@@ -1,0 +1,181 @@
+//! Overrides: set, removed and listed.
+
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize, Serializer};
+use tidegate::gate::{Place, Placed, Setting, settings_of};
+use tidegate::{LONGEST_PAGE, Limit};
+
+use super::listing::{Name, bytes, most};
+use crate::answer;
+use crate::extract::Body;
+use crate::key;
+use crate::problem::Problem;
+use crate::request::OverrideRequest;
+use crate::visit::{self, Visit};
+
+/// What a listing is asked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    policy: Option<String>,
+    key: Option<String>,
+    key_base64: Option<String>,
+    #[serde(default)]
+    exact: bool,
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// Which override is removed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    policy: Option<String>,
+    key: Option<String>,
+    key_base64: Option<String>,
+}
+
+pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
+    let query: Query = visit::query(&uri)?;
+    let most = most(query.limit, LONGEST_PAGE)?;
+    let after = query.cursor.as_deref().map(place_of_cursor).transpose()?;
+    let of = named(query.policy, query.key, query.key_base64.as_deref())?;
+    let (gate, caller) = (visit.door().gate(), visit.caller());
+    let mut placed = match query.exact {
+        true => Vec::from_iter(gate.override_at(caller, &of)?),
+        // One more tells whether there are more.
+        false => gate.overrides(caller, &of, after.as_ref(), most + 1),
+    };
+    let more = placed.len() > most;
+    placed.truncate(most);
+    let last = placed.last().filter(|_| more);
+    let cursor = last.map(|last| URL_SAFE_NO_PAD.encode(last.place.encode()));
+    let overrides = placed.iter().map(Shown::from).collect();
+    Ok(answer::json(StatusCode::OK, &All { overrides, cursor }))
+}
+
+pub(crate) async fn set(
+    visit: Visit,
+    Body(request): Body<OverrideRequest>,
+) -> Result<Response, Problem> {
+    let place = placed_at(request.policy.clone(), request.key()?)?;
+    let gate = visit.door().gate();
+    let placed = gate.write_override(visit.caller(), &place, &request.limits.0)?;
+    Ok(answer::json(StatusCode::OK, &Shown::from(&placed)))
+}
+
+pub(crate) async fn remove(visit: Visit, uri: Uri) -> Result<Response, Problem> {
+    let which: Which = visit::query(&uri)?;
+    let place = named(which.policy, which.key, which.key_base64.as_deref())?;
+    match visit
+        .door()
+        .gate()
+        .remove_override(visit.caller(), &place)?
+    {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => Err(Problem::not_found(format!(
+            "no override is set for {place}; GET /v1/overrides lists those that are"
+        ))),
+    }
+}
+
+/// The place that a query names.
+fn named(
+    policy: Option<String>,
+    text: Option<String>,
+    base64: Option<&str>,
+) -> Result<Place, Problem> {
+    let key = match (text, base64) {
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("give `key` or `key_base64`, not both"));
+        }
+        (text, None) => text.map(String::into_bytes),
+        (None, Some(text)) => Some(bytes(&STANDARD, text, "key_base64")?),
+    };
+    placed_at(policy, key)
+}
+
+fn placed_at(policy: Option<String>, key: Option<Vec<u8>>) -> Result<Place, Problem> {
+    let mut place = Place::system();
+    if let Some(policy) = policy {
+        if policy.is_empty() {
+            let detail = "`policy` is empty; leave it out to mean every policy";
+            return Err(Problem::invalid(detail));
+        }
+        place = place.of_resource(policy);
+    }
+    if let Some(key) = key {
+        key::check(&key)?;
+        place = place.of_entity(key);
+    }
+    Ok(place)
+}
+
+fn place_of_cursor(cursor: &str) -> Result<Place, Problem> {
+    let bytes = bytes(&URL_SAFE_NO_PAD, cursor, "cursor")?;
+    let place = Place::decode(&bytes);
+    place.ok_or_else(|| Problem::invalid("`cursor` is none of ours; begin without one"))
+}
+
+#[derive(Serialize)]
+struct All<'a> {
+    overrides: Vec<Shown<'a>>,
+    cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+    #[serde(flatten)]
+    key: Option<Name<'a>>,
+    level: &'static str,
+    limits: Limits<'a>,
+    inert: &'a [String],
+}
+
+impl<'a> From<&'a Placed> for Shown<'a> {
+    fn from(placed: &'a Placed) -> Self {
+        Self {
+            policy: placed.place.resource.as_deref(),
+            key: placed.place.entity.as_deref().map(Name::from),
+            level: placed.place.level().name(),
+            limits: Limits(&placed.limits),
+            inert: &placed.inert,
+        }
+    }
+}
+
+/// Limits as requests have them.
+struct Limits<'a>(&'a [Limit]);
+
+struct Fields<'a>(&'a Limit);
+
+struct Said(Setting);
+
+impl Serialize for Limits<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let limits = self.0.iter();
+        serializer.collect_map(limits.map(|limit| (limit.name(), Fields(limit))))
+    }
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = settings_of(self.0).into_iter();
+        serializer.collect_map(fields.map(|(field, setting)| (field, Said(setting))))
+    }
+}
+
+impl Serialize for Said {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Setting::Integer(number) => serializer.serialize_u64(*number),
+            Setting::Text(text) => serializer.serialize_str(text),
+            Setting::Flag(flag) => serializer.serialize_bool(*flag),
+        }
+    }
+}

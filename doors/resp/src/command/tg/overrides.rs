@@ -1,0 +1,185 @@
+//! OVERRIDE: limits in place of what the policies say.
+
+use tidegate::gate::{Place, Placed, Setting, settings_of};
+use tidegate::{Limit, MAX_AMOUNT};
+
+use super::ask::once;
+use super::facts;
+use super::listing::{Cursor, most};
+use super::named::text;
+use crate::command::dispatch::{Flow, quoted};
+use crate::command::number::natural;
+use crate::fault::Fault;
+use crate::parse::Arguments;
+use crate::reply::Replies;
+use crate::session::Session;
+
+const SET: &str = "TG.OVERRIDE SET [POLICY name] [KEY key] LIMIT name field value \
+                   [field value]... [LIMIT ...]..., such as LIMIT rpm calls 100 per 1m";
+const GET: &str = "TG.OVERRIDE GET [POLICY name] [KEY key]";
+const DEL: &str = "TG.OVERRIDE DEL [POLICY name] [KEY key]";
+const LIST: &str = "TG.OVERRIDE LIST [POLICY name] [KEY key] [CURSOR c] [COUNT n]";
+
+type Fields = Vec<(String, Setting)>;
+
+pub(in crate::command) fn override_(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
+    let word = arguments.get(1).unwrap_or_default();
+    match word.to_ascii_uppercase().as_slice() {
+        b"SET" => set(session, arguments),
+        b"GET" => get(session, arguments),
+        b"DEL" => del(session, arguments),
+        b"LIST" => list(session, arguments),
+        _ => Err(Fault::UnknownSubcommand("TG.OVERRIDE", quoted(word))),
+    }
+}
+
+fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+    let said = Said::read(arguments, SET)?;
+    let (gate, caller) = session.at_the_gate()?;
+    let placed = gate.write_override(caller, &said.place()?, &said.limits)?;
+    shown(&mut session.replies, &placed);
+    Ok(Flow::Next)
+}
+
+/// What is set for exactly that place, or nothing.
+fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+    let said = Said::read(arguments, GET)?;
+    let (gate, caller) = session.at_the_gate()?;
+    match gate.override_at(caller, &said.place()?)? {
+        Some(placed) => shown(&mut session.replies, &placed),
+        None => session.replies.null(),
+    }
+    Ok(Flow::Next)
+}
+
+/// How many were removed: 1 or 0.
+fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+    let said = Said::read(arguments, DEL)?;
+    let (gate, caller) = session.at_the_gate()?;
+    let removed = gate.remove_override(caller, &said.place()?)?;
+    session.replies.integer(removed.into());
+    Ok(Flow::Next)
+}
+
+fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+    let said = Said::read(arguments, LIST)?;
+    let most = most(said.count)?;
+    let after = said.cursor.map(Cursor::bytes).transpose()?;
+    let after = after.map(|bytes| Place::decode(&bytes).ok_or(Fault::Cursor));
+    let after = after.transpose()?;
+    let (gate, caller) = session.at_the_gate()?;
+    // One more tells whether there are more.
+    let mut placed = gate.overrides(caller, &said.place()?, after.as_ref(), most + 1);
+    let more = placed.len() > most;
+    placed.truncate(most);
+    let replies = &mut session.replies;
+    replies.map(2);
+    replies.text("overrides");
+    replies.array(placed.len());
+    placed.iter().for_each(|placed| shown(replies, placed));
+    replies.text("cursor");
+    let last = placed.last().filter(|_| more);
+    Cursor::write(replies, last.map(|last| last.place.encode()).as_deref());
+    Ok(Flow::Next)
+}
+
+/// The words behind the subcommand.
+#[derive(Default)]
+struct Said<'a> {
+    policy: Option<&'a [u8]>,
+    key: Option<&'a [u8]>,
+    cursor: Option<&'a [u8]>,
+    count: Option<&'a [u8]>,
+    limits: Vec<(String, Fields)>,
+}
+
+impl<'a> Said<'a> {
+    /// Reads them as `usage` says that they are.
+    fn read(arguments: Arguments<'a>, usage: &'static str) -> Result<Self, Fault> {
+        let mut said = Self::default();
+        let mut words = arguments.from(2);
+        while let Some(word) = words.next() {
+            let wrong = || Fault::Words(quoted(word), usage);
+            let value = words.next().ok_or_else(wrong)?;
+            match (word.to_ascii_uppercase().as_slice(), usage) {
+                (b"LIMIT", SET) => {
+                    let name = text(value, "the limit's name")?;
+                    said.limits.push((name.to_owned(), Fields::new()));
+                }
+                // No field of a limit is called so.
+                (b"POLICY", _) => once(&mut said.policy, value, "POLICY")?,
+                (b"KEY", _) => once(&mut said.key, value, "KEY")?,
+                (_, SET) if !said.limits.is_empty() => said.field(word, value)?,
+                (b"CURSOR", LIST) => once(&mut said.cursor, value, "CURSOR")?,
+                (b"COUNT", LIST) => once(&mut said.count, value, "COUNT")?,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(said)
+    }
+
+    fn field(&mut self, field: &[u8], value: &[u8]) -> Result<(), Fault> {
+        let field = text(field, "the field's name")?.to_ascii_lowercase();
+        let value = text(value, "the field's value")?;
+        let setting = match value.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => {
+                let most = MAX_AMOUNT.cast_signed();
+                Setting::Integer(natural(value.as_bytes(), 0..=most, "a limit's number")?)
+            }
+            false => Setting::Text(value.to_owned()),
+        };
+        if let Some((_, fields)) = self.limits.last_mut() {
+            fields.push((field, setting));
+        }
+        Ok(())
+    }
+
+    fn place(&self) -> Result<Place, Fault> {
+        let mut place = Place::system();
+        if let Some(policy) = self.policy {
+            place = place.of_resource(text(policy, "the policy's name")?);
+        }
+        if let Some(key) = self.key {
+            place = place.of_entity(key);
+        }
+        Ok(place)
+    }
+}
+
+/// Whose it is, how specific, what the limits become, and which have no effect.
+fn shown(replies: &mut Replies, placed: &Placed) {
+    replies.map(5);
+    replies.text("policy");
+    facts::optional_text(replies, placed.place.resource.as_deref());
+    replies.text("key");
+    match &placed.place.entity {
+        Some(key) => replies.bulk(key),
+        None => replies.null(),
+    }
+    replies.text("level");
+    replies.text(placed.place.level().name());
+    replies.text("limits");
+    replies.map(placed.limits.len());
+    placed.limits.iter().for_each(|each| limit(replies, each));
+    replies.text("inert");
+    replies.array(placed.inert.len());
+    placed.inert.iter().for_each(|name| replies.text(name));
+}
+
+/// Its fields, as SET takes them.
+fn limit(replies: &mut Replies, limit: &Limit) {
+    replies.text(limit.name());
+    let settings = settings_of(limit);
+    replies.map(settings.len());
+    for (field, setting) in settings {
+        replies.text(field);
+        match setting {
+            Setting::Integer(number) => replies.count(number),
+            Setting::Text(text) => replies.text(&text),
+            Setting::Flag(flag) => replies.boolean(flag),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Overrides, keys and leases, over a socket.
+
+mod support;
+
+use std::process::Command;
+
+use support::{Client, Served};
+
+/// How many `chat` grants a key.
+fn stands(client: &mut Client, key: &str) -> u64 {
+    let peek = client.ask(&format!("TG.PEEK chat {key}"));
+    let (_, limit) = peek.split_once("[rpm,[limit,").expect("a standing");
+    let (limit, _) = limit.split_once(',').expect("a number");
+    limit.parse().expect("a number")
+}
+
+#[test]
+fn the_most_specific_override_holds_until_it_is_removed() {
+    let served = Served::start();
+    let mut client = served.client();
+    let places = [
+        ("", 11),
+        ("POLICY chat", 12),
+        ("KEY acme", 13),
+        ("policy chat key acme", 14),
+    ];
+    for (place, count) in places {
+        let set = format!("TG.OVERRIDE SET {place} LIMIT rpm calls {count} per 1h");
+        let shown = client.ask(&set);
+        let limits = format!("limits,[rpm,[calls,{count},per,1h]],inert,[]]");
+        assert!(shown.ends_with(&limits), "{shown}");
+        assert_eq!(client.ask(&format!("TG.OVERRIDE GET {place}")), shown);
+        assert_eq!(stands(&mut client, "acme"), count);
+    }
+    assert_eq!(stands(&mut client, "else"), 12);
+    for (place, then) in [
+        ("POLICY chat KEY acme", 13),
+        ("KEY acme", 12),
+        ("POLICY chat", 11),
+        ("", 10),
+    ] {
+        assert_eq!(client.ask(&format!("TG.OVERRIDE DEL {place}")), "1");
+        assert_eq!(client.ask(&format!("TG.OVERRIDE DEL {place}")), "0");
+        assert_eq!(client.ask(&format!("TG.OVERRIDE GET {place}")), "nil");
+        assert_eq!(stands(&mut client, "acme"), then);
+    }
+}
+
+#[test]
+fn overrides_are_listed_in_pages() {
+    let served = Served::start();
+    let mut client = served.client();
+    for key in ["a", "b", "c"] {
+        client.ask(&format!(
+            "TG.OVERRIDE SET LIMIT rpm calls 20 per 1h POLICY chat KEY {key}"
+        ));
+    }
+    client.ask("TG.OVERRIDE SET POLICY slots LIMIT running concurrency 3 ttl 1m");
+    let first = client.ask("TG.OVERRIDE LIST COUNT 2");
+    let (items, cursor) = first.rsplit_once(",cursor,").expect("a cursor");
+    let cursor = cursor.trim_end_matches(']');
+    assert_eq!(items.matches("[policy,chat,key,").count(), 2, "{first}");
+    let second = client.ask(&format!("TG.OVERRIDE LIST COUNT 2 CURSOR {cursor}"));
+    assert_eq!(
+        second,
+        "[overrides,[[policy,chat,key,c,level,entity_and_resource,limits,\
+         [rpm,[calls,20,per,1h]],inert,[]],\
+         [policy,slots,key,nil,level,resource,limits,\
+         [running,[concurrency,3,ttl,1m]],inert,[]]],cursor,nil]"
+    );
+    let of_b = client.ask("TG.OVERRIDE LIST KEY b");
+    assert_eq!(of_b.matches("[policy,").count(), 1, "{of_b}");
+    client.ask("HELLO 3");
+    let maps = client.ask("TG.OVERRIDE LIST POLICY slots");
+    assert!(
+        maps.contains("limits:{running:{concurrency:3,ttl:1m}}"),
+        "{maps}"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
+    let served = Served::start();
+    let mut client = served.client();
+    let wrong = client
+        .ask("TG.OVERRIDE SET POLICY chat LIMIT rpm calls 0 per soon LIMIT rps calls 1 per 1s");
+    assert!(wrong.starts_with("-ERR limit `rpm`: "), "{wrong}");
+    assert!(wrong.contains("limit `rps`: "), "{wrong}");
+    assert!(wrong.contains("there is `rpm`"), "{wrong}");
+    for (line, told) in [
+        ("TG.OVERRIDE", "-ERR wrong number of arguments"),
+        ("TG.OVERRIDE PUT", "-ERR unknown subcommand 'PUT'"),
+        ("TG.OVERRIDE SET", "-ERR no limit is given"),
+        (
+            "TG.OVERRIDE SET chat acme",
+            "-ERR syntax error at 'chat'; it is TG.OVERRIDE SET",
+        ),
+        (
+            "TG.OVERRIDE SET LIMIT rpm calls",
+            "-ERR syntax error at 'calls'",
+        ),
+        (
+            "TG.OVERRIDE SET POLICY none LIMIT rpm calls 1 per 1h",
+            "-ERR there is no policy",
+        ),
+        ("TG.OVERRIDE GET LIMIT rpm", "-ERR syntax error at 'LIMIT'"),
+        (
+            "TG.OVERRIDE GET POLICY a POLICY b",
+            "-ERR 'POLICY' is said twice",
+        ),
+        ("TG.OVERRIDE LIST COUNT 0", "-ERR COUNT is not a number"),
+        (
+            "TG.OVERRIDE LIST CURSOR !",
+            "-ERR the cursor is none of ours",
+        ),
+        (
+            "TG.OVERRIDE LIST CURSOR AAAA",
+            "-ERR the cursor is none of ours",
+        ),
+        ("TG.KEYS chat CURSOR !", "-ERR the cursor is none of ours"),
+        (
+            "TG.KEYS chat KEY a PREFIX b",
+            "-ERR syntax error at 'PREFIX'",
+        ),
+        ("TG.LEASES none", "-ERR there is no policy"),
+        ("TG.REVOKE slots k x", "-ERR a lease's handle is 16"),
+        ("TG.REVOKE slots k 0123456789abcdef", "-NOLEASE"),
+    ] {
+        let answer = client.ask(line);
+        assert!(answer.starts_with(told), "{line}: {answer}");
+    }
+    assert_eq!(client.ask("TG.OVERRIDE LIST"), "[overrides,[],cursor,nil]");
+}
+
+#[test]
+fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
+    let served = Served::start();
+    let mut client = served.client();
+    for key in ["team/1", "team/2", "other"] {
+        client.ask(&format!("TG.CHECK chat {key}"));
+    }
+    let one = client.ask("TG.KEYS chat KEY team/1");
+    assert_eq!(
+        one,
+        "[keys,[[key,team/1,member,nil,limits,\
+         [rpm,[limit,10,remaining,9,reset_ms,360000]]]],cursor,nil]"
+    );
+    let team = client.ask("TG.KEYS chat PREFIX team/");
+    assert_eq!(team.matches("[key,").count(), 2, "{team}");
+    let (mut cursor, mut found) = (String::new(), 0);
+    loop {
+        let page = client.ask(&format!("TG.KEYS chat COUNT 1 {cursor}"));
+        found += page.matches("[key,").count();
+        let (_, next) = page.rsplit_once(",cursor,").expect("a cursor");
+        match next.trim_end_matches(']') {
+            "nil" => break,
+            next => cursor = format!("CURSOR {next}"),
+        }
+    }
+    assert_eq!(found, 3);
+    let held = client.ask("TG.ACQUIRE slots nightly");
+    let (_, id) = held.split_once("lease,").expect("a lease");
+    let id = id[..32].to_owned();
+    let leases = client.ask("TG.LEASES slots KEY nightly");
+    assert!(
+        leases.starts_with("[leases,[[key,nightly,member,nil,handle,"),
+        "{leases}"
+    );
+    assert!(leases.contains("taken,[running,1]"), "{leases}");
+    let (_, handle) = leases.split_once("handle,").expect("a handle");
+    let handle = &handle[..16];
+    assert!(!id.contains(handle));
+    let revoked = client.ask(&format!("TG.REVOKE slots nightly {handle}"));
+    assert!(
+        revoked.contains("used,[running,[taken,1,used,1]]"),
+        "{revoked}"
+    );
+    let renew = client.ask(&format!("TG.RENEW slots nightly {id} 1000"));
+    assert!(renew.starts_with("-NOLEASE"), "{renew}");
+    assert_eq!(client.ask("TG.LEASES slots"), "[leases,[],cursor,nil]");
+}
+
+/// As the manual types it.
+#[test]
+fn redis_cli_sets_and_shows_an_override() {
+    let there = Command::new("redis-cli").arg("--version").output();
+    if there.is_err() {
+        let required = std::env::var_os("TIDEGATE_REQUIRE_TOOLS").is_some();
+        assert!(
+            !required,
+            "there is no redis-cli (Debian package redis-tools)"
+        );
+        return;
+    }
+    let served = Served::start();
+    let port = served.address.port().to_string();
+    let cli = |line: &str| {
+        let mut cli = Command::new("redis-cli");
+        let cli = cli.args(["-p", &port]).args(line.split(' '));
+        String::from_utf8(cli.output().unwrap().stdout).unwrap()
+    };
+    let set = cli("-3 --json TG.OVERRIDE SET POLICY chat KEY acme LIMIT rpm calls 100 per 1m");
+    assert!(
+        set.contains("\"limits\":{\"rpm\":{\"calls\":100,\"per\":\"1m\"}}"),
+        "{set}"
+    );
+    assert!(cli("TG.PEEK chat acme").contains("limit\n100\n"));
+    assert!(cli("TG.OVERRIDE LIST KEY acme").contains("entity_and_resource"));
+    assert_eq!(cli("TG.OVERRIDE DEL POLICY chat KEY acme"), "1\n");
+    assert_eq!(cli("TG.OVERRIDE GET POLICY chat KEY acme"), "\n");
+    assert!(cli("COMMAND DOCS TG.OVERRIDE").contains("SET|GET|DEL|LIST"));
+}

@@ -1,0 +1,205 @@
+//! What decides for a policy: its limits, or its pool. One shape for both.
+
+use std::time::Duration;
+
+use tidegate_core::{Forecast, Timestamp, Verdict};
+
+use super::finish::{Finish, Finished, Report};
+use super::pooled::Pooled;
+use crate::ask::Ask;
+use crate::decision::{Admission, Decision};
+use crate::error::Error;
+use crate::key::Key;
+use crate::lease::{LeaseId, Settlement};
+use crate::set::LimitSet;
+
+/// What a forecast says, of one member if it is about a pool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Outlook {
+    /// The pool's member.
+    pub member: Option<String>,
+    /// Each limit by name.
+    pub limits: Vec<(String, Forecast)>,
+}
+
+/// A policy's limits, or its pool.
+pub(super) enum Backing {
+    Set(LimitSet),
+    Pool(Pooled),
+}
+
+impl Backing {
+    pub(super) fn admit(&self, key: Key<'_>, cost: u64) -> Result<Verdict, Error> {
+        match self {
+            Self::Set(set) => set.admit(key, cost),
+            Self::Pool(pooled) => Ok(pooled.pool().check(key, cost)?.verdict()),
+        }
+    }
+
+    pub(super) fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Decision, Error> {
+        match self {
+            Self::Set(set) => set.check(key, ask),
+            Self::Pool(pooled) => pooled.pool().check(key, ask),
+        }
+    }
+
+    /// What was used was used at one place: a pool is told which.
+    pub(super) fn debit(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Decision, Error> {
+        match self.one(member)? {
+            Some(set) => set.debit(key, ask),
+            None => Err(self.unsaid()),
+        }
+    }
+
+    pub(super) fn peek(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Decision, Error> {
+        match (self.one(member)?, self) {
+            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, ask),
+            (None, Self::Pool(pooled)) => pooled.pool().peek(key, ask),
+        }
+    }
+
+    pub(super) fn forecast(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Vec<Outlook>, Error> {
+        match (self.one(member)?, self) {
+            (Some(set), _) | (None, Self::Set(set)) => Ok(vec![Outlook {
+                member: member.map(str::to_owned),
+                limits: set.forecast(key, ask)?,
+            }]),
+            (None, Self::Pool(pooled)) => pooled.forecasts(key, ask),
+        }
+    }
+
+    pub(super) fn try_acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Admission, Error> {
+        match self {
+            Self::Set(set) => set.try_acquire(key, ask),
+            Self::Pool(pooled) => pooled.pool().try_acquire(key, ask),
+        }
+    }
+
+    pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Admission, Error> {
+        match self {
+            Self::Set(set) => set.acquire_async(key, ask).await,
+            Self::Pool(pooled) => pooled.pool().acquire_async(key, ask).await,
+        }
+    }
+
+    pub(super) fn finish(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+        report: &Report,
+    ) -> Result<Finished, Error> {
+        match self {
+            Self::Set(_) if report.cool_down.is_some() => Err(Error::NoPool),
+            Self::Set(set) => Ok(Finished {
+                settlement: finish(set, key, id, how)?,
+                member: None,
+                cooling_until: None,
+            }),
+            Self::Pool(pooled) => pooled.finish(key, id, how, report),
+        }
+    }
+
+    pub(super) fn renew(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Result<Timestamp, Error> {
+        match self {
+            Self::Set(set) => set.renew(key, id, ttl),
+            Self::Pool(pooled) => pooled.renew(key, id, ttl),
+        }
+    }
+
+    pub(super) fn reset(&self, key: Key<'_>) -> Result<(), Error> {
+        self.sets().try_for_each(|set| set.reset(key))
+    }
+
+    /// The limit sets behind it; at least one.
+    pub(super) fn sets(&self) -> Box<dyn Iterator<Item = &LimitSet> + '_> {
+        match self {
+            Self::Set(set) => Box::new(std::iter::once(set)),
+            Self::Pool(pooled) => Box::new(pooled.pool().members().iter().map(|m| m.set())),
+        }
+    }
+
+    /// Its set; of a pool, the first member's.
+    pub(super) fn set(&self) -> &LimitSet {
+        match self {
+            Self::Set(set) => set,
+            Self::Pool(pooled) => pooled.pool().members()[0].set(),
+        }
+    }
+
+    /// Its set, unless it is a pool.
+    pub(super) const fn plain(&self) -> Option<&LimitSet> {
+        match self {
+            Self::Set(set) => Some(set),
+            Self::Pool(_) => None,
+        }
+    }
+
+    pub(super) const fn pool(&self) -> Option<&Pooled> {
+        match self {
+            Self::Set(_) => None,
+            Self::Pool(pooled) => Some(pooled),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        match self {
+            Self::Set(set) => set.statistics().waiting,
+            Self::Pool(pooled) => pooled.pool().statistics().waiting,
+        }
+    }
+
+    /// The one set that is meant; nothing if a pool is, as a whole.
+    fn one(&self, member: Option<&str>) -> Result<Option<&LimitSet>, Error> {
+        match (self, member) {
+            (Self::Set(set), None) => Ok(Some(set)),
+            (Self::Set(_), Some(_)) => Err(Error::NoPool),
+            (Self::Pool(pooled), Some(name)) => Ok(Some(pooled.pool().known(name)?.set())),
+            (Self::Pool(_), None) => Ok(None),
+        }
+    }
+
+    fn unsaid(&self) -> Error {
+        let names = self
+            .pool()
+            .into_iter()
+            .flat_map(|pooled| pooled.pool().members());
+        let names = names.map(|member| format!("`{}`", member.name()));
+        Error::MemberNeeded(names.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Ends a lease of `set`.
+pub(super) fn finish(
+    set: &LimitSet,
+    key: Key<'_>,
+    id: LeaseId,
+    how: Finish<'_>,
+) -> Result<Settlement, Error> {
+    match how {
+        Finish::Settle(used) => set.settle(key, id, used),
+        Finish::Release => set.release(key, id),
+        Finish::Cancel => set.cancel(key, id),
+    }
+}

@@ -1,0 +1,41 @@
+//! How a lease ends, and what its holder says of it.
+
+use std::time::Duration;
+
+use tidegate_core::{Amount, Timestamp};
+
+use crate::lease::{Outcome, Settlement};
+
+/// How a lease is to end.
+#[derive(Clone, Copy, Debug)]
+pub enum Finish<'a> {
+    /// With what was really used, by limit.
+    Settle(&'a [(&'a str, Amount)]),
+    /// What was taken was used.
+    Release,
+    /// The work did not start: all of it comes back.
+    Cancel,
+}
+
+/// What its holder says of the work, when a lease ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// How it went. `Dropped` (the provider has refused) lets the member of a
+    /// pool cool down for as long as its policy says, if it says so.
+    pub outcome: Outcome,
+    /// How long the member of a pool is to be passed over, as the provider has
+    /// said; goes before what the policy says.
+    pub cool_down: Option<Duration>,
+}
+
+/// How a lease has ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Finished {
+    /// What it came to.
+    pub settlement: Settlement,
+    /// The member of the pool that gave it.
+    pub member: Option<String>,
+    /// Until when that member is passed over, if it is.
+    pub cooling_until: Option<Timestamp>,
+}

@@ -1,0 +1,126 @@
+//! What decides while the store cannot tell: a share of the limits, in this
+//! process alone.
+//!
+//! With `n` processes that each have a share of `1/n`, an outage admits at most
+//! what the limits do, once more: budgets begin anew for the share, since nobody
+//! can see what was used. It keeps what it was asked from one outage to the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::StoreError;
+use tidegate_core::Timestamp;
+
+use super::backing::Backing;
+use super::finish::{Finish, Finished, Report};
+use crate::ask::Ask;
+use crate::decision::{Admission, Decision};
+use crate::error::Error;
+use crate::key::Key;
+use crate::lease::LeaseId;
+use crate::limit::Limit;
+use crate::set::Given;
+
+/// A share of a policy's limits, beside its store.
+pub(super) struct Share {
+    percent: u8,
+    backing: Backing,
+}
+
+impl Share {
+    /// One of `percent`, which `backing` keeps in this process.
+    pub(super) const fn new(percent: u8, backing: Backing) -> Self {
+        Self { percent, backing }
+    }
+
+    pub(super) const fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// Goes over to shares of what the `nth` set of the policy has now.
+    pub(super) fn govern(&self, nth: usize, limits: &[Limit], given: &Given) -> Result<(), Error> {
+        let Some(set) = self.backing.sets().nth(nth) else {
+            return Ok(());
+        };
+        let given = given.iter().map(|(key, own)| {
+            let own: Arc<[Limit]> = self.of(own).into();
+            (key.clone(), own)
+        });
+        set.replace_all(&self.of(limits), given.collect())
+    }
+
+    /// The same for what one key was given.
+    pub(super) fn govern_key(&self, entity: &[u8], given: Option<&[Limit]>) {
+        let given = given.map(|own| Arc::<[Limit]>::from(self.of(own)));
+        for set in self.backing.sets() {
+            // What cannot be said of this key here is said of no key.
+            let _ = set.inner().give(entity, given.clone(), |_| Ok(()));
+        }
+    }
+
+    /// `limits`, each to this share.
+    pub(super) fn of(&self, limits: &[Limit]) -> Vec<Limit> {
+        of(self.percent, limits)
+    }
+
+    /// Nothing, where it cannot tell either: then the store's error stands.
+    pub(super) fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Decision> {
+        let decision = self.backing.check(key, ask).ok()?;
+        Some(decision.without_store())
+    }
+
+    pub(super) fn debit(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Option<Decision> {
+        let decision = self.backing.debit(member, key, ask).ok()?;
+        Some(decision.without_store())
+    }
+
+    pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Admission> {
+        let admission = match ask.is_patient() && ask.within.is_some() {
+            true => self.backing.acquire(key, ask).await,
+            false => self.backing.try_acquire(key, ask),
+        };
+        Some(match admission.ok()? {
+            Admission::Refused(decision) => Admission::Refused(decision.without_store()),
+            granted => granted,
+        })
+    }
+
+    /// Ends a lease, if it was given here.
+    pub(super) fn finish(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+        report: &Report,
+    ) -> Option<Result<Finished, Error>> {
+        ours(self.backing.finish(key, id, how, report))
+    }
+
+    /// Moves a lease's expiry, if it was given here.
+    pub(super) fn renew(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Option<Result<Timestamp, Error>> {
+        ours(self.backing.renew(key, id, ttl))
+    }
+}
+
+/// `limits`, each to a share of so many percent.
+pub(super) fn of(percent: u8, limits: &[Limit]) -> Vec<Limit> {
+    limits.iter().map(|limit| limit.share(percent)).collect()
+}
+
+/// Nothing for a lease that is somebody else's.
+fn ours<T>(ended: Result<T, Error>) -> Option<Result<T, Error>> {
+    match ended {
+        Err(Error::Store(StoreError::UnknownLease)) => None,
+        ended => Some(ended),
+    }
+}

@@ -1,0 +1,221 @@
+//! A share of the limits decides while the store cannot tell.
+#![cfg(feature = "gate")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
+use tidegate::gate::{Answer, Entry, Gate, Kind, Place, Scope, Served, Ticket};
+use tidegate::policy::{PolicyFile, parse};
+use tidegate::{Ask, Key, Limit, ManualClock};
+use tidegate_memory::MemoryStore;
+
+/// The memory store, for as long as nobody pulls its cable.
+#[derive(Default)]
+struct Far {
+    memory: MemoryStore,
+    pulled: Arc<AtomicBool>,
+}
+
+struct FarTable(Arc<dyn Table>, Arc<AtomicBool>);
+
+impl Store for Far {
+    fn abilities(&self) -> Abilities {
+        self.memory.abilities()
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        self.memory.definitions(owner)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        self.memory.define(owner, key, value)
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let table = self.memory.open(name, plan)?;
+        Ok(Arc::new(FarTable(table, Arc::clone(&self.pulled))))
+    }
+}
+
+impl Table for FarTable {
+    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        match self.1.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unavailable("the cable is pulled".into())),
+            false => self.0.execute(command),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+const CHAT: &str = "[policy.chat]\nfailure_mode = 'share'\nshare = 25\n\
+    [policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\nrunning = { concurrency = 4 }\n";
+
+fn file(text: &str) -> PolicyFile {
+    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+struct House {
+    gate: Gate,
+    pulled: Arc<AtomicBool>,
+    time: ManualClock,
+}
+
+fn house(text: &str) -> House {
+    let (store, time) = (Far::default(), ManualClock::default());
+    let pulled = Arc::clone(&store.pulled);
+    let gate = Gate::builder().clock(time.clock()).store(Arc::new(store));
+    House {
+        gate: gate.build(&file(text)).unwrap(),
+        pulled,
+        time,
+    }
+}
+
+impl House {
+    fn pull(&self, pulled: bool) {
+        self.pulled.store(pulled, Ordering::SeqCst);
+    }
+
+    fn chat(&self) -> Arc<Served> {
+        let caller = self.gate.enter(None).unwrap();
+        self.gate.policy(&caller, Scope::Decide, "chat").unwrap()
+    }
+
+    fn acquire(&self, key: &str) -> Entry {
+        now(self.chat().acquire(Key::from(key), Ask::default())).unwrap()
+    }
+
+    fn ticket(&self, key: &str) -> Ticket {
+        match self.acquire(key) {
+            Entry::Granted(ticket) => ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
+const CALL: &[(&str, u64)] = &[("rpm", 1), ("running", 0)];
+
+/// How many of so many calls are admitted, and whether they are marked.
+fn admitted(house: &House, key: &str) -> (usize, bool) {
+    let chat = house.chat();
+    let answers = (0..20).map(|_| chat.check(key, Ask::named(CALL)).unwrap());
+    let decisions = answers.map(|answer| match answer {
+        Answer::Decided(decision) => decision,
+        other => panic!("{other:?}"),
+    });
+    let decisions: Vec<_> = decisions.collect();
+    let marked = decisions.iter().all(tidegate::Decision::degraded);
+    let admitted = decisions.iter().filter(|d| d.admitted()).count();
+    (admitted, marked)
+}
+
+#[test]
+fn a_quarter_of_each_limit_is_admitted_while_the_store_cannot_tell() {
+    let house = house(CHAT);
+    assert_eq!(admitted(&house, "ann"), (10, false));
+    house.pull(true);
+    assert_eq!(admitted(&house, "ann"), (2, true));
+    assert_eq!(admitted(&house, "bob"), (2, true));
+    house.pull(false);
+    assert_eq!(admitted(&house, "bob"), (10, false));
+    // The next outage finds the share as this one left it.
+    house.pull(true);
+    assert_eq!(admitted(&house, "ann"), (0, true));
+    house.time.advance(Duration::from_secs(3_600));
+    assert_eq!(admitted(&house, "ann"), (2, true));
+}
+
+#[test]
+fn a_lease_ends_where_it_was_given() {
+    let house = house(CHAT);
+    let (chat, key) = (house.chat(), Key::from("ann"));
+    let before = house.ticket("ann");
+    assert!(!before.degraded);
+    house.pull(true);
+    let during = house.ticket("ann");
+    assert!(during.degraded);
+    // One slot in four: whoever comes next is refused until it is given back.
+    let Entry::Refused(refusal) = house.acquire("ann") else {
+        panic!("a slot too many");
+    };
+    assert_eq!(
+        (refusal.degraded(), refusal.binding()),
+        (true, Some("running"))
+    );
+    let away = chat.release(key, before.id).unwrap_err();
+    assert_eq!(away.kind(), Kind::Unavailable);
+    chat.renew(key, during.id, Duration::from_secs(60)).unwrap();
+    house.pull(false);
+    assert!(!chat.release(key, during.id).unwrap().repeated());
+    assert!(chat.release(key, during.id).unwrap().repeated());
+    assert!(!chat.release(key, before.id).unwrap().repeated());
+}
+
+#[test]
+fn a_share_follows_the_limits_that_hold() {
+    let house = house(CHAT);
+    let caller = house.gate.enter(None).unwrap();
+    let of_chat = Place::system().of_resource("chat");
+    let calls = |count| [Limit::calls("rpm", count, Duration::from_secs(3_600))];
+    let set = |place: &Place, count| house.gate.set_override(&caller, place, &calls(count));
+    set(&of_chat, 40).unwrap();
+    set(&of_chat.clone().of_entity("acme"), 80).unwrap();
+    house.pull(true);
+    assert_eq!(admitted(&house, "ann"), (10, true));
+    assert_eq!(admitted(&house, "acme"), (20, true));
+    house.pull(false);
+    let half = CHAT.replace("25", "50");
+    house.gate.exchange("test", &file(&half)).unwrap();
+    house.pull(true);
+    assert_eq!(admitted(&house, "new"), (20, true));
+    let deny = CHAT.replace("failure_mode = 'share'\nshare = 25\n", "");
+    house.pull(false);
+    house.gate.exchange("test", &file(&deny)).unwrap();
+    house.pull(true);
+    let away = house.chat().check("ann", Ask::named(CALL)).unwrap_err();
+    assert_eq!(away.kind(), Kind::Unavailable);
+}
+
+#[test]
+fn a_share_of_a_pool_is_one_of_each_member() {
+    let text = "[policy.chat]\nfailure_mode = 'share'\nshare = 50\n\
+        balancer = 'first_available'\n\
+        [policy.chat.member.eu.limits]\nrpm = { calls = 4, per = '1h' }\n\
+        [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
+    let house = house(text);
+    house.pull(true);
+    let members = (0..5).map(|_| house.ticket("k").member().map(str::to_owned));
+    let members: Vec<_> = members.flatten().collect();
+    assert_eq!(members, ["eu", "eu", "us", "us", "us"]);
+    assert!(matches!(house.acquire("k"), Entry::Refused(_)));
+}
+
+#[test]
+fn a_share_is_said_with_its_mode_and_in_percent() {
+    for (said, at) in [
+        ("failure_mode = 'share'\n", "no share is said"),
+        ("share = 25\n", "a share is for"),
+        ("failure_mode = 'admit'\nshare = 25\n", "a share is for"),
+        ("failure_mode = 'share'\nshare = 0\n", "share"),
+        ("failure_mode = 'share'\nshare = 101\n", "share"),
+    ] {
+        let text = CHAT.replace("failure_mode = 'share'\nshare = 25\n", said);
+        let faults = parse("test.toml", &text).unwrap_err().to_string();
+        assert!(faults.contains(at), "{said}: {faults}");
+        assert_eq!(faults.matches("test.toml:").count(), 1, "{said}: {faults}");
+    }
+}

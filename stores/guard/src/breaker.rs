@@ -1,0 +1,164 @@
+//! When a store is asked, and when it is not.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_contract::StoreError;
+use tidegate_contract::sync::Mutex;
+
+use crate::circuit::{Circuit, Place, Position};
+use crate::settings::Settings;
+
+/// Told of every change of a breaker's position, and of the words of the failure
+/// that opened it.
+pub type Watcher = dyn Fn(Position, &str) + Send + Sync;
+
+/// One for all tables of a store: they share its fate.
+pub struct Breaker {
+    settings: Settings,
+    began: Instant,
+    circuit: Mutex<Circuit>,
+    /// What the last failure said.
+    words: Mutex<String>,
+    watcher: Option<Arc<Watcher>>,
+}
+
+impl Breaker {
+    /// A closed one, whose changes `watcher` is told.
+    #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "patience: no decision depends on it"
+    )]
+    pub fn new(settings: Settings, watcher: Option<Arc<Watcher>>) -> Self {
+        Self {
+            settings,
+            began: Instant::now(),
+            circuit: Mutex::new(Circuit::new()),
+            words: Mutex::default(),
+            watcher,
+        }
+    }
+
+    /// Whether the store is asked now.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.circuit.lock().position()
+    }
+
+    /// A place for one ask of the store.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], at once: it is not asked now.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Entry, StoreError> {
+        let place = self.turned(|circuit, now| Ok((circuit.enter(now, &self.settings)?, now)));
+        match place {
+            Ok((place, since)) => Ok(Entry {
+                breaker: Arc::clone(self),
+                place: Some(place),
+                since,
+            }),
+            Err(left) => Err(self.refusal(left)),
+        }
+    }
+
+    fn refusal(&self, left: Duration) -> StoreError {
+        let words = self.words.lock();
+        let asked = match left.is_zero() {
+            true => "others try whether it answers".to_owned(),
+            false => format!("it is not asked for another {} ms", left.as_millis().max(1)),
+        };
+        StoreError::Unavailable(format!("{asked}; it last said: {words}"))
+    }
+
+    /// Does something with the circuit, and tells if that has turned it.
+    fn turned<T>(&self, act: impl FnOnce(&mut Circuit, Duration) -> T) -> T {
+        let now = self.now();
+        let (done, before, after) = {
+            let mut circuit = self.circuit.lock();
+            let before = circuit.position();
+            (act(&mut circuit, now), before, circuit.position())
+        };
+        if let Some(watcher) = &self.watcher
+            && before != after
+        {
+            let words = self.words.lock().clone();
+            watcher(after, &words);
+        }
+        done
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "patience: no decision depends on it"
+    )]
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn failed(&self, place: Place, words: &str) {
+        words.clone_into(&mut self.words.lock());
+        let jitter = fastrand::f64();
+        self.turned(|circuit, now| circuit.failed(place, now, &self.settings, jitter));
+    }
+}
+
+impl fmt::Debug for Breaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Breaker")
+            .field("settings", &self.settings)
+            .field("position", &self.position())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An ask that is under way.
+pub(crate) struct Entry {
+    breaker: Arc<Breaker>,
+    /// Until it is known what became of it.
+    place: Option<Place>,
+    since: Duration,
+}
+
+impl Entry {
+    /// The ask waits for its turn: however long that takes, its giving up says
+    /// nothing about the store.
+    pub(crate) fn for_a_turn(mut self) -> Self {
+        self.since = Duration::MAX;
+        self
+    }
+
+    /// What came of it. Only a store that cannot tell has failed: every other
+    /// error is an answer.
+    pub(crate) fn end<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        let Some(place) = self.place.take() else {
+            return answer;
+        };
+        match &answer {
+            Err(StoreError::Unavailable(words)) => self.breaker.failed(place, words),
+            _ => {
+                let settings = &self.breaker.settings;
+                self.breaker
+                    .turned(|circuit, _| circuit.answered(place, settings));
+            }
+        }
+        answer
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some(place) = self.place.take() else {
+            return;
+        };
+        let waited = self.breaker.now().saturating_sub(self.since);
+        match waited < self.breaker.settings.patience {
+            true => self.breaker.turned(|circuit, _| circuit.given_up(place)),
+            false => {
+                let words = format!("no answer within {} ms", waited.as_millis());
+                self.breaker.failed(place, &words);
+            }
+        }
+    }
+}

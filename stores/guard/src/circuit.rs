@@ -1,0 +1,292 @@
+//! The states of a breaker, as transitions of plain data: time is a parameter.
+
+use std::time::Duration;
+
+use crate::settings::Settings;
+
+/// Whether the store is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Position {
+    /// Everyone asks it.
+    Closed,
+    /// Nobody asks it.
+    Open,
+    /// Some ask it, to see whether it answers.
+    HalfOpen,
+}
+
+/// A place that an ask has taken. Its outcome counts only for as long as the
+/// circuit is as it was then: of a thousand asks that fail together, one turns it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place(u64);
+
+#[derive(Debug)]
+pub(crate) struct Circuit {
+    state: State,
+    /// How often it has changed.
+    turn: u64,
+    /// How often it was opened without an answer since it was last closed.
+    round: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed {
+        failures: u32,
+    },
+    /// Until this long after the breaker began.
+    Open {
+        until: Duration,
+    },
+    HalfOpen {
+        /// How many ask now.
+        asking: u32,
+        /// How many may at once.
+        most: u32,
+        /// How many of these have been answered.
+        answered: u32,
+        /// When the last one began.
+        last: Duration,
+    },
+}
+
+impl Circuit {
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: State::Closed { failures: 0 },
+            turn: 0,
+            round: 0,
+        }
+    }
+
+    pub(crate) const fn position(&self) -> Position {
+        match self.state {
+            State::Closed { .. } => Position::Closed,
+            State::Open { .. } => Position::Open,
+            State::HalfOpen { .. } => Position::HalfOpen,
+        }
+    }
+
+    /// A place for one ask, or how long there is none for sure.
+    pub(crate) fn enter(&mut self, now: Duration, settings: &Settings) -> Result<Place, Duration> {
+        if let State::Open { until } = self.state {
+            if now < until {
+                return Err(until - now);
+            }
+            self.turn_to(State::HalfOpen {
+                asking: 0,
+                most: 1,
+                answered: 0,
+                last: now,
+            });
+        }
+        if let State::HalfOpen {
+            asking, most, last, ..
+        } = &mut self.state
+        {
+            // Those who wait for their turn keep nobody from trying for long.
+            if asking >= most && now.saturating_sub(*last) < settings.patience {
+                return Err(Duration::ZERO);
+            }
+            *asking += 1;
+            *last = now;
+        }
+        Ok(Place(self.turn))
+    }
+
+    /// The ask got its answer.
+    pub(crate) fn answered(&mut self, place: Place, settings: &Settings) {
+        if place.0 != self.turn {
+            return;
+        }
+        match &mut self.state {
+            State::Closed { failures } => *failures = 0,
+            State::Open { .. } => {}
+            State::HalfOpen {
+                asking,
+                most,
+                answered,
+                ..
+            } => {
+                *asking = asking.saturating_sub(1);
+                *answered += 1;
+                if *answered < *most {
+                    return;
+                }
+                *answered = 0;
+                *most = most.saturating_mul(2);
+                if *most > settings.ramp {
+                    self.round = 0;
+                    self.turn_to(State::Closed { failures: 0 });
+                }
+            }
+        }
+    }
+
+    /// The ask got none. `jitter` is from 0 to 1.
+    pub(crate) fn failed(&mut self, place: Place, now: Duration, settings: &Settings, jitter: f64) {
+        if place.0 != self.turn {
+            return;
+        }
+        if let State::Closed { failures } = &mut self.state {
+            *failures += 1;
+            if *failures < settings.failures {
+                return;
+            }
+        }
+        let longer = 1_u32.checked_shl(self.round).unwrap_or(u32::MAX);
+        let pause = settings.pause.saturating_mul(longer);
+        let pause = pause.min(settings.longest_pause);
+        let pause = pause.mul_f64(0.75 + jitter.clamp(0.0, 1.0) / 2.0);
+        self.round = self.round.saturating_add(1);
+        self.turn_to(State::Open {
+            until: now.saturating_add(pause),
+        });
+    }
+
+    /// The ask was given up before it was known what became of it.
+    pub(crate) fn given_up(&mut self, place: Place) {
+        if let State::HalfOpen { asking, .. } = &mut self.state
+            && place.0 == self.turn
+        {
+            *asking = asking.saturating_sub(1);
+        }
+    }
+
+    fn turn_to(&mut self, state: State) {
+        self.turn += 1;
+        self.state = state;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: Settings = Settings {
+        failures: 3,
+        patience: Duration::from_millis(50),
+        pause: Duration::from_millis(100),
+        longest_pause: Duration::from_secs(2),
+        ramp: 8,
+    };
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn enter(circuit: &mut Circuit, now: Duration) -> Result<Place, Duration> {
+        circuit.enter(now, &SETTINGS)
+    }
+
+    fn opened() -> Circuit {
+        let mut circuit = Circuit::new();
+        let places: Vec<_> = (0..100)
+            .map(|_| enter(&mut circuit, ms(0)).unwrap())
+            .collect();
+        for place in places {
+            circuit.failed(place, ms(0), &SETTINGS, 0.5);
+        }
+        circuit
+    }
+
+    #[test]
+    fn several_failures_in_a_row_open_it_and_an_answer_between_them_does_not() {
+        let mut circuit = Circuit::new();
+        for outcome in [false, false, true, false, false, true] {
+            let place = enter(&mut circuit, ms(0)).unwrap();
+            match outcome {
+                true => circuit.answered(place, &SETTINGS),
+                false => circuit.failed(place, ms(0), &SETTINGS, 0.5),
+            }
+            assert_eq!(circuit.position(), Position::Closed);
+        }
+        assert_eq!(opened().position(), Position::Open);
+    }
+
+    #[test]
+    fn many_that_fail_together_make_one_pause() {
+        let mut circuit = opened();
+        assert_eq!(enter(&mut circuit, ms(99)), Err(ms(1)));
+        assert!(enter(&mut circuit, ms(100)).is_ok());
+    }
+
+    #[test]
+    fn one_tries_and_the_pause_is_longer_each_time_it_fails() {
+        let (mut circuit, mut now) = (opened(), ms(100));
+        for pause in [200, 400, 800, 1_600, 2_000, 2_000] {
+            let place = enter(&mut circuit, now).unwrap();
+            assert_eq!(enter(&mut circuit, now), Err(Duration::ZERO), "one at once");
+            circuit.failed(place, now, &SETTINGS, 0.5);
+            assert_eq!(enter(&mut circuit, now), Err(ms(pause)));
+            now += ms(pause);
+        }
+    }
+
+    #[test]
+    fn when_it_answers_twice_as_many_are_let_through_each_time() {
+        let mut circuit = opened();
+        for most in [1, 2, 4, 8] {
+            let places: Vec<_> = (0..most)
+                .map(|_| enter(&mut circuit, ms(100)).unwrap())
+                .collect();
+            assert!(enter(&mut circuit, ms(100)).is_err(), "no more than {most}");
+            for place in places {
+                circuit.answered(place, &SETTINGS);
+            }
+        }
+        assert_eq!(circuit.position(), Position::Closed);
+    }
+
+    #[test]
+    fn a_try_that_takes_long_keeps_its_place_only_for_so_long() {
+        let mut circuit = opened();
+        let slow = enter(&mut circuit, ms(100)).unwrap();
+        assert!(enter(&mut circuit, ms(149)).is_err());
+        let other = enter(&mut circuit, ms(150)).unwrap();
+        circuit.answered(other, &SETTINGS);
+        circuit.answered(slow, &SETTINGS);
+        assert!(enter(&mut circuit, ms(151)).is_ok());
+    }
+
+    #[test]
+    fn a_try_that_is_given_up_leaves_its_place_to_another() {
+        let mut circuit = opened();
+        let place = enter(&mut circuit, ms(100)).unwrap();
+        circuit.given_up(place);
+        assert!(enter(&mut circuit, ms(100)).is_ok());
+    }
+
+    proptest! {
+        /// Whatever comes back, and when: no more ask a store that was away than
+        /// may, and a store that answers is asked again within the longest pause.
+        #[test]
+        fn nobody_is_locked_out_of_a_store_that_answers(
+            outcomes in proptest::collection::vec((0_u8..4, 0_u64..3_000, 0_f64..1.0), 0..200),
+        ) {
+            let (mut circuit, mut now, mut open) = (Circuit::new(), ms(0), Vec::new());
+            for (what, gap, jitter) in outcomes {
+                now += ms(gap);
+                match what {
+                    0 => open.extend(enter(&mut circuit, now).ok()),
+                    1 => open.pop().into_iter().for_each(|p| circuit.answered(p, &SETTINGS)),
+                    2 => open.pop().into_iter().for_each(|p| circuit.given_up(p)),
+                    _ => if let Some(place) = open.pop() {
+                        circuit.failed(place, now, &SETTINGS, jitter);
+                    },
+                }
+            }
+            for place in open {
+                circuit.given_up(place);
+            }
+            now += SETTINGS.longest_pause.mul_f64(1.25);
+            while circuit.position() != Position::Closed {
+                let place = enter(&mut circuit, now);
+                prop_assert!(place.is_ok(), "{circuit:?}");
+                circuit.answered(place.unwrap(), &SETTINGS);
+            }
+        }
+    }
+}

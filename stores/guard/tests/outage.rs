@@ -1,0 +1,231 @@
+//! A store that goes away and comes back, behind a breaker.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
+use tidegate_contract::{
+    Abilities, Command, Detail, KeyPath, Plan, PlanLimit, RemoteTable, Reply, Sent, Store,
+    StoreError, Table, Verb,
+};
+use tidegate_guard::{Breaker, Guarded, Position, Settings};
+use tidegate_memory::MemoryStore;
+
+const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+/// The memory store, with a cable that can be pulled.
+#[derive(Clone, Default)]
+struct Cable {
+    pulled: Arc<AtomicBool>,
+    silent: Arc<AtomicBool>,
+    asked: Arc<AtomicU32>,
+}
+
+struct Far(MemoryStore, Cable);
+struct FarTable(Arc<dyn Table>, Cable);
+
+impl Store for Far {
+    fn abilities(&self) -> Abilities {
+        self.0.abilities()
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let table = self.0.open(name, plan)?;
+        Ok(Arc::new(FarTable(table, self.1.clone())))
+    }
+}
+
+impl Table for FarTable {
+    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        self.1.asked.fetch_add(1, Ordering::SeqCst);
+        match self.1.pulled.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unavailable("the cable is pulled".into())),
+            false => self.0.execute(command),
+        }
+    }
+
+    fn remote(&self) -> Option<&dyn RemoteTable> {
+        Some(self)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl RemoteTable for FarTable {
+    fn send(&self, command: &Command<'_>) -> Sent {
+        let reply = self.execute(command);
+        match self.1.silent.load(Ordering::SeqCst) {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(reply)),
+        }
+    }
+}
+
+fn plan() -> Arc<Plan> {
+    let limit = PlanLimit {
+        name: "rate".into(),
+        uid: 0,
+        rule: Rule::Bucket(Bucket::new(1, Span::from_secs(60), 1_000).unwrap()),
+        level: 0,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+    };
+    Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
+}
+
+struct House {
+    plan: Arc<Plan>,
+    table: Arc<dyn Table>,
+    breaker: Arc<Breaker>,
+    cable: Cable,
+    told: Arc<Mutex<Vec<Position>>>,
+}
+
+fn house(change: impl FnOnce(&mut Settings)) -> House {
+    let mut settings = Settings::default();
+    settings.pause = Duration::ZERO;
+    change(&mut settings);
+    let told = Arc::<Mutex<Vec<Position>>>::default();
+    let notes = Arc::clone(&told);
+    let watcher = Arc::new(move |position, _: &str| notes.lock().unwrap().push(position));
+    let breaker = Arc::new(Breaker::new(settings, Some(watcher)));
+    let (plan, cable) = (plan(), Cable::default());
+    let store = Guarded::new(
+        Arc::new(Far(MemoryStore::default(), cable.clone())),
+        Arc::clone(&breaker),
+    );
+    let table = store.open("t", &plan).unwrap();
+    House {
+        plan,
+        table,
+        breaker,
+        cable,
+        told,
+    }
+}
+
+impl House {
+    fn with<T>(&self, act: impl FnOnce(&dyn Table, &Command<'_>) -> T) -> T {
+        let verb = Verb::Take {
+            amounts: &[1],
+            lease: None,
+            detail: Detail::Verdict,
+        };
+        let key = KeyPath::new(b"k", 1).unwrap();
+        let command = Command {
+            plan: &self.plan,
+            key,
+            now: NOW,
+            calendars: &[],
+            verb,
+        };
+        act(&*self.table, &command)
+    }
+
+    fn ask(&self) -> Result<Reply, StoreError> {
+        self.with(|table, command| table.execute(command))
+    }
+
+    fn send(&self) -> Sent {
+        self.with(|table, command| table.remote().expect("it is").send(command))
+    }
+
+    fn pull(&self, pulled: bool) {
+        self.cable.pulled.store(pulled, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_store_that_is_away_is_not_asked_and_its_last_words_are_told() {
+    let house = house(|settings| settings.pause = Duration::from_secs(3_600));
+    house.pull(true);
+    for _ in 0..1_000 {
+        let error = house.ask().unwrap_err().to_string();
+        assert!(error.contains("the cable is pulled"), "{error}");
+    }
+    assert_eq!(house.cable.asked.load(Ordering::SeqCst), 5);
+    assert_eq!(house.breaker.position(), Position::Open);
+    let error = house.ask().unwrap_err().to_string();
+    assert!(error.contains("not asked for another"), "{error}");
+}
+
+/// A table that has no lean form says so without asking its server: that is no
+/// answer of the server's.
+#[test]
+fn what_asks_nobody_is_no_answer() {
+    let house = house(|settings| settings.pause = Duration::from_secs(3_600));
+    house.pull(true);
+    for _ in 0..5 {
+        let lean = house.table.check_one(&house.plan, b"k", 1, NOW);
+        assert_eq!(lean.unwrap(), None);
+        house.ask().unwrap_err();
+    }
+    assert_eq!(house.breaker.position(), Position::Open);
+}
+
+#[test]
+fn a_store_that_comes_back_is_asked_again_by_more_and_more() {
+    let house = house(|settings| settings.ramp = 4);
+    house.pull(true);
+    for _ in 0..5 {
+        house.ask().unwrap_err();
+    }
+    house.pull(false);
+    let mut answered = 0;
+    while house.breaker.position() != Position::Closed {
+        house.ask().unwrap();
+        answered += 1;
+    }
+    assert_eq!(answered, 1 + 2 + 4);
+    let told = house.told.lock().unwrap();
+    assert_eq!(
+        *told,
+        [Position::Open, Position::HalfOpen, Position::Closed]
+    );
+}
+
+#[tokio::test]
+async fn the_same_for_those_who_do_not_block() {
+    let house = house(|settings| settings.ramp = 1);
+    house.pull(true);
+    for _ in 0..5 {
+        house.send().await.unwrap_err();
+    }
+    assert_eq!(house.breaker.position(), Position::Open);
+    house.pull(false);
+    house.send().await.unwrap();
+    assert_eq!(house.breaker.position(), Position::Closed);
+}
+
+/// Whose callers are less patient than the store's deadline: they count, too.
+#[tokio::test]
+async fn asks_that_are_given_up_unanswered_open_it() {
+    let house = house(|settings| settings.patience = Duration::ZERO);
+    house.cable.silent.store(true, Ordering::SeqCst);
+    for _ in 0..5 {
+        drop(house.send());
+    }
+    assert_eq!(house.breaker.position(), Position::Open);
+}
+
+#[test]
+fn a_refusal_and_an_error_of_the_command_are_answers() {
+    let house = house(|_| {});
+    let end = |table: &dyn Table, command: &Command<'_>| {
+        let verb = Verb::Renew { id: 1, until: NOW };
+        let command = Command {
+            verb,
+            key: command.key.clone(),
+            ..*command
+        };
+        table.execute(&command)
+    };
+    for _ in 0..50 {
+        assert_eq!(house.with(end), Err(StoreError::UnknownLease));
+    }
+    assert_eq!(house.breaker.position(), Position::Closed);
+}
