@@ -84,6 +84,12 @@ impl Limits {
         Ok(())
     }
 
+    /// Whether `plan` is decided by, and nothing is to be written first.
+    pub(crate) fn are_settled_on(&self, plan: &Arc<Plan>) -> bool {
+        self.settled()
+            .is_some_and(|edition| Arc::ptr_eq(&edition.plan, plan))
+    }
+
     /// The newest plan's edition, if nothing is to be written first.
     fn settled(&self) -> Option<Arc<Edition>> {
         let state = self.state.lock();

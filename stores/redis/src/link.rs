@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::definitions::scanned;
+use crate::driven::Driven;
 use crate::error::{RedisError, reason, too_late, unavailable};
 use crate::script::Script;
 
@@ -69,6 +70,21 @@ impl Link {
         }
     }
 
+    /// As [`start`](Self::start), driven by whoever waits for it: for work that
+    /// keeps nobody else from anything while it is left alone.
+    pub(crate) fn drive<T: Send + Unpin + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Option<Driven<T>> {
+        let deadline = self.deadline;
+        let timed = async move {
+            let timed = tokio::time::timeout(deadline, work).await;
+            timed.unwrap_or_else(|_| Err(too_late(deadline)))
+        };
+        // The timer is made when it is polled, within the runtime.
+        Some(Driven::start(timed, self.handle()?))
+    }
+
     /// Starts what waits: it is told to whom to answer, and when nobody is there
     /// any more. It has no deadline of the store's.
     pub(crate) fn stay<W>(&self, wait: impl FnOnce(Tell) -> W) -> Sent
@@ -98,9 +114,12 @@ impl Link {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let started = self.start(work);
+        let deadline = self.deadline;
         if let Some(handle) = self.handle() {
-            handle.spawn(async move { tell.send(started.await) });
+            handle.spawn(async move {
+                let timed = tokio::time::timeout(deadline, work).await;
+                tell.send(timed.unwrap_or_else(|_| Err(too_late(deadline))))
+            });
         }
         told.recv().unwrap_or_else(|_| Err(closed()))
     }
@@ -217,6 +236,6 @@ fn is_unseen(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-fn closed() -> StoreError {
+pub(crate) fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }

@@ -13,7 +13,7 @@ use tidegate_contract::{
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::limits::{Edition, Limits};
-use crate::link::Link;
+use crate::link::{Link, closed};
 use crate::options::Clock;
 use crate::registry::Registry;
 use crate::request::Request;
@@ -136,8 +136,16 @@ impl Table for RedisTable {
 impl RemoteTable for RedisTable {
     fn send(&self, command: &Command<'_>) -> Sent {
         let (inner, request) = (Arc::clone(&self.0), Request::of(command, &self.0));
+        let link = &self.0.shared.link;
+        let lone = link.connection().is_shared() && self.0.limits.are_settled_on(command.plan);
         let work = async move { inner.execute(request).await };
-        Box::pin(self.0.shared.link.start(work))
+        if !lone {
+            return Box::pin(link.start(work));
+        }
+        match link.drive(work) {
+            Some(driven) => Box::pin(driven),
+            None => Box::pin(std::future::ready(Err(closed()))),
+        }
     }
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
