@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::lease::Settlement;
 use crate::limit::Limit;
 use crate::statistics::Counters;
-use crate::wait::Lines;
+use crate::wait::{Crowd, Lines};
 
 /// How many sets there have been.
 static SETS: AtomicU64 = AtomicU64::new(0);
@@ -38,8 +38,8 @@ pub(crate) struct Inner {
     pub(crate) lines: Lines,
     /// How many wait: while none does, nobody has to look at the lines.
     pub(crate) waiting: AtomicUsize,
-    /// How many wait where the store keeps the line.
-    pub(crate) far_waiting: std::sync::atomic::AtomicUsize,
+    /// Who waits where the store keeps the line.
+    pub(crate) crowd: Crowd,
     /// The newest view's [`View::lone`].
     pub(super) lone: AtomicBool,
     pub(super) changes: Changes,
@@ -89,7 +89,7 @@ impl Inner {
             metadata: builder.metadata,
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
-            far_waiting: Default::default(),
+            crowd: Crowd::default(),
             changes,
             keeper,
         });

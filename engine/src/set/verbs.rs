@@ -301,17 +301,14 @@ impl LimitSet {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let waiting = &self.0.waiting;
-        let far = self
-            .0
-            .far_waiting
-            .load(std::sync::atomic::Ordering::Relaxed);
-        let waiting = waiting.load(Ordering::Relaxed) + far;
+        let waiting = waiting.load(Ordering::Relaxed) + self.0.crowd.len();
         self.0.counters.read(waiting)
     }
 
     /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
     pub fn stop_waiting(&self) {
         self.0.lines.stop_all();
+        self.0.crowd.stop_all();
     }
 
     /// Whether both are the same set.

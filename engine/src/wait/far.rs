@@ -2,7 +2,6 @@
 //! and the store wakes whose turn it is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::RngExt;
 use tidegate_contract::KeyPath;
@@ -14,25 +13,6 @@ use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::set::{Inner, View};
-
-/// One who waits, counted while it does.
-struct Counted<'s>(&'s AtomicUsize);
-
-impl<'s> Counted<'s> {
-    fn new(waiting: &'s AtomicUsize, most: usize) -> Result<Self, Error> {
-        let counted = Self(waiting);
-        if waiting.fetch_add(1, Ordering::Relaxed) >= most {
-            return Err(Error::QueueFull(most));
-        }
-        Ok(counted)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Takes a lease, and waits for it as long as the ask says. `None`: the store
 /// keeps no line.
@@ -48,13 +28,19 @@ pub(crate) async fn acquire(
         longest: ask.within,
         since,
     };
-    let waiting = match Counted::new(&set.far_waiting, set.lines.most()) {
-        Ok(waiting) => waiting,
-        Err(full) => return Some(Err(full)),
-    };
     let id = rand::rng().random();
-    let answer = wait(set, key, ask, (id, &patience)).await?;
-    drop(waiting);
+    let turn = wait(set, key, ask, (id, &patience));
+    let answer = match ask.is_patient() {
+        // Who does not wait is none of the crowd.
+        false => turn.await?,
+        true => match set.crowd.join(patience.turn, set.lines.most()) {
+            Err(full) => Err(full),
+            Ok(member) => match member.unless_stopped(turn).await {
+                Err(stopped) => Err(stopped),
+                Ok(answer) => answer?,
+            },
+        },
+    };
     Some(answer.map(|decision| told(set, key, ask, &patience, decision)))
 }
 

@@ -6,6 +6,7 @@
 //! | `waiter` | one who waits, and the future that does |
 //! | `lines` | the lines of a set, by root; the bound on all of them |
 //! | `far` | who waits in a line that the store keeps, for all processes |
+//! | `crowd` | those of this process who do |
 //! | `pooled` | one who stands in the lines of several sets at once |
 //! | `block` | a future run to its end on a thread |
 //!
@@ -14,6 +15,7 @@
 //! earlier, a second a step, so that the urgent go first and nobody starves.
 
 mod block;
+mod crowd;
 mod far;
 mod line;
 mod lines;
@@ -32,6 +34,7 @@ use crate::lease::Lease;
 use crate::set::{Inner, Wanted, lease_length};
 
 pub(crate) use block::{block_on, block_on_within};
+pub(crate) use crowd::Crowd;
 pub(crate) use far::acquire as acquire_far;
 pub(crate) use lines::Lines;
 pub(crate) use pooled::{Race, stand, try_member};

@@ -97,11 +97,17 @@ impl RedisServer {
 
     /// `None` if it does not start: someone else was faster to take the port.
     fn at(program: &str, port: u16, options: &[&str]) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
-        command.args(options).current_dir(folder.path());
+        command.args(options);
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::spawned(command, folder, port, "Ready to accept connections")
+    }
+
+    /// `None` if it ends before it says that it is `ready`.
+    fn spawned(mut command: Command, folder: TempDir, port: u16, ready: &str) -> Option<Self> {
+        command.current_dir(folder.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut server = Self {
             child: child.expect("the server runs"),
@@ -110,7 +116,7 @@ impl RedisServer {
         };
         let output = server.child.stdout.take().expect("its output");
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let ready = lines.any(|line| line.contains("Ready to accept connections"));
+        let ready = lines.any(|line| line.contains(ready));
         // What it says later is read to its end, or it would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         ready.then_some(server)
@@ -167,21 +173,87 @@ impl RedisCluster {
     }
 }
 
+/// A master, its replica, and the sentinel that watches over them as `main`.
+#[derive(Debug)]
+pub struct RedisService {
+    sentinel: RedisServer,
+    /// Stopped by [`kill_master`](Self::kill_master).
+    master: Option<RedisServer>,
+    _replica: RedisServer,
+}
+
+impl RedisService {
+    /// A service, if this machine has the servers.
+    ///
+    /// # Panics
+    /// As [`RedisServer::start`]; if the sentinel finds no replica.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let master = RedisServer::start()?;
+        let port = master.port.to_string();
+        let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port])?;
+        let text = format!(
+            "sentinel monitor main 127.0.0.1 {port} 1\n\
+             sentinel down-after-milliseconds main 500\n\
+             sentinel failover-timeout main 5000\n"
+        );
+        let sentinel = (0..PORTS).find_map(|_| RedisServer::sentinel_at(next_free_port()?, &text));
+        let service = Self {
+            sentinel: sentinel.expect("a port on which the sentinel starts"),
+            master: Some(master),
+            _replica: replica,
+        };
+        let knows_replica = |info: &str| info.contains("slaves=1");
+        service
+            .sentinel
+            .wait_until(&["info", "sentinel"], knows_replica);
+        Some(service)
+    }
+
+    /// Its address as a store's URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/main", self.sentinel.port)
+    }
+
+    /// Kills the master; the sentinel will make the replica one.
+    pub fn kill_master(&mut self) {
+        self.master = None;
+    }
+}
+
 impl RedisServer {
+    /// A sentinel writes the file anew of which it reads whom to watch.
+    fn sentinel_at(port: u16, text: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("sentinel.conf");
+        std::fs::write(&file, text).expect("a file");
+        let mut command = Command::new("redis-server");
+        command.arg(file).arg("--sentinel");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        Self::spawned(command, folder, port, "Sentinel ID is")
+    }
+
     /// Until it knows who has every slot.
+    fn wait_for_cluster(&self) {
+        let is_ok = |info: &str| info.contains("cluster_state:ok");
+        self.wait_until(&["cluster", "info"], is_ok);
+    }
+
+    /// Until its answer is as it should be.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a cluster wakes nobody when it has come together"
+        reason = "a server wakes nobody when it has found the others"
     )]
-    fn wait_for_cluster(&self) {
+    fn wait_until(&self, words: &[&str], holds: impl Fn(&str) -> bool) {
         let port = self.port.to_string();
-        let is_ok = || {
-            let mut info = Command::new("redis-cli");
-            let info = info.args(["-p", &port, "cluster", "info"]).output();
-            let info = info.expect("redis-cli runs").stdout;
-            String::from_utf8_lossy(&info).contains("cluster_state:ok")
+        let answer = || {
+            let mut ask = Command::new("redis-cli");
+            let answer = ask.args(["-p", &port]).args(words).output();
+            let answer = answer.expect("redis-cli runs (redis-tools)").stdout;
+            String::from_utf8_lossy(&answer).into_owned()
         };
-        while !is_ok() {
+        while !holds(&answer()) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -91,6 +91,8 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Address, RedisError> {
     };
     let hosts = hosts.split(',').map(with_port).collect();
     let master = SentinelServerType::Master;
+    // With TLS it would take a part of a string as well.
+    let service = String::from(service);
     let client = SentinelClient::build(hosts, service, Some(to_node), master);
     let client = client.map_err(wrong)?;
     Ok(Address::Sentinels(client.into()))

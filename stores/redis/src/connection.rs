@@ -25,7 +25,6 @@ pub(crate) struct Connection {
     deadline: Duration,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one a store")]
 enum Way {
     Server(Box<ConnectionManager>, Client),
     Cluster(ClusterConnection, Vec<Client>),
@@ -68,6 +67,22 @@ impl Connection {
             })),
         };
         Ok(Self { way, deadline })
+    }
+
+    /// Whether who waits for the answer to a command keeps nobody else waiting,
+    /// whatever he does.
+    pub(crate) const fn is_shared(&self) -> bool {
+        !matches!(self.way, Way::Master(_))
+    }
+
+    /// Greets whoever is there; says why if that fails at the first attempt.
+    pub(crate) async fn greet(&self) -> RedisResult<()> {
+        if let Way::Server(_, client) = &self.way {
+            let config = AsyncConnectionConfig::new().set_connection_timeout(Some(self.deadline));
+            let made = client.get_multiplexed_async_connection_with_config(&config);
+            made.await?;
+        }
+        self.send(&redis::cmd("PING")).await.map(drop)
     }
 
     /// Sends one command to whom it belongs.

@@ -11,9 +11,11 @@
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | where it hears that it has come |
+//! | `lone` | the plainest takes, by a script of their own |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
 //! | `connection` | the connections to it |
+//! | `driven` | work that is driven by who waits for it |
 //! | `link` | what drives them, deadlines, what an error means |
 //! | `script` | the script, put together of the files in `lua/` |
 //! | `keys` | the names of keys |
@@ -77,18 +79,42 @@
 //! each page. Where the server's own table shrinks between two pages, a key may
 //! come twice.
 //!
-//! Deliberately absent: waiting (the engine waits), a bound on the number of
+//! **Waiting.** Who waits for a lease stands in one line of its root, whatever its
+//! process: in order of arrival at the server (a priority counts as having come
+//! earlier), and nobody overtakes who waits for a row of his path. What gives
+//! something back tells the next by a message (`PUBLISH` on the channel
+//! `tidegate:wake:...`), which asks again; where a limit says from when it would
+//! fit, the first in line asks at that instant. One who waits is heard of once a
+//! second; three seconds after it died it has lost its place. When the server
+//! restarts without its data, the line is lost: who waits is told that the store
+//! failed, or takes a new place.
+//!
+//! **One plain bucket** without levels, which is most of what is asked, has a
+//! script of its own, the whole arithmetic without the rest.
+//!
+//! **Cluster and Sentinel.** A command goes to the master of its root's slot. In a
+//! cluster the client follows slots that move, and may send a command again whose
+//! connection was cut: it then takes twice, never too little. The sentinels are
+//! asked for the master again when the last one is lost.
+//!
+//! **Permissions.** A user of the server needs `EVAL`, `EVALSHA`, `SCAN`, `HSCAN`,
+//! `HGET`, `HMGET`, `HSET`, `HDEL`, `PING`, in a cluster `CLUSTER SLOTS`, what the
+//! scripts call, the keys of the prefix, and the channels `tidegate:wake:*`.
+//!
+//! Deliberately absent: a bound on the number of
 //! keys (the server's `maxmemory` is one).
 #![forbid(unsafe_code)]
 
 mod address;
 mod connection;
 mod definitions;
+mod driven;
 mod error;
 mod keys;
 mod limits;
 mod link;
 mod listing;
+mod lone;
 mod options;
 mod registry;
 mod request;

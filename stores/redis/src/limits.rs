@@ -9,6 +9,7 @@ use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
+use crate::lone::Lone;
 use crate::registry::Change;
 use crate::request::Request;
 use crate::script::Needs;
@@ -46,6 +47,8 @@ pub(crate) struct Edition {
     pub(crate) number: i64,
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) needs: Needs,
+    /// What it is, if it is one plain bucket.
+    pub(crate) lone: Option<Arc<Lone>>,
 }
 
 impl Limits {
@@ -79,6 +82,12 @@ impl Limits {
         state.newest = Some(Arc::clone(plan));
         state.changes.push_back(change);
         Ok(())
+    }
+
+    /// Whether `plan` is decided by, and nothing is to be written first.
+    pub(crate) fn are_settled_on(&self, plan: &Arc<Plan>) -> bool {
+        self.settled()
+            .is_some_and(|edition| Arc::ptr_eq(&edition.plan, plan))
     }
 
     /// The newest plan's edition, if nothing is to be written first.
@@ -128,6 +137,7 @@ impl Inner {
                 number: last.number,
                 bytes: Arc::clone(&last.bytes),
                 needs: last.needs,
+                lone: last.lone.clone(),
             });
         }
         let (link, scripts) = (&self.shared.link, &self.shared.scripts);
@@ -136,6 +146,7 @@ impl Inner {
             number,
             bytes: wire::plan::edition(&change.plan, number).into(),
             needs: Needs::of(&change.plan),
+            lone: Lone::of(&change.plan, number).map(Arc::new),
             plan: Arc::clone(&change.plan),
         })
     }

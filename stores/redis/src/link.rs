@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::definitions::scanned;
+use crate::driven::Driven;
 use crate::error::{RedisError, reason, too_late, unavailable};
 use crate::script::Script;
 
@@ -69,6 +70,21 @@ impl Link {
         }
     }
 
+    /// As [`start`](Self::start), driven by whoever waits for it: for work that
+    /// keeps nobody else from anything while it is left alone.
+    pub(crate) fn drive<T: Send + Unpin + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Option<Driven<T>> {
+        let deadline = self.deadline;
+        let timed = async move {
+            let timed = tokio::time::timeout(deadline, work).await;
+            timed.unwrap_or_else(|_| Err(too_late(deadline)))
+        };
+        // The timer is made when it is polled, within the runtime.
+        Some(Driven::start(timed, self.handle()?))
+    }
+
     /// Starts what waits: it is told to whom to answer, and when nobody is there
     /// any more. It has no deadline of the store's.
     pub(crate) fn stay<W>(&self, wait: impl FnOnce(Tell) -> W) -> Sent
@@ -98,9 +114,12 @@ impl Link {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let started = self.start(work);
+        let deadline = self.deadline;
         if let Some(handle) = self.handle() {
-            handle.spawn(async move { tell.send(started.await) });
+            handle.spawn(async move {
+                let timed = tokio::time::timeout(deadline, work).await;
+                tell.send(timed.unwrap_or_else(|_| Err(too_late(deadline))))
+            });
         }
         told.recv().unwrap_or_else(|_| Err(closed()))
     }
@@ -109,6 +128,12 @@ impl Link {
         self.runtime
             .as_ref()
             .map(|runtime| runtime.handle().clone())
+    }
+
+    /// Greets whoever is there.
+    pub(crate) async fn greet(&self) -> Result<(), StoreError> {
+        let greeted = self.connection.greet().await;
+        greeted.map_err(|error| unavailable(&error))
     }
 
     /// Sends one command.
@@ -162,7 +187,7 @@ impl Link {
     pub(crate) async fn call(
         &self,
         script: &Script,
-        keys: &[Vec<u8>],
+        keys: &[impl AsRef<[u8]>],
         arguments: &[Arc<[u8]>],
     ) -> Result<Value, StoreError> {
         let by_hash = command("EVALSHA", &script.hash, keys, arguments);
@@ -195,9 +220,12 @@ impl std::fmt::Debug for Link {
     }
 }
 
-fn command(verb: &str, script: &str, keys: &[Vec<u8>], arguments: &[Arc<[u8]>]) -> Cmd {
+fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], arguments: &[Arc<[u8]>]) -> Cmd {
     let mut command = redis::cmd(verb);
-    command.arg(script).arg(keys.len()).arg(keys);
+    command.arg(script).arg(keys.len());
+    for key in keys {
+        command.arg(key.as_ref());
+    }
     for argument in arguments {
         command.arg(&**argument);
     }
@@ -208,6 +236,6 @@ fn is_unseen(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-fn closed() -> StoreError {
+pub(crate) fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }

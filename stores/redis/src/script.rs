@@ -112,10 +112,16 @@ pub(crate) const fn kind(rule: &Rule) -> u8 {
 }
 
 /// A script, and the hash that the server knows it by.
-#[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) source: String,
     pub(crate) hash: String,
+}
+
+impl std::fmt::Debug for Script {
+    /// Without the text.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Script").field(&self.hash).finish()
+    }
 }
 
 impl Script {
@@ -131,6 +137,8 @@ pub(crate) struct Scripts {
     made: Mutex<HashMap<Needs, Arc<Script>>>,
     /// Adds an edition to a table's plans.
     pub(crate) register: Script,
+    /// Decides about one plain bucket.
+    pub(crate) lone: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
 }
@@ -140,6 +148,7 @@ impl Scripts {
         Self {
             made: Mutex::default(),
             register: Script::new(lua!("register").to_owned()),
+            lone: Script::new(lua!("lone").to_owned()),
             held: Script::new(lua!("held").to_owned()),
         }
     }

@@ -44,8 +44,8 @@ impl RedisStore {
             wakes: Arc::default(),
         });
         let asked = Arc::clone(&shared);
-        let ping = async move { asked.link.ask(&redis::cmd("PING")).await };
-        let answer = shared.link.block_on(ping);
+        let greeting = async move { asked.link.greet().await };
+        let answer = shared.link.block_on(greeting);
         answer.map_err(|error| RedisError::Server(error.to_string()))?;
         Ok(Self {
             shared,

@@ -13,16 +13,17 @@ use tidegate_contract::{
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::limits::{Edition, Limits};
-use crate::link::Link;
+use crate::link::{Link, closed};
 use crate::options::Clock;
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::script::{Needs, Scripts};
 use crate::waiting::Stay;
 use crate::wakes::Wakes;
+use crate::wire;
 use crate::wire::reply::{self, Answer};
 
-/// After a line was met, so many commands are likely to meet one.
+/// So many commands.
 const LIKELY: u32 = 64;
 
 /// What the tables of a store share.
@@ -45,7 +46,26 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) limits: Limits,
     /// So many more commands are asked by a script that knows of those who wait.
-    lines: AtomicU32,
+    lines: Likely,
+    /// So many more are asked by the whole script.
+    not_plain: Likely,
+}
+
+/// What was met once is likely to be met by the next commands, too.
+#[derive(Debug, Default)]
+struct Likely(AtomicU32);
+
+impl Likely {
+    fn fill(&self) {
+        self.0.store(LIKELY, Ordering::Relaxed);
+    }
+
+    /// Whether it is likely to be met by this one.
+    fn spend(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.0.fetch_update(set, fetch, less).is_ok()
+    }
 }
 
 impl RedisTable {
@@ -56,7 +76,8 @@ impl RedisTable {
             names,
             registry,
             limits: Limits::default(),
-            lines: AtomicU32::new(0),
+            lines: Likely::default(),
+            not_plain: Likely::default(),
         }))
     }
 
@@ -115,8 +136,16 @@ impl Table for RedisTable {
 impl RemoteTable for RedisTable {
     fn send(&self, command: &Command<'_>) -> Sent {
         let (inner, request) = (Arc::clone(&self.0), Request::of(command, &self.0));
+        let link = &self.0.shared.link;
+        let lone = link.connection().is_shared() && self.0.limits.are_settled_on(command.plan);
         let work = async move { inner.execute(request).await };
-        Box::pin(self.0.shared.link.start(work))
+        if !lone {
+            return Box::pin(link.start(work));
+        }
+        match link.drive(work) {
+            Some(driven) => Box::pin(driven),
+            None => Box::pin(std::future::ready(Err(closed()))),
+        }
     }
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
@@ -144,7 +173,37 @@ impl Inner {
         if !Arc::ptr_eq(&edition.plan, &request.plan) {
             return Err(StoreError::StalePlan);
         }
+        if let Some(answer) = self.ask_lone(&edition, request).await? {
+            return Ok(answer);
+        }
         self.ask(&edition, request).await
+    }
+
+    /// The answer to a plain take, if all about it is plain.
+    async fn ask_lone(
+        &self,
+        edition: &Edition,
+        request: &Request,
+    ) -> Result<Option<Answer>, StoreError> {
+        let (Some(lone), Some(take)) = (&edition.lone, request.plain) else {
+            return Ok(None);
+        };
+        let Some(keys) = request.lone_keys() else {
+            return Ok(None);
+        };
+        if self.not_plain.spend() {
+            return Ok(None);
+        }
+        let shared = &self.shared;
+        let by_caller = shared.clock == Clock::Caller;
+        let now = by_caller.then(|| wire::instant(request.now));
+        let (script, arguments) = (&shared.scripts.lone, lone.arguments(take, now));
+        let value = shared.link.call(script, &keys, &arguments).await?;
+        if value == Value::Nil {
+            self.not_plain.fill();
+            return Ok(None);
+        }
+        reply::read(value, &request.deciding, request.now).map(Some)
     }
 
     /// Calls the script until nothing is missing to it.
@@ -154,7 +213,7 @@ impl Inner {
         request: &mut Request,
     ) -> Result<Answer, StoreError> {
         let mut editions = Vec::new();
-        if self.may_meet_line() {
+        if self.lines.spend() {
             request.needs = request.needs.and(Needs::LINE);
         }
         loop {
@@ -172,23 +231,12 @@ impl Inner {
                     }
                 }
                 Answer::Queued => {
-                    self.meets_line();
+                    self.lines.fill();
                     request.needs = request.needs.and(Needs::LINE);
                 }
                 answer => return Ok(answer),
             }
         }
-    }
-
-    /// Somebody waits: the next commands may meet them as well.
-    fn meets_line(&self) {
-        self.lines.store(LIKELY, Ordering::Relaxed);
-    }
-
-    fn may_meet_line(&self) -> bool {
-        let less = |left: u32| left.checked_sub(1);
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.lines.fetch_update(set, fetch, less).is_ok()
     }
 
     async fn call(

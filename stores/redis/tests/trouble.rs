@@ -40,11 +40,14 @@ fn a_password_is_in_no_message() {
         format!("redis://user:{PASSWORD}@127.0.0.1:notaport"),
         PASSWORD.to_owned(),
     ];
-    for address in addresses {
-        let error = RedisStore::open(&address, options(20_000)).expect_err("refused");
+    for address in &addresses {
+        let error = RedisStore::open(address, options(20_000)).expect_err("refused");
         let said = format!("{error} {error:?}");
         assert!(!said.contains("hunter"), "{said}");
     }
+    let wrong = RedisStore::open(&addresses[0], options(20_000)).expect_err("refused");
+    let said = wrong.to_string();
+    assert!(said.contains("did not accept the password"), "{said}");
     let address = format!("redis://:another@127.0.0.1:{port}");
     let store = RedisStore::open(&address, options(20_000)).expect("the right password");
     assert!(!format!("{store:?}").contains("another"));

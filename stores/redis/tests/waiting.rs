@@ -210,6 +210,26 @@ async fn who_gives_up_leaves_the_line_at_once() {
     assert!(acquire(&one, LONG).await.is_some());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_is_told_when_its_process_closes() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (one, closes) = (client(&server, &one_slot()), client(&server, &one_slot()));
+    let _held = acquire(&one, LONG).await.expect("it is free");
+    let waits = {
+        let set = closes.clone();
+        tokio::spawn(async move { set.acquire_async("k", Ask::default().within(LONG)).await })
+    };
+    until(|| waiting(&server) == 1).await;
+    assert_eq!(closes.statistics().waiting, 1);
+    closes.stop_waiting();
+    let told = waits.await.expect("it ends");
+    assert!(matches!(told, Err(tidegate::Error::Stopped)));
+    until(|| waiting(&server) == 0).await;
+    assert_eq!(closes.statistics().waiting, 0);
+}
+
 /// Where the server of a process is that only waits.
 const SERVER: &str = "TIDEGATE_TEST_REDIS_OF_A_WAITER";
 

@@ -9,7 +9,9 @@
 use super::{Algorithm, Kind, Limit, OnFailure};
 use crate::error::LimitError;
 use crate::limit::Period;
-use tidegate_core::{Amount, Payment};
+#[cfg(feature = "gate")]
+use tidegate_core::Amount;
+use tidegate_core::Payment;
 
 impl Limit {
     /// So many percent of it: of the amount and the burst, rounded down but at

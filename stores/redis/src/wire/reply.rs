@@ -15,6 +15,8 @@
 //! 4 more           owners of leases whose rows are needed; call again
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! 6 looked         whether the row is more than "never seen"
+//! 8 lone           verdict, its instant, and of the one limit: whether anything
+//!                  is used, remaining, debt, when the next is there, when all are
 //! 7 queued         call again with a script that knows of those who wait
 //! ```
 
@@ -62,6 +64,10 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
         5 => Err(reader.failure()?),
         6 => reader.flag().map(Answer::Looked),
         7 => Ok(Answer::Queued),
+        8 => {
+            let decision = reader.lone(plan)?;
+            Ok(Answer::Reply(Reply::Decision(decision)))
+        }
         _ => Err(garbled("unknown kind")),
     }
 }
@@ -182,6 +188,34 @@ impl Reader {
             }
         }
         Ok((decision, kind == 3))
+    }
+
+    /// A decision about the one limit that there is.
+    fn lone(mut self, plan: &Plan) -> Result<Decision, StoreError> {
+        let (kind, at) = (self.int()?, self.instant()?);
+        let mut decision = match kind {
+            0 => Decision::bare(Verdict::Admit, None),
+            1 => Decision::bare(Verdict::NotUntil(at), Some(0)),
+            _ => Decision::bare(Verdict::Never, Some(0)),
+        };
+        decision.refused_levels = u8::from(kind != 0);
+        if self.values.len() > 0 {
+            let used = self.flag()?;
+            let limit = plan
+                .limits()
+                .first()
+                .map_or(0, |limit| limit.rule.capacity());
+            let (remaining, debt) = (self.amount()?, self.amount()?);
+            let (replenish_at, full_at) = (self.instant()?, self.instant()?);
+            decision.standings.push(Some(Standing {
+                limit,
+                remaining,
+                debt,
+                replenish_at: used.then_some(replenish_at),
+                full_at: used.then_some(full_at),
+            }));
+        }
+        Ok(decision)
     }
 
     fn lease(&mut self) -> Result<Option<Granted>, StoreError> {
