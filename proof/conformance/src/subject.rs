@@ -21,7 +21,7 @@ pub struct Subject {
 }
 
 /// How many random commands a run of the suite asks, unless said otherwise.
-const RANDOM_COMMANDS: usize = 400_000;
+const RANDOM_COMMANDS: usize = 60_000;
 
 impl Subject {
     /// A store that `fresh` opens, with nothing in it that a test would find:
