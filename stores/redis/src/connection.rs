@@ -26,9 +26,15 @@ pub(crate) struct Connection {
 }
 
 enum Way {
-    Server(Box<ConnectionManager>, Client),
+    Server(Box<Server>),
     Cluster(ClusterConnection, Vec<Client>),
     Master(Box<Master>),
+}
+
+/// One server, and how to reach it anew.
+struct Server {
+    connection: ConnectionManager,
+    client: Client,
 }
 
 /// The master that sentinels know.
@@ -52,7 +58,10 @@ impl Connection {
                     .set_connection_timeout(Some(deadline))
                     .set_response_timeout(Some(deadline));
                 let lazy = ConnectionManager::new_lazy_with_config(client.clone(), config)?;
-                Way::Server(Box::new(lazy), client)
+                Way::Server(Box::new(Server {
+                    connection: lazy,
+                    client,
+                }))
             }
             Address::Cluster(client, nodes) => {
                 let config = ClusterConfig::new()
@@ -77,8 +86,9 @@ impl Connection {
 
     /// Greets whoever is there; says why if that fails at the first attempt.
     pub(crate) async fn greet(&self) -> RedisResult<()> {
-        if let Way::Server(_, client) = &self.way {
+        if let Way::Server(server) = &self.way {
             let config = AsyncConnectionConfig::new().set_connection_timeout(Some(self.deadline));
+            let client = &server.client;
             let made = client.get_multiplexed_async_connection_with_config(&config);
             made.await?;
         }
@@ -88,7 +98,10 @@ impl Connection {
     /// Sends one command to whom it belongs.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         let answer = match &self.way {
-            Way::Server(connection, _) => connection.clone().send_packed_command(command).await,
+            Way::Server(server) => {
+                let mut connection = server.connection.clone();
+                connection.send_packed_command(command).await
+            }
             Way::Cluster(connection, _) => connection.clone().req_packed_command(command).await,
             Way::Master(master) => return master.send(command, self.deadline).await,
         };
@@ -127,7 +140,7 @@ impl Connection {
     /// Clients for a connection of its own to someone who hears what is published.
     pub(crate) async fn listeners(&self) -> RedisResult<Vec<Client>> {
         Ok(match &self.way {
-            Way::Server(_, client) => vec![client.clone()],
+            Way::Server(server) => vec![server.client.clone()],
             Way::Cluster(_, nodes) => nodes.clone(),
             Way::Master(master) => {
                 vec![master.sentinels.lock().await.async_get_client().await?]
