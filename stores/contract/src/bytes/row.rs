@@ -4,13 +4,13 @@
 //! version u8, serial u32, n u32, n x (length u32, a state of the core's codec)
 //! ```
 
-use tidegate_contract::core::{DecodeError, State, codec};
-use tidegate_contract::oracle::Row;
+use crate::oracle::Row;
+use tidegate_core::{DecodeError, State, codec};
 
 use super::{VERSION, versioned};
 
 /// Appends the states of a row.
-pub(crate) fn encode_row(row: &[State], out: &mut Vec<u8>) {
+pub fn encode_row(row: &[State], out: &mut Vec<u8>) {
     out.extend((row.len() as u32).to_le_bytes());
     for state in row {
         let start = out.len();
@@ -22,13 +22,17 @@ pub(crate) fn encode_row(row: &[State], out: &mut Vec<u8>) {
 }
 
 /// What goes before the states: the version, and the serial of the plan.
-pub(crate) fn row_head(serial: u32) -> [u8; 5] {
+#[must_use]
+pub fn row_head(serial: u32) -> [u8; 5] {
     let [a, b, c, d] = serial.to_le_bytes();
     [VERSION, a, b, c, d]
 }
 
 /// The serial of the plan that wrote a row, and its states.
-pub(crate) fn decode_row(bytes: &[u8]) -> Result<(u32, Row), DecodeError> {
+///
+/// # Errors
+/// [`DecodeError`]; nothing is guessed.
+pub fn decode_row(bytes: &[u8]) -> Result<(u32, Row), DecodeError> {
     let mut reader = versioned(bytes)?;
     let serial = reader.u32()?;
     let count = reader.count(6)?;
