@@ -35,6 +35,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-contract", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
     (
         "tidegate-file",
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
