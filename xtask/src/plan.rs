@@ -34,6 +34,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate-contract", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate-mysql",
+        &["tidegate-contract", "tidegate-core", "tidegate-swap"],
+    ),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
     (

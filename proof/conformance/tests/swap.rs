@@ -37,7 +37,7 @@ struct MapTable {
 
 impl Root {
     fn load(&self, wanted: &Wanted) -> Found {
-        let row = |key: &Box<[u8]>| self.rows.get(key).cloned();
+        let row = |key: &[u8]| self.rows.get(key).cloned();
         let meant = |id: u128, entry: &trip::LeaseEntry| {
             wanted.all_leases
                 || wanted.ids.contains(&id)
@@ -48,7 +48,7 @@ impl Root {
         Found {
             now: Timestamp::MIN,
             version: Some(self.version),
-            rows: wanted.rows.iter().map(row).collect(),
+            rows: wanted.rows.iter().map(|key| row(key)).collect(),
             leases: leases.map(|(_, entry)| kept(entry)).collect(),
             due: wanted.due.map_or_else(Vec::new, |due| self.due(due)),
         }
