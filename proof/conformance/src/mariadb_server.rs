@@ -117,7 +117,7 @@ impl Drop for MariadbServer {
 /// Makes the server's own tables.
 fn install(folder: &Path) {
     let mut install = Command::new("mariadb-install-db");
-    install.arg("--no-defaults").arg(data(folder));
+    install.args(places(folder));
     install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
     install.args(["--skip-name-resolve", "--user", &user()]);
     let output = install.output().expect("mariadb-install-db runs");
@@ -132,7 +132,7 @@ fn install(folder: &Path) {
 /// `None` if it does not start: someone else was faster to take the port.
 fn launch(folder: &Path, port: u16) -> Option<Child> {
     let mut command = Command::new(SERVER);
-    command.arg("--no-defaults").arg(data(folder));
+    command.args(places(folder));
     command.arg(format!("--socket={}", folder.join("socket").display()));
     command
         .arg(format!("--port={port}"))
@@ -168,8 +168,14 @@ fn listens(child: &mut Child, port: u16) -> bool {
     panic!("MariaDB does not start within {PATIENCE:?}");
 }
 
-fn data(folder: &Path) -> String {
-    format!("--datadir={}", folder.join("data").display())
+/// Where the server has its files: none of them is another's.
+fn places(folder: &Path) -> [String; 4] {
+    [
+        "--no-defaults".to_owned(),
+        format!("--datadir={}", folder.join("data").display()),
+        format!("--tmpdir={}", folder.display()),
+        "--innodb-log-file-size=8M".to_owned(),
+    ]
 }
 
 /// Who runs the test; the server refuses to be root unless told so.
