@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::contract::core::{Bounds, Timestamp};
-use tidegate::contract::{Abilities, Command, Plan, Reply, Store, StoreError, Table};
+use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
 use tidegate_conformance::{Subject, suite};
 use tidegate_swap::{
     Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
 };
+
+/// Random commands in a run.
+const COMMANDS: usize = 150_000;
 
 /// Everything of one root.
 #[derive(Default)]
@@ -27,8 +30,14 @@ struct TableKept {
     roots: BTreeMap<Box<[u8]>, Root>,
 }
 
+/// An owner and a key.
+type DefinitionPlace = (String, Vec<u8>);
+
 #[derive(Default)]
-struct Maps(Mutex<BTreeMap<String, Arc<Mutex<TableKept>>>>);
+struct Maps {
+    tables: Mutex<BTreeMap<String, Arc<Mutex<TableKept>>>>,
+    definitions: Mutex<BTreeMap<DefinitionPlace, Vec<u8>>>,
+}
 
 struct MapTable {
     kept: Arc<Mutex<TableKept>>,
@@ -97,7 +106,7 @@ impl MapTable {
             let same = kept
                 .editions
                 .last()
-                .filter(|newest| change.is_first && newest.plan.decides_as(&change.plan));
+                .filter(|newest| change.is_first && newest.plan.has_limits_of(&change.plan));
             let edition = match same {
                 Some(newest) => Edition {
                     plan: Arc::clone(&change.plan),
@@ -107,6 +116,7 @@ impl MapTable {
                     number: kept.editions.len() as u32 + 1,
                     plan: Arc::clone(&change.plan),
                     adopted: change.adopted,
+                    knows_keys: true,
                 },
             };
             kept.editions.truncate(edition.number as usize - 1);
@@ -118,10 +128,8 @@ impl MapTable {
 
     fn learn(&self, numbers: &[u32]) {
         let kept = self.kept.lock();
-        for &number in numbers {
-            self.limits
-                .learn(kept.editions[number as usize - 1].clone());
-        }
+        let edition = |number: &u32| kept.editions[*number as usize - 1].clone();
+        self.limits.learn(numbers.iter().map(edition).collect());
     }
 
     /// One attempt; `None`: another is to be made.
@@ -195,11 +203,29 @@ impl Store for Maps {
     }
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        let kept = self.0.lock().get(name).cloned()?;
+        let kept = self.tables.lock().get(name).cloned()?;
         let kept = kept.lock();
         kept.editions
             .last()
             .map(|edition| Arc::clone(&edition.plan))
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let definitions = self.definitions.lock();
+        let own = definitions.iter().filter(|((of, _), _)| of == owner);
+        Ok(own
+            .map(|((_, key), value)| (key.clone(), value.clone()))
+            .collect())
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let place = (owner.to_owned(), key.to_vec());
+        let mut definitions = self.definitions.lock();
+        match value {
+            Some(value) => definitions.insert(place, value.to_vec()),
+            None => definitions.remove(&place),
+        };
+        Ok(())
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -210,7 +236,7 @@ impl Store for Maps {
                 asked: plan.levels(),
             }),
             _ => Ok(Arc::new(MapTable {
-                kept: Arc::clone(self.0.lock().entry(name.to_owned()).or_default()),
+                kept: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),
                 limits: Limits::default(),
             })),
         }
@@ -218,7 +244,7 @@ impl Store for Maps {
 }
 
 fn subject() -> Subject {
-    Subject::new(|| Arc::new(Maps::default()))
+    Subject::new(|| Arc::new(Maps::default())).with_random_commands(COMMANDS)
 }
 
 suite!(subject());

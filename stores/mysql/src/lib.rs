@@ -10,6 +10,8 @@
 //! | `sql` | their statements |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `schema` | the SQL tables, and how they change from version to version |
+//! | `listing` | keys and leases, a page at a time |
+//! | `definitions` | what is defined for an owner |
 //! | `names` | what a row is called |
 //! | `pool` | a bounded number of connections |
 //! | `pace` | how often, and when, a lost transaction is tried again |
@@ -58,8 +60,10 @@
 //! Deliberately absent: waiting (the engine waits), a bound on the number of keys.
 #![forbid(unsafe_code)]
 
+mod definitions;
 mod error;
 mod link;
+mod listing;
 mod names;
 mod options;
 mod pace;

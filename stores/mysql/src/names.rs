@@ -7,15 +7,23 @@ use sha2::{Digest, Sha256};
 /// The longest key that is its own name.
 const LONGEST: usize = 200;
 
+/// How many bytes a hash has.
+const HASH: usize = 32;
+
 /// A name. One that has a hash is longer than any that has none.
 pub(crate) fn name(key: &[u8]) -> Vec<u8> {
     if key.len() <= LONGEST {
         return key.to_vec();
     }
     let hash = Sha256::digest(key);
-    let mut name = key[..=LONGEST - hash.len()].to_vec();
+    let mut name = key[..=LONGEST - HASH].to_vec();
     name.extend(hash);
     name
+}
+
+/// What the names of all keys begin with that begin with `prefix`.
+pub(crate) fn beginning(prefix: &[u8]) -> &[u8] {
+    &prefix[..prefix.len().min(LONGEST - HASH + 1)]
 }
 
 /// The whole key, where its name does not say it.

@@ -85,6 +85,7 @@ pub(crate) async fn add(
         number,
         plan: change.plan,
         adopted,
+        knows_keys: true,
     })
 }
 
@@ -100,9 +101,10 @@ async fn unchanged(
         return Ok(None);
     }
     let kept = fetch(conn, place, &[newest]).await?.pop();
-    let same = kept.filter(|kept| kept.plan.decides_as(&change.plan));
+    let same = kept.filter(|kept| kept.plan.has_limits_of(&change.plan));
     Ok(same.map(|kept| Edition {
         plan: std::sync::Arc::clone(&change.plan),
+        knows_keys: true,
         ..kept
     }))
 }
@@ -128,6 +130,7 @@ pub(crate) async fn fetch(
             number,
             plan: plan.into(),
             adopted,
+            knows_keys: false,
         });
     }
     let found = |number: &u32| editions.iter().any(|edition| edition.number == *number);

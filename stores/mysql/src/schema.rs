@@ -48,6 +48,13 @@ const STEPS: &[&[&str]] = &[&[
         KEY ask (table_id, root, ask),
         KEY due_anywhere (table_id, due)
     ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_definitions (
+        owner VARBINARY(201) NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        body MEDIUMBLOB NOT NULL,
+        PRIMARY KEY (owner, name)
+    ) ENGINE=InnoDB",
 ]];
 
 /// How long it waits for another that is at it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_swap::Clock;
 
 use crate::error::{MysqlError, Trouble};
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::pool::Pool;
 use crate::table::{MysqlTable, Shared};
 use crate::trips::Place;
-use crate::{registry, schema};
+use crate::{definitions, registry, schema};
 
 /// The longest name of a table, in bytes.
 const LONGEST_NAME: usize = 512;
@@ -111,6 +111,25 @@ impl Store for MysqlStore {
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         let (_, plan) = self.find(name, false).ok().flatten()?;
         plan.map(Arc::new)
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
+        let read = async move {
+            definitions::read(&shared, &owner)
+                .await
+                .map_err(Trouble::told)
+        };
+        self.shared.link.block_on(read)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
+        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+        self.shared.link.block_on(async move {
+            let changed = definitions::change(&shared, &owner, &key, value.as_deref()).await;
+            changed.map_err(Trouble::told)
+        })
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

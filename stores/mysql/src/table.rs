@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{Command, Plan, RemoteTable, Reply, Sent, StoreError, Table};
-use tidegate_swap::{Attempt, Clock, Edition, Found, Limits, Request, Step, Swap, Wanted};
+use tidegate_contract::{
+    Command, HeldLease, Listing, OwnedKey, Page, Plan, RemoteTable, Reply, Sent, StoreError, Table,
+};
+use tidegate_swap::{Attempt, Clock, Edition, Found, Limits, Request, Step, Swap, trip};
 
 use crate::error::Trouble;
 use crate::link::Link;
+use crate::listing::Wanted;
 use crate::pace::Pace;
 use crate::pool::{Lent, Pool};
 use crate::sweep::Sweeper;
@@ -55,34 +58,57 @@ impl MysqlTable {
             sweeper: Sweeper::default(),
         }))
     }
+
+    /// Does `work` on the store's thread; the calling one waits.
+    fn block_on<T: Send + 'static, W>(
+        &self,
+        work: impl FnOnce(Arc<Inner>) -> W,
+    ) -> Result<T, StoreError>
+    where
+        W: Future<Output = Result<T, Trouble>> + Send + 'static,
+    {
+        let work = work(Arc::clone(&self.0));
+        let told = async move { work.await.map_err(Trouble::told) };
+        self.0.shared.link.block_on(told)
+    }
 }
 
 impl Table for MysqlTable {
     /// Blocks the calling thread until the answer is there, or the deadline.
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let (inner, request) = (Arc::clone(&self.0), Request::of(command));
-        let work = async move { inner.execute(request).await };
-        self.0.shared.link.block_on(work)
+        let request = Request::of(command);
+        let work = |inner: Arc<Inner>| async move {
+            let reply = inner.execute(request).await;
+            reply.map_err(Trouble::Failed)
+        };
+        self.block_on(work)
     }
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         // A newer plan may be here already.
         let _ = self.0.limits.follow(plan, now, calendars);
-        let inner = Arc::clone(&self.0);
-        let write = async move { inner.edition().await.map(drop).map_err(Trouble::told) };
         // What cannot be written now is before the next command.
-        let _ = self.0.shared.link.block_on(write);
+        let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
     }
 
     fn remote(&self) -> Option<&dyn RemoteTable> {
         Some(self)
     }
 
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        let wanted = Wanted::of(listing);
+        self.block_on(|inner| async move { inner.page_of_keys(wanted).await })
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        let wanted = Wanted::of(listing);
+        self.block_on(|inner| async move { inner.page_of_leases(wanted).await })
+    }
+
     /// Counts the rows on the server one by one, which takes it a while.
     fn len(&self) -> usize {
-        let inner = Arc::clone(&self.0);
-        let count = async move { inner.count().await.map_err(Trouble::told) };
-        self.0.shared.link.block_on(count).unwrap_or(0)
+        let count = self.block_on(|inner| async move { inner.count().await });
+        count.unwrap_or(0)
     }
 }
 
@@ -160,7 +186,7 @@ impl Inner {
         &self,
         lent: &mut Lent,
         request: &Request,
-        wanted: &Wanted,
+        wanted: &trip::Wanted,
         first: bool,
     ) -> Result<Found, Trouble> {
         let root = request.root()?;
@@ -206,9 +232,7 @@ impl Inner {
 
     async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
         let editions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
-        editions
-            .into_iter()
-            .for_each(|edition| self.limits.learn(edition));
+        self.limits.learn(editions);
         Ok(())
     }
 

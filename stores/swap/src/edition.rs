@@ -13,6 +13,9 @@ pub struct Edition {
     pub plan: Arc<Plan>,
     /// When it came into force.
     pub adopted: Adopted,
+    /// Whether the plan says which keys have limits of their own: one that was
+    /// read from the backend does not, their rows do.
+    pub knows_keys: bool,
 }
 
 /// A change of limits that is to become an edition.

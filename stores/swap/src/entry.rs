@@ -7,8 +7,9 @@
 //! a row of the contract's bytes, with the number of its edition
 //! ```
 
-use tidegate_contract::bytes::{decode_row, encode_row, row_head, versioned};
-use tidegate_contract::core::{DecodeError, State, Timestamp};
+use tidegate_contract::PlanLimit;
+use tidegate_contract::bytes::{decode_row, encode_own, encode_row, row_head, versioned};
+use tidegate_contract::core::{DecodeError, Rule, State, Timestamp};
 use tidegate_contract::oracle::Row;
 
 /// The version written, and the newest that is read.
@@ -23,6 +24,8 @@ pub(crate) struct Entry {
     pub(crate) head: Option<Head>,
     /// The edition that wrote it.
     pub(crate) edition: u32,
+    /// The rules it goes by, if they are not its edition's.
+    pub(crate) own: Option<Vec<Rule>>,
     pub(crate) cells: Row,
 }
 
@@ -40,7 +43,7 @@ pub(crate) struct Head {
 pub(crate) fn encode(
     latest: Timestamp,
     head: Option<&Head>,
-    edition: u32,
+    (edition, own): (u32, Option<&[PlanLimit]>),
     cells: &[State],
 ) -> Vec<u8> {
     let mut out = vec![VERSION];
@@ -51,7 +54,10 @@ pub(crate) fn encode(
         out.extend(head.turn.to_le_bytes());
         out.extend(head.until.as_micros().to_le_bytes());
     }
-    out.extend(row_head(edition));
+    out.extend(row_head(edition, own.is_some()));
+    if let Some(own) = own {
+        encode_own(own, &mut out);
+    }
     encode_row(cells, &mut out);
     out
 }
@@ -67,11 +73,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
             until: reader.instant()?,
         }),
     };
-    let (edition, cells) = decode_row(reader.rest())?;
+    let row = decode_row(reader.rest())?;
     Ok(Entry {
         latest,
         head,
-        edition,
-        cells,
+        edition: row.serial,
+        own: row.own,
+        cells: row.states,
     })
 }

@@ -41,5 +41,5 @@ pub use attempt::{Attempt, Step};
 pub use clock::Clock;
 pub use edition::{Change, Edition};
 pub use limits::Limits;
-pub use request::Request;
+pub use request::{Request, moved};
 pub use trip::{Due, Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};

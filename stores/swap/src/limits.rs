@@ -25,7 +25,7 @@ struct Inner {
     edition: Option<Arc<Edition>>,
     /// What is to be written before anything is decided.
     changes: VecDeque<Change>,
-    known: BTreeMap<u32, Arc<Edition>>,
+    known: Arc<BTreeMap<u32, Arc<Edition>>>,
 }
 
 impl Limits {
@@ -82,31 +82,36 @@ impl Limits {
         let mut inner = self.0.lock();
         inner.changes.pop_front();
         let edition = Arc::new(edition);
-        inner.keep(Arc::clone(&edition));
+        inner.make_room(1);
+        Arc::make_mut(&mut inner.known).insert(edition.number, Arc::clone(&edition));
         inner.edition = Some(edition);
     }
 
-    /// An edition that was read from the backend.
-    pub fn learn(&self, edition: Edition) {
+    /// Editions that were read from the backend.
+    pub fn learn(&self, editions: Vec<Edition>) {
         let mut inner = self.0.lock();
-        if !inner.known.contains_key(&edition.number) {
-            inner.keep(Arc::new(edition));
+        inner.make_room(editions.len());
+        let known = Arc::make_mut(&mut inner.known);
+        for edition in editions {
+            known
+                .entry(edition.number)
+                .or_insert_with(|| Arc::new(edition));
         }
     }
 
     /// Every edition that is known.
     #[must_use]
-    pub fn known(&self) -> BTreeMap<u32, Arc<Edition>> {
-        self.0.lock().known.clone()
+    pub fn known(&self) -> Arc<BTreeMap<u32, Arc<Edition>>> {
+        Arc::clone(&self.0.lock().known)
     }
 }
 
 impl Inner {
-    /// Keeps an edition; the oldest go.
-    fn keep(&mut self, edition: Arc<Edition>) {
-        self.known.insert(edition.number, edition);
-        while self.known.len() > 2 * MOST_KEPT as usize {
-            self.known.pop_first();
+    /// Before so many more are kept: the older ones go where they are too many.
+    fn make_room(&mut self, more: usize) {
+        let known = Arc::make_mut(&mut self.known);
+        while !known.is_empty() && known.len() + more > 4 * MOST_KEPT as usize {
+            known.pop_first();
         }
     }
 }

@@ -128,7 +128,8 @@ impl Request {
 
 /// An instant by the clock that stood at `from`, by that which stands at `to`.
 /// "Never" stays.
-pub(crate) fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
+#[must_use]
+pub fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
     match at {
         Timestamp::MAX | Timestamp::MIN => at,
         at if to >= from => at + to.since(from),

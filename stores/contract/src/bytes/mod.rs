@@ -19,7 +19,7 @@ pub mod row;
 pub use plan::{decode_plan, encode_plan};
 pub use reader::Reader;
 pub use record::{decode_record, encode_record};
-pub use row::{decode_row, encode_row, row_head};
+pub use row::{Written, decode_row, encode_own, encode_row, row_head};
 
 use tidegate_core::DecodeError;
 

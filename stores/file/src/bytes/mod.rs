@@ -1,16 +1,19 @@
-//! Plans, rows, leases and tables as bytes: what is written by one version is read
-//! by every later one, or refused; never misread.
+//! Plans, rows, leases, tables and definitions as bytes: what is written by one
+//! version is read by every later one, or refused; never misread.
 //!
-//! Each begins with a version of its own. All but the tables are as every store
-//! writes them ([`tidegate_contract::bytes`]).
+//! Each begins with a version of its own. All but tables and definitions are as
+//! every store writes them ([`tidegate_contract::bytes`]).
 
+mod definition;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use definition::{decode_definition, encode_definition};
 pub(crate) use table::{Known, decode_table, encode_table};
 pub(crate) use tidegate_contract::bytes::{
-    decode_plan, decode_record, decode_row, encode_plan, encode_record, encode_row, row_head,
+    decode_plan, decode_record, decode_row, encode_own, encode_plan, encode_record, encode_row,
+    row_head,
 };
 
 use tidegate_contract::bytes::{VERSION, versioned};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use tidegate_contract::StoreError;
 use tidegate_contract::core::{DecodeError, Timestamp};
-use tidegate_contract::{Plan, StoreError};
 
 use super::{Attempt, Need};
 use crate::edition::Edition;
@@ -32,20 +32,29 @@ impl Attempt<'_> {
         let own = Arc::clone(&self.own);
         let newer: Vec<_> = self.known.range(own.number + 1..).collect();
         for (&number, edition) in newer {
-            let plans = (&*edition.plan, &*own.plan);
             let met = self.rows.all.iter_mut();
             for row in met.filter(|row| row.edition == Some(number)) {
-                row.adopt(plans, own.number, (now, &self.request.calendars));
+                row.adopt((edition, &own), (now, &self.request.calendars));
             }
         }
     }
 
+    /// Rows whose keys have other limits for themselves than when another process,
+    /// or this one before it was started again, wrote them by the same edition.
+    pub(super) fn agree_about_keys(&mut self, now: Timestamp) {
+        let own = Arc::clone(&self.own);
+        let met = self.rows.all.iter_mut();
+        let by_others = met.filter(|row| row.edition == Some(own.number) && !row.is_by(&own));
+        for row in by_others {
+            row.adopt((&own, &own), (now, &self.request.calendars));
+        }
+    }
+
     fn carry_over(&mut self, old: &Edition, new: &Edition, now: Timestamp) {
-        let plans: (&Plan, &Plan) = (&old.plan, &new.plan);
         let rows = self.rows.all.iter_mut();
         for row in rows.filter(|row| row.edition == Some(old.number)) {
             let at = self.clock.follows(new.adopted.at, row.latest(), now);
-            row.adopt(plans, new.number, (at, &new.adopted.calendars));
+            row.adopt((old, new), (at, &new.adopted.calendars));
         }
     }
 

@@ -70,7 +70,7 @@ pub struct Attempt<'r> {
     request: &'r Request,
     own: Arc<Edition>,
     clock: Clock,
-    known: BTreeMap<u32, Arc<Edition>>,
+    known: Arc<BTreeMap<u32, Arc<Edition>>>,
     /// The instant of the decision, once something was found.
     now: Option<Timestamp>,
     version: Option<u64>,
@@ -92,7 +92,7 @@ impl<'r> Attempt<'r> {
     pub fn new(
         request: &'r Request,
         own: Arc<Edition>,
-        known: BTreeMap<u32, Arc<Edition>>,
+        known: Arc<BTreeMap<u32, Arc<Edition>>>,
         clock: Clock,
     ) -> Self {
         let head = Head {
@@ -148,8 +148,8 @@ impl<'r> Attempt<'r> {
     }
 
     /// Goes on with more editions.
-    pub fn learned(&mut self, known: BTreeMap<u32, Arc<Edition>>) -> Step {
-        self.known.extend(known);
+    pub fn learned(&mut self, known: Arc<BTreeMap<u32, Arc<Edition>>>) -> Step {
+        self.known = known;
         self.go_on()
     }
 
@@ -196,6 +196,7 @@ impl<'r> Attempt<'r> {
         self.follow_changes(now)?;
         let own = Arc::clone(&self.own);
         self.come_back(now);
+        self.agree_about_keys(now);
         self.retire(&own, now)?;
         self.head.followed = self.head.followed.max(own.number);
         Ok(())

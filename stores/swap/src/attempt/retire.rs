@@ -67,11 +67,12 @@ impl Attempt<'_> {
     }
 
     fn expire(&mut self, edition: &Edition, mut record: Record<OwnedKey>, until: Timestamp) {
-        let plan = &edition.plan;
         let owner = record.owner.clone();
-        let Ok(path) = KeyPath::new(owner.bytes(), plan.levels()) else {
+        let Ok(path) = KeyPath::new(owner.bytes(), edition.plan.levels()) else {
             return;
         };
+        let by_its_own = edition.plan.at(&path);
+        let plan = by_its_own.as_ref().unwrap_or(&edition.plan);
         // A row that another edition wrote has nothing of this one's limits.
         let mut rows = self.rows.take_out(&path, edition);
         let again = oracle::expire(plan, &mut rows, &mut record, until);

@@ -1,8 +1,10 @@
 //! The rows that were loaded.
 
-use tidegate_contract::core::{DecodeError, State, Timestamp};
+use std::borrow::Cow;
+
+use tidegate_contract::core::{Bounds, DecodeError, Rule, State, Timestamp};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{KeyPath, Plan, StoreError};
+use tidegate_contract::{KeyPath, Plan, PlanLimit, StoreError};
 
 use crate::edition::Edition;
 use crate::entry::{self, Entry, Head};
@@ -16,6 +18,8 @@ pub(super) struct Loaded {
     pub(super) was: Option<Entry>,
     /// The edition its cells go by; `None`: nothing was ever seen.
     pub(super) edition: Option<u32>,
+    /// The rules they go by, if they are not the edition's.
+    own: Option<Vec<Rule>>,
     pub(super) cells: Row,
 }
 
@@ -50,6 +54,7 @@ impl Rows {
             self.all.push(Loaded {
                 level,
                 edition: was.as_ref().map(|entry| entry.edition),
+                own: was.as_ref().and_then(|entry| entry.own.clone()),
                 cells: match &was {
                     Some(entry) => entry.cells.clone(),
                     None => oracle::fresh_row(plan, level),
@@ -99,33 +104,99 @@ impl Rows {
     pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, edition: &Edition) {
         for (level, cells) in rows.into_iter().enumerate() {
             let number = edition.number;
-            let row = self.find_mut(path.prefix(level));
-            if let Some(row) = row.filter(|row| row.edition.is_none_or(|n| n == number)) {
-                row.cells = cells;
-                row.edition = Some(number);
+            let Some(row) = self.find_mut(path.prefix(level)) else {
+                continue;
+            };
+            match row.edition {
+                Some(other) if other != number => continue,
+                Some(_) => {}
+                None => row.goes_by(edition),
             }
+            row.cells = cells;
         }
     }
 }
 
 impl Loaded {
-    /// Carries it over from `old` to `new`.
+    /// Carries it over from its edition, `old`, to `new`. What its key has for
+    /// itself in an edition that was read from the backend, nobody knows: it goes
+    /// on by what it has.
     pub(super) fn adopt(
         &mut self,
-        (old, new): (&Plan, &Plan),
-        edition: u32,
-        (at, calendars): (Timestamp, &[Option<tidegate_contract::core::Bounds>]),
+        (old, new): (&Edition, &Edition),
+        (at, calendars): (Timestamp, &[Option<Bounds>]),
     ) {
-        let cells = &mut self.cells;
-        self.cells = oracle::adopt_row(new, old, self.level, cells, at, calendars);
-        self.edition = Some(edition);
+        if self.own.is_some() && !new.knows_keys {
+            self.edition = Some(new.number);
+            return;
+        }
+        if !self.stays_as_it_is(old, new) {
+            let (before, after) = (self.plan(&old.plan), new.plan.of_row(&self.key));
+            let mut cells = self.cells.clone();
+            let adopted = oracle::adopt_row(after, &before, self.level, &mut cells, at, calendars);
+            self.cells = adopted;
+        }
+        self.goes_by(new);
+    }
+
+    /// Whether nothing has changed for it from `old` to `new`.
+    fn stays_as_it_is(&self, old: &Edition, new: &Edition) -> bool {
+        let (before, after) = (old.plan.of_row(&self.key), new.plan.of_row(&self.key));
+        old.knows_keys
+            && new.knows_keys
+            && new.plan.goes_on_from(&old.plan)
+            && before.limits() == after.limits()
+            && self.is_by(old)
+    }
+
+    /// Whether its rules are those that `edition`, its own, says its key goes by.
+    pub(super) fn is_by(&self, edition: &Edition) -> bool {
+        let limits = |plan: &Plan| plan.range(self.level);
+        let plan = self.plan(&edition.plan);
+        let said = edition.plan.of_row(&self.key);
+        plan.limits()[limits(&plan)] == said.limits()[limits(said)]
+    }
+
+    fn goes_by(&mut self, edition: &Edition) {
+        self.edition = Some(edition.number);
+        self.own = edition.plan.overrides().get(&self.key).and_then(|own| {
+            let own = &own.limits()[own.range(self.level)];
+            let common = &edition.plan.limits()[edition.plan.range(self.level)];
+            (own != common).then(|| own.iter().map(|limit| limit.rule).collect())
+        });
+    }
+
+    /// The plan its cells go by, if `plan` is its edition's.
+    pub(super) fn plan<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
+        let Some(own) = &self.own else {
+            return Cow::Borrowed(plan);
+        };
+        let mut rules = own.iter();
+        let level = self.level;
+        Cow::Owned(plan.variant(|limit| {
+            let rule = (limit.level == level).then(|| rules.next());
+            rule.flatten().copied()
+        }))
+    }
+
+    /// The limits it has for itself, if `plan` is its edition's.
+    pub(super) fn own_limits(&self, plan: &Plan) -> Option<Vec<PlanLimit>> {
+        self.own.as_ref()?;
+        let plan = self.plan(plan);
+        Some(plan.limits()[plan.range(self.level)].to_vec())
     }
 
     /// Whether it has a state of the right kind for each limit of its level.
     pub(super) fn fits(&self, plan: &Plan) -> bool {
+        let plan = self.plan(plan);
         let limits = &plan.limits()[plan.range(self.level)];
-        let fits = |(limit, state): (&tidegate_contract::PlanLimit, &State)| limit.rule.fits(state);
-        limits.len() == self.cells.len() && limits.iter().zip(&self.cells).all(fits)
+        let fits = |(limit, state): (&PlanLimit, &State)| limit.rule.fits(state);
+        limits.len() == self.cells.len()
+            && self
+                .own
+                .as_ref()
+                .is_none_or(|own| own.len() == limits.len())
+            && limits.iter().zip(&self.cells).all(fits)
     }
 
     /// Whether nothing is noted in it.
@@ -136,5 +207,15 @@ impl Loaded {
     /// When it was written last.
     pub(super) fn latest(&self) -> Timestamp {
         self.was.as_ref().map_or(Timestamp::MIN, |was| was.latest)
+    }
+
+    /// Whether it is not as it was loaded.
+    pub(super) fn has_changed(&self) -> bool {
+        match &self.was {
+            None => !self.is_fresh(),
+            Some(was) => {
+                Some(was.edition) != self.edition || was.own != self.own || was.cells != self.cells
+            }
+        }
     }
 }

@@ -8,7 +8,6 @@ use tidegate_contract::{OwnedKey, Plan, Reply, StoreError};
 use super::rows::Loaded;
 use super::{Attempt, Step};
 use crate::clock::Clock;
-use crate::edition::Edition;
 use crate::entry;
 use crate::trip::{LeaseEntry, LeaseWrite, RowWrite, Swap};
 
@@ -76,7 +75,8 @@ impl Attempt<'_> {
         };
         let number = row.edition.unwrap_or(self.own.number);
         let head = is_root.then_some(&self.head);
-        let bytes = || entry::encode(now, head, number, &row.cells);
+        let own = row.own_limits(self.plan_of(number));
+        let bytes = || entry::encode(now, head, (number, own.as_deref()), &row.cells);
         RowWrite {
             key: row.key.clone(),
             bytes: (is_root || !is_spent).then(bytes),
@@ -90,15 +90,18 @@ impl Attempt<'_> {
         if row.is_fresh() {
             return Timestamp::MIN;
         }
-        let edition = row.edition.unwrap_or(self.own.number);
-        match edition == self.own.number {
-            true => forget_at(&self.own.plan, row),
-            // It is soon written again.
-            false => self
-                .known
-                .get(&edition)
-                .map_or(Timestamp::MAX, by_edition(row)),
-        }
+        let plan = row.plan(self.plan_of(row.edition.unwrap_or(self.own.number)));
+        let limits = &plan.limits()[plan.range(row.level)];
+        let cells = limits.iter().zip(&row.cells);
+        let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+        instants.max().unwrap_or(Timestamp::MIN)
+    }
+
+    /// The plan of an edition that was met, and is known by now.
+    fn plan_of(&self, edition: u32) -> &Plan {
+        let others = self.known.get(&edition);
+        let other = others.filter(|_| edition != self.own.number);
+        other.map_or(&self.own.plan, |edition| &edition.plan)
     }
 
     fn lease_writes(&self) -> Vec<LeaseWrite> {
@@ -130,25 +133,4 @@ impl Attempt<'_> {
             bytes,
         }
     }
-}
-
-impl Loaded {
-    /// Whether it is not as it was loaded.
-    fn has_changed(&self) -> bool {
-        match &self.was {
-            None => !self.is_fresh(),
-            Some(was) => Some(was.edition) != self.edition || was.cells != self.cells,
-        }
-    }
-}
-
-fn by_edition(row: &Loaded) -> impl Fn(&std::sync::Arc<Edition>) -> Timestamp {
-    move |edition| forget_at(&edition.plan, row)
-}
-
-fn forget_at(plan: &Plan, row: &Loaded) -> Timestamp {
-    let limits = &plan.limits()[plan.range(row.level)];
-    let cells = limits.iter().zip(&row.cells);
-    let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
-    instants.max().unwrap_or(Timestamp::MIN)
 }
