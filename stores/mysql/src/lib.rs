@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`store`](MysqlStore) | the store: connections to a server, tables by name |
 //! | [`Options`] | prefix, clock, deadline, connections |
+//! | [`Line`] | those who wait for a key, in whatever process, in order |
+//! | [`NativeLock`] | the server's own locks |
 //! | `table` | a command's way: its edition, its tries |
 //! | `trips` | a load and a swap on a connection |
 //! | `sql` | their statements |
@@ -57,13 +59,19 @@
 //! asked again without taking twice. Passwords are in no message. Who stands still
 //! in mid-command is cut off by the server, and its locks are freed.
 //!
-//! Deliberately absent: waiting (the engine waits), a bound on the number of keys.
+//! **Waiting.** A refusal names the instant at which asking again makes sense, as
+//! on every store. Who must come up in order of arrival across processes stands in
+//! a [`Line`] first, which is polled, as it states.
+//!
+//! Deliberately absent: a bound on the number of keys.
 #![forbid(unsafe_code)]
 
 mod definitions;
 mod error;
+mod line;
 mod link;
 mod listing;
+mod lock;
 mod names;
 mod options;
 mod pace;
@@ -77,5 +85,7 @@ mod table;
 mod trips;
 
 pub use error::MysqlError;
+pub use line::{Line, Place};
+pub use lock::NativeLock;
 pub use options::{Clock, Options};
 pub use store::MysqlStore;

@@ -35,7 +35,15 @@ impl Link {
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
-        let deadline = self.deadline;
+        self.start_within(self.deadline, work)
+    }
+
+    /// As [`start`](Self::start), by another deadline.
+    pub(crate) fn start_within<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let task = self.handle().map(|handle| {
             handle.spawn(async move {
                 let timed = tokio::time::timeout(deadline, work).await;
@@ -61,6 +69,18 @@ impl Link {
             handle.spawn(async move { tell.send(started.await) });
         }
         told.recv().unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Lets time pass: the future may be polled anywhere.
+    pub(crate) fn pause(
+        &self,
+        time: Duration,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
+        let within = time.saturating_add(self.deadline);
+        self.start_within(within, async move {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
     }
 
     /// How long anything may take.

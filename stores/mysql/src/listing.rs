@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use mysql_async::prelude::Queryable;
 use tidegate_contract::book::Stage;
 use tidegate_contract::bytes::{Reader, decode_record};
 use tidegate_contract::core::Timestamp;
@@ -135,10 +134,7 @@ impl Inner {
             "SELECT name, COALESCE(whole, name), forget_at FROM {prefix}_rows \
              WHERE table_id = ? AND name {sign} ? ORDER BY name LIMIT {LOOKED_AT}"
         );
-        let mut lent = self.shared.pool.lend().await?;
-        let found = lent.conn.exec(ask, (table, from)).await?;
-        lent.put_back();
-        Ok(found)
+        self.shared.ask(&ask, (table, from)).await
     }
 
     /// The instant that rows are compared with: what the server's clock says, or
@@ -147,10 +143,8 @@ impl Inner {
         if self.shared.clock == Clock::Caller {
             return Ok(now.as_micros());
         }
-        let mut lent = self.shared.pool.lend().await?;
-        let now: Option<i64> = lent.conn.query_first(format!("SELECT {NOW}")).await?;
-        lent.put_back();
-        now.ok_or_else(|| garbled("no clock"))
+        let now: Vec<i64> = self.shared.ask(&format!("SELECT {NOW}"), ()).await?;
+        now.first().copied().ok_or_else(|| garbled("no clock"))
     }
 
     /// The end of a page.
@@ -243,18 +237,15 @@ impl Inner {
                  AND root {which} ORDER BY root, due, turn LIMIT {most}"
             )
         };
-        let mut lent = self.shared.pool.lend().await?;
-        let conn = &mut lent.conn;
-        let found = match rest {
+        let shared = &self.shared;
+        match rest {
             Rest::Within => {
                 let ask = ask("= ? AND due >= ? AND (due > ? OR turn > ?)");
-                conn.exec(ask, (table, root, due, due, turn)).await?
+                shared.ask(&ask, (table, root, due, due, turn)).await
             }
-            Rest::Beyond => conn.exec(ask("> ?"), (table, root)).await?,
-            Rest::Of => conn.exec(ask("= ?"), (table, root)).await?,
-        };
-        lent.put_back();
-        Ok(found)
+            Rest::Beyond => shared.ask(&ask("> ?"), (table, root)).await,
+            Rest::Of => shared.ask(&ask("= ?"), (table, root)).await,
+        }
     }
 }
 

@@ -9,41 +9,45 @@ use tidegate_swap::{Change, Clock, Edition};
 
 use crate::error::{Trouble, garbled};
 use crate::sql::NOW;
+use crate::table::Shared;
 use crate::trips::Place;
 
 /// So many editions of a plan are kept.
 const MOST_EDITIONS: u32 = 4_096;
 
 /// The number of the table called `name`, made if it is not there.
-pub(crate) async fn number(conn: &mut Conn, prefix: &str, name: &str) -> Result<u32, Trouble> {
-    if let Some(number) = find(conn, prefix, name).await? {
+pub(crate) async fn number(shared: &Shared, name: &str) -> Result<u32, Trouble> {
+    if let Some(number) = find(shared, name).await? {
         return Ok(number);
     }
-    let make = format!("INSERT IGNORE INTO {prefix}_tables (name) VALUES (?)");
-    conn.exec_drop(make, (name.as_bytes(),)).await?;
-    let made = find(conn, prefix, name).await?;
+    let make = format!(
+        "INSERT IGNORE INTO {}_tables (name) VALUES (?)",
+        shared.prefix
+    );
+    shared.tell(&make, (name.as_bytes(),)).await?;
+    let made = find(shared, name).await?;
     made.ok_or_else(|| garbled("no table"))
 }
 
 /// The number of the table called `name`, if it is there.
-pub(crate) async fn find(
-    conn: &mut Conn,
-    prefix: &str,
-    name: &str,
-) -> Result<Option<u32>, Trouble> {
-    let ask = format!("SELECT id FROM {prefix}_tables WHERE name = ?");
-    Ok(conn.exec_first(ask, (name.as_bytes(),)).await?)
+pub(crate) async fn find(shared: &Shared, name: &str) -> Result<Option<u32>, Trouble> {
+    let ask = format!("SELECT id FROM {}_tables WHERE name = ?", shared.prefix);
+    let found: Vec<u32> = shared.ask(&ask, (name.as_bytes(),)).await?;
+    Ok(found.first().copied())
 }
 
 /// The plan of the newest edition, if there is any.
-pub(crate) async fn newest(conn: &mut Conn, place: Place<'_>) -> Result<Option<Plan>, Trouble> {
+pub(crate) async fn newest(shared: &Shared, table: u32) -> Result<Option<Plan>, Trouble> {
     let ask = format!(
         "SELECT body FROM {0}_plans JOIN {0}_tables ON id = table_id AND newest = edition \
          WHERE table_id = ?",
-        place.prefix
+        shared.prefix
     );
-    let body: Option<Vec<u8>> = conn.exec_first(ask, (place.table,)).await?;
-    let plan = body.map(|body| bytes::decode_plan(&body)).transpose();
+    let found: Vec<Vec<u8>> = shared.ask(&ask, (table,)).await?;
+    let plan = found
+        .first()
+        .map(|body| bytes::decode_plan(body))
+        .transpose();
     Ok(plan.map_err(StoreError::from)?.map(|(plan, _)| plan))
 }
 

@@ -48,6 +48,14 @@ const STEPS: &[&[&str]] = &[&[
         KEY ask (table_id, root, ask),
         KEY due_anywhere (table_id, due)
     ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_waiters (
+        number BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+        table_id INT UNSIGNED NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        until BIGINT NOT NULL,
+        KEY line (table_id, name, number),
+        KEY until (until)
+    ) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS {p}_definitions (
         owner VARBINARY(201) NOT NULL,
         name VARBINARY(201) NOT NULL,

@@ -1,16 +1,18 @@
 //! The store: connections to one server, tables by name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_swap::Clock;
 
 use crate::error::{MysqlError, Trouble};
+use crate::line::Line;
 use crate::link::Link;
+use crate::lock::NativeLock;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::table::{MysqlTable, Shared};
-use crate::trips::Place;
 use crate::{definitions, registry, schema};
 
 /// The longest name of a table, in bytes.
@@ -51,6 +53,30 @@ impl MysqlStore {
         Ok(Self { shared })
     }
 
+    /// The lines of those who wait for the keys of the set called `name`.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    pub fn line(&self, name: &str) -> Result<Line, StoreError> {
+        let found = self.find(name, true)?;
+        let (number, _) = found.unwrap_or_default();
+        Ok(Line::new(Arc::clone(&self.shared), number))
+    }
+
+    /// Waits up to `patience` for the server's own lock `name`; `None` if others
+    /// hold it for longer. It has one of the store's connections for as long as it
+    /// is held.
+    ///
+    /// # Errors
+    /// *Cannot tell*; then it is not held.
+    pub async fn lock(
+        &self,
+        name: &str,
+        patience: Duration,
+    ) -> Result<Option<NativeLock>, StoreError> {
+        NativeLock::take(Arc::clone(&self.shared), name, patience).await
+    }
+
     /// The number of the table called `name`, and the plan that was adopted last
     /// by anyone, if there is any; the table is made if `makes` says so.
     fn find(&self, name: &str, makes: bool) -> Result<Option<(u32, Option<Plan>)>, StoreError> {
@@ -62,13 +88,8 @@ impl MysqlStore {
         }
         let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
         self.shared.link.block_on(async move {
-            let mut pace = crate::pace::Pace::default();
-            loop {
-                match find(&shared, &name, makes).await {
-                    Ok(found) => return Ok(found),
-                    Err(trouble) => pace.after(trouble).await?,
-                }
-            }
+            let found = find(&shared, &name, makes).await;
+            found.map_err(Trouble::told)
         })
     }
 }
@@ -78,24 +99,12 @@ async fn find(
     name: &str,
     makes: bool,
 ) -> Result<Option<(u32, Option<Plan>)>, Trouble> {
-    let mut lent = shared.pool.lend().await?;
-    let prefix = shared.prefix.as_str();
     let table = match makes {
-        true => registry::number(&mut lent.conn, prefix, name)
-            .await
-            .map(Some),
-        false => registry::find(&mut lent.conn, prefix, name).await,
+        true => Some(registry::number(shared, name).await?),
+        false => registry::find(shared, name).await?,
     };
-    let table = table.inspect_err(|trouble| shared.pool.forget_if_gone(trouble))?;
-    let found = match table {
-        None => None,
-        Some(table) => {
-            let place = Place { prefix, table };
-            Some((table, registry::newest(&mut lent.conn, place).await?))
-        }
-    };
-    lent.put_back();
-    Ok(found)
+    let Some(table) = table else { return Ok(None) };
+    Ok(Some((table, registry::newest(shared, table).await?)))
 }
 
 impl Store for MysqlStore {

@@ -59,9 +59,7 @@ impl Inner {
             "SELECT owner FROM {prefix}_leases WHERE table_id = ? AND due <= {NOW} \
              ORDER BY due LIMIT {MOST_LEASES}"
         );
-        let mut lent = self.shared.pool.lend().await?;
-        let mut owners: Vec<Vec<u8>> = lent.conn.exec(ask, (table,)).await?;
-        lent.put_back();
+        let mut owners: Vec<Vec<u8>> = self.shared.ask(&ask, (table,)).await?;
         owners.sort_unstable();
         owners.dedup();
         Ok(owners)

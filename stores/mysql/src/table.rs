@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use mysql_async::prelude::Queryable;
+use mysql_async::prelude::{FromRow, Queryable};
+use mysql_async::{Params, Row};
 use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{
     Command, HeldLease, Listing, OwnedKey, Page, Plan, RemoteTable, Reply, Sent, StoreError, Table,
@@ -25,6 +26,44 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     pub(crate) prefix: String,
+}
+
+impl Shared {
+    /// Asks one statement, and once more on another connection if that one was
+    /// gone: what it does may be done twice.
+    pub(crate) async fn ask<T: FromRow + Send + 'static>(
+        &self,
+        statement: &str,
+        parameters: impl Into<Params>,
+    ) -> Result<Vec<T>, Trouble> {
+        let parameters = parameters.into();
+        let mut pace = Pace::default();
+        loop {
+            let mut lent = self.pool.lend().await?;
+            let trouble = match lent.conn.exec(statement, parameters.clone()).await {
+                Ok(rows) => {
+                    lent.put_back();
+                    return Ok(rows);
+                }
+                Err(error) => Trouble::from(error),
+            };
+            self.pool.forget_if_gone(&trouble);
+            if !matches!(trouble, Trouble::Broken(_)) {
+                lent.put_back();
+                return Err(trouble);
+            }
+            pace.after(trouble).await?;
+        }
+    }
+
+    /// As [`ask`](Self::ask), for a statement that answers nothing.
+    pub(crate) async fn tell(
+        &self,
+        statement: &str,
+        parameters: impl Into<Params>,
+    ) -> Result<(), Trouble> {
+        self.ask::<Row>(statement, parameters).await.map(drop)
+    }
 }
 
 /// See the [module](self).
@@ -266,10 +305,8 @@ impl Inner {
         let ask = format!(
             "SELECT COUNT(*) FROM {prefix}_rows WHERE table_id = ? AND forget_at > {least}"
         );
-        let mut lent = self.shared.pool.lend().await?;
-        let count: Option<usize> = lent.conn.exec_first(ask, (table,)).await?;
-        lent.put_back();
-        Ok(count.unwrap_or(0))
+        let counts: Vec<usize> = self.shared.ask(&ask, (table,)).await?;
+        Ok(counts.first().copied().unwrap_or(0))
     }
 
     /// Deletes what is spent, every so often.

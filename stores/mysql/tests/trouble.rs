@@ -3,7 +3,8 @@
 
 mod support;
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use support::{Desk, ask, hourly, machine_time, open, plan, slots};
@@ -182,6 +183,51 @@ fn connections_that_the_server_has_closed_are_replaced() {
             ask(&server, &format!("KILL {id}"));
         }
     }
+}
+
+/// A process that stands still in mid-command holds up its root, no other, and
+/// nobody beyond the deadline.
+#[test]
+fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
+    let patient = open(&server, Clock::Server);
+    let limits = || plan(0, 1, &[(0, hourly(9))]);
+    let desk = Desk::at(&quick, "t", limits(), machine_time());
+    let slow = Desk::at(&patient, "t", limits(), machine_time());
+    assert!(slow.admits(b"k", &[1]) && slow.admits(b"other", &[1]));
+    let mut holder = Command::new("mariadb");
+    holder.args([
+        "--no-defaults",
+        "--user=root",
+        "--host=127.0.0.1",
+        "--protocol=tcp",
+    ]);
+    holder.args(["--unbuffered", "--batch", "tidegate", "--execute"]);
+    holder.arg("START TRANSACTION; SELECT 'held' FROM tidegate_rows WHERE table_id = 1 AND name = 'k' FOR UPDATE; SELECT SLEEP(600)");
+    holder.arg(format!("--port={}", server.port()));
+    let mut holder = holder.stdout(Stdio::piped()).spawn().expect("mariadb runs");
+    let said = BufReader::new(holder.stdout.take().expect("its output"));
+    assert!(
+        said.lines()
+            .map_while(Result::ok)
+            .any(|line| line == "held")
+    );
+    let said = words(desk.take(b"k", &[1]));
+    assert!(
+        said.contains("no answer") || said.contains("in time"),
+        "{said}"
+    );
+    assert!(slow.admits(b"other", &[1]));
+    holder.kill().expect("it is ours");
+    holder.wait().expect("it ends");
+    let thread = "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+    for id in ask(&server, thread) {
+        ask(&server, &format!("KILL {id}"));
+    }
+    assert!(slow.admits(b"k", &[1]));
 }
 
 #[test]
