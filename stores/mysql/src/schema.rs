@@ -30,6 +30,7 @@ const STEPS: &[&[&str]] = &[&[
         whole VARBINARY(4096) NULL,
         forget_at BIGINT NOT NULL,
         keep_until BIGINT NOT NULL,
+        leases BOOL NOT NULL,
         body MEDIUMBLOB NOT NULL,
         PRIMARY KEY (table_id, name),
         KEY keep_until (keep_until)

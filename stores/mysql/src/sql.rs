@@ -37,25 +37,48 @@ impl LoadShape {
     /// the idempotency key, the place to go on from (due, due, turn) and how many;
     /// last, in a first load, the root's table and name again.
     ///
-    /// Result sets: the root's body if it is first; names and bodies of other
-    /// rows, if any; turns and bodies of leases for each kind of question; and the
-    /// clock with whether the root's row is there by then, if it is first.
+    /// Result sets: names and bodies of other rows, if any; turns and bodies of
+    /// leases for each kind of question, unless the root's row says that it has
+    /// none; and in a first load the root's body, whether it may have leases, the
+    /// clock, and whether a row that was not there is by now.
+    ///
+    /// (A variable hides a column of its name: none of these is one.)
     pub(crate) fn text(self, p: &str) -> String {
         let mut text = "BEGIN NOT ATOMIC ".to_owned();
-        let mut others = self.rows;
         if self.first {
-            others -= 1;
-            text += "START TRANSACTION; ";
-            text +=
-                &format!("SELECT body FROM {p}_rows WHERE table_id = ? AND name = ? FOR UPDATE; ");
+            text += "DECLARE its_body MEDIUMBLOB; DECLARE may_have BOOL DEFAULT TRUE; \
+                     START TRANSACTION; ";
+            text += &format!(
+                "SELECT body, leases INTO its_body, may_have FROM {p}_rows \
+                 WHERE table_id = ? AND name = ? FOR UPDATE; "
+            );
         }
+        let others = self.rows - usize::from(self.first);
         if others > 0 {
             let names = marks(others);
             text += &format!(
                 "SELECT name, body FROM {p}_rows WHERE table_id = ? AND name IN ({names}); "
             );
         }
+        text += &match self.first {
+            true => format!("IF may_have THEN {}END IF; ", self.leases(p)),
+            false => self.leases(p),
+        };
+        if self.first {
+            let clock = |is_there: &str| format!("SELECT its_body, may_have, {NOW}, {is_there}; ");
+            let look = format!("EXISTS (SELECT * FROM {p}_rows WHERE table_id = ? AND name = ?)");
+            text += &format!(
+                "IF its_body IS NULL THEN {}ELSE {}END IF; ",
+                clock(&look),
+                clock("0")
+            );
+        }
+        text + "END"
+    }
+
+    fn leases(self, p: &str) -> String {
         let lease = format!("SELECT turn, body FROM {p}_leases WHERE table_id = ? AND root = ?");
+        let mut text = String::new();
         if self.ids > 0 {
             text += &format!("{lease} AND id IN ({}); ", marks(self.ids));
         }
@@ -74,12 +97,7 @@ impl LoadShape {
             }
             None => {}
         }
-        if self.first {
-            text += &format!(
-                "SELECT {NOW}, EXISTS (SELECT * FROM {p}_rows WHERE table_id = ? AND name = ?); "
-            );
-        }
-        text + "END"
+        text
     }
 }
 
@@ -97,28 +115,28 @@ pub(crate) struct SwapShape {
 
 impl SwapShape {
     /// The statement. Its parameters, in order: of each row that is put table,
-    /// name, whole key, forget_at, keep_until, body (the root's, if it is written
-    /// again: forget_at, keep_until, body, table, name); table and names of those
+    /// name, whole key, forget_at, keep_until, leases, body (the root's, if it is
+    /// written again: forget_at, keep_until, leases, body, table, name); table and names of those
     /// deleted; of each lease table, root, id, owner, due, turn, ask, body; table,
     /// root and ids of those deleted.
     pub(crate) fn text(self, p: &str) -> String {
         let mut text = "BEGIN NOT ATOMIC ".to_owned();
         let put = format!(
-            "INSERT INTO {p}_rows (table_id, name, whole, forget_at, keep_until, body) VALUES "
+            "INSERT INTO {p}_rows (table_id, name, whole, forget_at, keep_until, leases, body) VALUES "
         );
         match self.root {
             // Made by another meanwhile: the error says that the swap is lost.
-            Some(true) => text += &format!("{put} (?, ?, ?, ?, ?, ?); "),
+            Some(true) => text += &format!("{put} (?, ?, ?, ?, ?, ?, ?); "),
             Some(false) => {
                 text += &format!(
-                    "UPDATE {p}_rows SET forget_at = ?, keep_until = ?, body = ? \
+                    "UPDATE {p}_rows SET forget_at = ?, keep_until = ?, leases = ?, body = ? \
                      WHERE table_id = ? AND name = ?; "
                 );
             }
             None => {}
         }
         if self.rows_put > 0 {
-            let values = vec!["(?, ?, ?, ?, ?, ?)"; self.rows_put].join(", ");
+            let values = vec!["(?, ?, ?, ?, ?, ?, ?)"; self.rows_put].join(", ");
             text += &format!(
                 "{put} {values} ON DUPLICATE KEY UPDATE forget_at = VALUES(forget_at), \
                  keep_until = VALUES(keep_until), body = VALUES(body); "

@@ -43,7 +43,7 @@ pub(crate) async fn load(
         sets.push(result.collect::<Row>().await?);
     }
     result.drop_result().await?;
-    read(sets.into_iter(), shape, wanted)
+    read(sets, shape, wanted)
 }
 
 fn load_parameters(place: Place<'_>, root: &[u8], wanted: &Wanted, first: bool) -> Vec<Value> {
@@ -84,17 +84,22 @@ fn load_parameters(place: Place<'_>, root: &[u8], wanted: &Wanted, first: bool) 
     all
 }
 
-fn read(
-    mut sets: impl Iterator<Item = Vec<Row>>,
-    shape: LoadShape,
-    wanted: &Wanted,
-) -> Result<Found, Trouble> {
-    let mut next = || sets.next().ok_or_else(|| garbled("too few results"));
+fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Found, Trouble> {
     let mut found = Found::default();
+    let mut may_have_leases = true;
     if shape.first {
-        let root = next()?.pop();
-        found.rows.push(root.map(|row| value(&row, 0)).transpose()?);
+        let last = sets.pop().and_then(|mut set| set.pop());
+        let root = last.ok_or_else(|| garbled("no root"))?;
+        found.rows.push(value(&root, 0)?);
+        may_have_leases = value(&root, 1)?;
+        found.now = Timestamp::from_micros(value(&root, 2)?);
+        if value(&root, 3)? {
+            // It was made while the rest was read.
+            return Err(Trouble::Lost("another made the root's row".to_owned()));
+        }
     }
+    let mut sets = sets.into_iter();
+    let mut next = || sets.next().ok_or_else(|| garbled("too few results"));
     let others = &wanted.rows[usize::from(shape.first)..];
     let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     if !others.is_empty() {
@@ -107,6 +112,9 @@ fn read(
         let row = rows.iter().find(|(known, _)| *known == name);
         found.rows.push(row.map(|(_, body)| body.clone()));
     }
+    if !may_have_leases {
+        return Ok(found);
+    }
     for asked in [shape.ids > 0, shape.ask, shape.all] {
         if asked {
             leases(next()?, &mut found.leases)?;
@@ -114,15 +122,6 @@ fn read(
     }
     if shape.due.is_some() {
         leases(next()?, &mut found.due)?;
-    }
-    if shape.first {
-        let clock = next()?.pop().ok_or_else(|| garbled("no clock"))?;
-        found.now = Timestamp::from_micros(value(&clock, 0)?);
-        let is_there: u8 = value(&clock, 1)?;
-        if is_there != 0 && found.rows[0].is_none() {
-            // It was made while the rest was read.
-            return Err(Trouble::Lost("another made the root's row".to_owned()));
-        }
     }
     Ok(found)
 }
@@ -149,6 +148,7 @@ pub(crate) async fn swap(conn: &mut Conn, place: Place<'_>, swap: Swap) -> Resul
         root_was_there,
         rows,
         leases,
+        may_have_leases,
         ..
     } = swap;
     let mut batch = Batch::new(place, names::name(&root));
@@ -163,7 +163,8 @@ pub(crate) async fn swap(conn: &mut Conn, place: Place<'_>, swap: Swap) -> Resul
         batch.lease(lease);
     }
     batch.write_most(conn).await?;
-    batch.finish(conn, (first, root_was_there)).await
+    let root = batch.row_values(first, may_have_leases);
+    batch.finish(conn, (root, root_was_there)).await
 }
 
 /// What is to be written, by kind: each with its parameters.
@@ -190,18 +191,19 @@ impl<'a> Batch<'a> {
 
     fn row(&mut self, row: RowWrite) {
         match row.bytes {
-            Some(_) => self.rows_put.push(self.row_values(row)),
+            Some(_) => self.rows_put.push(self.row_values(row, false)),
             None => self.rows_deleted.push(vec![names::name(&row.key).into()]),
         }
     }
 
-    fn row_values(&self, row: RowWrite) -> Vec<Value> {
+    fn row_values(&self, row: RowWrite, may_have_leases: bool) -> Vec<Value> {
         vec![
             self.place.table.into(),
             names::name(&row.key).into(),
             names::whole(&row.key).into(),
             row.forget_at.as_micros().into(),
             rounded_up(row.keep_until).into(),
+            may_have_leases.into(),
             row.bytes.unwrap_or_default().into(),
         ]
     }
@@ -260,7 +262,7 @@ impl<'a> Batch<'a> {
     async fn finish(
         self,
         conn: &mut Conn,
-        (root, was_there): (RowWrite, bool),
+        (root, was_there): (Vec<Value>, bool),
     ) -> Result<(), Trouble> {
         let shape = SwapShape {
             root: Some(!was_there),
@@ -270,7 +272,7 @@ impl<'a> Batch<'a> {
             leases_deleted: self.leases_deleted.len(),
             commits: true,
         };
-        let mut parameters = self.row_values(root);
+        let mut parameters = root;
         if was_there {
             // Table, name and whole key are what is looked for.
             parameters.remove(2);

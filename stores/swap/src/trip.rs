@@ -69,6 +69,9 @@ pub struct Swap {
     pub rows: Vec<RowWrite>,
     /// What becomes of leases.
     pub leases: Vec<LeaseWrite>,
+    /// Whether the root may have any lease afterwards: a backend that notes it
+    /// beside the root's row need not look for leases where there are none.
+    pub may_have_leases: bool,
 }
 
 /// What becomes of a row.

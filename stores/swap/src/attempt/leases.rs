@@ -59,6 +59,11 @@ impl Leases {
         !self.loaded.is_empty()
     }
 
+    /// Whether the root may have any lease by now.
+    pub(super) fn may_remain(&self) -> bool {
+        !self.exhausted || !self.book.is_empty() || self.pending.is_some()
+    }
+
     /// Adds what was found, in the order in which it is due.
     pub(super) fn take_in(&mut self, others: Vec<Kept>, due: Vec<Kept>) -> Result<(), StoreError> {
         let mut found = Vec::new();

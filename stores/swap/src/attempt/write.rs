@@ -34,6 +34,7 @@ impl Attempt<'_> {
             version: self.version,
             rows: self.row_writes(&changed),
             leases,
+            may_have_leases: self.leases.may_remain(),
         };
         Step::Swap(swap, reply)
     }
