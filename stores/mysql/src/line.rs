@@ -13,14 +13,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
 use tidegate_contract::StoreError;
 use tidegate_contract::core::Span;
 use tokio::task::AbortHandle;
 
-use crate::error::Trouble;
+use crate::error::{Trouble, garbled};
 use crate::names;
-use crate::sql::NOW;
+use crate::pace::Pace;
+use crate::sql::AT_START;
 use crate::table::Shared;
 
 /// The shortest pause between two looks, of who is next in line.
@@ -140,26 +140,32 @@ async fn arrive(
 ) -> Result<u64, Trouble> {
     let prefix = &shared.prefix;
     let forget =
-        format!("DELETE FROM {prefix}_waiters WHERE until <= {NOW} LIMIT {MOST_FORGOTTEN}");
-    let insert =
-        format!("INSERT INTO {prefix}_waiters (table_id, name, until) VALUES (?, ?, {NOW} + ?)");
-    // The first finds out whether the connection is there: who arrives twice
-    // stands in his own way.
+        format!("DELETE FROM {prefix}_waiters WHERE until <= {AT_START} LIMIT {MOST_FORGOTTEN}");
+    let insert = format!(
+        "INSERT INTO {prefix}_waiters (table_id, name, until) \
+         VALUES (?, ?, {AT_START} + ?) RETURNING number"
+    );
+    // The first finds out whether a connection is there: who arrives twice stands
+    // in his own way.
     shared.tell(&forget, ()).await?;
-    let mut lent = shared.pool.lend().await?;
-    let row = (table, name, micros(patience));
-    lent.conn.exec_drop(insert, row).await?;
-    let number = lent.conn.last_insert_id().unwrap_or_default();
-    lent.put_back();
-    Ok(number)
+    let mut pace = Pace::default();
+    loop {
+        let row = (table, name, micros(patience));
+        match shared.ask_once(&insert, row.into()).await {
+            Ok(numbers) => return numbers.first().copied().ok_or_else(|| garbled("no place")),
+            Err(lost @ Trouble::Lost(_)) => pace.after(lost).await?,
+            Err(trouble) => return Err(trouble),
+        }
+    }
 }
 
 /// Says over and over that the place's holder is there. A time or two may fail.
 async fn keep(shared: Arc<Shared>, number: u64, patience: Duration) {
     let prefix = &shared.prefix;
     // One that is lost stays lost: others may have come up meanwhile.
-    let say =
-        format!("UPDATE {prefix}_waiters SET until = {NOW} + ? WHERE number = ? AND until > {NOW}");
+    let say = format!(
+        "UPDATE {prefix}_waiters SET until = {AT_START} + ? WHERE number = ? AND until > {AT_START}"
+    );
     loop {
         tokio::time::sleep(patience / 3).await;
         let said = shared.tell(&say, (micros(patience), number));
@@ -172,7 +178,7 @@ async fn before(shared: &Shared, table: u32, name: &[u8], number: u64) -> Result
     const MOST: u32 = 9;
     let ask = format!(
         "SELECT number FROM {}_waiters WHERE table_id = ? AND name = ? AND number <= ? \
-         AND until > {NOW} ORDER BY number LIMIT {MOST}",
+         AND until > {AT_START} ORDER BY number LIMIT {MOST}",
         shared.prefix
     );
     let found: Vec<u64> = shared.ask(&ask, (table, name, number)).await?;

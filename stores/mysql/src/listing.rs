@@ -15,7 +15,7 @@ use tidegate_swap::{Clock, moved};
 
 use crate::error::{Trouble, garbled};
 use crate::names;
-use crate::sql::NOW;
+use crate::sql::AT_START;
 use crate::table::Inner;
 use crate::trips::Place;
 
@@ -143,7 +143,7 @@ impl Inner {
         if self.shared.clock == Clock::Caller {
             return Ok(now.as_micros());
         }
-        let now: Vec<i64> = self.shared.ask(&format!("SELECT {NOW}"), ()).await?;
+        let now: Vec<i64> = self.shared.ask(&format!("SELECT {AT_START}"), ()).await?;
         now.first().copied().ok_or_else(|| garbled("no clock"))
     }
 

@@ -7,6 +7,11 @@ use tidegate_swap::Wanted;
 /// 1970; the session's time zone is UTC.
 pub(crate) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
+/// The server's clock when the statement began: one instant for all rows that are
+/// compared with it, and so a range of an index. ([`NOW`] is looked at anew for
+/// each, and an index is no help.)
+pub(crate) const AT_START: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+
 /// What a load is made of; loads of one shape are one prepared statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoadShape {

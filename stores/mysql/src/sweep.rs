@@ -10,7 +10,7 @@ use tidegate_contract::{Command, KeyPath, Verb};
 use tidegate_swap::Request;
 
 use crate::error::Trouble;
-use crate::sql::NOW;
+use crate::sql::AT_START;
 use crate::table::Inner;
 use crate::trips::Place;
 
@@ -56,7 +56,7 @@ impl Inner {
     async fn owners_of_due_leases(&self) -> Result<Vec<Vec<u8>>, Trouble> {
         let Place { prefix, table } = self.place();
         let ask = format!(
-            "SELECT owner FROM {prefix}_leases WHERE table_id = ? AND due <= {NOW} \
+            "SELECT owner FROM {prefix}_leases WHERE table_id = ? AND due <= {AT_START} \
              ORDER BY due LIMIT {MOST_LEASES}"
         );
         let mut owners: Vec<Vec<u8>> = self.shared.ask(&ask, (table,)).await?;
@@ -89,7 +89,7 @@ impl Inner {
         let mut lent = self.shared.pool.lend().await?;
         lent.conn.query_drop("START TRANSACTION").await?;
         let find = format!(
-            "SELECT table_id, name FROM {prefix}_rows WHERE keep_until <= {NOW} \
+            "SELECT table_id, name FROM {prefix}_rows WHERE keep_until <= {AT_START} \
              ORDER BY keep_until LIMIT {MOST_ROWS} FOR UPDATE SKIP LOCKED"
         );
         let spent: Vec<(u32, Vec<u8>)> = lent.conn.query(find).await?;

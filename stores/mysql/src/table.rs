@@ -29,8 +29,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Asks one statement, and once more on another connection if that one was
-    /// gone: what it does may be done twice.
+    /// Asks one statement, and once more where it was lost to others, or its
+    /// connection was gone: what it does may be done twice.
     pub(crate) async fn ask<T: FromRow + Send + 'static>(
         &self,
         statement: &str,
@@ -39,20 +39,34 @@ impl Shared {
         let parameters = parameters.into();
         let mut pace = Pace::default();
         loop {
-            let mut lent = self.pool.lend().await?;
-            let trouble = match lent.conn.exec(statement, parameters.clone()).await {
-                Ok(rows) => {
-                    lent.put_back();
-                    return Ok(rows);
-                }
-                Err(error) => Trouble::from(error),
-            };
-            self.pool.forget_if_gone(&trouble);
-            if !matches!(trouble, Trouble::Broken(_)) {
-                lent.put_back();
-                return Err(trouble);
+            match self.ask_once(statement, parameters.clone()).await {
+                Ok(rows) => return Ok(rows),
+                Err(trouble) => pace.after(trouble).await?,
             }
-            pace.after(trouble).await?;
+        }
+    }
+
+    /// As [`ask`](Self::ask), but nothing is done twice. What was lost to others
+    /// was not done.
+    pub(crate) async fn ask_once<T: FromRow + Send + 'static>(
+        &self,
+        statement: &str,
+        parameters: Params,
+    ) -> Result<Vec<T>, Trouble> {
+        let mut lent = self.pool.lend().await?;
+        match lent.conn.exec(statement, parameters).await {
+            Ok(rows) => {
+                lent.put_back();
+                Ok(rows)
+            }
+            Err(error) => {
+                let trouble = Trouble::from(error);
+                self.pool.forget_if_gone(&trouble);
+                if !matches!(trouble, Trouble::Broken(_)) {
+                    lent.put_back();
+                }
+                Err(trouble)
+            }
         }
     }
 
@@ -298,7 +312,7 @@ impl Inner {
 
     async fn count(&self) -> Result<usize, Trouble> {
         let least = match self.shared.clock {
-            Clock::Server => sql::NOW.to_owned(),
+            Clock::Server => sql::AT_START.to_owned(),
             Clock::Caller => i64::MIN.to_string(),
         };
         let Place { prefix, table } = self.place();

@@ -96,8 +96,28 @@ struct Paused<'s>(&'s MariadbServer);
 impl<'s> Paused<'s> {
     fn new(server: &'s MariadbServer) -> Self {
         signal("-STOP", server);
+        // The signal is sent; until a thread of the server takes it, others go on.
+        while !stands_still(server) {}
         Self(server)
     }
+}
+
+/// Whether all its threads are stopped.
+fn stands_still(server: &MariadbServer) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads");
+    let mut states = tasks.map(|task| {
+        let stat = std::fs::read_to_string(task.expect("a thread").path().join("stat"));
+        let stat = stat.unwrap_or_default();
+        let state = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .chars()
+            .next();
+        state == Some('T') || state.is_none()
+    });
+    states.all(|is_stopped| is_stopped)
 }
 
 impl Drop for Paused<'_> {
