@@ -35,7 +35,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(128);
 /// So many who are not there any more are forgotten at once.
 const MOST_FORGOTTEN: u32 = 256;
 
-/// A line for each key of one set. See the [module](self).
+/// A line for each key of one set: those who wait for it, in whatever process, come
+/// up in the order in which they arrived at the server.
+///
+/// **Polling, stated.** Who is next in line looks every 2 to 16 milliseconds, others
+/// every 16 for each who stands before them, and at most every 128.
+///
+/// **A place is kept by its holder**, who is heard of every third of its patience;
+/// one that is not heard of for longer has lost its place.
 #[derive(Clone, Debug)]
 pub struct Line {
     shared: Arc<Shared>,

@@ -10,7 +10,7 @@ use tidegate_contract::{
 
 type Amounts = SmallVec<[Amount; 4]>;
 
-/// A command, owned. See the [module](self).
+/// A command that outlives its call: it owns everything it names.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The plan it is decided by.

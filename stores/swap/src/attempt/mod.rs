@@ -64,7 +64,11 @@ impl From<StoreError> for Need {
     }
 }
 
-/// See the [module](self).
+/// One try at a command.
+///
+/// Whoever drives it loads what [`begin`](Self::begin) wants, and then does what
+/// each [`Step`] says, all of it in one transaction or at one version of the root.
+/// It can stop at any time: nothing was changed.
 #[derive(Debug)]
 pub struct Attempt<'r> {
     request: &'r Request,
