@@ -22,6 +22,10 @@ const STATEMENTS: usize = 128;
 /// No packet of ours is larger; the server may allow less, and then says so.
 const LARGEST_PACKET: usize = 64 << 20;
 
+/// How long a connection may be idle, in seconds, as far as we are concerned: the
+/// server says when it has closed one.
+const YEAR: usize = 365 * 86_400;
+
 /// When a silent network is noticed to be gone.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
@@ -60,7 +64,7 @@ impl Pool {
             .prefer_socket(false)
             .stmt_cache_size(STATEMENTS)
             .max_allowed_packet(Some(LARGEST_PACKET))
-            .wait_timeout(Some(usize::MAX >> 32))
+            .wait_timeout(Some(YEAR))
             .tcp_keepalive(Some(KEEPALIVE))
             .init(vec![session(deadline)]);
         Ok(Self {
