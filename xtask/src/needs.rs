@@ -72,6 +72,11 @@ const NEEDS: &[Need] = &[
         purpose: "installs Valkey, which Debian does not have",
     },
     Need {
+        present: || Path::new("/usr/sbin/mariadbd").exists(),
+        package: "mariadb-server",
+        purpose: "a real server, and the loop beside it, answer as the core does",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",

@@ -35,7 +35,12 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-contract", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-guard", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate-mysql",
+        &["tidegate-contract", "tidegate-core", "tidegate-swap"],
+    ),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
     (
         "tidegate-file",
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::contract::Store;
+use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Subject, differential};
 use tidegate_memory::MemoryStore;
+use tidegate_mysql::MysqlStore;
 use tidegate_redis::{Clock, Options, RedisStore};
 
 /// How often it says how far it is.
@@ -28,7 +30,9 @@ fn main() -> ExitCode {
     match wish(std::env::args().skip(1)) {
         Ok(wish) => run(&wish),
         Err(wrong) => {
-            eprintln!("{wrong}; --commands N, --seed N and --store memory or redis are understood");
+            eprintln!(
+                "{wrong}; --commands N, --seed N and --store memory, mariadb or redis are understood"
+            );
             return ExitCode::FAILURE;
         }
     }
@@ -67,9 +71,26 @@ fn wish(mut arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
 fn subject(store: &str) -> Result<Subject, String> {
     match store {
         "memory" => Ok(Subject::new(|| Arc::new(MemoryStore::default()) as _)),
+        "mariadb" => mariadb(),
         "redis" => redis(),
         other => Err(format!("`{other}` is no store")),
     }
+}
+
+/// A server of its own, which runs for as long as the subject is there.
+fn mariadb() -> Result<Subject, String> {
+    let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;
+    let options = tidegate_mysql::Options {
+        clock: tidegate_mysql::Clock::Caller,
+        deadline: Duration::from_secs(60),
+        ..tidegate_mysql::Options::default()
+    };
+    let store = MysqlStore::open(&server.url(), options).map_err(|error| error.to_string())?;
+    let store = Arc::new(store);
+    Ok(Subject::new(move || {
+        let _stays = &server;
+        Arc::clone(&store) as Arc<dyn Store>
+    }))
 }
 
 /// A server of its own, which runs for as long as the subject is there.

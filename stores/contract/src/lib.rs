@@ -11,13 +11,17 @@
 //! | [`listing`] | what a table holds, a page at a time |
 //! | [`store`] | the traits [`Store`], [`Table`] and [`RemoteTable`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
+//! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
+//! | [`adopted`] | when a plan came into force |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
 //! | [`cell`] | a single bucket in an atomic word, for a pinned key |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
 //!
 //! Deliberately absent: any store, any client library, any clock, waiting.
 
+pub mod adopted;
 pub mod book;
+pub mod bytes;
 pub mod cell;
 pub mod command;
 pub mod error;
@@ -31,6 +35,7 @@ pub mod reply;
 pub mod store;
 pub mod sync;
 
+pub use adopted::Adopted;
 pub use book::{Book, LeaseRoom};
 pub use cell::HotCell;
 pub use command::{Command, Detail, Ending, Terms, Verb};

@@ -143,7 +143,7 @@ fn lease<O: PartialEq>(
     terms: Terms<'_>,
     detail: Detail,
 ) -> Result<Decision, StoreError> {
-    let ask = terms.idempotency.map(|ask| ask_key(command, ask));
+    let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
     if let Some(record) = ask.as_ref().and_then(|ask| book.find_ask(ask)) {
         let mut again = Decision::bare(Verdict::Admit, None);
         again.lease = Some(Granted {
@@ -447,9 +447,11 @@ fn with_cell(
     }
 }
 
-/// An idempotency key belongs to its key: the two, told apart by a length.
-fn ask_key(command: &Command<'_>, ask: &[u8]) -> Box<[u8]> {
-    let key = command.key.bytes();
+/// What a book knows an idempotency key by. It belongs to its key: the two, told
+/// apart by a length.
+#[must_use]
+pub fn ask_key(key: &KeyPath<'_>, ask: &[u8]) -> Box<[u8]> {
+    let key = key.bytes();
     let length = (key.len() as u32).to_le_bytes();
     [length.as_slice(), key, ask].concat().into_boxed_slice()
 }

@@ -10,31 +10,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+pub use tidegate_contract::Adopted;
 use tidegate_contract::book::Record;
 use tidegate_contract::core::kernel::slots;
-use tidegate_contract::core::{Bounds, Rule, State, Timestamp};
+use tidegate_contract::core::{Rule, State, Timestamp};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{Command, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
-
-/// When a plan came into force, and how the calendars stood then: what is
-/// needed to carry a row over from the plan before.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Adopted {
-    /// The instant.
-    pub at: Timestamp,
-    /// The boundaries of the plan's calendars, as a command carries them.
-    pub calendars: Vec<Option<Bounds>>,
-}
-
-impl Default for Adopted {
-    /// In force from the beginning.
-    fn default() -> Self {
-        Self {
-            at: Timestamp::MIN,
-            calendars: Vec::new(),
-        }
-    }
-}
 
 /// What a row is, and by which limits.
 #[derive(Clone, Copy, Debug)]

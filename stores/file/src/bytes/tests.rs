@@ -9,8 +9,8 @@ use tidegate_contract::core::{
 use tidegate_contract::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 use tidegate_memory::journal::Adopted;
 
-use super::row::Written;
 use super::*;
+use tidegate_contract::bytes::Written;
 
 const LONGEST: u64 = 400 * 86_400_000_000;
 

@@ -8,14 +8,15 @@
 //! ```
 //! Byte strings have their length (u32) before them.
 
-use tidegate_contract::book::{Record, Share, Stage};
-use tidegate_contract::core::{DecodeError, Place};
-use tidegate_contract::{Granted, OwnedKey, Settlement, Use};
+use crate::book::{Record, Share, Stage};
+use crate::{Granted, OwnedKey, Settlement, Use};
+use tidegate_core::{DecodeError, Place};
 
 use super::reader::Reader;
 use super::{VERSION, put_bytes, versioned};
 
-pub(crate) fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
+/// Appends a record.
+pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
     out.push(VERSION);
     out.extend(record.granted.id.to_le_bytes());
     out.extend(record.granted.expires_at.as_micros().to_le_bytes());
@@ -52,7 +53,11 @@ fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
+/// Reads a record from all of `bytes`.
+///
+/// # Errors
+/// [`DecodeError`]; nothing is guessed.
+pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
     let mut reader = versioned(bytes)?;
     let granted = Granted {
         id: reader.u128()?,

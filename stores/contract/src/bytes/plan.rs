@@ -12,12 +12,12 @@
 //!   5 slots   capacity u64, ttl u64
 //! ```
 
-use tidegate_contract::core::{
+use crate::adopted::Adopted;
+use crate::key::MAX_LEVELS;
+use crate::{Plan, PlanLimit};
+use tidegate_core::{
     Align, Bounds, Bucket, DecodeError, Log, Payment, Ring, Rule, RuleError, Slots, Span, Window,
 };
-use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{Plan, PlanLimit};
-use tidegate_memory::journal::Adopted;
 
 use super::reader::Reader;
 use super::{VERSION, put_bytes, versioned};
@@ -25,7 +25,9 @@ use super::{VERSION, put_bytes, versioned};
 /// The shortest period that a rule is made with, in microseconds.
 const SHORTEST: u64 = 1_000;
 
-pub(crate) fn encode_plan(plan: &Plan, adopted: &Adopted) -> Vec<u8> {
+/// A plan as bytes.
+#[must_use]
+pub fn encode_plan(plan: &Plan, adopted: &Adopted) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend(plan.version().to_le_bytes());
     out.push(plan.levels() as u8);
@@ -103,7 +105,11 @@ fn numbers<const N: usize>(numbers: [u64; N], out: &mut Vec<u8>) {
     numbers.iter().for_each(|n| out.extend(n.to_le_bytes()));
 }
 
-pub(crate) fn decode_plan(bytes: &[u8]) -> Result<(Plan, Adopted), DecodeError> {
+/// Reads a plan from all of `bytes`.
+///
+/// # Errors
+/// [`DecodeError`]; nothing is guessed.
+pub fn decode_plan(bytes: &[u8]) -> Result<(Plan, Adopted), DecodeError> {
     let mut reader = versioned(bytes)?;
     let (version, levels) = (reader.u64()?, usize::from(reader.u8()?));
     if !(1..=MAX_LEVELS).contains(&levels) {

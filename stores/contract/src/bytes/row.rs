@@ -6,16 +6,17 @@
 //! A row of a key with limits of its own has another version, and their rules
 //! before the states: `n u32, n x rule`, as a plan writes them.
 
-use tidegate_contract::PlanLimit;
-use tidegate_contract::core::{DecodeError, Rule, State, codec};
-use tidegate_contract::oracle::Row;
+use tidegate_core::{DecodeError, Rule, State, codec};
+
+use crate::oracle::Row;
+use crate::plan::PlanLimit;
 
 use super::plan::{decode_rule, encode_rule};
 use super::reader::Reader;
 use super::{VERSION, versioned};
 
 /// Appends the states of a row.
-pub(crate) fn encode_row(row: &[State], out: &mut Vec<u8>) {
+pub fn encode_row(row: &[State], out: &mut Vec<u8>) {
     out.extend((row.len() as u32).to_le_bytes());
     for state in row {
         let start = out.len();
@@ -30,14 +31,15 @@ pub(crate) fn encode_row(row: &[State], out: &mut Vec<u8>) {
 const WITH_RULES: u8 = VERSION + 1;
 
 /// Appends the rules that a row goes by, if they are not its plan's.
-pub(crate) fn encode_own(own: &[PlanLimit], out: &mut Vec<u8>) {
+pub fn encode_own(own: &[PlanLimit], out: &mut Vec<u8>) {
     out.extend((own.len() as u32).to_le_bytes());
     own.iter().for_each(|limit| encode_rule(&limit.rule, out));
 }
 
 /// What goes before the rules and the states: the version, and the serial of the
 /// plan.
-pub(crate) fn row_head(serial: u32, has_rules: bool) -> [u8; 5] {
+#[must_use]
+pub fn row_head(serial: u32, has_rules: bool) -> [u8; 5] {
     let [a, b, c, d] = serial.to_le_bytes();
     let version = if has_rules { WITH_RULES } else { VERSION };
     [version, a, b, c, d]
@@ -45,15 +47,20 @@ pub(crate) fn row_head(serial: u32, has_rules: bool) -> [u8; 5] {
 
 /// A row as it was written.
 #[derive(PartialEq, Debug)]
-pub(crate) struct Written {
+pub struct Written {
     /// The serial of its plan.
-    pub(crate) serial: u32,
+    pub serial: u32,
     /// The rules it goes by, if they are not its plan's.
-    pub(crate) own: Option<Vec<Rule>>,
-    pub(crate) states: Row,
+    pub own: Option<Vec<Rule>>,
+    /// The states of its level's limits, in order.
+    pub states: Row,
 }
 
-pub(crate) fn decode_row(bytes: &[u8]) -> Result<Written, DecodeError> {
+/// Reads a row from all of `bytes`.
+///
+/// # Errors
+/// [`DecodeError`]; nothing is guessed.
+pub fn decode_row(bytes: &[u8]) -> Result<Written, DecodeError> {
     let has_rules = bytes.first() == Some(&WITH_RULES);
     let mut reader = match has_rules {
         true => Reader::new(&bytes[1..]),

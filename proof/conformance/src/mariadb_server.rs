@@ -1,0 +1,196 @@
+//! A MariaDB server for one test: in a folder of its own, on a free port, stopped
+//! by its pid. It does not wait for the disk, but what it has committed is in the
+//! operating system's hands: it survives a kill.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Ports are looked for from here on: below those that outgoing connections get,
+/// and beside those of the other servers.
+const FIRST_PORT: u16 = 10_500;
+
+/// So many ports are tried.
+const PORTS: u16 = 9_000;
+
+/// If this is set, a test that cannot find a server fails.
+const REQUIRED: &str = "TIDEGATE_REQUIRE_MARIADB";
+
+/// Where Debian puts a server.
+const SERVER: &str = "/usr/sbin/mariadbd";
+
+/// How long it may take to start, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long until it is looked at again while it starts.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A server that runs until this is dropped. See the [module](self).
+#[derive(Debug)]
+pub struct MariadbServer {
+    child: Child,
+    port: u16,
+    /// Removed after the server is gone.
+    folder: TempDir,
+}
+
+impl MariadbServer {
+    /// A server with an empty database `tidegate`, if this machine has one; else
+    /// says that the test is skipped.
+    ///
+    /// # Panics
+    /// If it must be there (`TIDEGATE_REQUIRE_MARIADB`), or does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        if !Path::new(SERVER).exists() {
+            let required = std::env::var_os(REQUIRED).is_some();
+            assert!(!required, "MariaDB is not installed, and {REQUIRED} is set");
+            println!("skipped: MariaDB is not installed (Debian: mariadb-server)");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        install(folder.path());
+        for _ in 0..PORTS {
+            let Some(port) = next_free_port() else {
+                continue;
+            };
+            if let Some(child) = launch(folder.path(), port) {
+                return Some(Self {
+                    child,
+                    port,
+                    folder,
+                });
+            }
+        }
+        panic!("no port on which MariaDB starts");
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address as a store's URL: the user `root`, who has no password.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("mysql://root@127.0.0.1:{}/tidegate", self.port)
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it, at any instruction.
+    ///
+    /// # Panics
+    /// If it cannot be killed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("its process is ours");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Starts it again where it was left, on the same port.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_again(&mut self) {
+        let child = launch(self.folder.path(), self.port);
+        self.child = child.expect("it starts on its own port");
+    }
+}
+
+impl Drop for MariadbServer {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Makes the server's own tables.
+fn install(folder: &Path) {
+    let mut install = Command::new("mariadb-install-db");
+    install.args(places(folder));
+    install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+    install.args(["--skip-name-resolve", "--user", &user()]);
+    let output = install.output().expect("mariadb-install-db runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::create_dir_all(folder.join("data/tidegate")).expect("a database is a folder");
+}
+
+/// `None` if it does not start: someone else was faster to take the port.
+fn launch(folder: &Path, port: u16) -> Option<Child> {
+    let mut command = Command::new(SERVER);
+    command.args(places(folder));
+    command.arg(format!("--socket={}", folder.join("socket").display()));
+    command
+        .arg(format!("--port={port}"))
+        .arg("--bind-address=127.0.0.1");
+    command.args(["--skip-name-resolve", "--user", &user()]);
+    command.args([
+        "--innodb-flush-log-at-trx-commit=2",
+        "--innodb-buffer-pool-size=32M",
+    ]);
+    command.args(["--performance-schema=off", "--max-connections=200"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let log = std::fs::File::create(folder.join("log")).expect("a log");
+    let mut child = command.stderr(log).spawn().expect("mariadbd runs");
+    listens(&mut child, port).then_some(child)
+}
+
+/// Waits until it accepts connections; false if it has ended.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process starts, and does not say when it has"
+)]
+fn listens(child: &mut Child, port: u16) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if child.try_wait().expect("its process is ours").is_some() {
+            return false;
+        }
+        if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return true;
+        }
+        std::thread::sleep(GLANCE);
+    }
+    panic!("MariaDB does not start within {PATIENCE:?}");
+}
+
+/// Where the server has its files: none of them is another's.
+fn places(folder: &Path) -> [String; 4] {
+    [
+        "--no-defaults".to_owned(),
+        format!("--datadir={}", folder.join("data").display()),
+        format!("--tmpdir={}", folder.display()),
+        "--innodb-log-file-size=8M".to_owned(),
+    ]
+}
+
+/// Who runs the test; the server refuses to be root unless told so.
+fn user() -> String {
+    let output = Command::new("id").arg("-un").output().expect("id runs");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A port that nobody listens on at the moment; tests of one process get
+/// different ones.
+fn next_free_port() -> Option<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = std::process::id() as u16 % PORTS;
+    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
+    let port = FIRST_PORT + (start + turn) % PORTS;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    listener.is_ok().then_some(port)
+}

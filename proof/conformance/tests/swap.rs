@@ -1,0 +1,250 @@
+//! The loop of load, decide, swap against the suite, on a backend of maps with
+//! versions: what a store adds to it is I/O alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate::contract::core::{Bounds, Timestamp};
+use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
+use tidegate_conformance::{Subject, suite};
+use tidegate_swap::{
+    Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
+};
+
+/// Random commands in a run.
+const COMMANDS: usize = 150_000;
+
+/// Everything of one root.
+#[derive(Default)]
+struct Root {
+    version: u64,
+    rows: BTreeMap<Box<[u8]>, Vec<u8>>,
+    leases: BTreeMap<u128, trip::LeaseEntry>,
+}
+
+/// What is kept of one table.
+#[derive(Default)]
+struct TableKept {
+    editions: Vec<Edition>,
+    roots: BTreeMap<Box<[u8]>, Root>,
+}
+
+/// An owner and a key.
+type DefinitionPlace = (String, Vec<u8>);
+
+#[derive(Default)]
+struct Maps {
+    tables: Mutex<BTreeMap<String, Arc<Mutex<TableKept>>>>,
+    definitions: Mutex<BTreeMap<DefinitionPlace, Vec<u8>>>,
+}
+
+struct MapTable {
+    kept: Arc<Mutex<TableKept>>,
+    limits: Limits,
+}
+
+impl Root {
+    fn load(&self, wanted: &Wanted) -> Found {
+        let row = |key: &[u8]| self.rows.get(key).cloned();
+        let meant = |id: u128, entry: &trip::LeaseEntry| {
+            wanted.all_leases
+                || wanted.ids.contains(&id)
+                || (wanted.ask.is_some() && wanted.ask == entry.ask)
+        };
+        let leases = self.leases.iter();
+        let leases = leases.filter(|(id, entry)| meant(**id, entry));
+        Found {
+            now: Timestamp::MIN,
+            version: Some(self.version),
+            rows: wanted.rows.iter().map(|key| row(key)).collect(),
+            leases: leases.map(|(_, entry)| kept(entry)).collect(),
+            due: wanted.due.map_or_else(Vec::new, |due| self.due(due)),
+        }
+    }
+
+    fn due(&self, due: Due) -> Vec<Kept> {
+        let place = |entry: &trip::LeaseEntry| (entry.due, entry.turn);
+        let mut all: Vec<_> = self.leases.values().collect();
+        all.retain(|entry| due.after.is_none_or(|after| place(entry) > after));
+        all.sort_by_key(|entry| place(entry));
+        all.into_iter().take(due.most).map(kept).collect()
+    }
+
+    fn swap(&mut self, swap: Swap) -> bool {
+        if swap.version != Some(self.version) {
+            return false;
+        }
+        self.version += 1;
+        for row in swap.rows {
+            match row.bytes {
+                Some(bytes) => self.rows.insert(row.key, bytes),
+                None => self.rows.remove(&row.key),
+            };
+        }
+        for lease in swap.leases {
+            match lease.kept {
+                Some(entry) => self.leases.insert(lease.id, entry),
+                None => self.leases.remove(&lease.id),
+            };
+        }
+        true
+    }
+}
+
+fn kept(entry: &trip::LeaseEntry) -> Kept {
+    Kept {
+        turn: entry.turn,
+        bytes: entry.bytes.clone(),
+    }
+}
+
+impl MapTable {
+    fn edition(&self) -> Arc<Edition> {
+        while let Some(change) = self.limits.next_change() {
+            let mut kept = self.kept.lock();
+            let same = kept
+                .editions
+                .last()
+                .filter(|newest| change.is_first && newest.plan.has_limits_of(&change.plan));
+            let edition = match same {
+                Some(newest) => Edition {
+                    plan: Arc::clone(&change.plan),
+                    ..newest.clone()
+                },
+                None => Edition {
+                    number: kept.editions.len() as u32 + 1,
+                    plan: Arc::clone(&change.plan),
+                    adopted: change.adopted,
+                    knows_keys: true,
+                },
+            };
+            kept.editions.truncate(edition.number as usize - 1);
+            kept.editions.push(edition.clone());
+            self.limits.written(edition);
+        }
+        self.limits.settled().expect("a plan was adopted")
+    }
+
+    fn learn(&self, numbers: &[u32]) {
+        let kept = self.kept.lock();
+        let edition = |number: &u32| kept.editions[*number as usize - 1].clone();
+        self.limits.learn(numbers.iter().map(edition).collect());
+    }
+
+    /// One attempt; `None`: another is to be made.
+    fn attempt(&self, request: &Request) -> Option<Result<Reply, StoreError>> {
+        let (own, known) = (self.edition(), self.limits.known());
+        if !Arc::ptr_eq(&own.plan, &request.plan) {
+            return Some(Err(StoreError::StalePlan));
+        }
+        let root = request.root().expect("a key");
+        let mut attempt = Attempt::new(request, own, known, Clock::Caller);
+        let load = |wanted: &Wanted| {
+            let mut kept = self.kept.lock();
+            kept.roots.entry(root.into()).or_default().load(wanted)
+        };
+        let wanted = attempt.begin().expect("a key");
+        let mut step = attempt.found(load(&wanted));
+        loop {
+            step = match step {
+                Step::Load(wanted) => attempt.found(load(&wanted)),
+                Step::Editions(numbers) => {
+                    self.learn(&numbers);
+                    attempt.learned(self.limits.known())
+                }
+                Step::Done(reply) => return Some(reply),
+                Step::Swap(swap, reply) => {
+                    let mut kept = self.kept.lock();
+                    let swapped = kept.roots.get_mut(root).expect("loaded").swap(swap);
+                    return reply.filter(|_| swapped);
+                }
+            }
+        }
+    }
+}
+
+impl Table for MapTable {
+    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        self.limits
+            .follow(command.plan, command.now, command.calendars)?;
+        let request = Request::of(command);
+        loop {
+            if let Some(reply) = self.attempt(&request) {
+                return reply;
+            }
+        }
+    }
+
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        // An error says that a newer plan is here already.
+        if self.limits.follow(plan, now, calendars).is_ok() {
+            self.edition();
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.kept
+            .lock()
+            .roots
+            .values()
+            .map(|root| root.rows.len())
+            .sum()
+    }
+}
+
+impl Store for Maps {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: false,
+            shared: true,
+            own_clock: false,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        let kept = self.tables.lock().get(name).cloned()?;
+        let kept = kept.lock();
+        kept.editions
+            .last()
+            .map(|edition| Arc::clone(&edition.plan))
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let definitions = self.definitions.lock();
+        let own = definitions.iter().filter(|((of, _), _)| of == owner);
+        Ok(own
+            .map(|((_, key), value)| (key.clone(), value.clone()))
+            .collect())
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let place = (owner.to_owned(), key.to_vec());
+        let mut definitions = self.definitions.lock();
+        match value {
+            Some(value) => definitions.insert(place, value.to_vec()),
+            None => definitions.remove(&place),
+        };
+        Ok(())
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        match self.last_plan(name).map(|kept| kept.levels()) {
+            Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            }),
+            _ => Ok(Arc::new(MapTable {
+                kept: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),
+                limits: Limits::default(),
+            })),
+        }
+    }
+}
+
+fn subject() -> Subject {
+    Subject::new(|| Arc::new(Maps::default())).with_random_commands(COMMANDS)
+}
+
+suite!(subject());

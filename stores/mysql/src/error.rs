@@ -1,0 +1,130 @@
+//! Why a store cannot be opened, and what an error of the server means.
+
+use std::time::Duration;
+
+use mysql_async::{DriverError, Error, UrlError};
+use tidegate_contract::StoreError;
+
+/// The store cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MysqlError {
+    /// The address makes no sense. (It is not repeated: it may hold a password.)
+    #[error(
+        "the address of the MariaDB server cannot be used ({0}); write mysql://[user[:password]@]host[:port]/database"
+    )]
+    Address(&'static str),
+    /// An option makes no sense.
+    #[error("{0}")]
+    Option(&'static str),
+    /// The server cannot be reached, or cannot be used.
+    #[error("{0}")]
+    Server(String),
+}
+
+/// What a failure is to who must decide whether to try again.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The transaction was lost to another: nothing was done, try again.
+    Lost(String),
+    /// The connection is gone. What was under way may have been done.
+    Broken(String),
+    /// The answer to the command.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A row that another made meanwhile.
+const DUPLICATE: u16 = 1062;
+/// A lock was not granted in time; a deadlock; a row that has changed meanwhile.
+const LOST: [u16; 4] = [DUPLICATE, 1205, 1213, 1020];
+/// The server shuts down, or ended the connection: killed, idle for too long.
+const GONE: [u16; 5] = [1053, 1152, 1159, 1317, 1927];
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        let words = words(&error);
+        match &error {
+            Error::Server(error) if LOST.contains(&error.code) => Self::Lost(words),
+            Error::Server(error) if GONE.contains(&error.code) => Self::Broken(words),
+            Error::Server(_) => Self::Failed(StoreError::Unavailable(words)),
+            _ => Self::Broken(words),
+        }
+    }
+}
+
+impl Trouble {
+    /// What is told of it when nothing more is tried.
+    pub(crate) fn told(self) -> StoreError {
+        match self {
+            Self::Lost(words) | Self::Broken(words) => StoreError::Unavailable(words),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// No answer in time.
+pub(crate) fn too_late(deadline: Duration) -> StoreError {
+    StoreError::Unavailable(format!(
+        "no answer within {} ms; the command may have been executed",
+        deadline.as_millis()
+    ))
+}
+
+/// A result that none of our statements gives.
+pub(crate) fn garbled(what: &str) -> Trouble {
+    Trouble::Failed(StoreError::Unavailable(format!(
+        "the answer of the MariaDB server cannot be read ({what})"
+    )))
+}
+
+/// An error in words, with what to do about it. None holds a password.
+pub(crate) fn words(error: &Error) -> String {
+    match error {
+        Error::Server(error) => format!("{}: {}", advice(error.code), error.message),
+        Error::Io(error) => format!("the MariaDB server cannot be reached: {error}"),
+        Error::Driver(DriverError::ConnectionClosed) => {
+            "the MariaDB server has closed the connection".to_owned()
+        }
+        Error::Driver(error) => format!("the MariaDB server cannot be understood: {error}"),
+        Error::Url(error) => url_words(error).to_owned(),
+        Error::Other(_) => "the MariaDB server cannot be used".to_owned(),
+    }
+}
+
+const fn advice(code: u16) -> &'static str {
+    match code {
+        1040 | 1203 => {
+            "the MariaDB server has too many connections; raise max_connections, or open fewer"
+        }
+        1045 => "the MariaDB server did not accept user and password; set them in the address",
+        1044 | 1142 | 1143 | 1227 => {
+            "the MariaDB user may not do this; grant it what docs/mysql.md says"
+        }
+        1046 | 1049 => "the database is not there; create it, and name it in the address",
+        1114 | 1021 => "the MariaDB server is full",
+        1146 | 1054 => "the tables are not as this version made them",
+        1205 => "others decide about the same root, and are not done in time",
+        1213 | 1062 => "others decide about the same root, over and over",
+        1290 | 1792 | 1836 => "the MariaDB server takes no writes; name the primary",
+        1153 => "a row is too large for the MariaDB server; raise max_allowed_packet",
+        _ => "the MariaDB server answered with an error",
+    }
+}
+
+/// Why an address cannot be used, without a word of it.
+pub(crate) const fn url_words(error: &UrlError) -> &'static str {
+    match error {
+        UrlError::FeatureRequired { .. } => "it needs the feature `tls`",
+        UrlError::Invalid => "it is incomplete",
+        UrlError::InvalidParamValue { .. } => "a parameter has a value that cannot be used",
+        UrlError::UnknownParameter { .. } => "it has a parameter that is not known",
+        UrlError::UnsupportedScheme { .. } => "it does not begin with mysql:// or mariadb://",
+        _ => "it is no address",
+    }
+}

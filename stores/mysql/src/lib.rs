@@ -1,0 +1,91 @@
+//! Remembers limits in MariaDB (10.6 and later, InnoDB), for a fleet that has a
+//! database.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`store`](MysqlStore) | the store: connections to a server, tables by name |
+//! | [`Options`] | prefix, clock, deadline, connections |
+//! | [`Line`] | those who wait for a key, in whatever process, in order |
+//! | [`NativeLock`] | the server's own locks |
+//! | `table` | a command's way: its edition, its tries |
+//! | `trips` | a load and a swap on a connection |
+//! | `sql` | their statements |
+//! | `registry` | the editions of a table's plan, kept beside the rows |
+//! | `schema` | the SQL tables, and how they change from version to version |
+//! | `listing` | keys and leases, a page at a time |
+//! | `definitions` | what is defined for an owner |
+//! | `names` | what a row is called |
+//! | `pool` | a bounded number of connections |
+//! | `pace` | how often, and when, a lost transaction is tried again |
+//! | `sweep` | what is spent is deleted |
+//! | `link` | the thread that drives it all, and deadlines |
+//!
+//! **The core decides**, here and not in the server: the loop of `tidegate-swap`.
+//! A command is one transaction of two round trips, whatever the number of its
+//! limits and ancestors: one loads (and locks the row of the root, which stands
+//! for all that hangs on it: the rows of its descendants and its leases), one
+//! writes and commits. A refusal, and all else that changes nothing, is answered
+//! after the first. A third trip is made once for each key after its limits have
+//! changed, and when more than two leases of a root are due at once or one of
+//! another key gives something back.
+//!
+//! **No deadlocks by design, and none unhandled.** Every transaction locks one
+//! root's row before it reads or writes anything else, so two never wait for each
+//! other. Two that make the same row at once meet at its key: one is told so, and
+//! tries again. That, a deadlock the server finds (1213) and a lock it does not
+//! grant in time (1205) are tried again a bounded number of times with pauses
+//! drawn at random; then the answer is
+//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable).
+//!
+//! **Clock.** The server decides by its own ([`Clock::Server`]), read after the
+//! lock was granted, which for one root only goes forward: a clock that stands up
+//! to ten seconds behind what was written waits there. Instants in commands and
+//! replies are translated, so a caller whose clock is an hour off waits as long as
+//! one whose clock is right. [`Clock::Caller`] is for tests.
+//!
+//! **What is kept.** A row for each key (and ancestor) until it equals "never
+//! seen", a record for each lease for as long as the plan remembers it; neither
+//! grows with the amount asked. What is spent is deleted a little after every 64
+//! commands, a minute or so late.
+//!
+//! **What is lost when.** What was answered is committed; how far a commit has
+//! come then is the server's `innodb_flush_log_at_trx_commit`. A failover to a
+//! replica loses what it had not seen, and what that took may be granted again.
+//! Fences go on growing, since they start from the clock.
+//!
+//! **Errors.** Whatever the server or the way there fails in is `Unavailable`
+//! within the deadline. When no answer to a commit came, the command may have been
+//! executed, and the error says so: only a lease with an idempotency key can be
+//! asked again without taking twice. Passwords are in no message. Who stands still
+//! in mid-command is cut off by the server, and its locks are freed.
+//!
+//! **Waiting.** A refusal names the instant at which asking again makes sense, as
+//! on every store. Who must come up in order of arrival across processes stands in
+//! a [`Line`] first, which is polled, as it states.
+//!
+//! Deliberately absent: a bound on the number of keys.
+#![forbid(unsafe_code)]
+
+mod definitions;
+mod error;
+mod line;
+mod link;
+mod listing;
+mod lock;
+mod names;
+mod options;
+mod pace;
+mod pool;
+mod registry;
+mod schema;
+mod sql;
+mod store;
+mod sweep;
+mod table;
+mod trips;
+
+pub use error::MysqlError;
+pub use line::{Line, Place};
+pub use lock::NativeLock;
+pub use options::{Clock, Options};
+pub use store::MysqlStore;

@@ -1,0 +1,306 @@
+//! Keys and leases, a page at a time.
+//!
+//! A page goes through an index in its order: keys by name, leases by root, by
+//! when they are due, and by turn (an id is a secret, and in no page's end). It
+//! looks at a bounded number of entries. Where it ends is the last of them, with
+//! the table's number before it.
+
+use std::sync::Arc;
+
+use tidegate_contract::book::Stage;
+use tidegate_contract::bytes::{Reader, decode_record};
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_swap::{Clock, moved};
+
+use crate::error::{Trouble, garbled};
+use crate::names;
+use crate::sql::AT_START;
+use crate::table::Inner;
+use crate::trips::Place;
+
+/// So many rows or leases are looked at for one page.
+const LOOKED_AT: usize = 1_024;
+
+/// A [`Listing`] on its way.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    select: Selected,
+    after: Option<Vec<u8>>,
+    most: usize,
+    now: Timestamp,
+}
+
+/// A [`Select`] on its way.
+#[derive(Clone)]
+enum Selected {
+    Prefix(Vec<u8>),
+    Key(Vec<u8>),
+}
+
+/// A place among leases.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Spot {
+    root: Vec<u8>,
+    due: i64,
+    turn: u64,
+}
+
+/// What of leases comes after a spot.
+#[derive(Clone, Copy)]
+enum Rest {
+    /// Others of the same root.
+    Within,
+    /// Those of other roots.
+    Beyond,
+    /// Those of this root, all of them.
+    Of,
+}
+
+/// A lease as it is listed.
+type Told = (Vec<u8>, i64, u64, Vec<u8>);
+
+impl Selected {
+    fn takes(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Prefix(prefix) => Select::Prefix(prefix).takes(key),
+            Self::Key(one) => key == one,
+        }
+    }
+}
+
+impl Wanted {
+    pub(crate) fn of(listing: &Listing<'_>) -> Self {
+        Self {
+            select: match listing.select {
+                Select::All => Selected::Prefix(Vec::new()),
+                Select::Prefix(prefix) => Selected::Prefix(prefix.to_vec()),
+                Select::Key(key) => Selected::Key(key.to_vec()),
+            },
+            after: listing.after.map(<[u8]>::to_vec),
+            most: listing.most.max(1),
+            now: listing.now,
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) async fn page_of_keys(
+        self: Arc<Self>,
+        wanted: Wanted,
+    ) -> Result<Page<OwnedKey>, Trouble> {
+        let after = match wanted.after.as_deref() {
+            Some(after) => Some(self.place_after(after)?),
+            None => None,
+        };
+        let now = self.clock_for(wanted.now).await?;
+        let (beginning, sign) = match (&wanted.select, &after) {
+            (Selected::Key(_), Some(_)) => return Ok(Page::empty()),
+            (Selected::Key(key), None) => (names::name(key), "="),
+            (Selected::Prefix(prefix), Some(_)) => (names::beginning(prefix).to_vec(), ">"),
+            (Selected::Prefix(prefix), None) => (names::beginning(prefix).to_vec(), ">="),
+        };
+        let from = after.unwrap_or_else(|| beginning.clone());
+        let found = self.names(sign, from).await?;
+        let is_last = found.len() < LOOKED_AT;
+        let mut page = Page::empty();
+        for (name, key, forget_at) in found {
+            if !name.starts_with(&beginning) {
+                page.next = None;
+                return Ok(page);
+            }
+            if page.items.len() == wanted.most {
+                return Ok(page);
+            }
+            page.next = Some(self.place_at(&name));
+            if forget_at > now && wanted.select.takes(&key) {
+                page.items.push(OwnedKey::new(&key));
+            }
+        }
+        if is_last {
+            page.next = None;
+        }
+        Ok(page)
+    }
+
+    /// Names, keys, and from when on each equals "never seen".
+    async fn names(
+        &self,
+        sign: &str,
+        from: Vec<u8>,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>, i64)>, Trouble> {
+        let Place { prefix, table } = self.place();
+        let ask = format!(
+            "SELECT name, COALESCE(whole, name), forget_at FROM {prefix}_rows \
+             WHERE table_id = ? AND name {sign} ? ORDER BY name LIMIT {LOOKED_AT}"
+        );
+        self.shared.ask(&ask, (table, from)).await
+    }
+
+    /// The instant that rows are compared with: what the server's clock says, or
+    /// the caller's.
+    async fn clock_for(&self, now: Timestamp) -> Result<i64, Trouble> {
+        if self.shared.clock == Clock::Caller {
+            return Ok(now.as_micros());
+        }
+        let now: Vec<i64> = self.shared.ask(&format!("SELECT {AT_START}"), ()).await?;
+        now.first().copied().ok_or_else(|| garbled("no clock"))
+    }
+
+    /// The end of a page.
+    fn place_at(&self, rest: &[u8]) -> Vec<u8> {
+        let mut place = self.place().table.to_be_bytes().to_vec();
+        place.extend(rest);
+        place
+    }
+
+    /// What stands behind the table's number in the end of a page.
+    fn place_after(&self, place: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let rest = place.strip_prefix(&self.place().table.to_be_bytes());
+        rest.map(<[u8]>::to_vec).ok_or(StoreError::UnknownPage)
+    }
+
+    pub(crate) async fn page_of_leases(
+        self: Arc<Self>,
+        wanted: Wanted,
+    ) -> Result<Page<HeldLease>, Trouble> {
+        let now = Timestamp::from_micros(self.clock_for(wanted.now).await?);
+        let levels = self.edition().await?.plan.levels();
+        let only = only_root(&wanted.select, levels);
+        let beginning = match (&wanted.select, &only) {
+            (_, Some(root)) => root.clone(),
+            (Selected::Prefix(prefix), None) => names::beginning(prefix).to_vec(),
+            (Selected::Key(_), None) => return Ok(Page::empty()),
+        };
+        let spot = match wanted.after.as_deref() {
+            Some(after) => Some(Spot::read(&self.place_after(after)?)?),
+            None => None,
+        };
+        let found = self.leases_after(spot, &beginning, only.is_some()).await?;
+        let is_last = found.len() < LOOKED_AT;
+        let mut page = Page::empty();
+        for (root, due, turn, body) in found {
+            let is_among = match &only {
+                Some(only) => root == *only,
+                None => root.starts_with(&beginning),
+            };
+            if !is_among || page.items.len() == wanted.most {
+                if !is_among {
+                    page.next = None;
+                }
+                return Ok(page);
+            }
+            page.next = Some(self.place_at(&Spot { root, due, turn }.write()));
+            let lease = held(&body, now, wanted.now).map_err(StoreError::from)?;
+            let lease = lease.filter(|lease| wanted.select.takes(lease.key.bytes()));
+            page.items.extend(lease);
+        }
+        if is_last {
+            page.next = None;
+        }
+        Ok(page)
+    }
+
+    async fn leases_after(
+        &self,
+        spot: Option<Spot>,
+        beginning: &[u8],
+        only_one_root: bool,
+    ) -> Result<Vec<Told>, Trouble> {
+        let first = || Spot {
+            root: beginning.to_vec(),
+            due: i64::MIN,
+            turn: 0,
+        };
+        match (spot, only_one_root) {
+            (None, true) => self.leases(&first(), Rest::Of, LOOKED_AT).await,
+            (Some(spot), true) => self.leases(&spot, Rest::Within, LOOKED_AT).await,
+            (spot, false) => {
+                let mut found = match &spot {
+                    Some(spot) => self.leases(spot, Rest::Within, LOOKED_AT).await?,
+                    None => self.leases(&first(), Rest::Of, LOOKED_AT).await?,
+                };
+                let spot = spot.unwrap_or_else(first);
+                let most = LOOKED_AT - found.len();
+                found.extend(self.leases(&spot, Rest::Beyond, most).await?);
+                Ok(found)
+            }
+        }
+    }
+
+    async fn leases(&self, spot: &Spot, rest: Rest, most: usize) -> Result<Vec<Told>, Trouble> {
+        let Place { prefix, table } = self.place();
+        let Spot { root, due, turn } = spot;
+        let ask = |which: &str| {
+            format!(
+                "SELECT root, due, turn, body FROM {prefix}_leases WHERE table_id = ? \
+                 AND root {which} ORDER BY root, due, turn LIMIT {most}"
+            )
+        };
+        let shared = &self.shared;
+        match rest {
+            Rest::Within => {
+                let ask = ask("= ? AND due >= ? AND (due > ? OR turn > ?)");
+                shared.ask(&ask, (table, root, due, due, turn)).await
+            }
+            Rest::Beyond => shared.ask(&ask("> ?"), (table, root)).await,
+            Rest::Of => shared.ask(&ask("= ?"), (table, root)).await,
+        }
+    }
+}
+
+impl Spot {
+    fn write(&self) -> Vec<u8> {
+        let mut bytes = self.due.to_le_bytes().to_vec();
+        bytes.extend(self.turn.to_le_bytes());
+        bytes.extend(&self.root);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, StoreError> {
+        let mut reader = Reader::new(bytes);
+        let unknown = |_| StoreError::UnknownPage;
+        Ok(Self {
+            due: reader.i64().map_err(unknown)?,
+            turn: reader.u64().map_err(unknown)?,
+            root: reader.rest().to_vec(),
+        })
+    }
+}
+
+/// The only root whose leases are wanted, by its name, if there is only one.
+fn only_root(select: &Selected, levels: usize) -> Option<Vec<u8>> {
+    match select {
+        Selected::Key(key) => {
+            let path = KeyPath::new(key, levels).ok()?;
+            Some(names::name(path.root()))
+        }
+        Selected::Prefix(_) if levels == 1 => None,
+        Selected::Prefix(prefix) => {
+            let end = prefix.iter().position(|&byte| byte == b'/')?;
+            Some(names::name(&prefix[..end]))
+        }
+    }
+}
+
+/// The lease of a record, if it is held at `now`, for a caller whose clock stands
+/// at `asked`.
+fn held(
+    body: &[u8],
+    now: Timestamp,
+    asked: Timestamp,
+) -> Result<Option<HeldLease>, tidegate_contract::core::DecodeError> {
+    let record = decode_record(body)?;
+    let granted = record.granted;
+    if !matches!(record.stage, Stage::Live) || granted.expires_at <= now {
+        return Ok(None);
+    }
+    let taken = record.shares.iter();
+    Ok(Some(HeldLease {
+        id: granted.id,
+        expires_at: moved(granted.expires_at, now, asked),
+        fence: granted.fence,
+        taken: taken.map(|share| (share.uid, share.amount)).collect(),
+        key: record.owner,
+    }))
+}

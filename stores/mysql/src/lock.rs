@@ -1,0 +1,139 @@
+//! The server's own locks (`GET_LOCK`): one holder of a name at a time, on the
+//! whole server, for as long as a connection lives.
+//!
+//! Such a lock costs no row and no renewal, and is free at once when its holder's
+//! process dies. It has no fence and no expiry: a holder that stands still holds
+//! it, and one whose connection is cut holds it no more, without being told. Where
+//! a late writer must be refused, hold slots of a limit set instead, whose leases
+//! have fences. A replica or another node of a cluster knows nothing of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use sha2::{Digest, Sha256};
+use tidegate_contract::StoreError;
+
+use crate::error::{Trouble, garbled};
+use crate::pace::Pace;
+use crate::pool::Lent;
+use crate::table::Shared;
+
+/// A lock that is held, on a connection of its own. Dropped, it is released.
+#[derive(Debug)]
+pub struct NativeLock {
+    shared: Arc<Shared>,
+    name: String,
+    lent: Option<Lent>,
+}
+
+impl NativeLock {
+    /// Waits up to `patience` for the lock `name`; `None` if others hold it for
+    /// longer.
+    pub(crate) async fn take(
+        shared: Arc<Shared>,
+        name: &str,
+        patience: Duration,
+    ) -> Result<Option<Self>, StoreError> {
+        let name = native_name(&shared.prefix, name);
+        let (pool, lock) = (Arc::clone(&shared), name.clone());
+        // The server waits, and is waited for a deadline longer.
+        let within = patience.saturating_add(shared.link.deadline());
+        let take = async move {
+            let mut pace = Pace::default();
+            loop {
+                let trouble = match get(&pool, &lock, patience).await {
+                    Ok(lent) => return Ok(lent),
+                    Err(trouble) => trouble,
+                };
+                // Whoever loses the connection loses the lock with it.
+                pool.pool.forget_if_gone(&trouble);
+                pace.after(trouble).await?;
+            }
+        };
+        let lent = shared.link.start_within(within, take).await?;
+        Ok(lent.map(|lent| Self {
+            shared,
+            name,
+            lent: Some(lent),
+        }))
+    }
+
+    /// Whether it is still held. An error says that this cannot be known, which
+    /// most often means that its connection is gone, and the lock with it.
+    ///
+    /// # Errors
+    /// *Cannot tell*; then the lock is to be taken as lost.
+    pub async fn is_held(&mut self) -> Result<bool, StoreError> {
+        let Some(mut lent) = self.lent.take() else {
+            return Ok(false);
+        };
+        let name = self.name.clone();
+        let ask = async move {
+            let ask = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
+            let held: Result<Option<Option<bool>>, _> = lent.conn.exec_first(ask, (name,)).await;
+            match held {
+                Ok(held) => Ok((lent, held.flatten() == Some(true))),
+                Err(error) => Err(Trouble::from(error).told()),
+            }
+        };
+        let (lent, held) = self.shared.link.start(ask).await?;
+        self.lent = Some(lent);
+        Ok(held)
+    }
+
+    /// Releases it, and waits until that is done.
+    ///
+    /// # Errors
+    /// *Cannot tell*; its connection is closed then, and the server releases it
+    /// when it notices.
+    pub async fn release(mut self) -> Result<(), StoreError> {
+        match self.lent.take() {
+            Some(lent) => {
+                let freed = free(lent, self.name.clone());
+                self.shared.link.start(freed).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for NativeLock {
+    fn drop(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            drop(self.shared.link.start(free(lent, self.name.clone())));
+        }
+    }
+}
+
+async fn get(shared: &Shared, lock: &str, patience: Duration) -> Result<Option<Lent>, Trouble> {
+    let mut lent = shared.pool.lend().await?;
+    let seconds = patience.as_secs_f64();
+    let get = "SELECT GET_LOCK(?, ?)";
+    match lent.conn.exec_first(get, (lock, seconds)).await? {
+        Some(Some(1_u8)) => Ok(Some(lent)),
+        Some(Some(0)) => {
+            lent.put_back();
+            Ok(None)
+        }
+        _ => Err(garbled("no lock")),
+    }
+}
+
+async fn free(mut lent: Lent, name: String) -> Result<(), StoreError> {
+    let freed = lent.conn.exec_drop("DO RELEASE_LOCK(?)", (name,)).await;
+    freed.map_err(|error| Trouble::from(error).told())?;
+    lent.put_back();
+    Ok(())
+}
+
+/// A name of a lock has at most 64 characters, of whatever case: it is told apart
+/// by a hash.
+fn native_name(prefix: &str, name: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update((prefix.len() as u64).to_le_bytes());
+    hash.update(prefix);
+    hash.update(name);
+    let hash = hash.finalize();
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

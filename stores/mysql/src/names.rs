@@ -1,0 +1,53 @@
+//! What a row is called in SQL: its key if that is short, else the key's
+//! beginning and a hash of all of it. (An index of InnoDB takes 3,072 bytes, a key
+//! may have 4,096.)
+
+use sha2::{Digest, Sha256};
+
+/// The longest key that is its own name.
+const LONGEST: usize = 200;
+
+/// How many bytes a hash has.
+const HASH: usize = 32;
+
+/// A name. One that has a hash is longer than any that has none.
+pub(crate) fn name(key: &[u8]) -> Vec<u8> {
+    if key.len() <= LONGEST {
+        return key.to_vec();
+    }
+    let hash = Sha256::digest(key);
+    let mut name = key[..=LONGEST - HASH].to_vec();
+    name.extend(hash);
+    name
+}
+
+/// What the names of all keys begin with that begin with `prefix`.
+pub(crate) fn beginning(prefix: &[u8]) -> &[u8] {
+    &prefix[..prefix.len().min(LONGEST - HASH + 1)]
+}
+
+/// The whole key, where its name does not say it.
+pub(crate) fn whole(key: &[u8]) -> Option<Vec<u8>> {
+    (key.len() > LONGEST).then(|| key.to_vec())
+}
+
+/// What an idempotency key is found by.
+pub(crate) fn ask(ask: &[u8]) -> Vec<u8> {
+    Sha256::digest(ask).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_keys_have_one_name() {
+        let (short, long) = ([b'a'; LONGEST], [b'a'; LONGEST + 1]);
+        assert_eq!(name(&short), short);
+        assert_eq!(name(&long).len(), LONGEST + 1);
+        let other = [&long[..], b"b"].concat();
+        assert_ne!(name(&long), name(&other));
+        assert_ne!(name(&name(&other)), name(&other), "a name as a key");
+        assert_eq!((whole(&short), whole(&long)), (None, Some(long.to_vec())));
+    }
+}

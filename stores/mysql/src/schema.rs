@@ -1,0 +1,131 @@
+//! The SQL tables, and how one version of them becomes the next.
+//!
+//! Who opens a store whose tables are there needs no leave to make any: the
+//! version is read first. Steps are applied one at a time under a lock of the
+//! server's, each followed by its number, so that a step that was cut off is done
+//! again; therefore each can be.
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+use crate::error::Trouble;
+
+/// What each step does; `{p}` is the prefix. The number of a step is its place,
+/// from 1 on: none is ever changed or taken out.
+const STEPS: &[&[&str]] = &[&[
+    "CREATE TABLE IF NOT EXISTS {p}_tables (
+        id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+        name VARBINARY(512) NOT NULL UNIQUE,
+        newest INT UNSIGNED NOT NULL DEFAULT 0
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_plans (
+        table_id INT UNSIGNED NOT NULL,
+        edition INT UNSIGNED NOT NULL,
+        body MEDIUMBLOB NOT NULL,
+        PRIMARY KEY (table_id, edition)
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_rows (
+        table_id INT UNSIGNED NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        forget_at BIGINT NOT NULL,
+        keep_until BIGINT NOT NULL,
+        leases BOOL NOT NULL,
+        body MEDIUMBLOB NOT NULL,
+        PRIMARY KEY (table_id, name),
+        KEY keep_until (keep_until)
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_leases (
+        table_id INT UNSIGNED NOT NULL,
+        root VARBINARY(201) NOT NULL,
+        id BINARY(16) NOT NULL,
+        owner VARBINARY(4096) NOT NULL,
+        due BIGINT NOT NULL,
+        turn BIGINT UNSIGNED NOT NULL,
+        ask BINARY(32) NULL,
+        body MEDIUMBLOB NOT NULL,
+        PRIMARY KEY (table_id, root, id),
+        KEY due (table_id, root, due, turn),
+        KEY ask (table_id, root, ask),
+        KEY due_anywhere (table_id, due)
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_waiters (
+        number BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+        table_id INT UNSIGNED NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        until BIGINT NOT NULL,
+        KEY line (table_id, name, number),
+        KEY until (until)
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_definitions (
+        owner VARBINARY(201) NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        body MEDIUMBLOB NOT NULL,
+        PRIMARY KEY (owner, name)
+    ) ENGINE=InnoDB",
+]];
+
+/// How long it waits for another that is at it.
+const PATIENCE_SECONDS: u32 = 60;
+
+/// Makes the tables what this version needs.
+pub(crate) async fn provide(conn: &mut Conn, prefix: &str) -> Result<(), Trouble> {
+    let newest = STEPS.len() as u32;
+    match version(conn, prefix).await? {
+        Some(found) if found == newest => return Ok(()),
+        Some(found) if found > newest => return Err(newer(found)),
+        _ => {}
+    }
+    let lock = format!("{prefix} schema");
+    let locked: Option<Option<u8>> = conn
+        .exec_first("SELECT GET_LOCK(?, ?)", (&lock, PATIENCE_SECONDS))
+        .await?;
+    if locked.flatten() != Some(1) {
+        return Err(Trouble::Lost("another makes the tables".to_owned()));
+    }
+    let migrated = migrate(conn, prefix, newest).await;
+    conn.exec_drop("DO RELEASE_LOCK(?)", (&lock,)).await?;
+    migrated
+}
+
+async fn migrate(conn: &mut Conn, prefix: &str, newest: u32) -> Result<(), Trouble> {
+    let make = format!(
+        "CREATE TABLE IF NOT EXISTS {prefix}_schema (
+            one TINYINT UNSIGNED NOT NULL PRIMARY KEY,
+            version INT UNSIGNED NOT NULL
+        ) ENGINE=InnoDB"
+    );
+    conn.query_drop(make).await?;
+    let found = version(conn, prefix).await?.unwrap_or(0);
+    if found > newest {
+        return Err(newer(found));
+    }
+    for (done, step) in STEPS.iter().enumerate().skip(found as usize) {
+        for statement in *step {
+            conn.query_drop(statement.replace("{p}", prefix)).await?;
+        }
+        let note = format!("REPLACE INTO {prefix}_schema (one, version) VALUES (1, ?)");
+        conn.exec_drop(note, (done as u32 + 1,)).await?;
+    }
+    Ok(())
+}
+
+/// The version that is there; none if there are no tables.
+async fn version(conn: &mut Conn, prefix: &str) -> Result<Option<u32>, Trouble> {
+    /// There is no such table.
+    const NO_TABLE: u16 = 1146;
+    let ask = format!("SELECT version FROM {prefix}_schema WHERE one = 1");
+    match conn.query_first(ask).await {
+        Ok(version) => Ok(version),
+        Err(mysql_async::Error::Server(error)) if error.code == NO_TABLE => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn newer(found: u32) -> Trouble {
+    Trouble::Failed(tidegate_contract::StoreError::Unavailable(format!(
+        "the tables are of version {found}, made by a newer Tidegate; upgrade this one, \
+         or give it another prefix"
+    )))
+}

@@ -1,0 +1,156 @@
+//! The store: connections to one server, tables by name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_swap::Clock;
+
+use crate::error::{MysqlError, Trouble};
+use crate::line::Line;
+use crate::link::Link;
+use crate::lock::NativeLock;
+use crate::options::Options;
+use crate::pool::Pool;
+use crate::table::{MysqlTable, Shared};
+use crate::{definitions, registry, schema};
+
+/// The longest name of a table, in bytes.
+const LONGEST_NAME: usize = 512;
+
+/// State in a MariaDB server, shared by all who use the same database and prefix.
+/// See the [crate].
+#[derive(Debug)]
+pub struct MysqlStore {
+    shared: Arc<Shared>,
+}
+
+impl MysqlStore {
+    /// The store at `address`: `mysql://[user[:password]@]host[:port]/database` (or
+    /// `mariadb://`). The server is asked once, and SQL tables are made where there
+    /// are none, so that what is wrong is told at once.
+    ///
+    /// # Errors
+    /// [`MysqlError`]; a password is in none of its messages.
+    pub fn open(address: &str, options: Options) -> Result<Self, MysqlError> {
+        options.check().map_err(MysqlError::Option)?;
+        let shared = Arc::new(Shared {
+            link: Link::new(options.deadline)?,
+            pool: Pool::new(address, options.connections, options.deadline)?,
+            clock: options.clock,
+            prefix: options.prefix,
+        });
+        let asked = Arc::clone(&shared);
+        let provide = async move {
+            let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
+            let provided = schema::provide(&mut lent.conn, &asked.prefix).await;
+            provided.map_err(Trouble::told)?;
+            lent.put_back();
+            Ok(())
+        };
+        let provided = shared.link.block_on(provide);
+        provided.map_err(|error| MysqlError::Server(error.to_string()))?;
+        Ok(Self { shared })
+    }
+
+    /// The lines of those who wait for the keys of the set called `name`.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    pub fn line(&self, name: &str) -> Result<Line, StoreError> {
+        let found = self.find(name, true)?;
+        let (number, _) = found.unwrap_or_default();
+        Ok(Line::new(Arc::clone(&self.shared), number))
+    }
+
+    /// Waits up to `patience` for the server's own lock `name`; `None` if others
+    /// hold it for longer. It has one of the store's connections for as long as it
+    /// is held.
+    ///
+    /// # Errors
+    /// *Cannot tell*; then it is not held.
+    pub async fn lock(
+        &self,
+        name: &str,
+        patience: Duration,
+    ) -> Result<Option<NativeLock>, StoreError> {
+        NativeLock::take(Arc::clone(&self.shared), name, patience).await
+    }
+
+    /// The number of the table called `name`, and the plan that was adopted last
+    /// by anyone, if there is any; the table is made if `makes` says so.
+    fn find(&self, name: &str, makes: bool) -> Result<Option<(u32, Option<Plan>)>, StoreError> {
+        if name.len() > LONGEST_NAME {
+            return Err(StoreError::Unavailable(format!(
+                "the name of the set has {} bytes; MariaDB takes {LONGEST_NAME}",
+                name.len()
+            )));
+        }
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        self.shared.link.block_on(async move {
+            let found = find(&shared, &name, makes).await;
+            found.map_err(Trouble::told)
+        })
+    }
+}
+
+async fn find(
+    shared: &Shared,
+    name: &str,
+    makes: bool,
+) -> Result<Option<(u32, Option<Plan>)>, Trouble> {
+    let table = match makes {
+        true => Some(registry::number(shared, name).await?),
+        false => registry::find(shared, name).await?,
+    };
+    let Some(table) = table else { return Ok(None) };
+    Ok(Some((table, registry::newest(shared, table).await?)))
+}
+
+impl Store for MysqlStore {
+    /// What survives is up to the server; see the [crate].
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: true,
+            shared: true,
+            own_clock: self.shared.clock == Clock::Server,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        let (_, plan) = self.find(name, false).ok().flatten()?;
+        plan.map(Arc::new)
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
+        let read = async move {
+            definitions::read(&shared, &owner)
+                .await
+                .map_err(Trouble::told)
+        };
+        self.shared.link.block_on(read)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
+        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+        self.shared.link.block_on(async move {
+            let changed = definitions::change(&shared, &owner, &key, value.as_deref()).await;
+            changed.map_err(Trouble::told)
+        })
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let found = self.find(name, true)?;
+        let (number, kept) = found.unwrap_or_default();
+        match kept.map(|kept| kept.levels()) {
+            Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            }),
+            _ => Ok(Arc::new(MysqlTable::new(Arc::clone(&self.shared), number))),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What is spent is deleted, a little after every so many commands: no thread and
+//! no event of the server does it, and an idle table does not grow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Params, Value};
+use tidegate_contract::{Command, KeyPath, Verb};
+use tidegate_swap::Request;
+
+use crate::error::Trouble;
+use crate::sql::AT_START;
+use crate::table::Inner;
+use crate::trips::Place;
+
+/// A sweep after so many commands: each adds a few rows at most.
+const COMMANDS: u32 = 64;
+
+/// So many rows are deleted at once.
+const MOST_ROWS: u32 = 512;
+
+/// So many leases that are due are looked at.
+const MOST_LEASES: u32 = 64;
+
+/// When it is time. See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Sweeper {
+    commands: AtomicU32,
+    is_at_it: AtomicBool,
+}
+
+impl Sweeper {
+    /// Counts a command; whether it is time to sweep, which then is to be
+    /// [said to be done](Self::done).
+    pub(crate) fn is_due(&self) -> bool {
+        let turn = self.commands.fetch_add(1, Ordering::Relaxed);
+        turn % COMMANDS == COMMANDS - 1 && !self.is_at_it.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn done(&self) {
+        self.is_at_it.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    /// Looks at leases that are due on roots that nobody asks, and deletes rows
+    /// that are spent.
+    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Trouble> {
+        for owner in self.owners_of_due_leases().await? {
+            self.look_at(&owner).await?;
+        }
+        self.delete_spent_rows().await
+    }
+
+    async fn owners_of_due_leases(&self) -> Result<Vec<Vec<u8>>, Trouble> {
+        let Place { prefix, table } = self.place();
+        let ask = format!(
+            "SELECT owner FROM {prefix}_leases WHERE table_id = ? AND due <= {AT_START} \
+             ORDER BY due LIMIT {MOST_LEASES}"
+        );
+        let mut owners: Vec<Vec<u8>> = self.shared.ask(&ask, (table,)).await?;
+        owners.sort_unstable();
+        owners.dedup();
+        Ok(owners)
+    }
+
+    /// Any command deals with what is due on its root; this one does nothing else.
+    async fn look_at(self: &Arc<Self>, owner: &[u8]) -> Result<(), Trouble> {
+        let edition = self.edition().await?;
+        let plan = &edition.plan;
+        let Ok(key) = KeyPath::new(owner, plan.levels()) else {
+            return Ok(());
+        };
+        let calendars = edition.adopted.calendars.clone();
+        let request = Request::of(&Command {
+            plan,
+            key,
+            now: edition.adopted.at,
+            calendars: &calendars,
+            verb: Verb::Peek { amounts: &[] },
+        });
+        self.attempt(&request).await.map(drop)
+    }
+
+    /// Rows that others have locked are left to them.
+    async fn delete_spent_rows(&self) -> Result<(), Trouble> {
+        let Place { prefix, .. } = self.place();
+        let mut lent = self.shared.pool.lend().await?;
+        lent.conn.query_drop("START TRANSACTION").await?;
+        let find = format!(
+            "SELECT table_id, name FROM {prefix}_rows WHERE keep_until <= {AT_START} \
+             ORDER BY keep_until LIMIT {MOST_ROWS} FOR UPDATE SKIP LOCKED"
+        );
+        let spent: Vec<(u32, Vec<u8>)> = lent.conn.query(find).await?;
+        if !spent.is_empty() {
+            let marks = vec!["(?, ?)"; spent.len()].join(", ");
+            let delete = format!("DELETE FROM {prefix}_rows WHERE (table_id, name) IN ({marks})");
+            let names = spent.into_iter();
+            let names = names.flat_map(|(table, name)| [Value::from(table), Value::from(name)]);
+            let names = Params::Positional(names.collect());
+            let delete = lent.conn.prep(delete).await?;
+            lent.conn.exec_drop(&delete, names).await?;
+            lent.conn.close(delete).await?;
+        }
+        lent.conn.query_drop("COMMIT").await?;
+        lent.put_back();
+        Ok(())
+    }
+}

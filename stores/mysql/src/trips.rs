@@ -1,0 +1,323 @@
+//! A load and a swap, as the loop wants them, on one connection.
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Params, Row, Value};
+use tidegate_contract::core::Timestamp;
+use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
+
+use crate::error::{Trouble, garbled};
+use crate::names;
+use crate::sql::{LoadShape, SwapShape};
+
+/// A table of limits, as SQL knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// What the names of all SQL tables begin with.
+    pub(crate) prefix: &'a str,
+    /// The table's number.
+    pub(crate) table: u32,
+}
+
+/// Rows and leases are dealt with so many at a time, where there are many.
+const CHUNK: usize = 32;
+
+/// Instants until which a row is kept are rounded up to this grid (67 seconds), so
+/// that the index of a busy row is written once a minute and not at every turn.
+const GRID: i64 = 1 << 26;
+
+/// Loads what is wanted of `root`. The first load of an attempt begins its
+/// transaction and locks the root's row, if it is there.
+pub(crate) async fn load(
+    conn: &mut Conn,
+    place: Place<'_>,
+    root: &[u8],
+    wanted: &Wanted,
+    first: bool,
+) -> Result<Found, Trouble> {
+    let shape = LoadShape::of(wanted, first);
+    let statement = conn.prep(shape.text(place.prefix)).await?;
+    let parameters = Params::Positional(load_parameters(place, root, wanted, first));
+    let mut sets = Vec::new();
+    let mut result = conn.exec_iter(statement, parameters).await?;
+    while !result.is_empty() {
+        sets.push(result.collect::<Row>().await?);
+    }
+    result.drop_result().await?;
+    read(sets, shape, wanted)
+}
+
+fn load_parameters(place: Place<'_>, root: &[u8], wanted: &Wanted, first: bool) -> Vec<Value> {
+    let (table, name) = (Value::from(place.table), Value::from(names::name(root)));
+    let mut all = Vec::new();
+    let others = usize::from(first);
+    if first {
+        all.extend([table.clone(), name.clone()]);
+    }
+    if wanted.rows.len() > others {
+        all.push(table.clone());
+        let names = wanted.rows[others..].iter();
+        all.extend(names.map(|key| Value::from(names::name(key))));
+    }
+    let lease = [table, name];
+    if !wanted.ids.is_empty() {
+        all.extend(lease.clone());
+        let ids = wanted.ids.iter();
+        all.extend(ids.map(|id| Value::from(id.to_be_bytes().to_vec())));
+    }
+    if let Some(ask) = &wanted.ask {
+        all.extend(lease.clone());
+        all.push(Value::from(names::ask(ask)));
+    }
+    if wanted.all_leases {
+        all.extend(lease.clone());
+    }
+    if let Some(due) = wanted.due {
+        all.extend(lease.clone());
+        if let Some((at, turn)) = due.after {
+            all.extend([at.as_micros().into(), at.as_micros().into(), turn.into()]);
+        }
+        all.push(Value::from(due.most as u64));
+    }
+    if first {
+        all.extend(lease);
+    }
+    all
+}
+
+fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Found, Trouble> {
+    let mut found = Found::default();
+    let mut may_have_leases = true;
+    if shape.first {
+        let last = sets.pop().and_then(|mut set| set.pop());
+        let root = last.ok_or_else(|| garbled("no root"))?;
+        found.rows.push(value(&root, 0)?);
+        may_have_leases = value(&root, 1)?;
+        found.now = Timestamp::from_micros(value(&root, 2)?);
+        if value(&root, 3)? {
+            // It was made while the rest was read.
+            return Err(Trouble::Lost("another made the root's row".to_owned()));
+        }
+    }
+    let mut sets = sets.into_iter();
+    let mut next = || sets.next().ok_or_else(|| garbled("too few results"));
+    let others = &wanted.rows[usize::from(shape.first)..];
+    let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    if !others.is_empty() {
+        for row in next()? {
+            rows.push((value(&row, 0)?, value(&row, 1)?));
+        }
+    }
+    for key in others {
+        let name = names::name(key);
+        let row = rows.iter().find(|(known, _)| *known == name);
+        found.rows.push(row.map(|(_, body)| body.clone()));
+    }
+    if !may_have_leases {
+        return Ok(found);
+    }
+    for asked in [shape.ids > 0, shape.ask, shape.all] {
+        if asked {
+            leases(next()?, &mut found.leases)?;
+        }
+    }
+    if shape.due.is_some() {
+        leases(next()?, &mut found.due)?;
+    }
+    Ok(found)
+}
+
+fn leases(rows: Vec<Row>, into: &mut Vec<Kept>) -> Result<(), Trouble> {
+    for row in rows {
+        into.push(Kept {
+            turn: value(&row, 0)?,
+            bytes: value(&row, 1)?,
+        });
+    }
+    Ok(())
+}
+
+fn value<T: mysql_async::prelude::FromValue>(row: &Row, column: usize) -> Result<T, Trouble> {
+    let value = row.get_opt(column).and_then(Result::ok);
+    value.ok_or_else(|| garbled("a value"))
+}
+
+/// Writes all of `swap` and commits.
+pub(crate) async fn swap(conn: &mut Conn, place: Place<'_>, swap: Swap) -> Result<(), Trouble> {
+    let Swap {
+        root,
+        root_was_there,
+        rows,
+        leases,
+        may_have_leases,
+        ..
+    } = swap;
+    let mut batch = Batch::new(place, names::name(&root));
+    let mut rows = rows.into_iter();
+    let first = rows
+        .next()
+        .ok_or_else(|| garbled("a swap without a root"))?;
+    for row in rows {
+        batch.row(row);
+    }
+    for lease in leases {
+        batch.lease(lease);
+    }
+    batch.write_most(conn).await?;
+    let root = batch.row_values(first, may_have_leases);
+    batch.finish(conn, (root, root_was_there)).await
+}
+
+/// What is to be written, by kind: each with its parameters.
+struct Batch<'a> {
+    place: Place<'a>,
+    root: Vec<u8>,
+    rows_put: Vec<Vec<Value>>,
+    rows_deleted: Vec<Vec<Value>>,
+    leases_put: Vec<Vec<Value>>,
+    leases_deleted: Vec<Vec<Value>>,
+}
+
+impl<'a> Batch<'a> {
+    const fn new(place: Place<'a>, root: Vec<u8>) -> Self {
+        Self {
+            place,
+            root,
+            rows_put: Vec::new(),
+            rows_deleted: Vec::new(),
+            leases_put: Vec::new(),
+            leases_deleted: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, row: RowWrite) {
+        match row.bytes {
+            Some(_) => self.rows_put.push(self.row_values(row, false)),
+            None => self.rows_deleted.push(vec![names::name(&row.key).into()]),
+        }
+    }
+
+    fn row_values(&self, row: RowWrite, may_have_leases: bool) -> Vec<Value> {
+        vec![
+            self.place.table.into(),
+            names::name(&row.key).into(),
+            names::whole(&row.key).into(),
+            row.forget_at.as_micros().into(),
+            rounded_up(row.keep_until).into(),
+            may_have_leases.into(),
+            row.bytes.unwrap_or_default().into(),
+        ]
+    }
+
+    fn lease(&mut self, lease: LeaseWrite) {
+        let id = Value::from(lease.id.to_be_bytes().to_vec());
+        let Some(kept) = lease.kept else {
+            self.leases_deleted.push(vec![id]);
+            return;
+        };
+        self.leases_put.push(vec![
+            self.place.table.into(),
+            self.root.clone().into(),
+            id,
+            kept.owner.into_vec().into(),
+            kept.due.as_micros().into(),
+            kept.turn.into(),
+            kept.ask.map(|ask| names::ask(&ask)).into(),
+            kept.bytes.into(),
+        ]);
+    }
+
+    /// Where there are many leases or rows to delete, all but the last of each, so
+    /// that what is left has one of few shapes.
+    async fn write_most(&mut self, conn: &mut Conn) -> Result<(), Trouble> {
+        while self.leases_put.len() > 1 {
+            let some = chunk(&mut self.leases_put);
+            let shape = SwapShape {
+                leases_put: some.len(),
+                ..SwapShape::default()
+            };
+            self.execute(conn, shape, some.concat()).await?;
+        }
+        while self.leases_deleted.len() > 1 {
+            let some = chunk(&mut self.leases_deleted);
+            let shape = SwapShape {
+                leases_deleted: some.len(),
+                ..SwapShape::default()
+            };
+            let mut parameters = self.lease_place();
+            parameters.extend(some.concat());
+            self.execute(conn, shape, parameters).await?;
+        }
+        while self.rows_put.len() > 7 {
+            let some = chunk(&mut self.rows_put);
+            let shape = SwapShape {
+                rows_put: some.len(),
+                ..SwapShape::default()
+            };
+            self.execute(conn, shape, some.concat()).await?;
+        }
+        Ok(())
+    }
+
+    /// The root's row and what is left, and the commit.
+    async fn finish(
+        self,
+        conn: &mut Conn,
+        (root, was_there): (Vec<Value>, bool),
+    ) -> Result<(), Trouble> {
+        let shape = SwapShape {
+            root: Some(!was_there),
+            rows_put: self.rows_put.len(),
+            rows_deleted: self.rows_deleted.len(),
+            leases_put: self.leases_put.len(),
+            leases_deleted: self.leases_deleted.len(),
+            commits: true,
+        };
+        let mut parameters = root;
+        if was_there {
+            // Table, name and whole key are what is looked for.
+            parameters.remove(2);
+            parameters.rotate_left(2);
+        }
+        parameters.extend(self.rows_put.concat());
+        if !self.rows_deleted.is_empty() {
+            parameters.push(self.place.table.into());
+            parameters.extend(self.rows_deleted.concat());
+        }
+        parameters.extend(self.leases_put.concat());
+        if !self.leases_deleted.is_empty() {
+            parameters.extend(self.lease_place());
+            parameters.extend(self.leases_deleted.concat());
+        }
+        self.execute(conn, shape, parameters).await
+    }
+
+    fn lease_place(&self) -> Vec<Value> {
+        vec![self.place.table.into(), self.root.clone().into()]
+    }
+
+    async fn execute(
+        &self,
+        conn: &mut Conn,
+        shape: SwapShape,
+        parameters: Vec<Value>,
+    ) -> Result<(), Trouble> {
+        let statement = conn.prep(shape.text(self.place.prefix)).await?;
+        let parameters = Params::Positional(parameters);
+        Ok(conn.exec_drop(statement, parameters).await?)
+    }
+}
+
+/// The first of them, in a number that is a power of two, so that there are few
+/// shapes; at least one stays.
+fn chunk(all: &mut Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    let most = (all.len() - 1).min(CHUNK);
+    all.drain(..1 << most.ilog2()).collect()
+}
+
+fn rounded_up(until: Timestamp) -> i64 {
+    let until = until.as_micros();
+    match until.checked_add(GRID - 1) {
+        Some(beyond) => beyond - beyond.rem_euclid(GRID),
+        None => until,
+    }
+}

@@ -1,0 +1,81 @@
+//! Round trips, counted by the server: each statement that reaches it is one, and
+//! what a compound statement does is none.
+
+mod support;
+
+use support::{Desk, hourly, machine_time, number, open, plan, rate, slots};
+use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_contract::Ending;
+use tidegate_contract::core::Rule;
+use tidegate_mysql::Clock;
+
+/// Statements that clients have sent since the server was started, this one too.
+fn sent(server: &MariadbServer) -> u64 {
+    number(server, "SHOW GLOBAL STATUS LIKE 'Questions'")
+}
+
+/// How many round trips `act` takes.
+fn trips(server: &MariadbServer, act: impl FnOnce()) -> u64 {
+    let before = sent(server);
+    let between = sent(server);
+    act();
+    // Each look is as many statements as the one before it.
+    sent(server) - between - (between - before)
+}
+
+fn of_a_take_and_a_lease(
+    server: &MariadbServer,
+    levels: usize,
+    rules: &[(usize, Rule)],
+) -> [u64; 2] {
+    let store = open(server, Clock::Server);
+    let name = format!("{levels} {}", rules.len());
+    let mut desk = Desk::at(&store, &name, plan(0, levels, rules), machine_time());
+    let amounts = vec![1; rules.len()];
+    // The statements are prepared from here on, and the rows are there.
+    for _ in 0..2 {
+        assert!(desk.admits(b"a/b/c", &amounts));
+        assert!(desk.lease(b"a/b/c", &amounts, 1_000_000).lease.is_some());
+    }
+    let take = trips(server, || assert!(desk.admits(b"a/b/c", &amounts)));
+    let lease = trips(server, || {
+        assert!(desk.lease(b"a/b/c", &amounts, 1_000_000).lease.is_some());
+    });
+    [take, lease]
+}
+
+#[test]
+fn a_command_is_two_round_trips_whatever_its_limits_and_ancestors() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let one = [(0, rate(1, 99))];
+    let five = [
+        (0, rate(1, 99)),
+        (0, rate(2, 99)),
+        (0, hourly(99)),
+        (0, slots(99)),
+        (0, rate(7, 99)),
+    ];
+    let ancestors = [(0, rate(1, 99)), (1, hourly(99)), (2, slots(99))];
+    assert_eq!(of_a_take_and_a_lease(&server, 1, &one), [2, 2]);
+    assert_eq!(of_a_take_and_a_lease(&server, 1, &five), [2, 2]);
+    assert_eq!(of_a_take_and_a_lease(&server, 3, &ancestors), [2, 2]);
+}
+
+#[test]
+fn an_end_of_a_lease_is_two_round_trips_too() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
+    for _ in 0..3 {
+        desk.lease(b"k", &[1], 30_000_000);
+    }
+    desk.end(b"k", 1, Ending::Release).expect("held");
+    let ended = trips(&server, || {
+        desk.end(b"k", 2, Ending::Release).expect("held");
+    });
+    assert_eq!(ended, 2);
+}

@@ -1,0 +1,305 @@
+//! A server that fails: an error that says how, within the deadline; and what was
+//! committed is there when it is back.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::{Desk, ask, hourly, machine_time, open, plan, slots};
+use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_contract::StoreError;
+use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
+
+const PASSWORD: &str = "hunter-2-is-secret";
+
+fn options(millis: u64) -> Options {
+    Options {
+        deadline: Duration::from_millis(millis),
+        ..Options::default()
+    }
+}
+
+fn words(error: Result<impl Sized, StoreError>) -> String {
+    match error {
+        Err(StoreError::Unavailable(words)) => words,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("answered"),
+    }
+}
+
+#[test]
+fn a_password_is_in_no_message() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let port = server.port();
+    let addresses = [
+        format!("mysql://root:{PASSWORD}@127.0.0.1:{port}/tidegate"),
+        format!("mysql://user:{PASSWORD}@127.0.0.1:{port}/tidegate"),
+        format!("mysql://user:{PASSWORD}@127.0.0.1:{port}"),
+        format!("mysql://user:{PASSWORD}@127.0.0.1:{port}/tidegate?{PASSWORD}=1"),
+        format!("http://user:{PASSWORD}@127.0.0.1:{port}/tidegate"),
+        format!("mysql://user:{PASSWORD}@127.0.0.1:notaport/tidegate"),
+        PASSWORD.to_owned(),
+    ];
+    for address in addresses {
+        let error = MysqlStore::open(&address, options(20_000)).expect_err("refused");
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("hunter"), "{said}");
+    }
+    ask(
+        &server,
+        "CREATE USER one IDENTIFIED BY 'another'; GRANT ALL ON tidegate.* TO one",
+    );
+    let address = format!("mysql://one:another@127.0.0.1:{port}/tidegate");
+    let store = MysqlStore::open(&address, options(20_000)).expect("the right password");
+    assert!(!format!("{store:?}").contains("another"));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_at_open() {
+    // Port 1 of this machine: nobody listens, and nobody may without leave.
+    let error = MysqlStore::open("mysql://root@127.0.0.1:1/tidegate", options(20_000));
+    let Err(MysqlError::Server(words)) = error else {
+        panic!("opened")
+    };
+    assert!(words.contains("cannot be reached"), "{words}");
+}
+
+#[test]
+fn an_option_that_makes_no_sense_is_told_at_open() {
+    let wrong = [
+        Options {
+            prefix: "a b".to_owned(),
+            ..Options::default()
+        },
+        Options {
+            deadline: Duration::ZERO,
+            ..Options::default()
+        },
+        Options {
+            connections: 0,
+            ..Options::default()
+        },
+    ];
+    for options in wrong {
+        let error = MysqlStore::open("mysql://root@127.0.0.1:1/tidegate", options);
+        assert!(matches!(error, Err(MysqlError::Option(_))));
+    }
+}
+
+/// SIGSTOP, and SIGCONT when it is dropped: a paused server must not be left.
+struct Paused<'s>(&'s MariadbServer);
+
+impl<'s> Paused<'s> {
+    fn new(server: &'s MariadbServer) -> Self {
+        signal("-STOP", server);
+        // The signal is sent; until a thread of the server takes it, others go on.
+        while !stands_still(server) {}
+        Self(server)
+    }
+}
+
+/// Whether all its threads are stopped.
+fn stands_still(server: &MariadbServer) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads");
+    let mut states = tasks.map(|task| {
+        let stat = std::fs::read_to_string(task.expect("a thread").path().join("stat"));
+        let stat = stat.unwrap_or_default();
+        let state = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .chars()
+            .next();
+        state == Some('T') || state.is_none()
+    });
+    states.all(|is_stopped| is_stopped)
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        signal("-CONT", self.0);
+    }
+}
+
+fn signal(name: &str, server: &MariadbServer) {
+    let mut kill = Command::new("kill");
+    let status = kill.args([name, &server.pid().to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+#[test]
+fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
+    let desk = Desk::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    let paused = Paused::new(&server);
+    // More commands than there are connections: none is held up by another.
+    for _ in 0..2 {
+        let said = words(desk.take(b"k", &[1]));
+        assert!(said.contains("no answer"), "{said}");
+    }
+    drop(paused);
+    // It decides again, by a store whose deadline a loaded machine keeps.
+    let patient = open(&server, Clock::Server);
+    let desk = Desk::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+}
+
+/// What is answered is committed: whatever the instruction at which it is killed,
+/// no more is granted than was free, and the fence goes on growing.
+#[test]
+fn what_was_decided_survives_a_killed_server_and_the_same_store_goes_on() {
+    let Some(mut server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, hourly(20)), (0, slots(20))];
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    let mut last = 0;
+    for round in 0..3 {
+        for _ in 0..4 {
+            let lease = desk
+                .lease(b"k", &[1, 1], 3_600_000_000)
+                .lease
+                .expect("free");
+            assert!(lease.fence > last, "fences grow");
+            last = lease.fence;
+        }
+        server.kill();
+        let said = words(desk.take(b"k", &[1, 0]));
+        assert!(
+            said.contains("reached") || said.contains("closed"),
+            "{said}"
+        );
+        server.start_again();
+        let held = 4 * (round + 1);
+        assert_eq!(desk.left(b"k"), [20 - held, 20 - held]);
+    }
+    desk.end(b"k", 1, tidegate_contract::Ending::Release)
+        .expect("still held");
+}
+
+#[test]
+fn connections_that_the_server_has_closed_are_replaced() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    for left in [8, 7, 6] {
+        assert!(desk.admits(b"k", &[1]));
+        assert_eq!(desk.left(b"k"), [left]);
+        let others = "SELECT id FROM information_schema.processlist \
+                      WHERE id <> connection_id() AND command = 'Sleep'";
+        for id in ask(&server, others) {
+            ask(&server, &format!("KILL {id}"));
+        }
+    }
+}
+
+/// A process that stands still in mid-command holds up its root, no other, and
+/// nobody beyond the deadline.
+#[test]
+fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
+    let patient = open(&server, Clock::Server);
+    let limits = || plan(0, 1, &[(0, hourly(9))]);
+    let desk = Desk::at(&quick, "t", limits(), machine_time());
+    let slow = Desk::at(&patient, "t", limits(), machine_time());
+    assert!(slow.admits(b"k", &[1]) && slow.admits(b"other", &[1]));
+    let mut holder = Command::new("mariadb");
+    holder.args([
+        "--no-defaults",
+        "--user=root",
+        "--host=127.0.0.1",
+        "--protocol=tcp",
+    ]);
+    holder.args(["--unbuffered", "--batch", "tidegate", "--execute"]);
+    holder.arg("START TRANSACTION; SELECT 'held' FROM tidegate_rows WHERE table_id = 1 AND name = 'k' FOR UPDATE; SELECT SLEEP(600)");
+    holder.arg(format!("--port={}", server.port()));
+    let mut holder = holder.stdout(Stdio::piped()).spawn().expect("mariadb runs");
+    let said = BufReader::new(holder.stdout.take().expect("its output"));
+    assert!(
+        said.lines()
+            .map_while(Result::ok)
+            .any(|line| line == "held")
+    );
+    let said = words(desk.take(b"k", &[1]));
+    assert!(
+        said.contains("no answer") || said.contains("in time"),
+        "{said}"
+    );
+    assert!(slow.admits(b"other", &[1]));
+    holder.kill().expect("it is ours");
+    holder.wait().expect("it ends");
+    let thread = "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+    for id in ask(&server, thread) {
+        ask(&server, &format!("KILL {id}"));
+    }
+    assert!(slow.admits(b"k", &[1]));
+}
+
+#[test]
+fn a_read_only_server_is_named_as_one_and_admits_nothing() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    ask(
+        &server,
+        "CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON tidegate.* TO one",
+    );
+    let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
+    let store = MysqlStore::open(&address, options(30_000)).expect("a server");
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    ask(&server, "SET GLOBAL read_only = 1");
+    let said = words(desk.take(b"k", &[1]));
+    assert!(said.contains("takes no writes"), "{said}");
+    ask(&server, "SET GLOBAL read_only = 0");
+    assert_eq!(desk.left(b"k"), [8]);
+}
+
+#[test]
+fn who_may_only_change_rows_opens_what_another_has_made() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
+    ask(
+        &server,
+        "CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE ON tidegate.* TO one",
+    );
+    let refused = MysqlStore::open(&address, options(30_000));
+    let Err(MysqlError::Server(said)) = refused else {
+        panic!("opened without leave to make a table")
+    };
+    assert!(said.contains("grant"), "{said}");
+    drop(open(&server, Clock::Server));
+    let store = MysqlStore::open(&address, options(30_000)).expect("the tables are there");
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+}
+
+#[test]
+fn tables_of_a_newer_version_are_left_alone() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    drop(open(&server, Clock::Server));
+    ask(&server, "UPDATE tidegate_schema SET version = 99");
+    let Err(MysqlError::Server(said)) = MysqlStore::open(&server.url(), options(30_000)) else {
+        panic!("opened")
+    };
+    assert!(said.contains("newer"), "{said}");
+}

@@ -1,0 +1,36 @@
+//! A reply by the caller's clock.
+
+use tidegate_contract::core::{Timestamp, Verdict};
+use tidegate_contract::{Decision, Reply, StoreError};
+
+use crate::request::moved;
+
+/// What was answered at `now` by the deciding clock, for a caller whose own stood
+/// at `asked`: he waits as long, whatever his clock says.
+pub(super) fn by_the_callers_clock(
+    reply: Result<Reply, StoreError>,
+    now: Timestamp,
+    asked: Timestamp,
+) -> Result<Reply, StoreError> {
+    let translate = |at: Timestamp| moved(at, now, asked);
+    match reply {
+        Ok(Reply::Decision(decision)) => Ok(Reply::Decision(translated(decision, translate))),
+        Err(StoreError::LeaseEnded(at)) => Err(StoreError::LeaseEnded(translate(at))),
+        other => other,
+    }
+}
+
+fn translated(mut decision: Decision, translate: impl Fn(Timestamp) -> Timestamp) -> Decision {
+    if let Verdict::NotUntil(at) = &mut decision.verdict {
+        *at = translate(*at);
+    }
+    decision.refund_at = decision.refund_at.map(&translate);
+    if let Some(lease) = &mut decision.lease {
+        lease.expires_at = translate(lease.expires_at);
+    }
+    for standing in decision.standings.iter_mut().flatten() {
+        standing.replenish_at = standing.replenish_at.map(&translate);
+        standing.full_at = standing.full_at.map(&translate);
+    }
+    decision
+}

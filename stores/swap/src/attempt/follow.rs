@@ -1,0 +1,88 @@
+//! Changes of limits, followed edition by edition: what has expired by a change
+//! did so under the limits of its time.
+
+use std::sync::Arc;
+
+use tidegate_contract::StoreError;
+use tidegate_contract::core::{DecodeError, Timestamp};
+
+use super::{Attempt, Need};
+use crate::edition::Edition;
+use crate::limits;
+
+impl Attempt<'_> {
+    /// Follows the changes up to the command's own edition.
+    pub(super) fn follow_changes(&mut self, now: Timestamp) -> Result<(), Need> {
+        let leading = self.leading();
+        self.check_rows()?;
+        for pair in leading.windows(2) {
+            let (old, new) = (&pair[0], &pair[1]);
+            if self.leases.has_any() && self.head.followed <= old.number {
+                let at = self.clock.follows(new.adopted.at, Timestamp::MIN, now);
+                self.retire(old, at)?;
+                self.head.followed = new.number;
+            }
+            self.carry_over(old, new, now);
+        }
+        Ok(())
+    }
+
+    /// Rows that a newer edition wrote, for a process that knows it not yet.
+    pub(super) fn come_back(&mut self, now: Timestamp) {
+        let own = Arc::clone(&self.own);
+        let newer: Vec<_> = self.known.range(own.number + 1..).collect();
+        for (&number, edition) in newer {
+            let met = self.rows.all.iter_mut();
+            for row in met.filter(|row| row.edition == Some(number)) {
+                row.adopt((edition, &own), (now, &self.request.calendars));
+            }
+        }
+    }
+
+    /// Rows whose keys have other limits for themselves than when another process,
+    /// or this one before it was started again, wrote them by the same edition.
+    pub(super) fn agree_about_keys(&mut self, now: Timestamp) {
+        let own = Arc::clone(&self.own);
+        let met = self.rows.all.iter_mut();
+        let by_others = met.filter(|row| row.edition == Some(own.number) && !row.is_by(&own));
+        for row in by_others {
+            row.adopt((&own, &own), (now, &self.request.calendars));
+        }
+    }
+
+    fn carry_over(&mut self, old: &Edition, new: &Edition, now: Timestamp) {
+        let rows = self.rows.all.iter_mut();
+        for row in rows.filter(|row| row.edition == Some(old.number)) {
+            let at = self.clock.follows(new.adopted.at, row.latest(), now);
+            row.adopt((old, new), (at, &new.adopted.calendars));
+        }
+    }
+
+    /// The editions that lead from the oldest that is met to the command's own.
+    fn leading(&self) -> Vec<Arc<Edition>> {
+        let mut met = self.rows.editions();
+        if self.leases.has_any() {
+            met.push(self.head.followed);
+        }
+        met.retain(|&number| number < self.own.number);
+        let numbers = limits::leading_to(self.own.number, &met);
+        let known = numbers.iter().filter_map(|number| self.known.get(number));
+        let own = std::iter::once(&self.own);
+        known.chain(own).map(Arc::clone).collect()
+    }
+
+    /// Rows are read by the plan that wrote them, or refused.
+    fn check_rows(&self) -> Result<(), StoreError> {
+        for row in &self.rows.all {
+            let Some(number) = row.edition else { continue };
+            let plan = match number == self.own.number {
+                true => Some(&self.own.plan),
+                false => self.known.get(&number).map(|edition| &edition.plan),
+            };
+            if !plan.is_some_and(|plan| row.fits(plan)) {
+                return Err(DecodeError::Corrupt("a row does not go with its limits").into());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Those leases of a root that a command can meet: a part of its book.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tidegate_contract::book::Record;
+use tidegate_contract::bytes::decode_record;
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{Book, LeaseRoom, OwnedKey, StoreError};
+
+use crate::trip::{Due, Kept};
+
+/// A book as the contract's loop wants it.
+pub(super) type LeaseBook = Book<OwnedKey>;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Leases {
+    pub(super) book: LeaseBook,
+    /// The turns of the records that are kept, or will be.
+    pub(super) turns: HashMap<u128, u64>,
+    /// Which of them were kept when they were loaded.
+    pub(super) loaded: HashSet<u128>,
+    /// What has become otherwise since.
+    pub(super) changed: HashSet<u128>,
+    /// The place of the last record of those that are due first.
+    pub(super) reached: Option<(Timestamp, u64)>,
+    /// There are none after it.
+    pub(super) exhausted: bool,
+    /// A record that was taken out because it is due, and needs more rows.
+    pub(super) pending: Option<Record<OwnedKey>>,
+    expected: Option<Due>,
+}
+
+impl Leases {
+    pub(super) fn new() -> Self {
+        // How many leases there are is for the backend to bound.
+        let mut book = Book::new(Arc::new(LeaseRoom::new(usize::MAX)));
+        book.note_changes();
+        Self {
+            book,
+            turns: HashMap::new(),
+            loaded: HashSet::new(),
+            changed: HashSet::new(),
+            reached: None,
+            exhausted: false,
+            pending: None,
+            expected: None,
+        }
+    }
+
+    /// These are being loaded.
+    pub(super) const fn expect(&mut self, due: Option<Due>) {
+        self.expected = due;
+    }
+
+    /// Whether the root has any lease.
+    pub(super) fn has_any(&self) -> bool {
+        !self.loaded.is_empty()
+    }
+
+    /// Whether the root may have any lease by now.
+    pub(super) fn may_remain(&self) -> bool {
+        !self.exhausted || !self.book.is_empty() || self.pending.is_some()
+    }
+
+    /// Adds what was found, in the order in which it is due.
+    pub(super) fn take_in(&mut self, others: Vec<Kept>, due: Vec<Kept>) -> Result<(), StoreError> {
+        let mut found = Vec::new();
+        for kept in due.iter().chain(&others) {
+            found.push((decode_record(&kept.bytes)?, kept.turn));
+        }
+        if let Some(expected) = self.expected.take() {
+            self.exhausted = due.len() < expected.most;
+            let last = due.len().checked_sub(1).and_then(|last| found.get(last));
+            self.reached = last
+                .map(|(record, turn)| (record.due_at(), *turn))
+                .or(self.reached);
+        }
+        found.sort_by_key(|(record, turn)| (record.due_at(), *turn));
+        for (record, turn) in found {
+            let (id, due_at) = (record.granted.id, record.due_at());
+            if self.loaded.insert(id) {
+                self.turns.insert(id, turn);
+                self.book.put_back(record, due_at);
+            }
+        }
+        // They are as they were kept.
+        drop(self.book.take_changed());
+        Ok(())
+    }
+
+    /// Whether there may be a record due by `until` that was not loaded.
+    pub(super) fn may_have_more(&self, until: Timestamp) -> bool {
+        !self.exhausted && self.reached.is_none_or(|(due, _)| due <= until)
+    }
+
+    /// Takes note of what the book says has changed. What was put in has its turn
+    /// from `next`, unless it stayed where it was.
+    pub(super) fn note_changes(&mut self, mut next: Option<&mut u64>) {
+        for id in self.book.take_changed() {
+            self.changed.insert(id);
+            if let (Some(next), true) = (&mut next, self.book.get(id).is_some()) {
+                self.turns.insert(id, **next);
+                **next += 1;
+            }
+        }
+    }
+}

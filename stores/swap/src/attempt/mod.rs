@@ -1,0 +1,245 @@
+//! One try at a command: asks for what it needs, decides, and says what to write.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `rows` | the rows that were loaded |
+//! | `leases` | those leases that the command can meet |
+//! | `follow` | changes of limits, edition by edition |
+//! | `retire` | what is due about leases |
+//! | `write` | what has changed |
+//! | `answer` | a reply by the caller's clock |
+//!
+//! Whoever drives it loads what [`Attempt::begin`] wants, and then does what each
+//! [`Step`] says, all of it in one transaction or at one version of the root. It
+//! can stop at any time: nothing was changed.
+
+mod answer;
+mod follow;
+mod leases;
+mod retire;
+mod rows;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{OwnedKey, Reply, StoreError, oracle};
+
+use crate::clock::Clock;
+use crate::edition::Edition;
+use crate::entry::Head;
+use crate::limits;
+use crate::request::Request;
+use crate::trip::{Due, Found, Swap, Wanted};
+use leases::Leases;
+use rows::Rows;
+
+/// What is to be done next.
+#[derive(Debug)]
+pub enum Step {
+    /// Load this, and [go on](Attempt::found) with what was found.
+    Load(Wanted),
+    /// Make these editions known, and [go on](Attempt::learned).
+    Editions(Vec<u32>),
+    /// Write this; then the reply is the answer. None: there was more to do than
+    /// is done in one step; try again.
+    Swap(Swap, Option<Result<Reply, StoreError>>),
+    /// There is nothing to write; this is the answer.
+    Done(Result<Reply, StoreError>),
+}
+
+/// Why it cannot go on yet.
+enum Need {
+    Load(Wanted),
+    Editions(Vec<u32>),
+    /// Enough was done for one step.
+    Pause,
+    Fail(StoreError),
+}
+
+impl From<StoreError> for Need {
+    fn from(error: StoreError) -> Self {
+        Self::Fail(error)
+    }
+}
+
+/// One try at a command.
+///
+/// Whoever drives it loads what [`begin`](Self::begin) wants, and then does what
+/// each [`Step`] says, all of it in one transaction or at one version of the root.
+/// It can stop at any time: nothing was changed.
+#[derive(Debug)]
+pub struct Attempt<'r> {
+    request: &'r Request,
+    own: Arc<Edition>,
+    clock: Clock,
+    known: Arc<BTreeMap<u32, Arc<Edition>>>,
+    /// The instant of the decision, once something was found.
+    now: Option<Timestamp>,
+    version: Option<u64>,
+    root_was_there: bool,
+    head: Head,
+    rows: Rows,
+    leases: Leases,
+    /// How many records were dealt with because they were due.
+    retired: usize,
+}
+
+/// So many of the leases that are due first come with the first load.
+const GLANCE: usize = 2;
+
+impl<'r> Attempt<'r> {
+    /// A try at `request`, by the edition `own` of its plan. `known` are editions
+    /// that may be met.
+    #[must_use]
+    pub fn new(
+        request: &'r Request,
+        own: Arc<Edition>,
+        known: Arc<BTreeMap<u32, Arc<Edition>>>,
+        clock: Clock,
+    ) -> Self {
+        let head = Head {
+            followed: own.number,
+            turn: 0,
+            until: Timestamp::MIN,
+        };
+        Self {
+            request,
+            own,
+            clock,
+            known,
+            now: None,
+            version: None,
+            root_was_there: false,
+            head,
+            rows: Rows::default(),
+            leases: Leases::new(),
+            retired: 0,
+        }
+    }
+
+    /// What is loaded first: the rows of the key and its ancestors, the root's
+    /// first, the lease that is meant, and the next that are due.
+    ///
+    /// # Errors
+    /// The key is none under the plan's levels.
+    pub fn begin(&mut self) -> Result<Wanted, StoreError> {
+        let path = self.request.path()?;
+        let ask = self.request.idempotency();
+        let wanted = Wanted {
+            rows: (0..path.depth())
+                .map(|level| path.prefix(level).into())
+                .collect(),
+            ids: self.request.lease().into_iter().collect(),
+            ask: ask.map(|ask| oracle::ask_key(&path, ask)),
+            due: Some(Due {
+                after: None,
+                most: GLANCE,
+            }),
+            all_leases: self.request.is_reset(),
+        };
+        self.expect(&wanted);
+        Ok(wanted)
+    }
+
+    /// Goes on with what was found of what was wanted last.
+    pub fn found(&mut self, found: Found) -> Step {
+        match self.take_in(found) {
+            Ok(()) => self.go_on(),
+            Err(error) => Step::Done(Err(error)),
+        }
+    }
+
+    /// Goes on with more editions.
+    pub fn learned(&mut self, known: Arc<BTreeMap<u32, Arc<Edition>>>) -> Step {
+        self.known = known;
+        self.go_on()
+    }
+
+    fn expect(&mut self, wanted: &Wanted) {
+        self.rows.expect(&wanted.rows);
+        self.leases.expect(wanted.due);
+    }
+
+    fn take_in(&mut self, found: Found) -> Result<(), StoreError> {
+        let path = self.request.path()?;
+        let head = self.rows.take_in(found.rows, &self.own.plan)?;
+        self.leases.take_in(found.leases, found.due)?;
+        if self.now.is_none() {
+            self.version = found.version;
+            self.root_was_there = self.rows.was_there(path.root());
+            self.head = head.unwrap_or(self.head);
+            let latest = self.rows.latest();
+            let now = self.clock.instant(self.request.now, found.now, latest);
+            self.now = Some(now);
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Step {
+        match self.catch_up() {
+            Ok(()) => {
+                let reply = self.decide();
+                self.finish(Some(reply))
+            }
+            Err(Need::Pause) => self.finish(None),
+            Err(Need::Fail(error)) => Step::Done(Err(error)),
+            Err(Need::Editions(numbers)) => Step::Editions(numbers),
+            Err(Need::Load(wanted)) => {
+                self.expect(&wanted);
+                Step::Load(wanted)
+            }
+        }
+    }
+
+    /// Brings rows and leases up to now.
+    fn catch_up(&mut self) -> Result<(), Need> {
+        let now = self.instant();
+        self.check_editions()?;
+        self.follow_changes(now)?;
+        let own = Arc::clone(&self.own);
+        self.come_back(now);
+        self.agree_about_keys(now);
+        self.retire(&own, now)?;
+        self.head.followed = self.head.followed.max(own.number);
+        Ok(())
+    }
+
+    /// Whatever is met must be known: else nothing is done yet.
+    fn check_editions(&self) -> Result<(), Need> {
+        let mut met = self.rows.editions();
+        if self.leases.has_any() {
+            met.push(self.head.followed);
+        }
+        met.retain(|&number| number != self.own.number);
+        let needed = limits::leading_to(self.own.number, &met);
+        let unknown = needed.into_iter().filter(|n| !self.known.contains_key(n));
+        let unknown: Vec<u32> = unknown.collect();
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => Err(Need::Editions(unknown)),
+        }
+    }
+
+    /// The command, by the contract's own loop.
+    fn decide(&mut self) -> Result<Reply, StoreError> {
+        let now = self.instant();
+        let request = self.request;
+        let command = request.command(now)?;
+        let owner = OwnedKey::new(command.key.bytes());
+        let own = Arc::clone(&self.own);
+        let mut rows = self.rows.take_out(&command.key, &own);
+        let reply = oracle::apply(&command, &mut rows, &mut self.leases.book, owner);
+        self.rows.put_back(&command.key, rows, &own);
+        let moves = !request.is_reset();
+        self.leases
+            .note_changes(moves.then_some(&mut self.head.turn));
+        answer::by_the_callers_clock(reply, now, request.now)
+    }
+
+    /// The instant of the decision.
+    fn instant(&self) -> Timestamp {
+        self.now.unwrap_or(self.request.now)
+    }
+}

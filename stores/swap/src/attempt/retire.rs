@@ -1,0 +1,93 @@
+//! What is due about leases.
+
+use tidegate_contract::book::{Record, Stage};
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{KeyPath, OwnedKey, Plan, oracle};
+
+use super::{Attempt, Need};
+use crate::edition::Edition;
+use crate::trip::{Due, Wanted};
+
+/// So many records are dealt with in one step, so that none takes long.
+const MOST_AT_ONCE: usize = 256;
+
+/// So many are loaded at once, when there are more than a few.
+const HANDFUL: usize = 64;
+
+impl Attempt<'_> {
+    /// Deals with every lease that is due at `until`, by the plan of `edition`.
+    pub(super) fn retire(&mut self, edition: &Edition, until: Timestamp) -> Result<(), Need> {
+        while let Some(record) = self.next_due(until)? {
+            if let Some(wanted) = self.missing_rows(edition, &record) {
+                self.leases.pending = Some(record);
+                return Err(Need::Load(wanted));
+            }
+            self.retired += 1;
+            self.expire(edition, record, until);
+            self.leases.note_changes(Some(&mut self.head.turn));
+        }
+        Ok(())
+    }
+
+    /// The next record that is due, once all before it were loaded.
+    fn next_due(&mut self, until: Timestamp) -> Result<Option<Record<OwnedKey>>, Need> {
+        if let Some(record) = self.leases.pending.take() {
+            return Ok(Some(record));
+        }
+        if self.retired >= MOST_AT_ONCE {
+            return Err(Need::Pause);
+        }
+        if self.leases.may_have_more(until) {
+            let due = Due {
+                after: self.leases.reached,
+                most: HANDFUL,
+            };
+            return Err(Need::Load(Wanted {
+                due: Some(due),
+                ..Wanted::default()
+            }));
+        }
+        Ok(self.leases.book.take_due(until))
+    }
+
+    /// The rows of a record's owner that something is given back to and that were
+    /// not loaded.
+    fn missing_rows(&self, edition: &Edition, record: &Record<OwnedKey>) -> Option<Wanted> {
+        if !gives_back(&edition.plan, record) {
+            return None;
+        }
+        let path = KeyPath::new(record.owner.bytes(), edition.plan.levels()).ok()?;
+        let keys = (0..path.depth()).map(|level| path.prefix(level));
+        let missing = keys.filter(|key| self.rows.find(key).is_none());
+        let rows: Vec<Box<[u8]>> = missing.map(Into::into).collect();
+        (!rows.is_empty()).then(|| Wanted {
+            rows,
+            ..Wanted::default()
+        })
+    }
+
+    fn expire(&mut self, edition: &Edition, mut record: Record<OwnedKey>, until: Timestamp) {
+        let owner = record.owner.clone();
+        let Ok(path) = KeyPath::new(owner.bytes(), edition.plan.levels()) else {
+            return;
+        };
+        let by_its_own = edition.plan.at(&path);
+        let plan = by_its_own.as_ref().unwrap_or(&edition.plan);
+        // A row that another edition wrote has nothing of this one's limits.
+        let mut rows = self.rows.take_out(&path, edition);
+        let again = oracle::expire(plan, &mut rows, &mut record, until);
+        self.rows.put_back(&path, rows, edition);
+        if let Some(again) = again {
+            self.leases.book.put_back(record, again);
+        }
+    }
+}
+
+/// Whether the plan gives anything of a lease back when it expires.
+fn gives_back(plan: &Plan, record: &Record<OwnedKey>) -> bool {
+    let live = matches!(record.stage, Stage::Live);
+    let limit = |uid| plan.position(uid).map(|position| &plan.limits()[position]);
+    let back = |uid| limit(uid).is_some_and(|limit| limit.refund_on_expiry);
+    let mut shares = record.shares.iter();
+    live && shares.any(|share| !share.forgotten && back(share.uid))
+}

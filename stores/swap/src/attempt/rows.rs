@@ -1,0 +1,221 @@
+//! The rows that were loaded.
+
+use std::borrow::Cow;
+
+use tidegate_contract::core::{Bounds, DecodeError, Rule, State, Timestamp};
+use tidegate_contract::oracle::{self, Row};
+use tidegate_contract::{KeyPath, Plan, PlanLimit, StoreError};
+
+use crate::edition::Edition;
+use crate::entry::{self, Entry, Head};
+
+/// A row, and what it was when it was loaded.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) key: Box<[u8]>,
+    pub(super) level: usize,
+    /// As it was kept, if it was.
+    pub(super) was: Option<Entry>,
+    /// The edition its cells go by; `None`: nothing was ever seen.
+    pub(super) edition: Option<u32>,
+    /// The rules they go by, if they are not the edition's.
+    own: Option<Vec<Rule>>,
+    pub(super) cells: Row,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) all: Vec<Loaded>,
+    /// The keys of those that are under way.
+    expected: Vec<Box<[u8]>>,
+}
+
+impl Rows {
+    /// These keys are being loaded.
+    pub(super) fn expect(&mut self, keys: &[Box<[u8]>]) {
+        self.expected = keys.to_vec();
+    }
+
+    /// What was found of the keys that were expected; answers what a root's row
+    /// among them says of all.
+    pub(super) fn take_in(
+        &mut self,
+        found: Vec<Option<Vec<u8>>>,
+        plan: &Plan,
+    ) -> Result<Option<Head>, StoreError> {
+        let mut head = None;
+        for (key, bytes) in std::mem::take(&mut self.expected).into_iter().zip(found) {
+            let was = bytes.as_deref().map(entry::decode).transpose()?;
+            let path = KeyPath::new(&key, plan.levels());
+            let path = path.map_err(|_| DecodeError::Corrupt("a row's key"))?;
+            let level = path.depth() - 1;
+            head = was.as_ref().and_then(|entry| entry.head).or(head);
+            self.all.push(Loaded {
+                level,
+                edition: was.as_ref().map(|entry| entry.edition),
+                own: was.as_ref().and_then(|entry| entry.own.clone()),
+                cells: match &was {
+                    Some(entry) => entry.cells.clone(),
+                    None => oracle::fresh_row(plan, level),
+                },
+                was,
+                key,
+            });
+        }
+        Ok(head)
+    }
+
+    pub(super) fn find(&self, key: &[u8]) -> Option<&Loaded> {
+        self.all.iter().find(|row| *row.key == *key)
+    }
+
+    fn find_mut(&mut self, key: &[u8]) -> Option<&mut Loaded> {
+        self.all.iter_mut().find(|row| *row.key == *key)
+    }
+
+    pub(super) fn was_there(&self, key: &[u8]) -> bool {
+        self.find(key).is_some_and(|row| row.was.is_some())
+    }
+
+    /// When the latest of them was written.
+    pub(super) fn latest(&self) -> Timestamp {
+        let written = self.all.iter().filter_map(|row| row.was.as_ref());
+        let latest = written.map(|entry| entry.latest).max();
+        latest.unwrap_or(Timestamp::MIN)
+    }
+
+    /// The editions that wrote what is here.
+    pub(super) fn editions(&self) -> Vec<u32> {
+        self.all.iter().filter_map(|row| row.edition).collect()
+    }
+
+    /// The cells of those of a path's rows that go by `edition`, or will; fresh
+    /// ones for the others, of which it knows nothing.
+    pub(super) fn take_out(&mut self, path: &KeyPath<'_>, edition: &Edition) -> Vec<Row> {
+        let cells = |level: usize| match self.find_mut(path.prefix(level)) {
+            Some(row) if row.edition == Some(edition.number) => std::mem::take(&mut row.cells),
+            _ => oracle::fresh_row(&edition.plan, level),
+        };
+        (0..path.depth()).map(cells).collect()
+    }
+
+    /// Puts them back.
+    pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, edition: &Edition) {
+        for (level, cells) in rows.into_iter().enumerate() {
+            let number = edition.number;
+            let Some(row) = self.find_mut(path.prefix(level)) else {
+                continue;
+            };
+            match row.edition {
+                Some(other) if other != number => continue,
+                Some(_) => {}
+                None => row.goes_by(edition),
+            }
+            row.cells = cells;
+        }
+    }
+}
+
+impl Loaded {
+    /// Carries it over from its edition, `old`, to `new`. What its key has for
+    /// itself in an edition that was read from the backend, nobody knows: it goes
+    /// on by what it has.
+    pub(super) fn adopt(
+        &mut self,
+        (old, new): (&Edition, &Edition),
+        (at, calendars): (Timestamp, &[Option<Bounds>]),
+    ) {
+        if self.own.is_some() && !new.knows_keys {
+            self.edition = Some(new.number);
+            return;
+        }
+        if !self.stays_as_it_is(old, new) {
+            let (before, after) = (self.plan(&old.plan), new.plan.of_row(&self.key));
+            let mut cells = self.cells.clone();
+            let adopted = oracle::adopt_row(after, &before, self.level, &mut cells, at, calendars);
+            self.cells = adopted;
+        }
+        self.goes_by(new);
+    }
+
+    /// Whether nothing has changed for it from `old` to `new`.
+    fn stays_as_it_is(&self, old: &Edition, new: &Edition) -> bool {
+        let (before, after) = (old.plan.of_row(&self.key), new.plan.of_row(&self.key));
+        old.knows_keys
+            && new.knows_keys
+            && new.plan.goes_on_from(&old.plan)
+            && before.limits() == after.limits()
+            && self.is_by(old)
+    }
+
+    /// Whether its rules are those that `edition`, its own, says its key goes by.
+    pub(super) fn is_by(&self, edition: &Edition) -> bool {
+        let limits = |plan: &Plan| plan.range(self.level);
+        let plan = self.plan(&edition.plan);
+        let said = edition.plan.of_row(&self.key);
+        plan.limits()[limits(&plan)] == said.limits()[limits(said)]
+    }
+
+    fn goes_by(&mut self, edition: &Edition) {
+        self.edition = Some(edition.number);
+        self.own = edition.plan.overrides().get(&self.key).and_then(|own| {
+            let own = &own.limits()[own.range(self.level)];
+            let common = &edition.plan.limits()[edition.plan.range(self.level)];
+            (own != common).then(|| own.iter().map(|limit| limit.rule).collect())
+        });
+    }
+
+    /// The plan its cells go by, if `plan` is its edition's.
+    pub(super) fn plan<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
+        let Some(own) = &self.own else {
+            return Cow::Borrowed(plan);
+        };
+        let mut rules = own.iter();
+        let level = self.level;
+        Cow::Owned(plan.variant(|limit| {
+            let rule = (limit.level == level).then(|| rules.next());
+            rule.flatten().copied()
+        }))
+    }
+
+    /// The limits it has for itself, if `plan` is its edition's.
+    pub(super) fn own_limits(&self, plan: &Plan) -> Option<Vec<PlanLimit>> {
+        self.own.as_ref()?;
+        let plan = self.plan(plan);
+        Some(plan.limits()[plan.range(self.level)].to_vec())
+    }
+
+    /// Whether it has a state of the right kind for each limit of its level.
+    pub(super) fn fits(&self, plan: &Plan) -> bool {
+        let plan = self.plan(plan);
+        let limits = &plan.limits()[plan.range(self.level)];
+        let fits = |(limit, state): (&PlanLimit, &State)| limit.rule.fits(state);
+        limits.len() == self.cells.len()
+            && self
+                .own
+                .as_ref()
+                .is_none_or(|own| own.len() == limits.len())
+            && limits.iter().zip(&self.cells).all(fits)
+    }
+
+    /// Whether nothing is noted in it.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.cells.iter().all(State::is_fresh)
+    }
+
+    /// When it was written last.
+    pub(super) fn latest(&self) -> Timestamp {
+        self.was.as_ref().map_or(Timestamp::MIN, |was| was.latest)
+    }
+
+    /// Whether it is not as it was loaded.
+    pub(super) fn has_changed(&self) -> bool {
+        match &self.was {
+            None => !self.is_fresh(),
+            Some(was) => {
+                Some(was.edition) != self.edition || was.own != self.own || was.cells != self.cells
+            }
+        }
+    }
+}

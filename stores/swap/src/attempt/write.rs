@@ -1,0 +1,137 @@
+//! What has changed, as a backend is to write it.
+
+use tidegate_contract::book::Record;
+use tidegate_contract::bytes::encode_record;
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{OwnedKey, Plan, Reply, StoreError};
+
+use super::rows::Loaded;
+use super::{Attempt, Step};
+use crate::clock::Clock;
+use crate::entry;
+use crate::trip::{LeaseEntry, LeaseWrite, RowWrite, Swap};
+
+impl Attempt<'_> {
+    /// Ends the attempt. Nothing is written where nothing has changed.
+    pub(super) fn finish(&mut self, reply: Option<Result<Reply, StoreError>>) -> Step {
+        let leases = self.lease_writes();
+        let changed = self.rows.all.iter().map(Loaded::has_changed);
+        let changed: Vec<bool> = changed.collect();
+        if leases.is_empty() && !changed.contains(&true) {
+            return match reply {
+                Some(reply) => Step::Done(reply),
+                None => Step::Done(Err(StoreError::Unavailable("nothing was due".to_owned()))),
+            };
+        }
+        let root = match self.request.path() {
+            Ok(path) => path.root().into(),
+            Err(error) => return Step::Done(Err(error)),
+        };
+        self.extend_keeping(&changed, &leases);
+        let swap = Swap {
+            root,
+            root_was_there: self.root_was_there,
+            version: self.version,
+            rows: self.row_writes(&changed),
+            leases,
+            may_have_leases: self.leases.may_remain(),
+        };
+        Step::Swap(swap, reply)
+    }
+
+    /// The root is kept for as long as anything below it is.
+    fn extend_keeping(&mut self, changed: &[bool], leases: &[LeaseWrite]) {
+        let keep = self.own.plan.keep();
+        let rows = self.rows.all.iter().zip(changed);
+        let rows = rows.filter(|(_, changed)| **changed);
+        let rows = rows.map(|(row, _)| self.forget_at(row));
+        let leases = leases.iter().filter_map(|lease| lease.kept.as_ref());
+        let leases = leases.map(|kept| kept.due + keep);
+        let until = rows.chain(leases).max();
+        self.head.until = self.head.until.max(until.unwrap_or(Timestamp::MIN));
+    }
+
+    /// The root's row, and those that have changed.
+    fn row_writes(&self, changed: &[bool]) -> Vec<RowWrite> {
+        let rows = self.rows.all.iter().zip(changed).enumerate();
+        let written = rows.filter(|(at, (_, changed))| *at == 0 || **changed);
+        written
+            .map(|(at, (row, _))| self.row_write(row, at == 0))
+            .collect()
+    }
+
+    fn row_write(&self, row: &Loaded, is_root: bool) -> RowWrite {
+        let now = self.instant();
+        let forget_at = self.forget_at(row);
+        // Where the caller's clock decides, it may step back: what is spent is kept
+        // until nothing is noted of it at all.
+        let is_spent = match self.clock {
+            Clock::Caller => row.is_fresh(),
+            Clock::Server => forget_at <= now && forget_at < Timestamp::MAX,
+        };
+        let keep_until = match (self.clock, is_root) {
+            (Clock::Caller, _) => Timestamp::MAX,
+            (Clock::Server, true) => self.head.until,
+            (Clock::Server, false) => forget_at,
+        };
+        let number = row.edition.unwrap_or(self.own.number);
+        let head = is_root.then_some(&self.head);
+        let own = row.own_limits(self.plan_of(number));
+        let bytes = || entry::encode(now, head, (number, own.as_deref()), &row.cells);
+        RowWrite {
+            key: row.key.clone(),
+            bytes: (is_root || !is_spent).then(bytes),
+            forget_at,
+            keep_until,
+        }
+    }
+
+    /// From when on a row's states equal "never seen".
+    fn forget_at(&self, row: &Loaded) -> Timestamp {
+        if row.is_fresh() {
+            return Timestamp::MIN;
+        }
+        let plan = row.plan(self.plan_of(row.edition.unwrap_or(self.own.number)));
+        let limits = &plan.limits()[plan.range(row.level)];
+        let cells = limits.iter().zip(&row.cells);
+        let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+        instants.max().unwrap_or(Timestamp::MIN)
+    }
+
+    /// The plan of an edition that was met, and is known by now.
+    fn plan_of(&self, edition: u32) -> &Plan {
+        let others = self.known.get(&edition);
+        let other = others.filter(|_| edition != self.own.number);
+        other.map_or(&self.own.plan, |edition| &edition.plan)
+    }
+
+    fn lease_writes(&self) -> Vec<LeaseWrite> {
+        let ids = self.leases.changed.iter();
+        let write = |&id: &u128| {
+            let record = self.leases.book.get(id);
+            let kept = record.map(|record| self.lease_entry(record));
+            let matters = kept.is_some() || self.leases.loaded.contains(&id);
+            matters.then_some(LeaseWrite { id, kept })
+        };
+        let mut writes: Vec<LeaseWrite> = ids.filter_map(write).collect();
+        writes.sort_unstable_by_key(|write| write.id);
+        writes
+    }
+
+    fn lease_entry(&self, record: &Record<OwnedKey>) -> LeaseEntry {
+        let mut bytes = Vec::new();
+        encode_record(record, &mut bytes);
+        LeaseEntry {
+            owner: record.owner.bytes().into(),
+            due: record.due_at(),
+            turn: self
+                .leases
+                .turns
+                .get(&record.granted.id)
+                .copied()
+                .unwrap_or(0),
+            ask: record.idempotency().map(Into::into),
+            bytes,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Editions of a table's plan: a row says by which of them it was written.
+
+use std::sync::Arc;
+
+use tidegate_contract::{Adopted, Plan};
+
+/// A plan as the backend knows it.
+#[derive(Clone, Debug)]
+pub struct Edition {
+    /// Its number: that of a later one is larger.
+    pub number: u32,
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// When it came into force.
+    pub adopted: Adopted,
+    /// Whether the plan says which keys have limits of their own: one that was
+    /// read from the backend does not, their rows do.
+    pub knows_keys: bool,
+}
+
+/// A change of limits that is to become an edition.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// When it came into force by the caller's clock.
+    pub adopted: Adopted,
+    /// The first since the table was opened: no change if nothing differs.
+    pub is_first: bool,
+}

@@ -1,0 +1,84 @@
+//! The bytes of a row as a backend keeps them.
+//!
+//! ```text
+//! version u8, the instant it was written at i64,
+//! a root's? u8 [, the edition up to which its leases followed changes u32,
+//!               the next lease's turn u64, until when it is kept i64],
+//! a row of the contract's bytes, with the number of its edition
+//! ```
+
+use tidegate_contract::PlanLimit;
+use tidegate_contract::bytes::{decode_row, encode_own, encode_row, row_head, versioned};
+use tidegate_contract::core::{DecodeError, Rule, State, Timestamp};
+use tidegate_contract::oracle::Row;
+
+/// The version written, and the newest that is read.
+const VERSION: u8 = tidegate_contract::bytes::VERSION;
+
+/// A row as it was kept.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Entry {
+    /// When it was written.
+    pub(crate) latest: Timestamp,
+    /// What a root's row says beside its states.
+    pub(crate) head: Option<Head>,
+    /// The edition that wrote it.
+    pub(crate) edition: u32,
+    /// The rules it goes by, if they are not its edition's.
+    pub(crate) own: Option<Vec<Rule>>,
+    pub(crate) cells: Row,
+}
+
+/// What a root's row says of everything below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// The edition up to which its leases followed changes of limits.
+    pub(crate) followed: u32,
+    /// The turn of the next lease that is written.
+    pub(crate) turn: u64,
+    /// From when on nothing below the root is needed any more.
+    pub(crate) until: Timestamp,
+}
+
+pub(crate) fn encode(
+    latest: Timestamp,
+    head: Option<&Head>,
+    (edition, own): (u32, Option<&[PlanLimit]>),
+    cells: &[State],
+) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend(latest.as_micros().to_le_bytes());
+    out.push(u8::from(head.is_some()));
+    if let Some(head) = head {
+        out.extend(head.followed.to_le_bytes());
+        out.extend(head.turn.to_le_bytes());
+        out.extend(head.until.as_micros().to_le_bytes());
+    }
+    out.extend(row_head(edition, own.is_some()));
+    if let Some(own) = own {
+        encode_own(own, &mut out);
+    }
+    encode_row(cells, &mut out);
+    out
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
+    let mut reader = versioned(bytes)?;
+    let latest = reader.instant()?;
+    let head = match reader.flag("root")? {
+        false => None,
+        true => Some(Head {
+            followed: reader.u32()?,
+            turn: reader.u64()?,
+            until: reader.instant()?,
+        }),
+    };
+    let row = decode_row(reader.rest())?;
+    Ok(Entry {
+        latest,
+        head,
+        edition: row.serial,
+        own: row.own,
+        cells: row.states,
+    })
+}

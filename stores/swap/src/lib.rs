@@ -1,0 +1,45 @@
+//! Load, decide, swap: the loop of a store that runs the core far from its data,
+//! written once, without I/O.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Request`] | a command that outlives its call |
+//! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
+//! | [`trip`] | what a backend loads and swaps |
+//! | `entry` | the bytes of a row |
+//! | [`edition`] | a plan as the backend knows it, and the changes that led there |
+//! | [`limits`] | by what limits this process decides |
+//! | [`clock`] | whose clock decides |
+//!
+//! **One root, one step.** Everything of one root (its row, those of its
+//! descendants, its leases) hangs on the root's row: whoever changes any of it
+//! writes that row, too. So a backend makes an attempt atomic by one thing alone,
+//! either that the root's row was locked before it was read (and that no two make
+//! a missing one), or that it still has the version that was read when everything
+//! is written.
+//!
+//! **The core decides.** Rows are decoded by the core's codec, given to the
+//! contract's decision loop ([`tidegate_contract::oracle`]) with a book of those
+//! leases that the command can meet, and encoded again. No rule is stated here.
+//!
+//! **Changes of limits** are followed row by row: a row says by which edition of
+//! its table's plan it was written, and is carried over, edition by edition, when
+//! it is needed next.
+//!
+//! Deliberately absent: any store, any client library, reading a clock, waiting.
+#![forbid(unsafe_code)]
+
+mod attempt;
+pub mod clock;
+pub mod edition;
+mod entry;
+pub mod limits;
+mod request;
+pub mod trip;
+
+pub use attempt::{Attempt, Step};
+pub use clock::Clock;
+pub use edition::{Change, Edition};
+pub use limits::Limits;
+pub use request::{Request, moved};
+pub use trip::{Due, Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};

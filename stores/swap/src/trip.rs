@@ -1,0 +1,113 @@
+//! What a backend loads and swaps. Keys are those of rows: a root, or a key below
+//! it; how they are named where they are kept is the backend's business.
+
+use tidegate_contract::core::Timestamp;
+
+/// What is to be loaded, all of one root.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// The rows of these keys. The first load of an attempt begins with the root,
+    /// which a backend that locks locks before it reads anything else.
+    pub rows: Vec<Box<[u8]>>,
+    /// The leases of these ids.
+    pub ids: Vec<u128>,
+    /// The lease that was made under this idempotency key.
+    pub ask: Option<Box<[u8]>>,
+    /// The leases that are due first.
+    pub due: Option<Due>,
+    /// All leases of the root.
+    pub all_leases: bool,
+}
+
+/// The next leases in the order in which they are due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// After this place, if not from the beginning.
+    pub after: Option<(Timestamp, u64)>,
+    /// So many at most.
+    pub most: usize,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// The backend's clock, in microseconds since 1970: read after the root was
+    /// locked, if it is.
+    pub now: Timestamp,
+    /// The root's version, for a backend that has one; of the first load alone.
+    pub version: Option<u64>,
+    /// The rows in the order in which they were wanted.
+    pub rows: Vec<Option<Vec<u8>>>,
+    /// The leases wanted by id, by idempotency key or altogether, in any order;
+    /// the same may be there twice.
+    pub leases: Vec<Kept>,
+    /// Those that are due first, in their order.
+    pub due: Vec<Kept>,
+}
+
+/// A lease as it was kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Its place among those that are due at the same instant.
+    pub turn: u64,
+    /// Its record.
+    pub bytes: Vec<u8>,
+}
+
+/// What is to be written: all of it or nothing, and nothing if the root's row is
+/// not as it was loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Swap {
+    /// The root's key.
+    pub root: Box<[u8]>,
+    /// Whether the root's row was there.
+    pub root_was_there: bool,
+    /// The version it had, for a backend that has one.
+    pub version: Option<u64>,
+    /// What becomes of rows. The root's is always among them, is the first, and
+    /// is never deleted.
+    pub rows: Vec<RowWrite>,
+    /// What becomes of leases.
+    pub leases: Vec<LeaseWrite>,
+    /// Whether the root may have any lease afterwards: a backend that notes it
+    /// beside the root's row need not look for leases where there are none.
+    pub may_have_leases: bool,
+}
+
+/// What becomes of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowWrite {
+    /// Its key.
+    pub key: Box<[u8]>,
+    /// Its bytes; `None`: it is deleted.
+    pub bytes: Option<Vec<u8>>,
+    /// From when on its states equal "never seen"; `Timestamp::MIN` if nothing
+    /// is noted in it.
+    pub forget_at: Timestamp,
+    /// From when on it may be deleted: nothing below it is needed any more.
+    pub keep_until: Timestamp,
+}
+
+/// What becomes of a lease.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseWrite {
+    /// Its id.
+    pub id: u128,
+    /// What is kept of it; `None`: it is deleted.
+    pub kept: Option<LeaseEntry>,
+}
+
+/// What is kept of a lease.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseEntry {
+    /// Whose it is.
+    pub owner: Box<[u8]>,
+    /// When it is to be looked at.
+    pub due: Timestamp,
+    /// Its place among those that are due at the same instant.
+    pub turn: u64,
+    /// The idempotency key it was made under.
+    pub ask: Option<Box<[u8]>>,
+    /// Its record.
+    pub bytes: Vec<u8>,
+}
