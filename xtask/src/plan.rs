@@ -35,6 +35,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-contract", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-remote", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate-postgres",
+        &["tidegate-contract", "tidegate-core", "tidegate-remote"],
+    ),
     (
         "tidegate-file",
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],

@@ -8,7 +8,7 @@
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
-//! | [`redis_server`] | a server for one test |
+//! | [`redis_server`], [`postgres_server`] | a server for one test |
 //!
 //! A store's own test is a small file: it says how to open the store, and
 //! [`suite`] makes a test of each. Deliberately absent: any store.
@@ -18,6 +18,8 @@ mod dice;
 mod differential;
 pub mod lone;
 pub mod model;
+mod ports;
+pub mod postgres_server;
 pub mod redis_server;
 mod subject;
 pub mod walk;

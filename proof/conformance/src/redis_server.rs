@@ -2,17 +2,11 @@
 //! persistence, stopped by its pid.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use tempfile::TempDir;
 
-/// Ports are looked for from here on: below those that outgoing connections get.
-const FIRST_PORT: u16 = 20_000;
-
-/// So many ports are tried.
-const PORTS: u16 = 10_000;
+use crate::ports;
 
 /// If this is set, a test that cannot find a server fails.
 const REQUIRED: &str = "TIDEGATE_REQUIRE_REDIS";
@@ -51,7 +45,7 @@ impl RedisServer {
             println!("skipped: redis-server is not installed (Debian: redis-server)");
             return None;
         }
-        let server = (0..PORTS).find_map(|_| Self::at(next_free_port()?, options));
+        let server = ports::first(|port| Self::at(port, options));
         Some(server.expect("a port on which redis-server starts"))
     }
 
@@ -107,15 +101,4 @@ fn is_installed() -> bool {
     let mut version = Command::new("redis-server");
     let version = version.arg("--version").stdout(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
-}
-
-/// A port that nobody listens on at the moment; tests of one process get
-/// different ones.
-fn next_free_port() -> Option<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = std::process::id() as u16 % PORTS;
-    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
-    let port = FIRST_PORT + (start + turn) % PORTS;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    listener.is_ok().then_some(port)
 }

@@ -1,0 +1,114 @@
+-- What is due about leases (`retire` of the memory store, `expire` of
+-- `contract/src/oracle.rs`): by whoever holds the lock on their root's row.
+
+-- When something is to be done about a root's leases next.
+CREATE FUNCTION tidegate.next_due(p_tab integer, p_root bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_due bigint;
+BEGIN
+  SELECT due INTO v_due FROM tidegate.leases
+  WHERE tab = p_tab AND root = p_root ORDER BY due LIMIT 1;
+  RETURN coalesce(v_due, 9223372036854775807);
+END $$;
+
+-- Gives back, into the rows of its owner, what a lease's limits give back when
+-- it expires. (A row that other limits wrote meanwhile is left to them.)
+CREATE FUNCTION tidegate.give_back(
+  p_lease tidegate.leases, e tidegate.editions, p_now bigint, p_caller boolean)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_rules tidegate.rule[];
+  v_cells tidegate.cell[];
+  v_key bytea;
+  v_position integer;
+  r tidegate.rule;
+BEGIN
+  FOR i IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
+    v_position := tidegate.position_of(e.rules, p_lease.shares[i]);
+    CONTINUE WHEN v_position IS NULL OR p_lease.shares[i + 3] <> 0;
+    r := e.rules[v_position];
+    CONTINUE WHEN NOT r.refund OR p_lease.ends[r.level] IS NULL;
+    v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[r.level]);
+    PERFORM tidegate.carry_row(
+      p_lease.tab, v_key, r.level, e.edition, p_now, p_caller, '{}')
+    FROM tidegate.rows WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
+      AND edition < e.edition;
+    SELECT * INTO v_row FROM tidegate.rows
+    WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND edition = e.edition;
+    CONTINUE WHEN NOT FOUND;
+    v_rules := tidegate.rules_at(e.rules, r.level);
+    v_cells := tidegate.cells_of(v_row, cardinality(v_rules));
+    v_position := tidegate.position_of(v_rules, r.uid);
+    v_cells[v_position] := ROW(tidegate.refund(r, (v_cells[v_position]).n,
+      p_lease.shares[i + 1], p_lease.shares[i + 2], p_now))::tidegate.cell;
+    PERFORM tidegate.save_row(p_lease.tab, v_key, e.edition, v_row.latest, v_rules, v_cells,
+      v_row.due, v_row.followed);
+  END LOOP;
+END $$;
+
+-- Deals with what is due by an edition of the plan. Whether that was all: no
+-- call looks at more than so many leases, so that none takes long.
+CREATE FUNCTION tidegate.retire(
+  p_tab integer, p_root bytea, e tidegate.editions, p_now bigint, p_caller boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_lease tidegate.leases;
+BEGIN
+  FOR i IN 1 .. 500 LOOP
+    SELECT * INTO v_lease FROM tidegate.leases
+    WHERE tab = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
+    IF NOT FOUND THEN RETURN true; END IF;
+    IF v_lease.stage <> 0 THEN
+      DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+    ELSE
+      IF e.refunds THEN
+        PERFORM tidegate.give_back(v_lease, e, p_now, p_caller);
+      END IF;
+      UPDATE tidegate.leases SET stage = 1, number = DEFAULT,
+        due = tidegate.later(v_lease.expires_at, e.keep)
+      WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+    END IF;
+  END LOOP;
+  RETURN false;
+END $$;
+
+-- Brings the leases of a root up to an instant: what has expired before a change
+-- of limits did so under those of its time. Whether that was all.
+CREATE FUNCTION tidegate.catch_up(
+  p_tab integer, p_root bytea, p_edition bigint, p_now bigint, p_caller boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_old tidegate.editions;
+  v_new tidegate.editions;
+  v_done boolean := true;
+  v_followed bigint;
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_root;
+  IF v_row.due = 9223372036854775807 THEN
+    UPDATE tidegate.rows SET followed = p_edition
+    WHERE tab = p_tab AND key = p_root AND followed < p_edition;
+    RETURN true;
+  END IF;
+  v_followed := v_row.followed;
+  IF v_followed < p_edition THEN
+    v_old := tidegate.edition(p_tab, v_followed);
+    FOR v_new IN SELECT * FROM tidegate.editions
+      WHERE tab = p_tab AND edition > v_followed AND edition <= p_edition ORDER BY edition
+    LOOP
+      v_done := tidegate.retire(p_tab, p_root, v_old,
+        tidegate.moment_of(v_new.at, -9223372036854775808, p_now, p_caller), p_caller);
+      EXIT WHEN NOT v_done;
+      v_old := v_new;
+      v_followed := v_new.edition;
+    END LOOP;
+  END IF;
+  IF v_done THEN
+    v_done := tidegate.retire(p_tab, p_root, tidegate.edition(p_tab, p_edition), p_now, p_caller);
+  END IF;
+  UPDATE tidegate.rows SET due = tidegate.next_due(p_tab, p_root), followed = v_followed
+  WHERE tab = p_tab AND key = p_root;
+  RETURN v_done;
+END $$;

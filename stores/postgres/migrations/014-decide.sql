@@ -1,0 +1,108 @@
+-- One command on one key and its ancestors, wholly or not at all. A translation
+-- of the crates `core` and `contract`: whoever changes a rule there changes it
+-- here, and the differential test finds who did not.
+--
+-- p_now is the caller's clock, by which the other instants are meant; it decides
+-- only if p_caller says so. p_ends says where each ancestor ends in the key.
+-- Verbs: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end, 5 renew, 6 reset.
+CREATE FUNCTION tidegate.decide(
+  p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_ends integer[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
+  p_detail integer, p_id numeric, p_until bigint, p_ask bytea, p_ending integer,
+  p_used bigint[], p_remember boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  a tidegate.command;
+  e tidegate.editions := tidegate.edition(p_tab, p_edition);
+  v_depth integer := cardinality(p_ends);
+  v_rows tidegate.rows[];
+  v_row tidegate.rows;
+  v_latest bigint;
+  v_foreign boolean := false;
+  v_locked boolean := true;
+  v_kept tidegate.cell[] := '{}';
+  v_cells tidegate.cell[];
+  v_from integer := 1;
+  v_to integer;
+  v_out tidegate.outcome;
+BEGIN
+  a.tab := p_tab;
+  a.key := p_key;
+  a.ends := p_ends;
+  a.root := tidegate.short(substring(p_key FROM 1 FOR p_ends[1]));
+  IF p_verb = 3 THEN
+    -- To look at a root that nobody has used makes no row.
+    SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = a.root FOR UPDATE;
+    v_locked := FOUND;
+  ELSE
+    v_row := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
+  END IF;
+  v_latest := v_row.latest;
+  v_rows[1] := v_row;
+  v_foreign := v_row.edition <> p_edition;
+  FOR v_level IN 2 .. v_depth LOOP
+    SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
+      AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
+    v_latest := greatest(v_latest, v_row.latest);
+    v_foreign := v_foreign OR coalesce(v_row.edition <> p_edition, false);
+    v_rows[v_level] := v_row;
+  END LOOP;
+  a.now := CASE WHEN p_caller THEN p_now
+    ELSE tidegate.instant(coalesce(v_latest, -9223372036854775808)) END;
+  a.calendars := p_calendars::numeric[];
+
+  IF v_locked AND (v_foreign OR (v_rows[1]).due <= a.now OR (v_rows[1]).followed < p_edition) THEN
+    IF NOT tidegate.catch_up(p_tab, a.root, p_edition, a.now, p_caller) THEN
+      RETURN ARRAY[4, a.now]::text;
+    END IF;
+    FOR v_level IN 1 .. v_depth LOOP
+      PERFORM tidegate.carry_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), v_level,
+        p_edition, a.now, p_caller, a.calendars);
+      SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
+        AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
+      v_rows[v_level] := v_row;
+    END LOOP;
+  END IF;
+
+  FOR v_level IN 1 .. v_depth LOOP
+    v_kept := v_kept || tidegate.cells_of(
+      v_rows[v_level], cardinality(tidegate.rules_at(e.rules, v_level)));
+  END LOOP;
+  a.due := (v_rows[1]).due;
+  a.amounts := p_amounts::numeric[];
+  a.detail := p_detail;
+  IF p_verb IN (0, 2, 3) THEN
+    v_out := CASE p_verb WHEN 0 THEN tidegate.take(a, e, v_kept)
+      WHEN 2 THEN tidegate.debit(a, e, v_kept) ELSE tidegate.peek(a, e, v_kept) END;
+  ELSE
+    a.id := p_id;
+    a.until := p_until;
+    IF NOT p_caller THEN
+      a.until := tidegate.later(p_until, a.now::numeric - p_now);
+    END IF;
+    a.ask := p_ask;
+    a.ending := p_ending;
+    a.used := p_used::numeric[];
+    a.remember := p_remember;
+    v_out := CASE p_verb WHEN 1 THEN tidegate.lease(a, e, v_kept)
+      WHEN 4 THEN tidegate.end_lease(a, e, v_kept)
+      WHEN 5 THEN tidegate.renew(a, e, v_kept) ELSE tidegate.reset(a, e, v_kept) END;
+  END IF;
+  IF NOT v_locked THEN RETURN v_out.reply::text; END IF;
+
+  IF v_out.leases_changed THEN a.due := tidegate.next_due(p_tab, a.root); END IF;
+  v_cells := v_out.cells;
+  FOR v_level IN 1 .. v_depth LOOP
+    v_row := v_rows[v_level];
+    v_to := v_from + cardinality(tidegate.rules_at(e.rules, v_level)) - 1;
+    IF v_cells[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to]
+      OR (v_level = 1 AND a.due <> v_row.due) THEN
+      PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_edition,
+        a.now, e.rules[v_from : v_to], v_cells[v_from : v_to],
+        CASE v_level WHEN 1 THEN a.due ELSE 9223372036854775807 END,
+        CASE v_level WHEN 1 THEN v_row.followed ELSE p_edition END);
+    END IF;
+    v_from := v_to + 1;
+  END LOOP;
+  RETURN v_out.reply::text;
+END $$;

@@ -1,0 +1,17 @@
+//! Remembers limits in PostgreSQL, for a fleet that shares them.
+#![forbid(unsafe_code)]
+
+mod error;
+mod link;
+mod migrate;
+mod options;
+mod plan;
+mod registry;
+mod reply;
+mod request;
+mod store;
+mod table;
+
+pub use error::PostgresError;
+pub use options::{Clock, Options, Tables};
+pub use store::PostgresStore;

@@ -1,0 +1,112 @@
+//! A command on its way: all of it that is needed once its caller has gone on.
+
+use std::sync::Arc;
+
+use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
+use tidegate_contract::{Command, Detail, Ending, Plan, Verb};
+
+use crate::plan;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) now: Timestamp,
+    pub(crate) bounds: Box<[Option<Bounds>]>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) ends: Vec<i32>,
+    pub(crate) calendars: Vec<Option<i64>>,
+    pub(crate) verb: i32,
+    pub(crate) amounts: Vec<i64>,
+    pub(crate) detail: i32,
+    pub(crate) id: Option<String>,
+    pub(crate) until: i64,
+    pub(crate) ask: Option<Vec<u8>>,
+    pub(crate) ending: i32,
+    /// What was used of each limit, or for a failure whether it comes back.
+    pub(crate) used: Vec<Option<i64>>,
+    pub(crate) remember: bool,
+}
+
+impl Request {
+    pub(crate) fn new(command: &Command<'_>) -> Self {
+        let levels = 0..command.key.depth();
+        let end = |level| command.key.prefix(level).len() as i32;
+        let mut request = Self {
+            plan: Arc::clone(command.plan),
+            now: command.now,
+            bounds: command.calendars.into(),
+            key: command.key.bytes().to_vec(),
+            ends: levels.map(end).collect(),
+            calendars: plan::calendars(command.calendars),
+            verb: 0,
+            amounts: Vec::new(),
+            detail: 0,
+            id: None,
+            until: 0,
+            ask: None,
+            ending: 0,
+            used: Vec::new(),
+            remember: false,
+        };
+        request.ask_for(&command.verb);
+        request
+    }
+
+    fn ask_for(&mut self, verb: &Verb<'_>) {
+        match *verb {
+            Verb::Take {
+                amounts,
+                lease,
+                detail,
+            } => {
+                self.amounts = whole(amounts);
+                self.detail = match detail {
+                    Detail::Verdict => 0,
+                    Detail::OnRefusal => 1,
+                    Detail::Always => 2,
+                };
+                if let Some(terms) = lease {
+                    self.verb = 1;
+                    self.id = Some(terms.id.to_string());
+                    self.until = terms.expires_at.as_micros();
+                    self.ask = terms.idempotency.map(<[u8]>::to_vec);
+                }
+            }
+            Verb::Debit { amounts } => (self.verb, self.amounts) = (2, whole(amounts)),
+            Verb::Peek { amounts } => (self.verb, self.amounts) = (3, whole(amounts)),
+            Verb::End {
+                id,
+                ending,
+                remember,
+            } => {
+                (self.verb, self.id, self.remember) = (4, Some(id.to_string()), remember);
+                (self.ending, self.used) = ended(ending);
+            }
+            Verb::Renew { id, until } => {
+                (self.verb, self.id) = (5, Some(id.to_string()));
+                self.until = until.as_micros();
+            }
+            Verb::Reset => self.verb = 6,
+        }
+    }
+}
+
+fn ended(ending: Ending<'_>) -> (i32, Vec<Option<i64>>) {
+    let number = |used: &Option<Amount>| used.map(amount);
+    match ending {
+        Ending::Settle(used) => (0, used.iter().map(number).collect()),
+        Ending::Release => (1, Vec::new()),
+        Ending::Fail(back) => (2, back.iter().map(|&b| Some(i64::from(b))).collect()),
+        Ending::Cancel => (3, Vec::new()),
+    }
+}
+
+fn whole(amounts: &[Amount]) -> Vec<i64> {
+    amounts.iter().map(|&number| amount(number)).collect()
+}
+
+/// No amount is larger than 2^53 - 1.
+fn amount(number: Amount) -> i64 {
+    number.min(MAX_AMOUNT) as i64
+}

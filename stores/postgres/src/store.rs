@@ -1,0 +1,88 @@
+//! The store: connections, tables by name.
+
+use std::sync::Arc;
+
+use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+
+use crate::error::PostgresError;
+use crate::link::{Link, driver};
+use crate::migrate::migrate;
+use crate::options::{Clock, Options};
+use crate::registry;
+use crate::table::{PostgresTable, Shared};
+
+/// State in a PostgreSQL database, shared by all who use it. See the [crate].
+#[derive(Debug)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+impl PostgresStore {
+    /// The store at `address`: `postgres://[user[:password]@]host[:port]/database`.
+    /// The server is asked for its schema, which is made or brought up to date if
+    /// the options allow it.
+    ///
+    /// # Errors
+    /// [`PostgresError`]; a password is in none of its messages.
+    pub fn open(address: &str, options: Options) -> Result<Self, PostgresError> {
+        if options.deadline.is_zero() {
+            return Err(PostgresError::Option(
+                "the deadline of a PostgreSQL store is zero; give it a second",
+            ));
+        }
+        if options.connections == 0 {
+            return Err(PostgresError::Option(
+                "a PostgreSQL store needs at least one connection",
+            ));
+        }
+        let shared = Arc::new(Shared {
+            link: Arc::new(Link::new(address, &options)?),
+            driver: driver(&options)?,
+            clock: options.clock,
+        });
+        let link = Arc::clone(&shared.link);
+        let ready = async move { Ok(migrate(&link, &options).await) };
+        let ready = shared.driver.block_on(ready);
+        ready.map_err(|error| PostgresError::Server(error.to_string()))??;
+        Ok(Self { shared })
+    }
+
+    /// The plan that was adopted last by anyone, if there is any.
+    fn newest(&self, name: &str) -> Result<Option<Plan>, StoreError> {
+        let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
+        let newest = async move { registry::newest(&link, &name).await };
+        self.shared.driver.block_on(newest)
+    }
+}
+
+impl Store for PostgresStore {
+    /// Rows that are unlogged are durable until the server crashes.
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: true,
+            shared: true,
+            own_clock: self.shared.clock == Clock::Server,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        self.newest(name).ok().flatten().map(Arc::new)
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        match self.newest(name)?.map(|kept| kept.levels()) {
+            Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            }),
+            _ => {
+                let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
+                let number = async move { registry::number(&link, &name).await };
+                let number = self.shared.driver.block_on(number)?;
+                let table = PostgresTable::new(Arc::clone(&self.shared), number);
+                Ok(Arc::new(table))
+            }
+        }
+    }
+}
