@@ -25,7 +25,7 @@ const HELP: &str = "\
 cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
-cargo xtask differential [--commands N] [--seed N] [--store memory|redis]
+cargo xtask differential [--commands N] [--seed N] [--store memory|redis|postgres]
                                                         a million commands
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";

@@ -6,6 +6,7 @@ mod link;
 mod migrate;
 mod options;
 mod plan;
+mod prune;
 mod registry;
 mod reply;
 mod request;

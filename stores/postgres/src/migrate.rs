@@ -31,6 +31,8 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "013-verbs",
     "014-decide",
     "015-register",
+    "016-bucket-row",
+    "017-prune",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -11,7 +11,7 @@ const WIDTH: usize = 16;
 
 /// How far above its brim a level may be: what drains in 2^47 microseconds
 /// (`core/src/kernel/bucket.rs`).
-const DEBT_SPAN_BITS: u32 = 47;
+pub(crate) const DEBT_SPAN_BITS: u32 = 47;
 
 type Numbers = [u128; WIDTH];
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
+use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Timestamp};
 use tidegate_contract::{Command, Detail, Ending, Plan, Verb};
 
 use crate::plan;
@@ -28,7 +28,38 @@ pub(crate) struct Request {
     pub(crate) remember: bool,
 }
 
+/// A take from one plain bucket, whose numbers fit 62 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    pub(crate) amount: i64,
+    pub(crate) drain: i64,
+    pub(crate) weight: i64,
+    pub(crate) brim: i64,
+}
+
 impl Request {
+    /// As what one UPDATE decides, if that can be said of it.
+    pub(crate) fn plain(&self) -> Option<Plain> {
+        let ([limit], [amount], 0) = (self.plan.limits(), &*self.amounts, self.verb) else {
+            return None;
+        };
+        let plain = limit.payment == Payment::Prepaid && !limit.shadow && !limit.refund_on_expiry;
+        let Rule::Bucket(bucket) = &limit.rule else {
+            return None;
+        };
+        let most = bucket.brim() + (u128::from(bucket.drain()) << plan::DEBT_SPAN_BITS);
+        let fits = (1..=bucket.capacity()).contains(&(*amount as u64));
+        if !plain || !fits || self.plan.levels() > 1 || most + bucket.brim() >= 1 << 62 {
+            return None;
+        }
+        Some(Plain {
+            amount: *amount,
+            drain: bucket.drain() as i64,
+            weight: bucket.weight() as i64,
+            brim: bucket.brim() as i64,
+        })
+    }
+
     pub(crate) fn new(command: &Command<'_>) -> Self {
         let levels = 0..command.key.depth();
         let end = |level| command.key.prefix(level).len() as i32;

@@ -8,6 +8,7 @@ use crate::error::PostgresError;
 use crate::link::{Link, driver};
 use crate::migrate::migrate;
 use crate::options::{Clock, Options};
+use crate::prune;
 use crate::registry;
 use crate::table::{PostgresTable, Shared};
 
@@ -40,11 +41,28 @@ impl PostgresStore {
             driver: driver(&options)?,
             clock: options.clock,
         });
+        let prune_every = options.prune_every;
         let link = Arc::clone(&shared.link);
         let ready = async move { Ok(migrate(&link, &options).await) };
         let ready = shared.driver.block_on(ready);
         ready.map_err(|error| PostgresError::Server(error.to_string()))??;
+        if shared.clock == Clock::Server && !prune_every.is_zero() {
+            prune::start(&shared, prune_every);
+        }
         Ok(Self { shared })
+    }
+
+    /// Removes rows that equal "never seen", and deals with leases that are due,
+    /// wherever nobody asks any more; how many. One process at a time does it:
+    /// another gets 0. It is done by itself every now and then
+    /// ([`Options::prune_every`]).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn prune(&self) -> Result<usize, StoreError> {
+        let link = Arc::clone(&self.shared.link);
+        let pruned = async move { prune::some(&link).await };
+        self.shared.driver.block_on(pruned)
     }
 
     /// The plan that was adopted last by anyone, if there is any.

@@ -11,7 +11,7 @@ use crate::link::{Argument, Link};
 use crate::options::Clock;
 use crate::registry::Registry;
 use crate::reply::{self, Answer};
-use crate::request::Request;
+use crate::request::{Plain, Request};
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -38,6 +38,9 @@ struct Inner {
 
 const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11::text::numeric, $12, $13, $14, $15, $16)";
+
+const DECIDE_BUCKET: &str =
+    "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 impl PostgresTable {
     pub(crate) fn new(shared: Arc<Shared>, tab: i32) -> Self {
@@ -100,7 +103,10 @@ impl Inner {
         self.changes.follow(plan, request.now, &request.bounds)?;
         let edition = self.changes.edition_of(plan, &self.registry).await?;
         loop {
-            let text = self.decide(edition, &request).await?;
+            let text = match request.plain() {
+                Some(plain) => self.decide_bucket(edition, &request, plain).await?,
+                None => self.decide(edition, &request).await?,
+            };
             match reply::read(&text, plan, request.now)? {
                 Answer::Reply(reply) => return Ok(reply),
                 Answer::More => {}
@@ -128,7 +134,37 @@ impl Inner {
             &request.used,
             &request.remember,
         ];
-        let rows = self.link.ask(DECIDE, &arguments).await?;
+        self.answer(DECIDE, &arguments).await
+    }
+
+    async fn decide_bucket(
+        &self,
+        edition: i64,
+        request: &Request,
+        plain: Plain,
+    ) -> Result<String, StoreError> {
+        let (now, caller) = (request.now.as_micros(), self.clock == Clock::Caller);
+        let arguments: [Argument<'_>; 10] = [
+            &self.registry.tab,
+            &edition,
+            &now,
+            &caller,
+            &request.key,
+            &plain.amount,
+            &request.detail,
+            &plain.drain,
+            &plain.weight,
+            &plain.brim,
+        ];
+        self.answer(DECIDE_BUCKET, &arguments).await
+    }
+
+    async fn answer(
+        &self,
+        statement: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<String, StoreError> {
+        let rows = self.link.ask(statement, arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no row"))?;
         row.try_get(0).map_err(|_| garbled("no text"))
     }
