@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate::policy::parse_duration;
 
+use crate::client::{self, ClientTls};
+use crate::load::Load;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
@@ -26,9 +28,12 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Load(Box<Load>),
     Replay(Box<Replay>),
     Serve(Box<Serve>),
     Token(Token),
+    #[command(flatten)]
+    Client(Box<client::Command>),
 }
 
 /// Make a token, and what to write into the server's file for it
@@ -194,6 +199,9 @@ pub struct Replay {
         help_heading = "Through a server"
     )]
     pub token: Option<String>,
+
+    #[command(flatten, next_help_heading = "Through a server")]
+    pub tls: ClientTls,
 
     /// Draw demand, what was admitted and the limits over time
     #[arg(long, value_name = "FILE.svg", help_heading = "What is shown")]

@@ -1,12 +1,13 @@
-//! The one binary, `tidegate`. What it can do so far: `replay`.
+//! The one binary, `tidegate`.
 //!
-//! `args` is the command line, `command` what each word of it does; `trace`
-//! reads traffic, `replay` plays it through the engine, `report` and `plot`
-//! tell what came of it.
+//! `args` is the command line, `command` what each word of it does; `serve` is
+//! the server, and `client` whatever asks one; `trace` reads traffic, `replay`
+//! plays it through the engine, `report` and `plot` tell what came of it.
 
 mod args;
 mod client;
 mod command;
+mod load;
 mod plot;
 mod replay;
 mod report;
@@ -22,9 +23,11 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
+        args::Command::Load(args) => load::load(&args),
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),
+        args::Command::Client(command) => return client::perform(*command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use crate::rule::{Moment, Receipt, Rule, State, Tenure};
 use crate::verdict::Verdict;
 
 /// How a cost is admitted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Payment {
     /// The whole amount must fit.
     #[default]

@@ -7,10 +7,10 @@
 //! whose numbers would not fit has no word ([`Word::new`] answers `None`), and
 //! is kept wide instead; so is a key whose leases may still give back.
 
-use crate::amount::Amount;
+use crate::amount::{self, Amount};
 use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
-use crate::time::Timestamp;
-use crate::verdict::Verdict;
+use crate::time::{Span, Timestamp};
+use crate::verdict::{Standing, Verdict};
 
 /// How far from its epoch a word counts: 2^47 microseconds, 4.5 years.
 const REACH_BITS: u32 = 47;
@@ -88,6 +88,26 @@ impl Word {
     pub fn charge(&self, word: u64, amount: Amount, now: u64) -> u64 {
         let weight = amount.saturating_mul(self.weight).min(self.most);
         (word.max(now) + weight).min(now.saturating_add(self.most).max(word))
+    }
+
+    /// Where the bucket stands; `ticks` are those of `now`.
+    #[must_use]
+    pub fn standing(&self, word: u64, now: Timestamp, ticks: u64) -> Standing {
+        let level = word.saturating_sub(ticks);
+        if level == 0 {
+            return Standing::full(self.burst);
+        }
+        let left = self.brim.saturating_sub(level);
+        let remaining = left / self.weight;
+        let next_level = self.brim.saturating_sub((remaining + 1) * self.weight);
+        let drained = |level: u64| now + Span::from_micros(level.div_ceil(self.drain));
+        Standing {
+            limit: self.burst,
+            remaining,
+            debt: amount::clamp(level.saturating_sub(self.brim).div_ceil(self.weight).into()),
+            replenish_at: Some(drained(level - next_level)),
+            full_at: Some(drained(level)),
+        }
     }
 
     /// Whether `word` decides like "never seen" from `now` on.

@@ -53,6 +53,7 @@ impl Twin {
         let unpacked = self.word.unpack(self.bits, now);
         let standing = self.bucket.standing(&self.state, &moment);
         prop_assert_eq!(self.bucket.standing(&unpacked, &moment), standing);
+        prop_assert_eq!(self.word.standing(self.bits, now, ticks), standing);
         let forget_at = self.bucket.forget_at(&self.state);
         prop_assert_eq!(self.word.forget_at(self.bits).max(now), forget_at.max(now));
         prop_assert_eq!(self.word.is_forgettable(self.bits, ticks), forget_at <= now);

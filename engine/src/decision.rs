@@ -7,6 +7,7 @@ use tidegate_contract as contract;
 use tidegate_core::{Standing, Timestamp, Verdict};
 
 use crate::lease::Lease;
+use crate::limit::Limit;
 use crate::pool::Member;
 use crate::set::View;
 
@@ -61,6 +62,15 @@ impl Decision {
             view,
             member: None,
         }
+    }
+
+    /// That of a set of one limit without ancestors.
+    pub(crate) fn of_one((verdict, standing): (Verdict, Standing), view: Arc<View>) -> Self {
+        let refused = !verdict.admitted();
+        let mut answer = contract::Decision::bare(verdict, refused.then_some(0));
+        answer.refused_levels = u8::from(refused);
+        answer.standings.push(Some(standing));
+        Self::new(answer, view)
     }
 
     /// The same, as this member's.
@@ -138,6 +148,14 @@ impl Decision {
     pub fn standing(&self, name: &str) -> Option<Standing> {
         let mut standings = self.standings();
         standings.find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
+
+    /// The limit called `name`, as it was decided by: the key's own, if it was
+    /// given one.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        let mut limits = self.view.limits.iter();
+        limits.find(|limit| limit.name() == name)
     }
 
     /// Where every limit stands after this step, by name.

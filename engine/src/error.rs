@@ -81,6 +81,24 @@ pub enum Error {
     /// A lease that would last too short or too long.
     #[error("a lease lasts from 1 ms to 400 days, not {0:?}")]
     LeaseLength(std::time::Duration),
+    /// An override for a key of another level than the limit is about.
+    #[error(
+        "limit `{limit}` is about level {about} of a key (counted from 0), and this key has level {level}; set the override for a key of that level"
+    )]
+    OtherLevel {
+        /// The limit's name.
+        limit: String,
+        /// The level that it is about, the outermost 0.
+        about: usize,
+        /// The key's level.
+        level: usize,
+    },
+    /// Overrides are bounded.
+    #[error("{0} overrides are set already; remove some, or give those keys a policy of their own")]
+    TooManyOverrides(usize),
+    /// The overrides of a policy's set are set at its gate.
+    #[error("the overrides of this set are its gate's; set them there")]
+    Governed,
     /// No limit at the levels that the key has.
     #[error(
         "the key has {depth} of {levels} levels, and none of them has a limit that was asked for"
@@ -127,6 +145,9 @@ pub enum LimitError {
     /// A calendar's period with an algorithm that has no windows.
     #[error("{0:?} cannot follow a calendar; use a fixed window, or a duration")]
     CalendarNeedsWindow(Algorithm),
+    /// An override that would count in another way.
+    #[error("an override changes how much, not how it is counted: {0}")]
+    Unlike(&'static str),
     /// A burst for an algorithm that has none.
     #[error(
         "a burst goes with a bucket over a fixed period, not with a calendar, concurrency or {0:?}"

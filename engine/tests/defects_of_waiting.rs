@@ -2,10 +2,10 @@
 //! which must not be ours. The section is that of the survey of peers; the
 //! sentence is what they did. `defects.rs` has those of counting.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -77,42 +77,81 @@ fn a_wait_to_a_deadline_reads_the_clock_a_few_times_in_all() {
     assert!(reads <= 30, "{reads} readings of the clock in one wait");
 }
 
-/// How often each of eight threads gets the only permit, which is given out
-/// 4,000 times; nobody gets it before all of them are `ready`.
-fn shares<G>(ready: impl Fn(), acquire: impl Fn() -> G + Sync) -> Vec<u64> {
-    let given = AtomicU64::new(0);
-    let work = || {
-        let mut mine = 0;
-        while given.load(Ordering::Relaxed) < 4_000 {
-            let permit = acquire();
-            given.fetch_add(1, Ordering::Relaxed);
-            mine += 1;
+/// How often each of the eight threads has the only permit.
+const ROUNDS: usize = 100;
+
+/// Waits on this thread, and counts as `standing` from when it is in line.
+fn wait_in_line<G>(standing: &AtomicU64, turn: impl Future<Output = G>) -> G {
+    let (mut turn, mut waits) = (pin!(turn), false);
+    let counted = poll_fn(|context| {
+        let answer = turn.as_mut().poll(context);
+        match (answer.is_ready(), waits) {
+            (false, false) => standing.fetch_add(1, Ordering::SeqCst),
+            (true, true) => standing.fetch_sub(1, Ordering::SeqCst),
+            _ => 0,
+        };
+        waits = answer.is_pending();
+        answer
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("it needs nothing").block_on(counted)
+}
+
+/// Which of eight threads had the only permit, in order. Nobody gives it back
+/// before all others that have rounds left stand in line; so the order owes
+/// nothing to when a thread was let run.
+fn holders<F: Future>(acquire: impl Fn() -> F + Sync) -> Vec<usize> {
+    let order = Mutex::new(Vec::new());
+    let (standing, others) = (AtomicU64::new(0), AtomicU64::new(8));
+    let until_all_stand = || {
+        while standing.load(Ordering::SeqCst) < others.load(Ordering::SeqCst) {
+            thread::park_timeout(Duration::from_micros(200));
+        }
+    };
+    let work = |me: usize| {
+        for round in 1..=ROUNDS {
+            let permit = wait_in_line(&standing, acquire());
+            others.fetch_sub(1, Ordering::SeqCst);
+            order.lock().unwrap().push(me);
+            until_all_stand();
+            if round < ROUNDS {
+                others.fetch_add(1, Ordering::SeqCst);
+            }
             drop(permit);
         }
-        mine
     };
-    let first = acquire();
+    let first = wait_in_line(&standing, acquire());
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
-        ready();
+        let work = &work;
+        for me in 0..8 {
+            scope.spawn(move || work(me));
+        }
+        until_all_stand();
         drop(first);
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
+    });
+    order.into_inner().unwrap()
+}
+
+/// Each of the eight in turn, over and over.
+fn assert_cyclic(holders: &[usize]) {
+    assert_eq!(holders.len(), 8 * ROUNDS);
+    let mut all = holders[..8].to_vec();
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7], "{:?}", &holders[..16]);
+    for (turn, (earlier, later)) in holders.iter().zip(&holders[8..]).enumerate() {
+        assert_eq!(earlier, later, "turn {} was another's", turn + 8);
+    }
 }
 
 /// 1: "of 8 threads on one slot, one got 2,116 grants and one got 1".
 #[test]
 fn eight_threads_on_one_slot_each_get_their_share() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
-    let acquire = || {
-        set.acquire("k", ())
-            .unwrap()
-            .granted()
-            .expect("no deadline")
+    let acquire = || async {
+        let admission = set.acquire_async("k", ()).await.unwrap();
+        admission.granted().expect("no deadline")
     };
-    let shares = shares(|| until_waiting(&set, 8), acquire);
-    let least = *shares.iter().min().expect("eight");
-    assert!(least * 10 >= 500 * 8, "{shares:?}");
+    assert_cyclic(&holders(acquire));
 }
 
 /// 3: "a lock holder killed: everyone hangs past their timeout".
@@ -317,8 +356,5 @@ fn a_capacity_cut_below_what_is_in_use_grants_nothing_until_it_is_free() {
 #[test]
 fn eight_threads_on_one_permit_each_get_their_share() {
     let semaphore = Semaphore::new(1);
-    let acquire = || semaphore.acquire();
-    let shares = shares(|| thread::park_timeout(Duration::from_millis(50)), acquire);
-    let least = *shares.iter().min().expect("eight");
-    assert!(least * 10 >= 500 * 8, "{shares:?}");
+    assert_cyclic(&holders(|| semaphore.acquire_async()));
 }

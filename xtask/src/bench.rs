@@ -4,9 +4,12 @@
 use crate::command::{self, cargo, target_directory};
 use std::process::Command;
 
-/// `cargo xtask bench`: the arguments are the bench's own.
+/// `cargo xtask bench`: the arguments are the bench's own, but for `server`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    command::run(bench().args(arguments))
+    match arguments.split_first() {
+        Some((first, rest)) if first == "server" => crate::server::run(rest),
+        _ => command::run(bench().args(arguments)),
+    }
 }
 
 /// The rows that count allocations; they fail where one is too many.

@@ -53,7 +53,7 @@ pub fn output(command: &mut Command) -> Option<String> {
 }
 
 /// As one would type it, with the variables that it sets.
-fn show(command: &Command) -> String {
+pub fn show(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         Some(format!(
             "{}={:?}",

@@ -3,18 +3,22 @@
 //! | command | does |
 //! |---|---|
 //! | `cargo xtask test` | everything that must be green; what `.ci/run` calls |
+//! | `cargo xtask demo` | a server, an hour of real traffic through it, and a kill |
 //! | `cargo xtask bench` | Tidegate beside its peers |
+//! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
 
 mod bench;
 mod command;
+mod demo;
 mod differential;
 mod fuzz;
 mod layers;
 mod needs;
 mod plan;
+mod server;
 mod soak;
 mod steps;
 mod test;
@@ -23,7 +27,9 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
+cargo xtask demo                                        a server, real traffic, a kill
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
+cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N] [--store memory|redis|postgres]
                                                         a million commands
@@ -36,6 +42,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match command.as_str() {
         "test" => test::run(&rest),
+        "demo" => demo::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),

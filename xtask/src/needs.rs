@@ -23,6 +23,11 @@ const NEEDS: &[Need] = &[
         purpose: "an independent script (Python 3.11 or later) judges the replay's decisions",
     },
     Need {
+        present: || answers("curl"),
+        package: "curl",
+        purpose: "a client that nobody here wrote talks with the HTTP door, over TLS too",
+    },
+    Need {
         present: || answers("redis-cli"),
         package: "redis-tools",
         purpose: "a client and a benchmark that nobody here wrote talk with the RESP door",
@@ -30,7 +35,28 @@ const NEEDS: &[Need] = &[
     Need {
         present: || answers("redis-server"),
         package: "redis-server",
-        purpose: "a real server answers as the core does",
+        purpose: "a real server answers as the core does, and is measured beside",
+    },
+    Need {
+        present: || answers("h2load"),
+        package: "nghttp2-client",
+        purpose: "h2load puts load on the gRPC and HTTP doors",
+    },
+    Need {
+        // Its version is told, and the exit code is still 1.
+        present: || program("wrk").arg("--version").output().is_ok(),
+        package: "wrk",
+        purpose: "wrk puts load on the HTTP door",
+    },
+    Need {
+        present: || answers("protoc"),
+        package: "protobuf-compiler",
+        purpose: "throttlecrab-server, which the server is measured beside, needs it",
+    },
+    Need {
+        present: || answers("taskset"),
+        package: "util-linux",
+        purpose: "servers and clients that are measured each have a core of their own",
     },
     Need {
         present: has_postgresql,

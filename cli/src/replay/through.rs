@@ -175,7 +175,7 @@ impl Stage {
         if let Some(wait) = wait {
             body["wait_ms"] = json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         }
-        self.server.client.post("/v1/acquire", &body).await
+        Ok(self.server.client.post("/v1/acquire", &body).await?)
     }
 
     async fn settle(&self, number: usize, granted: &Reply) -> trouble::Outcome<()> {
@@ -185,7 +185,7 @@ impl Stage {
         let reply = self.server.client.post("/v1/settle", &body).await?;
         match reply.is_success() {
             true => Ok(()),
-            false => Err(reply.trouble()),
+            false => Err(reply.stop().into()),
         }
     }
 
@@ -222,7 +222,7 @@ impl Stage {
         let name = match reply.status {
             429 => reply.body["binding"].as_str(),
             422 => reply.body["limit"].as_str(),
-            _ => return Err(reply.trouble()),
+            _ => return Err(reply.stop().into()),
         };
         Ok(self
             .limits

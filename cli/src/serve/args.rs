@@ -6,12 +6,35 @@ use clap::Args;
 
 use super::address::Address;
 
+/// What a server keeps to, for people.
+const BOUNDS: &str = "\
+Bounds, each door's by itself; those with a name are settings of the file's
+`[server]`, and docs/serve.md has the rest:
+  max_connections   10,000  connections at once; one more is told so and closed
+  max_in_flight      4,096  requests read and answered at once (HTTP, gRPC; a
+                            RESP connection has one at a time); who waits for a
+                            lease is bounded by its policy's max_waiting
+  longest_wait              the longest that an ask may wait: 60s over HTTP,
+                            300s over gRPC
+  shutdown_timeout     10s  for answering who is inside at a stop
+  a request                 64 KiB (HTTP, RESP), 256 KiB (gRPC); a head 32 KiB
+  a slow request            30s for its head, 10s for its body
+  an idle connection        30s (HTTP/1.1), 300s (RESP); HTTP/2 and gRPC are
+                            asked every 30s whether they live
+  a TLS handshake           10s, 512 at once
+
+Signals:
+  HUP        read the file and the certificates again, and open the audit log anew
+  TERM, INT  let nobody new in, answer who is inside, write everything, exit 0;
+             a second one ends it at once, with exit code 1";
+
 /// Serve policies over HTTP, gRPC and RESP
 ///
 /// Without arguments it listens on loopback, keeps its state in the file
 /// `tidegate.redb` here, and has an example policy. A flag goes before its
 /// environment variable, and that before the file.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = BOUNDS)]
 pub struct Serve {
     /// The file of policies, tokens and settings (TOML); read again when it
     /// changes, and on SIGHUP
@@ -33,6 +56,23 @@ pub struct Serve {
     /// Where to listen for RESP (redis-cli); 127.0.0.1:7402 if not said
     #[arg(long, value_name = "ADDRESS|off", env = "TIDEGATE_RESP")]
     pub resp: Option<Address>,
+
+    /// The server's certificate, then those that vouch for it (PEM); with it and
+    /// its key, every door speaks TLS. Read again on SIGHUP
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERTIFICATE")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Let in only clients with a certificate of these authorities (PEM)
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Listen beyond this machine although anyone who reaches it is let in
+    #[arg(long, env = "TIDEGATE_INSECURE")]
+    pub insecure: bool,
 
     /// Note administrative changes in this file as well, one JSON line each
     #[arg(long, value_name = "FILE", env = "TIDEGATE_AUDIT")]

@@ -3,19 +3,24 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::serve::{Listener, ListenerExt};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidegate::gate::Gate;
 use tidegate::policy::{PolicyFile, ServerSettings};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::address::{Address, choose};
 use super::args::Serve;
+use super::denied;
+use super::settings;
+use super::signals::Signals;
+use super::sockets::Sockets;
+use super::supervisor;
+use super::tls::{Offer, Tls};
 use crate::trouble::{Outcome, Trouble};
 
 /// Histogram bounds, in seconds: from a decision in memory to a long wait.
@@ -29,7 +34,10 @@ pub struct Doors {
     grpc: Option<TcpListener>,
     resp: Option<TcpListener>,
     settings: ServerSettings,
+    tls: Option<Arc<Tls>>,
 }
+
+type Serving = JoinSet<std::io::Result<()>>;
 
 /// Begins to record what `/metrics` shows.
 pub fn recorder() -> Outcome<PrometheusHandle> {
@@ -41,12 +49,13 @@ pub fn recorder() -> Outcome<PrometheusHandle> {
 
 impl Doors {
     /// Binds every address, before anything is said or done.
-    pub async fn open(args: &Serve, file: &ServerSettings) -> Outcome<Self> {
+    pub async fn open(args: &Serve, file: &ServerSettings, tls: Option<Arc<Tls>>) -> Outcome<Self> {
         Ok(Self {
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
             settings: file.clone(),
+            tls,
         })
     }
 
@@ -65,10 +74,14 @@ impl Doors {
         );
         let at = |listener: &Option<TcpListener>| listener.as_ref().and_then(address);
         let first = &policies.policies[0].name;
+        let (https, flag) = match self.tls {
+            Some(_) => ("https", " --tls"),
+            None => ("http", ""),
+        };
         if let Some(at) = at(&self.http) {
             words += &format!(
-                "  HTTP  http://{at}  (/openapi.json, /metrics, /healthz)\n        \
-                 curl -s http://{at}/v1/acquire -H 'content-type: application/json' \
+                "  HTTP  {https}://{at}  (/openapi.json, /metrics, /healthz)\n        \
+                 curl -s {https}://{at}/v1/acquire -H 'content-type: application/json' \
                  -d '{{\"policy\":\"{first}\",\"key\":\"alice\",\"cost\":1}}'\n"
             );
         }
@@ -79,7 +92,7 @@ impl Doors {
             let (host, port) = (at.ip(), at.port());
             words += &format!(
                 "  RESP  {at}\n        \
-                 redis-cli -h {host} -p {port} TG.ACQUIRE {first} alice COST 1\n"
+                 redis-cli{flag} -h {host} -p {port} TG.ACQUIRE {first} alice COST 1\n"
             );
         }
         // Whoever does not read it has not asked.
@@ -87,42 +100,98 @@ impl Doors {
     }
 
     /// Serves until SIGINT or SIGTERM; then nobody new is let in, and everyone
-    /// inside is answered.
-    pub async fn serve(self, gate: Gate, recorder: PrometheusHandle) -> Outcome<()> {
+    /// inside is answered, for as long as that may take. A second signal ends
+    /// it at once.
+    pub async fn serve(
+        self,
+        gate: Gate,
+        recorder: PrometheusHandle,
+        mut signals: Signals,
+    ) -> Outcome<()> {
         let (close, closing) = watch::channel(false);
-        let mut serving: JoinSet<std::io::Result<()>> = JoinSet::new();
+        let patience = settings::shutdown(&self.settings);
+        let ready = tidegate_http::Ready::default();
+        let mut serving = self.begin(&gate, recorder, &ready, &closing);
+        supervisor::tell("READY=1");
+        tokio::select! {
+            () = signals.told_to_stop() => info!("stopping: answering who is inside"),
+            Some(ended) = serving.join_next() => return ended_early(ended),
+        }
+        supervisor::tell("STOPPING=1");
+        ready.set(false);
+        gate.close();
+        // Whoever is gone already need not be told.
+        let _ = close.send(true);
+        tokio::select! {
+            ended = all_ended(&mut serving, patience) => ended,
+            () = signals.told_to_stop() => Err(Trouble::failure(
+                "told to stop again: who was inside was not answered"
+            )),
+        }
+    }
+
+    fn begin(
+        self,
+        gate: &Gate,
+        recorder: PrometheusHandle,
+        ready: &tidegate_http::Ready,
+        closing: &watch::Receiver<bool>,
+    ) -> Serving {
+        let mut serving = Serving::new();
+        let settings = &self.settings;
+        let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
+        let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let router =
-                tidegate_http::router(gate.clone(), http_settings(&self.settings, &gate, recorder));
-            let served = tidegate_http::serve(quick(listener), router, closed(closing.clone()));
+            let render = render(gate.clone(), recorder);
+            let router = tidegate_http::router(
+                gate.clone(),
+                settings::http(settings, render, ready.clone()),
+            );
+            let bounds = settings::http_bounds(settings);
+            let sockets = sockets(listener, Offer::Http);
+            let served = tidegate_http::serve_within(sockets, router, bounds, closed());
             serving.spawn(async move {
                 served.await;
                 Ok(())
             });
         }
         if let Some(listener) = self.grpc {
-            let settings = grpc_settings(&self.settings);
-            let closing = closed(closing.clone());
-            let served = tidegate_grpc::serve(gate.clone(), settings, listener, closing);
+            let connections = sockets(listener, Offer::Grpc).stream();
+            let (gate, settings) = (gate.clone(), settings::grpc(settings));
+            let served = tidegate_grpc::serve_on(gate, settings, connections, closed());
             serving.spawn(async move { served.await.map_err(std::io::Error::other) });
         }
         if let Some(listener) = self.resp {
-            let door = tidegate_resp::Door::new(gate.clone(), resp_settings(&self.settings));
-            let closing = closed(closing.clone());
-            serving.spawn(async move { door.serve(listener, closing).await });
+            let connections = sockets(listener, Offer::Resp).stream();
+            let door = tidegate_resp::Door::new(gate.clone(), settings::resp(settings));
+            let closed = closed();
+            serving.spawn(async move { door.serve_on(connections, closed).await });
         }
-        tokio::select! {
-            () = told_to_stop() => info!("stopping: answering who is inside"),
-            Some(ended) = serving.join_next() => return ended_early(ended),
-        }
-        gate.close();
-        // Whoever is gone already need not be told.
-        let _ = close.send(true);
+        serving
+    }
+}
+
+/// Waits until every door has answered who was inside, and no longer than that
+/// may take: slow clients hold nobody up for ever.
+async fn all_ended(serving: &mut Serving, patience: Duration) -> Outcome<()> {
+    let all = async {
         while let Some(ended) = serving.join_next().await {
             ended.map_err(Trouble::failure)?.map_err(Trouble::failure)?;
         }
         Ok(())
-    }
+    };
+    let ended = tokio::time::timeout(patience, all).await;
+    ended.unwrap_or_else(|_| {
+        warn!("some clients did not take their answers in time");
+        Ok(())
+    })
+}
+
+fn render(gate: Gate, recorder: PrometheusHandle) -> tidegate_http::Render {
+    Arc::new(move || {
+        gate.observe();
+        recorder.render() + &denied::exposition(&gate)
+    })
 }
 
 async fn bind(
@@ -148,67 +217,9 @@ fn address(listener: &TcpListener) -> Option<SocketAddr> {
     listener.local_addr().ok()
 }
 
-fn http_settings(
-    file: &ServerSettings,
-    gate: &Gate,
-    recorder: PrometheusHandle,
-) -> tidegate_http::Settings {
-    let gate = gate.clone();
-    let mut settings = tidegate_http::Settings {
-        metrics: Some(Arc::new(move || {
-            gate.observe();
-            recorder.render()
-        })),
-        ..tidegate_http::Settings::default()
-    };
-    if let Some(max_in_flight) = file.max_in_flight {
-        settings.max_in_flight = max_in_flight;
-    }
-    if let Some(longest_wait) = file.longest_wait {
-        settings.longest_wait = longest_wait;
-    }
-    settings
-}
-
-fn grpc_settings(file: &ServerSettings) -> tidegate_grpc::Settings {
-    let mut settings = tidegate_grpc::Settings::default();
-    if let Some(longest_wait) = file.longest_wait {
-        settings.longest_wait = longest_wait;
-    }
-    settings
-}
-
-/// An answer is one small packet: it must not be kept back for another.
-fn quick(listener: TcpListener) -> impl Listener {
-    listener.tap_io(|stream| {
-        // Without it, answers come later and are right all the same.
-        let _ = stream.set_nodelay(true);
-    })
-}
-
-fn resp_settings(file: &ServerSettings) -> tidegate_resp::Settings {
-    let settings = tidegate_resp::Settings::default();
-    match file.max_connections {
-        Some(most) => settings.max_connections(most),
-        None => settings,
-    }
-}
-
 async fn closed(mut closing: watch::Receiver<bool>) {
     // An error says that the server is gone altogether.
     let _ = closing.wait_for(|closing| *closing).await;
-}
-
-async fn told_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        drop(interrupt.await);
-        return;
-    };
-    tokio::select! {
-        _ = interrupt => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 /// A door that ends by itself has failed.

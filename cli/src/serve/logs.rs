@@ -1,9 +1,9 @@
 //! Logs on standard error, and the audit log in a file of its own.
 
-use std::fs::OpenOptions;
-use std::io::IsTerminal;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate::gate::audit;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
@@ -13,8 +13,42 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::args::LogForm;
 use crate::trouble::{Outcome, Trouble};
 
+/// The audit log: a file, opened anew when it was moved away; or none.
+#[derive(Clone, Default)]
+pub struct AuditLog(Arc<Mutex<Option<File>>>);
+
+impl AuditLog {
+    /// Goes over to the file at `path`; to the end of it, if it is there.
+    pub fn open(&self, path: Option<&Path>) -> Outcome<()> {
+        let open = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.map_err(|error| Trouble::file("write", path, error))
+        };
+        let file = path.map(open).transpose()?;
+        *self.lock() = file;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for AuditLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.lock().as_mut() {
+            Some(file) => file.write(bytes),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().as_mut().map_or(Ok(()), File::flush)
+    }
+}
+
 /// Begins to log. `RUST_LOG` says how much; `info` if it does not.
-pub fn begin(form: LogForm, audit_file: Option<&Path>) -> Outcome<()> {
+pub fn begin(form: LogForm, audit_log: &AuditLog) -> Outcome<()> {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
         .from_env_lossy();
@@ -25,21 +59,13 @@ pub fn begin(form: LogForm, audit_file: Option<&Path>) -> Outcome<()> {
         LogForm::Text => logs.with_target(false).boxed(),
         LogForm::Json => logs.json().boxed(),
     };
-    let audit = audit_file.map(audit_log).transpose()?;
+    let only = Targets::new().with_target(audit::TARGET, LevelFilter::INFO);
+    let audit = tracing_subscriber::fmt::layer().json();
+    let lines = audit_log.clone();
+    let audit = audit.with_writer(move || lines.clone());
     tracing_subscriber::registry()
         .with(logs.with_filter(filter))
-        .with(audit)
+        .with(audit.with_filter(only))
         .try_init()
         .map_err(Trouble::failure)
-}
-
-fn audit_log<S>(path: &Path) -> Outcome<impl Layer<S>>
-where
-    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
-{
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.map_err(|error| Trouble::file("write", path, error))?;
-    let only = Targets::new().with_target(audit::TARGET, LevelFilter::INFO);
-    let lines = tracing_subscriber::fmt::layer().json();
-    Ok(lines.with_writer(Mutex::new(file)).with_filter(only))
 }

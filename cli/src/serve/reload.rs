@@ -1,35 +1,127 @@
 //! The server's file read again: when it changes, and on SIGHUP. A faulty one
 //! changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tidegate::gate::{Gate, audit};
+use tidegate::policy::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use super::configuration;
+use super::args::Serve;
+use super::logs::AuditLog;
+use super::tls::{Tls, TlsFiles};
+use super::{audit_path, configuration};
+use crate::trouble::{Outcome, Trouble};
 
 /// An editor writes a file in several steps; this long after the last one.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Follows the file for as long as the server runs.
-pub async fn follow(path: PathBuf, gate: Gate) {
-    let (changed, mut changes) = mpsc::channel(1);
-    // Kept for as long as this runs; without it, SIGHUP is still heard.
-    let _watcher = watch(&path, changed)
-        .inspect_err(|error| warn!(%error, "changes of the file are not seen; send SIGHUP"));
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            Some(()) = changes.recv() => settle(&mut changes).await,
-            _ = hangups.recv() => {}
+/// All that is read again, and what it is read for.
+pub struct Reload {
+    args: Serve,
+    gate: Gate,
+    tls: Option<Arc<Tls>>,
+    audit: AuditLog,
+    /// Whether anyone beyond this machine can reach a door.
+    public: bool,
+}
+
+impl Reload {
+    pub fn new(
+        args: &Serve,
+        gate: &Gate,
+        tls: Option<Arc<Tls>>,
+        audit: AuditLog,
+        public: bool,
+    ) -> Self {
+        Self {
+            args: args.clone(),
+            gate: gate.clone(),
+            tls,
+            audit,
+            public,
         }
-        reload(&path, &gate);
+    }
+
+    /// Watches the file and listens for SIGHUP from now on; the future follows
+    /// them for as long as the server runs.
+    pub fn follow(self) -> Outcome<impl Future<Output = ()>> {
+        let (changed, mut changes) = mpsc::channel(1);
+        let watcher = self.args.config.as_ref().map(|path| {
+            watch(path, changed)
+                .inspect_err(|error| warn!(%error, "changes of the file are not seen; send SIGHUP"))
+        });
+        let mut hangups = signal(SignalKind::hangup()).map_err(Trouble::failure)?;
+        Ok(async move {
+            // Without it, SIGHUP is still heard.
+            let _kept = watcher;
+            loop {
+                tokio::select! {
+                    Some(()) = changes.recv() => settle(&mut changes).await,
+                    _ = hangups.recv() => {}
+                }
+                match self.again() {
+                    Ok(changes) => info!(changes, "the file was read again"),
+                    Err(trouble) => error!("the old goes on, for the new is faulty:\n{trouble}"),
+                }
+            }
+        })
+    }
+
+    /// Reads everything and goes over to it, wholly or not at all; how many
+    /// policies have changed.
+    fn again(&self) -> Outcome<usize> {
+        let config = configuration::read(self.args.config.as_deref())?;
+        self.is_safe(&config)?;
+        let files = TlsFiles::choose(&self.args, &config.server)?;
+        let tls = match (&self.tls, files) {
+            (Some(_), Some(files)) => Some(Tls::read(&files)?),
+            (None, None) => None,
+            _ => {
+                return Err(Trouble::failure(
+                    "whether the doors speak TLS is settled at the start: start anew",
+                ));
+            }
+        };
+        self.audit
+            .open(audit_path(&self.args, &config.server).as_deref())?;
+        let exchanged = self.gate.exchange("the file", &config.policies);
+        let changes = exchanged.map_err(Trouble::failure)?;
+        if self.gate.replace_credentials(config.credentials) {
+            audit::note("the file", "tokens", "exchanged");
+        }
+        if let (Some(old), Some(new)) = (&self.tls, tls) {
+            old.exchange(new);
+        }
+        Ok(changes.len())
+    }
+
+    /// Checks that nobody is let in from afar whom nobody knows, unless that
+    /// is what is wanted.
+    pub fn is_safe(&self, config: &Config) -> Outcome<()> {
+        if !self.public {
+            return Ok(());
+        }
+        let files = TlsFiles::choose(&self.args, &config.server)?;
+        let known = files
+            .as_ref()
+            .is_some_and(|files| files.client_ca.is_some());
+        if config.credentials.is_open() && !known && !self.args.insecure {
+            return Err(Trouble::failure(
+                "a door is open beyond this machine, and anyone who reaches it would be let in: \
+                 add a [[token]] (`tidegate token NAME` makes one), demand certificates \
+                 (--tls-client-ca FILE), or say --insecure",
+            ));
+        }
+        if files.is_none() && !config.credentials.is_open() {
+            warn!("tokens travel in the clear: add --tls-certificate and --tls-key");
+        }
+        Ok(())
     }
 }
 
@@ -56,24 +148,4 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWa
     };
     watcher.watch(folder, RecursiveMode::NonRecursive)?;
     Ok(watcher)
-}
-
-/// Reads the file and goes over to it, wholly or not at all.
-fn reload(path: &Path, gate: &Gate) {
-    let config = match configuration::read(Some(path)) {
-        Ok(config) => config,
-        Err(faults) => {
-            error!("the file is faulty, and the old policies go on:\n{faults}");
-            return;
-        }
-    };
-    match gate.exchange("the file", &config.policies) {
-        Ok(changes) => {
-            if gate.replace_credentials(config.credentials) {
-                audit::note("the file", "tokens", "exchanged");
-            }
-            info!(changes = changes.len(), "the file was read again");
-        }
-        Err(error) => error!(%error, "the store refuses the file, and the old policies go on"),
-    }
 }

@@ -11,11 +11,36 @@ use tidegate_file::{FileStore, Options, SyncMode};
 /// What a server opens if nothing is said: a kill loses a tenth of a second.
 pub const USUAL: &str = "file:tidegate.redb?sync=interval=100ms";
 
+/// A store, and how to have all of it written.
+pub struct Opened {
+    pub store: Arc<dyn Store>,
+    file: Option<Arc<FileStore>>,
+}
+
+impl Opened {
+    /// Waits until everything decided so far is in the file, if there is one.
+    pub fn flush(&self) -> Outcome<()> {
+        match &self.file {
+            Some(file) => file.flush().map_err(Trouble::failure),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Opens the store that `url` names.
-pub fn open(url: &str) -> Outcome<Arc<dyn Store>> {
+pub fn open(url: &str) -> Outcome<Opened> {
     match url.split_once(':') {
-        Some(("memory", "")) => Ok(Arc::new(MemoryStore::default())),
-        Some(("file", path)) if !path.is_empty() => file(path),
+        Some(("memory", "")) => Ok(Opened {
+            store: Arc::new(MemoryStore::default()),
+            file: None,
+        }),
+        Some(("file", path)) if !path.is_empty() => {
+            let file = file(path)?;
+            Ok(Opened {
+                store: Arc::<FileStore>::clone(&file),
+                file: Some(file),
+            })
+        }
         _ => Err(Trouble::usage(format!(
             "`{url}` is no store; write memory: or file:PATH"
         ))),
@@ -23,7 +48,7 @@ pub fn open(url: &str) -> Outcome<Arc<dyn Store>> {
 }
 
 /// `PATH`, `PATH?sync=always`, `PATH?sync=interval=100ms`, `PATH?sync=never`.
-fn file(named: &str) -> Outcome<Arc<dyn Store>> {
+fn file(named: &str) -> Outcome<Arc<FileStore>> {
     let (path, mode) = match named.split_once("?sync=") {
         Some((path, mode)) => (path, mode.replace('=', " ").parse()),
         None => (named, Ok(SyncMode::default())),

@@ -4,22 +4,29 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`serve()`], [`Settings`] | the door itself |
+//! | [`serve()`], [`serve_on()`] | the door itself |
+//! | [`Settings`] | what it allows |
+//! | `connection`, `places`, `hurry` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `service` | each call, over the gate |
 //! | `words` | from the gate's words to the protocol's, and back |
 //! | `denials` | refusals as a stream |
 //!
-//! Deliberately absent: deciding, and who may (the gate's); TLS (the caller
-//! brings connections).
+//! Deliberately absent: deciding, and who may (the gate's); TLS (whoever calls
+//! [`serve_on()`] brings connections).
 #![forbid(unsafe_code)]
 
+mod connection;
 mod denials;
+mod hurry;
+mod places;
 mod serve;
 mod service;
+mod settings;
 mod words;
 
-pub use serve::{Settings, serve};
+pub use serve::{serve, serve_on};
+pub use settings::Settings;
 
 /// What the proto file says, in Rust.
 pub mod proto {

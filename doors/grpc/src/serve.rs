@@ -1,39 +1,26 @@
 //! The door itself.
 
 use std::future::Future;
-use std::time::Duration;
+use std::io;
+use std::sync::Arc;
 
 use tidegate::gate::Gate;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Error, Server};
+use tower::util::MapRequestLayer;
 
+use crate::connection::Connection;
+use crate::hurry::Unary;
+use crate::places::Places;
 use crate::proto;
 use crate::proto::tidegate_server::TidegateServer;
 use crate::service::Service;
-
-/// What a door allows.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Settings {
-    /// The largest message, in bytes.
-    pub max_message_bytes: usize,
-    /// How many requests of one connection are served at once.
-    pub max_in_flight: u32,
-    /// How long an ask may wait at most.
-    pub longest_wait: Duration,
-}
-
-impl Default for Settings {
-    /// 256 KiB, 1,024 requests a connection, 5 minutes.
-    fn default() -> Self {
-        Self {
-            max_message_bytes: 256 * 1024,
-            max_in_flight: 1_024,
-            longest_wait: Duration::from_secs(300),
-        }
-    }
-}
+use crate::settings::Settings;
 
 /// Serves `gate` on `listener` until `shutdown`; then nobody new is let in,
 /// and everyone inside is answered.
@@ -46,6 +33,29 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let connections = TcpListenerStream::new(listener).map(|accepted| {
+        let stream = accepted?;
+        // An answer is one small packet: it must not be kept back for another.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    });
+    serve_on(gate, settings, connections, shutdown).await
+}
+
+/// As [`serve`], on connections that were accepted elsewhere: encrypted, or
+/// made of anything else.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_on<S>(
+    gate: Gate,
+    settings: Settings,
+    connections: impl Stream<Item = io::Result<S>>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<TidegateServer<Service>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
@@ -53,16 +63,43 @@ pub async fn serve(
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .expect("the descriptors were made with this program");
-    let service = TidegateServer::new(Service::new(gate, settings.longest_wait))
+    let service = TidegateServer::new(Service::new(gate, &settings))
         .max_decoding_message_size(settings.max_message_bytes);
-    Server::builder()
-        .tcp_nodelay(true)
-        .concurrency_limit_per_connection(settings.max_in_flight as usize)
-        .max_concurrent_streams(settings.max_in_flight)
-        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+    let places = Places::new(settings.max_in_flight);
+    let service = InterceptedService::new(service, move |request| places.take(request));
+    let unary = Unary::of(&settings);
+    server(&settings)
+        .layer(MapRequestLayer::new(move |request| unary.hurry(request)))
         .add_service(health_service)
         .add_service(reflection)
         .add_service(service)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown)
+        .serve_with_incoming_shutdown(bounded(connections, &settings), shutdown)
         .await
+}
+
+fn server(settings: &Settings) -> Server {
+    Server::builder()
+        .concurrency_limit_per_connection(settings.max_streams as usize)
+        .max_concurrent_streams(settings.max_streams)
+        .http2_max_header_list_size(settings.max_head_bytes)
+        // A client that is gone without a word is noticed, and its places freed.
+        .http2_keepalive_interval(Some(settings.keepalive))
+        .http2_keepalive_timeout(Some(settings.keepalive))
+}
+
+/// Connections, as many at once as there may be; one more is closed.
+fn bounded<S: AsyncRead + AsyncWrite + Unpin>(
+    connections: impl Stream<Item = io::Result<S>>,
+    settings: &Settings,
+) -> impl Stream<Item = io::Result<Connection<S>>> {
+    let most = settings.max_connections.min(Semaphore::MAX_PERMITS);
+    let (places, opening) = (Arc::new(Semaphore::new(most)), settings.opening);
+    connections.filter_map(move |accepted| {
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(error) => return Some(Err(error)),
+        };
+        let place = Arc::clone(&places).try_acquire_owned().ok()?;
+        Some(Ok(Connection::new(stream, place, opening)))
+    })
 }

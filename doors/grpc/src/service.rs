@@ -9,7 +9,9 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::places::Places;
 use crate::proto::tidegate_server::Tidegate;
+use crate::settings::Settings;
 use crate::{denials, proto, words};
 
 /// The most asks in one batch.
@@ -23,11 +25,17 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 pub struct Service {
     gate: Gate,
     longest_wait: Duration,
+    /// For calls that stay open.
+    long_calls: Places,
 }
 
 impl Service {
-    pub const fn new(gate: Gate, longest_wait: Duration) -> Self {
-        Self { gate, longest_wait }
+    pub fn new(gate: Gate, settings: &Settings) -> Self {
+        Self {
+            gate,
+            longest_wait: settings.longest_wait,
+            long_calls: Places::new(settings.max_long_calls),
+        }
     }
 
     fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
@@ -139,9 +147,12 @@ impl Tidegate for Service {
         request: Request<Streaming<proto::CheckManyRequest>>,
     ) -> Reply<Self::CheckStreamStream> {
         let caller = self.caller(request.metadata())?;
-        let service = self.clone();
+        let (service, place) = (self.clone(), self.long_calls.place()?);
         let batches = request.into_inner();
-        let answers = batches.map(move |batch| service.many(&caller, &batch?));
+        let answers = batches.map(move |batch| {
+            let _kept = &place;
+            service.many(&caller, &batch?)
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -150,6 +161,7 @@ impl Tidegate for Service {
         request: Request<proto::AcquireRequest>,
     ) -> Reply<proto::AcquireResponse> {
         let caller = self.caller(request.metadata())?;
+        // Whoever may wait gives their place back, with the request's head.
         let request = request.into_inner();
         let missing = || Status::invalid_argument("the request has no `ask`");
         let about = request.ask.as_ref().ok_or_else(missing)?;
@@ -268,7 +280,11 @@ impl Tidegate for Service {
         if !policy.is_empty() {
             self.policy(&caller, Scope::Observe, &policy)?;
         }
-        let denials = denials::watch(&self.gate, caller, policy);
+        let place = self.long_calls.place()?;
+        let denials = denials::watch(&self.gate, caller, policy).map(move |denial| {
+            let _kept = &place;
+            denial
+        });
         Ok(Response::new(Box::pin(denials)))
     }
 }

@@ -23,6 +23,17 @@ struct Running {
     server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
 }
 
+impl Running {
+    /// Until somebody waits for a lease.
+    async fn until_one_waits(&self) {
+        let caller = self.gate.enter(None).unwrap();
+        let chat = self.gate.policy(&caller, Scope::Observe, "chat").unwrap();
+        while chat.set().statistics().waiting == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
 async fn running(credentials: Credentials) -> (Running, TidegateClient<Channel>) {
     let file = parse("t", POLICY).unwrap();
     let time = ManualClock::default();
@@ -129,7 +140,7 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
 
 #[tokio::test]
 async fn an_ask_that_waits_is_served_by_the_release() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (running, mut client) = running(Credentials::default()).await;
     let slot = || proto::AcquireRequest {
         ask: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
@@ -147,7 +158,7 @@ async fn an_ask_that_waits_is_served_by_the_release() {
         .unwrap();
     let mut other = client.clone();
     let waiting = tokio::spawn(async move { other.acquire(slot()).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    running.until_one_waits().await;
     assert!(!waiting.is_finished());
     client.release(named(&held, "k")).await.unwrap();
     let granted = waiting.await.unwrap().unwrap().into_inner();
@@ -317,7 +328,7 @@ async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
     };
     client.acquire(slot.clone()).await.unwrap();
     let waiting = tokio::spawn(async move { client.acquire(slot).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    running.until_one_waits().await;
     running.gate.close();
     assert_eq!(
         waiting.await.unwrap().unwrap_err().code(),

@@ -52,7 +52,7 @@ struct Refusal<'a> {
 }
 
 /// The standings of a decision, by name.
-struct Limits<'a>(Option<&'a Decision>);
+pub(crate) struct Limits<'a>(pub(crate) Option<&'a Decision>);
 
 /// Where one limit stands.
 #[derive(Serialize)]
@@ -157,7 +157,7 @@ pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Respon
     let now = served.now();
     let mut response = json(StatusCode::OK, &Answer::of(answered, now));
     if let Answered::Decided(decision) = answered {
-        headers::put(response.headers_mut(), served, decision, now, style);
+        headers::put(response.headers_mut(), decision, now, style);
     }
     response
 }
@@ -181,7 +181,7 @@ pub(crate) fn refused_as(
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, PROBLEM_JSON);
     headers.insert(RETRY_AFTER, HeaderValue::from(seconds(now, at).max(1)));
-    headers::put(&mut headers, served, decision, now, style);
+    headers::put(&mut headers, decision, now, style);
     let refusal = Refusal {
         status: status.as_u16(),
         ..refusal(decision, at, now)

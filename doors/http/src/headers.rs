@@ -13,7 +13,6 @@
 use std::fmt::Write;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use tidegate::gate::Served;
 use tidegate::{Decision, Limit, Period, Standing, Timestamp};
 
 use crate::instant::seconds;
@@ -37,17 +36,10 @@ pub(crate) enum Style {
 }
 
 /// Puts in what `decision` says of the limits, as of `now`.
-pub(crate) fn put(
-    headers: &mut HeaderMap,
-    served: &Served,
-    decision: &Decision,
-    now: Timestamp,
-    style: Style,
-) {
+pub(crate) fn put(headers: &mut HeaderMap, decision: &Decision, now: Timestamp, style: Style) {
     let (mut policy, mut state) = (String::new(), String::new());
     for (name, standing) in decision.standings() {
-        let limits = &served.policy().limits;
-        if let Some(limit) = limits.iter().find(|limit| limit.name() == name) {
+        if let Some(limit) = decision.limit(name) {
             write_policy(begin(&mut policy, name), limit);
         }
         write_state(begin(&mut state, name), standing, now);

@@ -18,8 +18,8 @@
 //! | room | holds |
 //! |---|---|
 //! | [`router()`] | which path is which verb |
-//! | [`serve()`], `prompt` | connections, and how they end |
-//! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
+//! | [`serve()`], [`serve_within()`], `prompt` | connections, and how they end |
+//! | [`Settings`], [`Bounds`], [`Ready`] | bounds, and what the caller brings |
 //! | `verbs` | one handler for each path |
 //! | `visit`, `extract` | who asks, and what: token, query, body |
 //! | `request`, `object`, `amount`, `key` | what may be said in a body |
@@ -53,5 +53,5 @@ mod verbs;
 mod visit;
 
 pub use router::router;
-pub use serve::serve;
-pub use settings::{Ready, Render, Settings};
+pub use serve::{serve, serve_within};
+pub use settings::{Bounds, Ready, Render, Settings};

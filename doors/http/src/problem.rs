@@ -126,6 +126,22 @@ impl Problem {
         self
     }
 
+    /// As it is sent to a connection that is closed after it.
+    pub(crate) fn as_bytes(&self) -> Vec<u8> {
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        let mut bytes = format!("HTTP/1.1 {}\r\n", self.status).into_bytes();
+        for (name, value) in &self.headers() {
+            bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        let end = format!(
+            "connection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        bytes.extend(end.into_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, PROBLEM_JSON);

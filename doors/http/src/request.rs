@@ -106,6 +106,18 @@ pub(crate) struct ResetRequest {
     key_base64: Option<Base64>,
 }
 
+/// Revoke.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RevokeRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    pub(crate) handle: String,
+}
+
 /// A request about one key.
 pub(crate) trait Keyed {
     /// Whose limits are meant.
@@ -128,7 +140,8 @@ keyed!(
     EndRequest,
     SettleRequest,
     RenewRequest,
-    ResetRequest
+    ResetRequest,
+    RevokeRequest
 );
 
 impl AskRequest {

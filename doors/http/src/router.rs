@@ -7,7 +7,7 @@ use tidegate::gate::Gate;
 use crate::door::Door;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::verbs::{decide, forward, lease, operate, policies};
+use crate::verbs::{decide, forward, lease, listing, operate, policies};
 
 /// Everything that the door answers, over `gate`.
 ///
@@ -36,6 +36,10 @@ fn verbs() -> Router<Door> {
         .route("/v1/forecast", post(decide::forecast))
         .route("/v1/reset", post(decide::reset))
         .route("/v1/auth", get(forward::auth))
+        .route("/v1/keys", get(listing::keys))
+        .route("/v1/leases", get(listing::leases))
+        .route("/v1/leases/revoke", post(listing::revoke))
+        .route("/v1/denied", get(listing::denied))
         .route("/v1/policies", get(policies::all))
         .route("/v1/policies/{name}", get(policies::one))
 }

@@ -3,8 +3,9 @@
 //! `axum::serve` sets no time for a request's head to arrive: a client could
 //! hold a connection for ever with half a line. So the loop is written here.
 
-use std::pin::pin;
-use std::time::Duration;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use axum::Router;
 use axum::serve::Listener;
@@ -13,15 +14,11 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 
+use crate::problem::Problem;
 use crate::prompt::Prompt;
-
-/// How long a client may take to send a request's head; and how long a
-/// connection may lie idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The most that is read ahead of one connection, and so the longest head.
-const MAX_HEAD_BYTES: usize = 32 * 1024;
+use crate::settings::Bounds;
 
 /// Serves `router` on `listener`, over HTTP/1.1 and HTTP/2, until `shutdown`
 /// is ready. Then no more connections are accepted, those that are idle are
@@ -35,19 +32,37 @@ const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// A listener of the caller's own brings TLS, or a bound on connections; one
 /// of TCP should set `TCP_NODELAY`
 /// ([`ListenerExt::tap_io`](axum::serve::ListenerExt::tap_io)).
-pub async fn serve<L: Listener>(
+pub async fn serve<L: Listener>(listener: L, router: Router, shutdown: impl Future<Output = ()>) {
+    serve_within(listener, router, Bounds::default(), shutdown).await;
+}
+
+/// As [`serve`], with bounds of the caller's own.
+pub async fn serve_within<L: Listener>(
     mut listener: L,
     router: Router,
+    bounds: Bounds,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
     let connections = GracefulShutdown::new();
-    let server = server();
+    let places = Arc::new(Semaphore::new(
+        bounds.max_connections.min(Semaphore::MAX_PERMITS),
+    ));
+    let server = server(bounds);
     loop {
         tokio::select! {
             (io, _) = listener.accept() => {
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    turn_away(io);
+                    continue;
+                };
+                let io = Prompt::new(io, bounds.head_timeout);
                 let (server, router) = (server.clone(), router.clone());
-                tokio::spawn(converse(server, io, router, connections.watcher()));
+                let talk = converse(server, io, router, connections.watcher());
+                tokio::spawn(async move {
+                    talk.await;
+                    drop(place);
+                });
             }
             () = &mut shutdown => break,
         }
@@ -56,18 +71,29 @@ pub async fn serve<L: Listener>(
     connections.shutdown().await;
 }
 
-fn server() -> Builder<TokioExecutor> {
+fn server(bounds: Bounds) -> Builder<TokioExecutor> {
     let mut server = Builder::new(TokioExecutor::new());
     let mut http1 = server.http1();
     http1.timer(TokioTimer::new());
-    http1.header_read_timeout(HEAD_TIMEOUT);
-    http1.max_buf_size(MAX_HEAD_BYTES);
+    http1.header_read_timeout(bounds.head_timeout);
+    // Less makes the server panic.
+    http1.max_buf_size(bounds.max_head_bytes.max(8 * 1024));
     let mut http2 = server.http2();
     http2.timer(TokioTimer::new());
-    http2.max_header_list_size(MAX_HEAD_BYTES as u32);
+    http2.max_header_list_size(u32::try_from(bounds.max_head_bytes).unwrap_or(u32::MAX));
+    http2.max_concurrent_streams(bounds.max_streams);
     // A client that is gone without a word is noticed, and its places freed.
-    http2.keep_alive_interval(HEAD_TIMEOUT);
+    http2.keep_alive_interval(bounds.head_timeout);
+    http2.keep_alive_timeout(bounds.head_timeout);
     server
+}
+
+/// One too many: it is told so, as far as that goes without waiting.
+fn turn_away(mut io: impl AsyncWrite + Unpin) {
+    let words = Problem::busy().as_bytes();
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = Pin::new(&mut io).poll_write(&mut context, &words);
+    let _ = Pin::new(&mut io).poll_flush(&mut context);
 }
 
 /// One connection, to its end. What goes wrong with it is the client's: it
@@ -76,7 +102,6 @@ async fn converse<I>(server: Builder<TokioExecutor>, io: I, router: Router, watc
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let io = Prompt::new(io, HEAD_TIMEOUT);
     let service = TowerToHyperService::new(router);
     let connection = server.serve_connection(TokioIo::new(io), service);
     let _ = watcher.watch(connection).await;

@@ -62,6 +62,49 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// What a door puts up with from connections, before there is a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// The most connections at once; one more is told so and closed.
+    pub max_connections: usize,
+    /// How many requests of one HTTP/2 connection may be open at once.
+    pub max_streams: u32,
+    /// The most that is read ahead of one connection, and so the longest head,
+    /// in bytes; not less than 8 KiB.
+    pub max_head_bytes: usize,
+    /// How long a client may take to send a request's head; and how long a
+    /// connection may lie idle.
+    pub head_timeout: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            max_streams: 256,
+            max_head_bytes: 32 * 1024,
+            head_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Bounds {
+    /// With at most so many connections.
+    #[must_use]
+    pub fn max_connections(mut self, most: usize) -> Self {
+        self.max_connections = most;
+        self
+    }
+
+    /// With so much time for a request's head, and to lie idle.
+    #[must_use]
+    pub fn head_timeout(mut self, within: Duration) -> Self {
+        self.head_timeout = within;
+        self
+    }
+}
+
 /// Whether requests should be sent here. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct Ready(Arc<AtomicBool>);

@@ -1,15 +1,19 @@
 //! Accepts connections, or talks on one that was made elsewhere.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tidegate::gate::Gate;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{Stream, StreamExt};
 
 use crate::connection::Connection;
 use crate::fault::Fault;
@@ -51,24 +55,49 @@ impl Door {
         listener: TcpListener,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
+        let connections = TcpListenerStream::new(listener).map(|accepted| {
+            let stream = accepted?;
+            // Answers are written whole: waiting for more only delays them.
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        });
+        self.serve_on(connections, shutdown).await
+    }
+
+    /// As [`serve`](Self::serve), on connections that were accepted elsewhere:
+    /// encrypted, or made of anything else. Without end, or the door closes.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_on<S>(
+        &self,
+        connections: impl Stream<Item = io::Result<S>>,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (close, closing) = watch::channel(false);
         let mut talks = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
+        // Boxed, so that it can be dropped, and with it the port given back.
+        let mut connections = Box::pin(connections);
         loop {
             tokio::select! {
                 () = shutdown.as_mut() => break,
                 Some(_) = talks.join_next() => {}
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) if talks.len() >= self.settings.max_connections => turn_away(&stream),
-                    Ok((stream, _)) => {
+                accepted = connections.next() => match accepted {
+                    Some(Ok(stream)) if talks.len() >= self.settings.max_connections => turn_away(stream),
+                    Some(Ok(stream)) => {
                         talks.spawn(self.clone().host(stream, closing.clone()));
                     }
-                    Err(error) if is_of_one_client(&error) => {}
-                    Err(_) => sleep(RESPITE).await,
+                    Some(Err(error)) if is_of_one_client(&error) => {}
+                    Some(Err(_)) => sleep(RESPITE).await,
+                    None => break,
                 },
             }
         }
-        drop(listener);
+        drop(connections);
         let _ = close.send(true);
         let all = async { while talks.join_next().await.is_some() {} };
         // Whoever needs longer is cut off: the set ends them when it is dropped.
@@ -92,9 +121,10 @@ impl Door {
         connection.talk(shutdown).await
     }
 
-    async fn host(self, stream: TcpStream, mut closing: watch::Receiver<bool>) {
-        // Answers are written whole: waiting for more only delays them.
-        let _ = stream.set_nodelay(true);
+    async fn host<S>(self, stream: S, mut closing: watch::Receiver<bool>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let closed = async move {
             // The sender outlives every connection, or is as good as closed.
             let _ = closing.wait_for(|closed| *closed).await;
@@ -105,9 +135,12 @@ impl Door {
 }
 
 /// One too many: it is told so, as far as that goes without waiting.
-fn turn_away(stream: &TcpStream) {
+fn turn_away(mut stream: impl AsyncWrite + Unpin) {
     let fault = Fault::TooManyConnections;
-    let _ = stream.try_write(format!("-{} {fault}\r\n", fault.code()).as_bytes());
+    let words = format!("-{} {fault}\r\n", fault.code());
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = Pin::new(&mut stream).poll_write(&mut context, words.as_bytes());
+    let _ = Pin::new(&mut stream).poll_flush(&mut context);
 }
 
 /// Whether only the connection that was to be accepted is affected.

@@ -32,6 +32,9 @@ pub enum GateError {
     /// Rates that come with the call are bounded.
     #[error("there are {0} different rates already; use a policy, or fewer different numbers")]
     TooManyRates(usize),
+    /// Everything that is wrong with an override.
+    #[error("{}", all(.0))]
+    Override(Vec<Error>),
     /// What the limits say.
     #[error(transparent)]
     Limits(#[from] Error),
@@ -67,9 +70,15 @@ impl GateError {
             Self::Forbidden { .. } => Kind::Forbidden,
             Self::UnknownPolicy { .. } => Kind::NotFound,
             Self::Busy | Self::TooManyRates(_) => Kind::Busy,
+            Self::Override(_) => Kind::Invalid,
             Self::Limits(error) => kind(error),
         }
     }
+}
+
+fn all(errors: &[Error]) -> String {
+    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 fn kind(error: &Error) -> Kind {
@@ -80,6 +89,7 @@ fn kind(error: &Error) -> Kind {
         Error::Stopped => Kind::Unavailable,
         Error::Store(Store::UnknownLease) => Kind::NotFound,
         Error::Store(Store::LeaseEnded(_)) => Kind::Ended,
+        Error::Store(Store::UnknownPage | Store::CannotList) => Kind::Invalid,
         Error::Store(_) => Kind::Unavailable,
         _ => Kind::Invalid,
     }

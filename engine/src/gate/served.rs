@@ -8,6 +8,7 @@ use tidegate_contract::StoreError;
 use tidegate_core::{Forecast, Span, Timestamp, Verdict};
 
 use super::access::Caller;
+use super::aside::{aside, step_aside};
 use super::audit;
 use super::denials::Denials;
 use super::error::{GateError, Kind};
@@ -115,11 +116,11 @@ impl Served {
     /// As [`LimitSet::admit`].
     #[inline]
     pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
-        let (begun, key) = (self.now(), key.into());
-        let verdict = self.set.admit(key, cost);
+        let key = key.into();
+        let verdict = self.timed(|| aside(&self.set, || self.set.admit(key, cost)));
         match &verdict {
             Ok(verdict) => {
-                self.meters.decided(verdict.admitted(), self.since(begun));
+                self.meters.decided(verdict.admitted());
                 if !verdict.admitted() {
                     self.denials.note(&self.name, key.bytes(), None);
                 }
@@ -138,8 +139,11 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let (begun, key) = (self.now(), key.into());
-        self.answered(key, self.set.check(key, ask), begun)
+        let key = key.into();
+        self.answered(
+            key,
+            self.timed(|| aside(&self.set, || self.set.check(key, ask))),
+        )
     }
 
     /// Charges what was used already.
@@ -151,11 +155,11 @@ impl Served {
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
     ) -> Result<Answer, GateError> {
-        let (begun, key) = (self.now(), key.into());
-        match self.set.debit(key, ask) {
+        let key = key.into();
+        match self.timed(|| aside(&self.set, || self.set.debit(key, ask))) {
             // It was used, whatever there was.
             Ok(decision) => {
-                self.meters.decided(true, self.since(begun));
+                self.meters.decided(true);
                 Ok(Answer::Decided(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Answer::Degraded),
@@ -194,17 +198,17 @@ impl Served {
     pub async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Entry, GateError> {
         let begun = self.now();
         let admission = match ask.is_patient() && ask.within.is_some() {
-            true => self.set.acquire_async(key, ask).await,
-            false => self.set.try_acquire(key, ask),
+            true => step_aside(&self.set, self.set.acquire_async(key, ask)).await,
+            false => self.timed(|| aside(&self.set, || self.set.try_acquire(key, ask))),
         };
         match admission {
             Ok(Admission::Granted(lease)) => {
                 self.meters.waited(self.since(begun));
-                self.meters.decided(true, self.since(begun));
+                self.meters.decided(true);
                 Ok(Entry::Granted(lease.into()))
             }
             Ok(Admission::Refused(decision)) => {
-                self.refused(key, &decision, self.since(begun));
+                self.refused(key, &decision);
                 Ok(Entry::Refused(decision))
             }
             Err(error) => self.by_failure_mode(error).map(Entry::Degraded),
@@ -221,7 +225,7 @@ impl Served {
         id: LeaseId,
         used: &[(&str, u64)],
     ) -> Result<Settlement, GateError> {
-        Ok(self.set.settle(key, id, used)?)
+        Ok(aside(&self.set, || self.set.settle(key, id, used))?)
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -229,7 +233,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::release`].
     pub fn release(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(self.set.release(key, id)?)
+        Ok(aside(&self.set, || self.set.release(key, id))?)
     }
 
     /// Gives all of a lease back: the work did not start.
@@ -237,7 +241,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::cancel`].
     pub fn cancel(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        Ok(self.set.cancel(key, id)?)
+        Ok(aside(&self.set, || self.set.cancel(key, id))?)
     }
 
     /// Moves a lease's expiry.
@@ -245,7 +249,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::renew`].
     pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        Ok(self.set.renew(key, id, ttl)?)
+        Ok(aside(&self.set, || self.set.renew(key, id, ttl))?)
     }
 
     /// Forgets a key; `caller` is noted.
@@ -253,7 +257,7 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::reset`].
     pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        self.set.reset(key)?;
+        aside(&self.set, || self.set.reset(key))?;
         let key = String::from_utf8_lossy(key.bytes());
         audit::note(
             caller.name(),
@@ -274,12 +278,24 @@ impl Served {
         self.meters.observe(&self.set);
     }
 
+    /// Does it, and measures some of the times how long it took.
+    #[inline]
+    fn timed<T>(&self, decide: impl FnOnce() -> T) -> T {
+        if !self.meters.wants_time() {
+            return decide();
+        }
+        let begun = self.now();
+        let answer = decide();
+        self.meters.took(self.since(begun));
+        answer
+    }
+
     fn since(&self, begun: Timestamp) -> Duration {
         Span::as_duration(self.now().since(begun))
     }
 
-    fn refused(&self, key: Key<'_>, decision: &Decision, took: Duration) {
-        self.meters.decided(false, took);
+    fn refused(&self, key: Key<'_>, decision: &Decision) {
+        self.meters.decided(false);
         self.denials.note(&self.name, key.bytes(), Some(decision));
     }
 
@@ -287,13 +303,12 @@ impl Served {
         &self,
         key: Key<'_>,
         decision: Result<Decision, Error>,
-        begun: Timestamp,
     ) -> Result<Answer, GateError> {
         match decision {
             Ok(decision) => {
                 match decision.admitted() {
-                    true => self.meters.decided(true, self.since(begun)),
-                    false => self.refused(key, &decision, self.since(begun)),
+                    true => self.meters.decided(true),
+                    false => self.refused(key, &decision),
                 }
                 Ok(Answer::Decided(decision))
             }

@@ -16,6 +16,7 @@ use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
 use super::error::GateError;
 use super::meters;
+use super::overrides::Stored;
 use super::served::Served;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -39,6 +40,8 @@ struct Shared {
     denials: Arc<Denials>,
     /// One exchange at a time.
     exchange: Mutex<()>,
+    /// What holds in place of what the policies say.
+    overrides: Mutex<Stored>,
 }
 
 /// Makes a [`Gate`]; [`Gate::builder`] begins one.
@@ -78,6 +81,7 @@ impl GateBuilder {
     pub fn build(self, file: &PolicyFile) -> Result<Gate, Error> {
         meters::describe();
         let denials = Arc::<Denials>::default();
+        let overrides = self.store.as_deref().map(Stored::load).transpose()?;
         let gate = Gate(Arc::new(Shared {
             policies: ArcSwap::default(),
             ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials)),
@@ -87,6 +91,7 @@ impl GateBuilder {
             clock: self.clock,
             denials,
             exchange: Mutex::new(()),
+            overrides: Mutex::new(overrides.unwrap_or_default()),
         }));
         gate.exchange("the start", file)?;
         Ok(gate)
@@ -201,7 +206,7 @@ impl Gate {
         }
         // Nothing has changed so far; from here on nothing fails.
         for served in new.values() {
-            served.set().replace_limits(&served.policy().limits)?;
+            served.govern(&self.0.overrides.lock())?;
         }
         self.0.policies.store(Arc::new(new));
         for change in &changes {
@@ -244,6 +249,22 @@ impl Gate {
             .for_each(|served| served.set().stop_waiting());
     }
 
+    pub(super) fn all_served(&self) -> Vec<Arc<Served>> {
+        self.0.policies.load().values().cloned().collect()
+    }
+
+    pub(super) fn exchanging(&self) -> impl Drop + '_ {
+        self.0.exchange.lock()
+    }
+
+    pub(super) fn stored(&self) -> &Mutex<Stored> {
+        &self.0.overrides
+    }
+
+    pub(super) fn store(&self) -> Option<&dyn Store> {
+        self.0.store.as_deref()
+    }
+
     fn served(&self, policy: &Policy, set: LimitSet) -> Arc<Served> {
         let denials = Arc::clone(&self.0.denials);
         Arc::new(Served::new(policy.clone(), set, denials))
@@ -254,6 +275,7 @@ impl Gate {
             .name(table_name(policy))
             .limits(policy.limits.iter().cloned())
             .levels(policy.levels.iter().cloned())
+            .governed()
             .clock(self.0.clock.clone());
         if let Some(max_keys) = policy.max_keys {
             builder = builder.max_keys(max_keys);

@@ -10,6 +10,11 @@ use tidegate_core::{
 use crate::error::LimitError;
 use crate::limit::{Period, Unit};
 
+pub(crate) mod bytes;
+mod over;
+#[cfg(feature = "gate")]
+mod said;
+
 /// How long slots are held unless the limit or the ask says otherwise.
 const DEFAULT_TTL: Duration = Duration::from_secs(120);
 /// Sub-windows of a sliding window: at most a sixtieth is refused too much.
@@ -18,7 +23,7 @@ const DEFAULT_SUB_WINDOWS: u32 = 60;
 const DEFAULT_ENTRIES: u32 = 4_096;
 
 /// How a rate is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// Refills continuously, up to the burst. The default of calls and rates.
@@ -38,7 +43,7 @@ pub enum Algorithm {
 }
 
 /// What becomes of a rate's amount when the work fails unreported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnFailure {
     /// It counts as fully used: it may have been.
     #[default]
@@ -48,7 +53,7 @@ pub enum OnFailure {
 }
 
 /// What a limit counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Kind {
     Calls,
     Rate,
@@ -57,7 +62,7 @@ pub(crate) enum Kind {
 
 /// One constraint with a name. Amounts: 1 to 2^53 - 1; periods: 1 ms to 400
 /// days; ttl: 1 ms to 400 days. See the constructors for what each counts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Limit {
     name: String,
     kind: Kind,
@@ -65,9 +70,9 @@ pub struct Limit {
     period: Option<Period>,
     algorithm: Algorithm,
     burst: Option<Amount>,
-    ttl: Duration,
-    sub_windows: u32,
-    max_entries: u32,
+    ttl: Option<Duration>,
+    sub_windows: Option<u32>,
+    max_entries: Option<u32>,
     payment: Payment,
     shadow: bool,
     on_failure: OnFailure,
@@ -117,9 +122,9 @@ impl Limit {
             period,
             algorithm: Algorithm::TokenBucket,
             burst: None,
-            ttl: DEFAULT_TTL,
-            sub_windows: DEFAULT_SUB_WINDOWS,
-            max_entries: DEFAULT_ENTRIES,
+            ttl: None,
+            sub_windows: None,
+            max_entries: None,
             payment: Payment::Prepaid,
             shadow: false,
             on_failure: OnFailure::Charge,
@@ -145,21 +150,21 @@ impl Limit {
     /// How long slots are held unless renewed (2 minutes if not said).
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = Some(ttl);
         self
     }
 
     /// How finely a sliding window tells instants apart: 1 to 10,000 (60).
     #[must_use]
     pub fn sub_windows(mut self, sub_windows: u32) -> Self {
-        self.sub_windows = sub_windows;
+        self.sub_windows = Some(sub_windows);
         self
     }
 
     /// How many instants a sliding log keeps apart: 2 to 1,048,576 (4,096).
     #[must_use]
     pub fn max_entries(mut self, entries: u32) -> Self {
-        self.max_entries = entries;
+        self.max_entries = Some(entries);
         self
     }
 
@@ -283,7 +288,7 @@ impl Limit {
         let Some(period) = &self.period else {
             return Ok(Rule::Slots(Slots::new(
                 self.capacity,
-                Span::from(self.ttl),
+                Span::from(self.ttl.unwrap_or(DEFAULT_TTL)),
             )?));
         };
         let Some(span) = period.span() else {
@@ -297,9 +302,13 @@ impl Limit {
             Algorithm::FixedWindow => self.window(Align::Epoch(span))?,
             Algorithm::FirstUseWindow => self.window(Align::FirstUse(span))?,
             Algorithm::SlidingWindow => {
-                Rule::Ring(Ring::new(self.capacity, span, self.sub_windows)?)
+                let parts = self.sub_windows.unwrap_or(DEFAULT_SUB_WINDOWS);
+                Rule::Ring(Ring::new(self.capacity, span, parts)?)
             }
-            Algorithm::SlidingLog => Rule::Log(Log::new(self.capacity, span, self.max_entries)?),
+            Algorithm::SlidingLog => {
+                let entries = self.max_entries.unwrap_or(DEFAULT_ENTRIES);
+                Rule::Log(Log::new(self.capacity, span, entries)?)
+            }
         })
     }
 

@@ -13,6 +13,7 @@ mod definition;
 mod period;
 mod unit;
 
+pub(crate) use definition::bytes;
 pub use definition::{Algorithm, Limit, OnFailure};
 pub(crate) use period::Calendar;
 pub use period::Period;

@@ -11,7 +11,7 @@ use crate::error::LimitError;
 
 /// A duration, or a calendar's day, week (from Monday) or month in an IANA
 /// time zone, daylight saving included: such a day has 23 to 25 hours.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Period {
     /// A length of time: 1 ms to 400 days, in whole microseconds.
     Every(Duration),

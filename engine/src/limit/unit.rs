@@ -5,7 +5,7 @@ use tidegate_core::{Amount, MAX_AMOUNT};
 use crate::error::AmountError;
 
 /// The unit that a limit's amounts are multiples of: a power of ten.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Unit {
     places: u8,
 }

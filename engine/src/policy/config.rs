@@ -22,7 +22,7 @@ use super::fields::{Field, Fields};
 use super::file::{self, PolicyFile};
 use crate::gate::{Credential, Credentials, Scope};
 
-const SERVER: [&str; 11] = [
+const SERVER: [&str; 12] = [
     "http",
     "grpc",
     "resp",
@@ -34,6 +34,7 @@ const SERVER: [&str; 11] = [
     "max_connections",
     "max_in_flight",
     "longest_wait",
+    "shutdown_timeout",
 ];
 const TOKEN: [&str; 4] = ["name", "sha256", "scopes", "policies"];
 const SCOPES: [(&str, Scope); 3] = [
@@ -82,6 +83,8 @@ pub struct ServerSettings {
     pub max_in_flight: Option<usize>,
     /// How long an ask may wait at most.
     pub longest_wait: Option<Duration>,
+    /// How long whoever is inside may take to be answered at a stop.
+    pub shutdown_timeout: Option<Duration>,
 }
 
 /// Reads a server's file from its text. `source_name` is what the errors call
@@ -138,6 +141,9 @@ fn settings(field: &Field<'_>, faults: &mut Faults<'_>) -> ServerSettings {
     let longest_wait = fields.take("longest_wait");
     settings.longest_wait =
         longest_wait.and_then(|field| field.duration(Duration::from_millis(1)..=DAY, faults));
+    let shutdown_timeout = fields.take("shutdown_timeout");
+    settings.shutdown_timeout =
+        shutdown_timeout.and_then(|field| field.duration(Duration::from_millis(1)..=DAY, faults));
     fields.finish("a server", &SERVER, faults);
     together(&settings, field, faults);
     settings

@@ -23,6 +23,7 @@ pub struct LimitSetBuilder {
     pub(super) name: Option<String>,
     pub(super) limits: Vec<Limit>,
     pub(super) unlimited: bool,
+    pub(super) governed: bool,
     pub(super) levels: Vec<String>,
     pub(super) max_keys: Option<usize>,
     pub(super) max_leases: Option<usize>,
@@ -59,6 +60,13 @@ impl LimitSetBuilder {
     #[must_use]
     pub fn unlimited(mut self) -> Self {
         self.unlimited = true;
+        self
+    }
+
+    /// Has its overrides from a gate, which keeps them.
+    #[cfg(feature = "gate")]
+    pub(crate) fn governed(mut self) -> Self {
+        self.governed = true;
         self
     }
 

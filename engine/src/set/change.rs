@@ -10,25 +10,48 @@ use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::Ordering;
 
 use super::inner::{Inner, numbered};
+use super::variant::{Given, Variants};
 use super::verbs::LimitSet;
 use super::view::View;
 use crate::error::Error;
 use crate::limit::Limit;
 
+/// Limits with the numbers that are never given to others.
+type Numbered = Vec<(u32, Limit)>;
+
 /// What successive versions share.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    levels: Vec<String>,
-    /// One change at a time; holds the next limit's uid.
-    next_uid: Mutex<u32>,
+    pub(super) levels: Vec<String>,
+    /// One change at a time.
+    pub(super) ledger: Mutex<Ledger>,
+}
+
+/// What a change goes on from.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    next_uid: u32,
+    pub(super) variants: Variants,
 }
 
 impl Changes {
-    pub(super) const fn new(levels: Vec<String>, next_uid: u32) -> Self {
+    pub(super) fn new(levels: Vec<String>, next_uid: u32) -> Self {
+        let ledger = Ledger {
+            next_uid,
+            variants: Variants::default(),
+        };
         Self {
             levels,
-            next_uid: Mutex::new(next_uid),
+            ledger: Mutex::new(ledger),
         }
+    }
+
+    /// The first view, over which keys were given these limits.
+    pub(super) fn begin(&self, view: View, given: Given) -> View {
+        let mut ledger = self.ledger.lock();
+        ledger.variants.give_all(given);
+        let variants = ledger.variants.all(&view, &self.levels);
+        view.with_variants(view.plan.version(), variants)
     }
 }
 
@@ -36,7 +59,7 @@ impl LimitSet {
     /// The limits as they are now.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
-        self.inner().view.load().limits.clone()
+        self.inner().view.load().limits.to_vec()
     }
 
     /// Adds a limit, or replaces the one of that name; from the next decision
@@ -54,7 +77,6 @@ impl LimitSet {
                     *next_uid += 1;
                 }
             }
-            Ok(())
         })
     }
 
@@ -67,16 +89,28 @@ impl LimitSet {
         if limits.is_empty() {
             return Err(Error::Nothing("limit"));
         }
-        let now = self.limits();
-        if now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit)) {
+        if self.has_limits(limits) {
             return Ok(());
         }
-        self.inner().change(|known, next_uid| {
-            let old = std::mem::take(known);
-            let uid = |name: &str| old.iter().find(|(_, limit)| limit.name() == name);
-            *known = numbered(limits.to_vec(), next_uid, |name| Some(uid(name)?.0));
-            Ok(())
-        })
+        self.inner().change(replacing(limits))
+    }
+
+    pub(super) fn has_limits(&self, limits: &[Limit]) -> bool {
+        let now = self.limits();
+        now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit))
+    }
+
+    /// Goes over to these limits and overrides in one step.
+    #[cfg(feature = "gate")]
+    pub(crate) fn replace_all(&self, limits: &[Limit], given: Given) -> Result<(), Error> {
+        let ledger = self.inner().changes.ledger.lock();
+        let same = *ledger.variants.given() == given;
+        drop(ledger);
+        if same && self.has_limits(limits) {
+            return Ok(());
+        }
+        self.inner()
+            .change_with(replacing(limits), |variants| variants.give_all(given))
     }
 
     /// Removes the limit called `name`; from the next decision on, for every key.
@@ -87,7 +121,6 @@ impl LimitSet {
         self.inner().view.load().position(name)?;
         self.inner().change(|limits, _| {
             limits.retain(|(_, limit)| limit.name() != name);
-            Ok(())
         })
     }
 }
@@ -99,26 +132,50 @@ impl Inner {
         self.table.adopt(&view.plan, now, &view.calendars(now));
     }
 
-    fn change(
+    fn change(&self, edit: impl FnOnce(&mut Numbered, &mut u32)) -> Result<(), Error> {
+        self.change_with(edit, |_| {})
+    }
+
+    /// Changes the limits, and what keys were given, in one step.
+    pub(super) fn change_with(
         &self,
-        edit: impl FnOnce(&mut Vec<(u32, Limit)>, &mut u32) -> Result<(), Error>,
+        edit: impl FnOnce(&mut Numbered, &mut u32),
+        give: impl FnOnce(&mut Variants),
     ) -> Result<(), Error> {
-        let mut next_uid = self.changes.next_uid.lock();
+        let mut ledger = self.changes.ledger.lock();
         let old = self.view.load_full();
         let uids = old.plan.limits().iter().map(|limit| limit.uid);
         let mut limits: Vec<_> = uids.zip(old.limits.iter().cloned()).collect();
-        let mut uid = *next_uid;
-        edit(&mut limits, &mut uid)?;
+        let mut uid = ledger.next_uid;
+        edit(&mut limits, &mut uid);
         if limits.is_empty() {
             return Err(Error::Nothing("limit"));
         }
-        let view = View::new(old.plan.version() + 1, &self.changes.levels, limits)?;
-        *next_uid = uid;
-        self.lone.store(view.lone, Ordering::Relaxed);
-        self.view.store(Arc::new(view));
-        drop(next_uid);
-        self.adopt();
+        let version = old.plan.version() + 1;
+        let view = View::new(version, &self.changes.levels, limits)?;
+        ledger.next_uid = uid;
+        give(&mut ledger.variants);
+        let variants = ledger.variants.all(&view, &self.changes.levels);
+        self.go_over(view.with_variants(version, variants));
+        drop(ledger);
         self.lines.serve_all(self.clock.now());
         Ok(())
+    }
+
+    /// From here on `view` decides. The caller holds the ledger, so that tables
+    /// are told of versions in their order.
+    pub(super) fn go_over(&self, view: View) {
+        self.lone.store(view.lone, Ordering::Relaxed);
+        self.view.store(Arc::new(view));
+        self.adopt();
+    }
+}
+
+/// Goes over to exactly these limits.
+pub(super) fn replacing(limits: &[Limit]) -> impl FnOnce(&mut Numbered, &mut u32) {
+    |known, next_uid| {
+        let old = std::mem::take(known);
+        let uid = |name: &str| old.iter().find(|(_, limit)| limit.name() == name);
+        *known = numbered(limits.to_vec(), next_uid, |name| Some(uid(name)?.0));
     }
 }

@@ -14,6 +14,7 @@ use tidegate_core::{Amount, Span, Timestamp};
 
 use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
+use super::keeper::Keeper;
 use super::view::{Amounts, View};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     /// The newest view's [`View::lone`].
     pub(super) lone: AtomicBool,
     pub(super) changes: Changes,
+    /// Where its overrides are kept; `None`: they are its gate's.
+    pub(super) keeper: Option<Keeper>,
 }
 
 /// What a take is to make.
@@ -70,6 +73,9 @@ impl Inner {
         let changes = Changes::new(builder.levels.clone(), next_uid);
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered)?;
+        let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
+        let given = keeper.as_ref().map(Keeper::given).transpose()?;
+        let view = changes.begin(view, given.unwrap_or_default());
         let table = store.open(&name, &view.plan)?;
         let inner = Arc::new_cyclic(|this| Self {
             id: SETS.fetch_add(1, Ordering::Relaxed),
@@ -82,6 +88,7 @@ impl Inner {
             counters: Counters::default(),
             waiting: AtomicUsize::new(0),
             changes,
+            keeper,
         });
         inner.adopt();
         Ok(inner)
@@ -147,7 +154,7 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Reply, Error> {
         let command = Command {
-            plan: &view.plan,
+            plan: &view.whole,
             key: key.clone(),
             now,
             calendars: &view.calendars(now),
@@ -169,12 +176,26 @@ impl Inner {
         }
     }
 
-    /// Forgets a key.
-    pub(crate) fn reset(&self, key: &[u8]) -> Result<(), Error> {
+    /// As [`with_view`](Self::with_view), with what decides about `key`.
+    pub(crate) fn with_view_at<T>(
+        &self,
+        key: &[u8],
+        mut act: impl FnMut(&Arc<View>, &KeyPath<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.with_view(|view| {
             let path = KeyPath::new(key, view.plan.levels())?;
-            self.execute(view, &path, Verb::Reset, self.clock.now())?;
-            self.serve(&path);
+            match view.at(&path) {
+                None => act(view, &path),
+                Some(own) => act(&own, &path),
+            }
+        })
+    }
+
+    /// Forgets a key.
+    pub(crate) fn reset(&self, key: &[u8]) -> Result<(), Error> {
+        self.with_view_at(key, |view, path| {
+            self.execute(view, path, Verb::Reset, self.clock.now())?;
+            self.serve(path);
             Ok(())
         })
     }
@@ -187,14 +208,16 @@ impl Inner {
         ending: Ending<'_>,
         remember: bool,
     ) -> Result<Settlement, Error> {
-        self.with_view(|view| self.end_by(view, key, id, ending, remember))
+        self.with_view_at(key.bytes(), |view, path| {
+            self.end_by(view, path, id, ending, remember)
+        })
     }
 
     /// Ends a lease whose work failed.
     pub(crate) fn fail(&self, key: &OwnedKey, id: u128) -> Result<Settlement, Error> {
-        self.with_view(|view| {
+        self.with_view_at(key.bytes(), |view, path| {
             let refunds = view.refunds_on_failure();
-            self.end_by(view, key, id, Ending::Fail(&refunds), false)
+            self.end_by(view, path, id, Ending::Fail(&refunds), false)
         })
     }
 
@@ -206,30 +229,29 @@ impl Inner {
         used: &[(&str, Amount)],
         remember: bool,
     ) -> Result<Settlement, Error> {
-        self.with_view(|view| {
+        self.with_view_at(key.bytes(), |view, path| {
             let uses = view.uses(used)?;
-            self.end_by(view, key, id, Ending::Settle(&uses), remember)
+            self.end_by(view, path, id, Ending::Settle(&uses), remember)
         })
     }
 
     fn end_by(
         &self,
         view: &Arc<View>,
-        key: &OwnedKey,
+        path: &KeyPath<'_>,
         id: u128,
         ending: Ending<'_>,
         remember: bool,
     ) -> Result<Settlement, Error> {
-        let path = KeyPath::new(key.bytes(), view.plan.levels())?;
         let verb = Verb::End {
             id,
             ending,
             remember,
         };
-        let Reply::Settled(answer) = self.execute(view, &path, verb, self.clock.now())? else {
+        let Reply::Settled(answer) = self.execute(view, path, verb, self.clock.now())? else {
             return Err(mismatch());
         };
-        self.serve(&path);
+        self.serve(path);
         Ok(Settlement::new(answer, Arc::clone(view)))
     }
 
@@ -241,13 +263,12 @@ impl Inner {
         ttl: std::time::Duration,
     ) -> Result<Timestamp, Error> {
         let ttl = super::view::lease_length(ttl)?;
-        self.with_view(|view| {
+        self.with_view_at(key.bytes(), |view, path| {
             let now = self.clock.now();
             let until = now + ttl;
-            let path = KeyPath::new(key.bytes(), view.plan.levels())?;
-            self.execute(view, &path, Verb::Renew { id, until }, now)?;
+            self.execute(view, path, Verb::Renew { id, until }, now)?;
             // Whoever waits for its slots has another instant to wait for.
-            self.serve(&path);
+            self.serve(path);
             Ok(until)
         })
     }

@@ -7,7 +7,11 @@
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `recent` | what a thread keeps of keys it asks for again and again |
 //! | `inner` | what a set and its leases share: commands to the table |
+//! | `listing` | what a set holds, a page at a time |
 //! | `change` | limits added, replaced and removed while in use |
+//! | `overrides` | limits of some keys' own: set, removed, listed |
+//! | `keeper` | where they are kept |
+//! | `variant` | what such a key is decided by |
 //! | `view` | the limits at one version, and what an ask amounts to |
 //!
 //! Deliberately absent: deciding (the core's, through the table) and the queue
@@ -17,12 +21,18 @@ mod builder;
 mod change;
 mod handle;
 mod inner;
+mod keeper;
+mod listing;
+mod overrides;
 mod recent;
+mod variant;
 mod verbs;
 mod view;
 
 pub use builder::{LimitSetBuilder, Metadata};
 pub use handle::Handle;
 pub(crate) use inner::{Inner, Wanted};
+pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
+pub use overrides::Override;
 pub use verbs::LimitSet;
 pub(crate) use view::{Amounts, View, lease_length};

@@ -106,15 +106,18 @@ impl LimitSet {
     }
 
     fn admit_by_table(&self, key: &[u8], cost: Amount, now: Timestamp) -> Result<Verdict, Error> {
-        self.0.with_view(|view| {
-            if view.lone {
-                return Ok(self.0.table.admit_one(&view.plan, key, cost, now)?);
-            }
-            let path = KeyPath::new(key, view.plan.levels())?;
+        let lone = |view: &Arc<View>| {
+            let by_table = || self.0.table.admit_one(&view.plan, key, cost, now);
+            view.lone.then(by_table).transpose().map_err(Error::from)
+        };
+        if let Some(verdict) = self.0.with_view(lone)? {
+            return Ok(verdict);
+        }
+        self.0.with_view_at(key, |view, path| {
             let amounts = view.amounts(&Ask::from(cost))?;
             view.check_unheld(&amounts)?;
             let wanted = Wanted::Charge(Detail::Verdict);
-            Ok(self.0.take(view, &path, &amounts, wanted, now)?.verdict)
+            Ok(self.0.take(view, path, &amounts, wanted, now)?.verdict)
         })
     }
 
@@ -136,12 +139,16 @@ impl LimitSet {
         if self.0.has_waiters() {
             return wait::check_in_line(&self.0, key, ask);
         }
-        self.0.with_view(|view| {
+        self.0.with_view_at(key, |view, path| {
             let amounts = view.amounts(ask)?;
             view.check_unheld(&amounts)?;
-            let path = KeyPath::new(key, view.plan.levels())?;
             let (wanted, now) = (Wanted::Charge(Detail::Always), self.0.clock.now());
-            let answer = self.0.take(view, &path, &amounts, wanted, now)?;
+            if let (true, &[amount]) = (view.lone, amounts.as_slice())
+                && let Some(lean) = self.0.table.check_one(&view.plan, key, amount, now)?
+            {
+                return Ok(Decision::of_one(lean, Arc::clone(view)));
+            }
+            let answer = self.0.take(view, path, &amounts, wanted, now)?;
             Ok(Decision::new(answer, Arc::clone(view)))
         })
     }
@@ -169,9 +176,9 @@ impl LimitSet {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, Error> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        self.0.with_view(|view| {
+        self.0.with_view_at(key, |view, path| {
             let amounts = view.amounts(&ask)?;
-            self.answer(view, key, Verb::Peek { amounts: &amounts })
+            self.answer(view, path, Verb::Peek { amounts: &amounts })
         })
     }
 
@@ -186,14 +193,14 @@ impl LimitSet {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Vec<(String, Forecast)>, Error> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        self.0.with_view(|view| {
+        self.0.with_view_at(key, |view, path| {
             let amounts = view.amounts(&ask)?;
             let mut forecasts = Vec::new();
             for (position, &amount) in amounts.iter().enumerate().filter(|(_, a)| **a > 0) {
                 let mut one = amounts.clone();
                 one.fill(0);
                 one[position] = amount;
-                let peeked = self.answer(view, key, Verb::Peek { amounts: &one })?;
+                let peeked = self.answer(view, path, Verb::Peek { amounts: &one })?;
                 let name = view.limits[position].name();
                 if let Some(standing) = peeked.standing(name) {
                     let forecast = Forecast {
@@ -219,15 +226,19 @@ impl LimitSet {
         ask: impl Into<Ask<'a>>,
     ) -> Result<Decision, Error> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        self.0.with_view(|view| {
+        self.0.with_view_at(key, |view, path| {
             let amounts = view.debits(&ask)?;
-            self.answer(view, key, Verb::Debit { amounts: &amounts })
+            self.answer(view, path, Verb::Debit { amounts: &amounts })
         })
     }
 
-    fn answer(&self, view: &Arc<View>, key: &[u8], verb: Verb<'_>) -> Result<Decision, Error> {
-        let path = KeyPath::new(key, view.plan.levels())?;
-        let answer = self.0.decide(view, &path, verb, self.0.clock.now())?;
+    pub(super) fn answer(
+        &self,
+        view: &Arc<View>,
+        path: &KeyPath<'_>,
+        verb: Verb<'_>,
+    ) -> Result<Decision, Error> {
+        let answer = self.0.decide(view, path, verb, self.0.clock.now())?;
         Ok(Decision::new(answer, Arc::clone(view)))
     }
 
@@ -298,6 +309,12 @@ impl LimitSet {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+
+    /// Whether whoever changes something is held up until a disk has it.
+    #[cfg(feature = "gate")]
+    pub(crate) fn holds_up(&self) -> bool {
+        self.0.table.holds_up()
     }
 
     /// How many keys its table holds.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{KeyPath, Plan, PlanLimit};
+use tidegate_contract::{KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
 
+use super::variant::Variant;
 use crate::ask::Ask;
 use crate::error::{AmountError, Error};
 use crate::limit::{Calendar, Limit, OnFailure};
@@ -22,13 +23,18 @@ const RATE_LEASE: Span = Span::from_secs(600);
 /// How long an ended or expired lease is remembered at least.
 const KEEP: Span = Span::from_secs(60);
 
-/// The limits of a set at one version.
+/// The limits of a set at one version, or of a key that has some of its own.
 #[derive(Debug)]
 pub(crate) struct View {
+    /// What decides.
     pub(crate) plan: Arc<Plan>,
+    /// The plan that the table goes by: the same, unless this is a key's view.
+    pub(crate) whole: Arc<Plan>,
     /// In the plan's order.
-    pub(crate) limits: Vec<Limit>,
-    calendars: Vec<Option<CachedCalendar>>,
+    pub(crate) limits: Arc<[Limit]>,
+    calendars: Arc<[Option<CachedCalendar>]>,
+    /// The keys that have limits of their own.
+    pub(super) variants: KeyMap<Arc<Variant>>,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
     pub(crate) lone: bool,
     lease_ttl: Span,
@@ -90,19 +96,95 @@ impl View {
         if calendars.iter().all(Option::is_none) {
             calendars.clear();
         }
-        let ttls = plans.iter().filter_map(|plan| match &plan.rule {
-            Rule::Slots(slots) => Some(slots.ttl()),
-            _ => None,
-        });
-        let lease_ttl = ttls.min().unwrap_or(RATE_LEASE);
+        let lease_ttl = ttl_of(&plans);
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
+        let plan = Arc::new(Plan::new(version, levels, plans, lease_ttl.max(KEEP)));
         Self {
             lone: lone && !limits[0].is_concurrency(),
-            plan: Arc::new(Plan::new(version, levels, plans, lease_ttl.max(KEEP))),
-            limits,
-            calendars,
+            whole: Arc::clone(&plan),
+            plan,
+            limits: limits.into(),
+            calendars: calendars.into(),
+            variants: KeyMap::default(),
             lease_ttl,
         }
+    }
+
+    /// The same limits as version `version`, where these keys have their own.
+    pub(super) fn with_variants(&self, version: u64, variants: KeyMap<Arc<Variant>>) -> Self {
+        let entries = variants.iter();
+        let overrides = entries.map(|(key, variant)| (key.clone(), Arc::clone(&variant.plan)));
+        let overrides = overrides.collect();
+        self.with_plan(version, overrides, variants)
+    }
+
+    /// The same limits as version `version`, where one key has its own, or none.
+    pub(super) fn with_variant(
+        &self,
+        version: u64,
+        key: &[u8],
+        variant: Option<Arc<Variant>>,
+    ) -> Self {
+        let plan = variant.as_ref().map(|variant| Arc::clone(&variant.plan));
+        let overrides = self.plan.overrides().with(key, plan);
+        let variants = self.variants.with(key, variant);
+        self.with_plan(version, overrides, variants)
+    }
+
+    fn with_plan(
+        &self,
+        version: u64,
+        overrides: Overrides,
+        variants: KeyMap<Arc<Variant>>,
+    ) -> Self {
+        let plan = Arc::new(self.plan.going_on(version, overrides));
+        Self {
+            whole: Arc::clone(&plan),
+            plan,
+            limits: Arc::clone(&self.limits),
+            calendars: Arc::clone(&self.calendars),
+            variants,
+            lone: self.lone,
+            lease_ttl: self.lease_ttl,
+        }
+    }
+
+    /// What decides about `path`, if it has limits of its own.
+    #[inline]
+    pub(crate) fn at(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        if self.variants.is_empty() {
+            return None;
+        }
+        self.of_key(path)
+    }
+
+    #[cold]
+    fn of_key(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        let plan = self.whole.at(path)?;
+        let levels = (0..path.depth()).filter_map(|level| {
+            let variant = self.variants.get(path.prefix(level))?;
+            Some((plan.range(level), variant))
+        });
+        let mut limits: Option<Arc<[Limit]>> = None;
+        for (range, variant) in levels {
+            match &mut limits {
+                None => limits = Some(Arc::clone(&variant.limits)),
+                Some(limits) => {
+                    let own = &variant.limits[range.clone()];
+                    Arc::make_mut(limits)[range].clone_from_slice(own);
+                }
+            }
+        }
+        Some(Arc::new(Self {
+            lease_ttl: ttl_of(plan.limits()),
+            plan,
+            whole: Arc::clone(&self.whole),
+            limits: limits.unwrap_or_else(|| Arc::clone(&self.limits)),
+            calendars: Arc::clone(&self.calendars),
+            variants: KeyMap::default(),
+            // The lean path knows the whole plan's limit only.
+            lone: false,
+        }))
     }
 
     /// How long an ask's lease lasts.
@@ -222,7 +304,7 @@ impl View {
             return Ok(Amounts::new());
         }
         let mut amounts = self.unnamed(ask)?;
-        for (amount, limit) in amounts.iter_mut().zip(&self.limits) {
+        for (amount, limit) in amounts.iter_mut().zip(self.limits.iter()) {
             if limit.is_counted() {
                 *amount = 0;
             }
@@ -278,6 +360,15 @@ impl View {
             None => Ok(()),
         }
     }
+}
+
+/// How long a lease lasts unless its ask says otherwise.
+fn ttl_of(limits: &[PlanLimit]) -> Span {
+    let ttls = limits.iter().filter_map(|limit| match &limit.rule {
+        Rule::Slots(slots) => Some(slots.ttl()),
+        _ => None,
+    });
+    ttls.min().unwrap_or(RATE_LEASE)
 }
 
 /// A lease's length, if it can be one.

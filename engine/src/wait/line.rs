@@ -201,10 +201,9 @@ fn sooner(next: Option<Timestamp>, instant: Timestamp) -> Option<Timestamp> {
 
 /// Asks the store for `waiter`.
 fn offer(set: &Arc<Inner>, waiter: &Waiter, now: Timestamp) -> Answer {
-    set.with_view(|view| {
+    set.with_view_at(waiter.key.bytes(), |view, path| {
         let amounts = waiter.amounts(view);
-        let path = KeyPath::new(waiter.key.bytes(), view.plan.levels())?;
-        let answer = set.take(view, &path, &amounts, waiter.wanted(view), now)?;
+        let answer = set.take(view, path, &amounts, waiter.wanted(view), now)?;
         if answer.verdict == Verdict::Never {
             return Err(never_fits(view, &amounts, &answer));
         }

@@ -20,7 +20,7 @@ mod waiter;
 
 use std::sync::Arc;
 
-use tidegate_contract::{self as contract, Detail, KeyPath, OwnedKey};
+use tidegate_contract::{self as contract, Detail, OwnedKey};
 use tidegate_core::{Span, Timestamp, Verdict};
 
 use crate::ask::Ask;
@@ -89,10 +89,7 @@ pub(crate) fn check_in_line(
     key: &[u8],
     ask: &Ask<'_>,
 ) -> Result<Decision, Error> {
-    set.view
-        .load()
-        .amounts(ask)
-        .and_then(|amounts| set.view.load().check_unheld(&amounts))?;
+    set.with_view_at(key, |view, _| view.check_unheld(&view.amounts(ask)?))?;
     in_line(set, key, ask, Aim::Charge)
 }
 
@@ -111,14 +108,13 @@ fn in_line(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>, aim: Aim) -> Result<Deci
 
 /// Takes a lease if it fits; not counted yet.
 fn offer(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
-    set.with_view(|view| {
+    set.with_view_at(key, |view, path| {
         let amounts = view.amounts(ask)?;
-        let path = KeyPath::new(key, view.plan.levels())?;
         let wanted = Wanted::Lease {
             ttl: view.ttl(ask)?,
             idempotency: ask.idempotency,
         };
-        let answer = set.take(view, &path, &amounts, wanted, set.clock.now())?;
+        let answer = set.take(view, path, &amounts, wanted, set.clock.now())?;
         Ok(Decision::new(answer, Arc::clone(view)))
     })
 }
@@ -136,12 +132,11 @@ fn admission(set: &Arc<Inner>, key: &[u8], decision: Decision) -> Admission {
 /// What one who waits would be told now: not yet. If only because others are
 /// first, then not before `turn`, the earliest turn in its line.
 fn not_yet(set: &Arc<Inner>, waiter: &Waiter, turn: Option<Timestamp>) -> Answer {
-    set.with_view(|view| {
+    set.with_view_at(waiter.key.bytes(), |view, path| {
         let amounts = waiter.amounts(view);
-        let path = KeyPath::new(waiter.key.bytes(), view.plan.levels())?;
         let now = set.clock.now();
         let verb = contract::Verb::Peek { amounts: &amounts };
-        let mut answer = set.decide(view, &path, verb, now)?;
+        let mut answer = set.decide(view, path, verb, now)?;
         let cooling = waiter.cooling(now);
         if answer.verdict.admitted() && cooling.is_none() {
             let soonest = now + Span::from_micros(1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{Ending, KeyPath, OwnedKey};
+use tidegate_contract::{Ending, OwnedKey};
 use tidegate_core::{Span, Timestamp};
 
 use super::line::Line;
@@ -70,16 +70,14 @@ impl Waiter {
         aim: Aim,
         manner: Manner,
     ) -> Result<Arc<Self>, Error> {
-        let view = set.view.load_full();
-        KeyPath::new(key, view.plan.levels())?;
-        let amounts = view.amounts(ask)?;
+        let asked = set.with_view_at(key, |view, _| Ok((Arc::clone(view), view.amounts(ask)?)))?;
         Ok(Arc::new(Self {
             key: OwnedKey::new(key),
             since: set.clock.now(),
             priority: ask.priority,
             manner,
             aim,
-            asked: (view, amounts),
+            asked,
             state: Mutex::default(),
         }))
     }

@@ -109,14 +109,8 @@ impl PostgresServer {
     /// # Panics
     /// If it does not start.
     pub fn start_again(&mut self) {
-        let attempts = (0..200).find_map(|_| {
-            let child = self.run(self.port);
-            if child.is_none() {
-                // What the killed one had started has not gone yet.
-                std::thread::sleep(std::time::Duration::from_millis(100));
-            }
-            child
-        });
+        // It fails until what the killed one had started is gone.
+        let attempts = (0..2_000).find_map(|_| self.run(self.port));
         self.child = Some(attempts.expect("the server starts again"));
     }
 

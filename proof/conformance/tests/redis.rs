@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate::contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Subject, suite};
 use tidegate_redis::{Clock, Options, RedisStore};
@@ -30,6 +30,14 @@ impl Store for Fresh {
         self.store.last_plan(&format!("{name} {}", self.walk))
     }
 
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        self.store.definitions(owner)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        self.store.define(owner, key, value)
+    }
+
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let opened = self.store.open(&format!("{name} {}", self.walk), plan);
         opened.map_err(|error| match error {
@@ -43,24 +51,38 @@ impl Store for Fresh {
     }
 }
 
-/// The server stays for as long as the subject.
-fn subject(server: RedisServer) -> Subject {
+fn open(url: &str) -> Arc<RedisStore> {
     let options = Options {
         clock: Clock::Caller,
         deadline: Duration::from_secs(30),
         ..Options::default()
     };
-    let store = RedisStore::open(&server.url(), options).expect("a server");
-    let (store, walks) = (Arc::new(store), AtomicUsize::new(0));
+    Arc::new(RedisStore::open(url, options).expect("a server"))
+}
+
+/// The server stays for as long as the subject.
+fn subject(server: RedisServer) -> Subject {
+    let (store, url) = (open(&server.url()), server.url());
+    let (walks, walked) = shared_count();
     let fresh = move || {
         let _ = &server;
         let walk = walks.fetch_add(1, Ordering::Relaxed);
         let store = Arc::clone(&store);
         Arc::new(Fresh { store, walk }) as Arc<dyn Store>
     };
+    let reopened = move || {
+        let (store, walk) = (open(&url), walked.load(Ordering::Relaxed) - 1);
+        Arc::new(Fresh { store, walk }) as Arc<dyn Store>
+    };
     Subject::new(fresh)
+        .reopened(reopened)
         .with_random_commands(COMMANDS)
         .with_most_walks(WALKS)
+}
+
+fn shared_count() -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    (Arc::clone(&count), count)
 }
 
 /// The subject, or an end of the test where there is no server.

@@ -96,6 +96,11 @@ impl<O> Record<O> {
         self
     }
 
+    /// Whether it has neither ended nor been found expired.
+    const fn is_live(&self) -> bool {
+        matches!(self.stage, Stage::Live)
+    }
+
     /// Whether it was made under an idempotency key: then a retry finds it,
     /// also after its end.
     pub(crate) const fn has_idempotency(&self) -> bool {
@@ -125,6 +130,12 @@ impl LeaseRoom {
     }
 }
 
+/// A place in the order of expiry, and among those that expire together.
+pub type Turn = (Timestamp, u64);
+
+/// How many entries are looked at for one page, about.
+const LOOKED_AT: usize = 1_024;
+
 /// The records of some rows. See the [module](self).
 #[derive(Debug)]
 pub struct Book<O> {
@@ -134,6 +145,8 @@ pub struct Book<O> {
     /// on is passed over.
     due: VecDeque<(Timestamp, u128)>,
     room: Arc<LeaseRoom>,
+    /// How many records are of live leases.
+    live: usize,
     /// Whose records have changed, if a journal wants to know.
     changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
 }
@@ -147,6 +160,7 @@ impl<O: PartialEq> Book<O> {
             asks: HashMap::default(),
             due: VecDeque::new(),
             room,
+            live: 0,
             changed: None,
         }
     }
@@ -296,6 +310,61 @@ impl<O: PartialEq> Book<O> {
         None
     }
 
+    /// How many leases are held at `now`.
+    #[must_use]
+    pub fn held(&self, now: Timestamp) -> usize {
+        let late = self.due.iter().take_while(|(at, _)| *at <= now);
+        let late = late.filter(|entry| self.live_at(entry).is_some());
+        // One that was renewed to the same instant is there twice.
+        let late: HashSet<u128, foldhash::fast::RandomState> = late.map(|(_, id)| *id).collect();
+        self.live - late.len()
+    }
+
+    /// The next live leases after a place in the order of expiry, and the place
+    /// of the last, if there may be more. Not many are looked at.
+    ///
+    /// Leases that expire at the same instant are in the order of `rank`, which
+    /// tells them apart: it stands for their ids, which are secrets.
+    pub fn held_after(
+        &self,
+        (after, last): Turn,
+        most: usize,
+        rank: impl Fn(u128) -> u64,
+    ) -> (Vec<&Record<O>>, Option<Turn>) {
+        let mut found = Vec::new();
+        let mut told = (after, last);
+        let start = self.due.partition_point(|(at, _)| *at < after);
+        let mut from = start;
+        while let Some(&(at, _)) = self.due.get(from) {
+            let end = self.due.partition_point(|(other, _)| *other <= at);
+            let alike = self.due.range(from..end);
+            let live = alike.filter_map(|entry| Some((rank(entry.1), self.live_at(entry)?)));
+            let mut live: Vec<_> = live
+                .filter(|(rank, _)| at > after || *rank > last)
+                .collect();
+            live.sort_unstable_by_key(|(rank, _)| *rank);
+            live.dedup_by_key(|(rank, _)| *rank);
+            for (rank, record) in live {
+                if found.len() == most {
+                    return (found, Some(told));
+                }
+                found.push(record);
+                told = (at, rank);
+            }
+            from = end;
+            if from - start >= LOOKED_AT && from < self.due.len() {
+                return (found, Some((at, u64::MAX)));
+            }
+        }
+        (found, None)
+    }
+
+    /// The live lease that an entry is about, unless it has moved on.
+    fn live_at(&self, (at, id): &(Timestamp, u128)) -> Option<&Record<O>> {
+        let record = self.records.get(id)?;
+        (record.is_live() && record.due_at == *at).then_some(record)
+    }
+
     /// When the next record is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
@@ -304,6 +373,7 @@ impl<O: PartialEq> Book<O> {
 
     fn keep(&mut self, record: Record<O>) {
         self.room.held.fetch_add(1, Ordering::Relaxed);
+        self.live += usize::from(record.is_live());
         self.note(record.granted.id);
         self.schedule(record.due_at, record.granted.id);
         self.records.insert(record.granted.id, record);
@@ -312,6 +382,7 @@ impl<O: PartialEq> Book<O> {
     fn let_go(&mut self, record: &Record<O>) {
         self.note(record.granted.id);
         self.room.held.fetch_sub(1, Ordering::Relaxed);
+        self.live -= usize::from(record.is_live());
         if let Some(ask) = &record.idempotency {
             self.asks.remove(ask);
         }

@@ -46,6 +46,14 @@ pub enum StoreError {
     /// A lease of that id exists.
     #[error("a lease of this id exists already")]
     DuplicateLease,
+    /// The store has no listing.
+    #[error("this store cannot list what it holds")]
+    CannotList,
+    /// A listing cannot go on from there.
+    #[error(
+        "the listing cannot go on from there (it began before a restart, or elsewhere); begin it anew"
+    )]
+    UnknownPage,
     /// What is stored cannot be read.
     #[error(transparent)]
     Unreadable(#[from] DecodeError),

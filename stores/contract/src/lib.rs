@@ -3,10 +3,12 @@
 //! | room | holds |
 //! |---|---|
 //! | [`key`] | keys as paths of bytes, and their ancestors |
+//! | [`keymap`] | something for each of many keys, shared between versions |
 //! | [`owned`] | a key that is kept, in place if it is short |
 //! | [`plan`] | the rules of a limit set, as a store is given them |
 //! | [`command`] | what can be asked of a store, as data |
 //! | [`reply`] | what it answers |
+//! | [`listing`] | what a table holds, a page at a time |
 //! | [`store`] | the traits [`Store`], [`Table`] and [`RemoteTable`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
@@ -21,6 +23,8 @@ pub mod cell;
 pub mod command;
 pub mod error;
 pub mod key;
+pub mod keymap;
+pub mod listing;
 pub mod oracle;
 pub mod owned;
 pub mod plan;
@@ -34,8 +38,10 @@ pub use cell::HotCell;
 pub use command::{Command, Detail, Ending, Terms, Verb};
 pub use error::StoreError;
 pub use key::{KeyError, KeyPath};
+pub use keymap::KeyMap;
+pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
-pub use plan::{Plan, PlanLimit};
+pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, RemoteTable, Sent, Store, Table};
+pub use store::{Abilities, Definition, RemoteTable, Sent, Store, Table};
 pub use tidegate_core as core;

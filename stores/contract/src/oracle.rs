@@ -38,6 +38,13 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
     book: &mut Book<O>,
     owner: O,
 ) -> Result<Reply, StoreError> {
+    if let Some(plan) = command.plan.at(&command.key) {
+        let by_its_own = Command {
+            plan: &plan,
+            ..command.clone()
+        };
+        return apply(&by_its_own, rows, book, owner);
+    }
     match command.verb {
         Verb::Take {
             amounts,

@@ -1,10 +1,23 @@
 //! The rules of a limit set, as a store is given them: validated, ordered by
 //! level, with a version that grows with every change.
+//!
+//! Some keys may have limits of other numbers ([`Overrides`]). They are part of
+//! the plan: a key that is given one, or loses it, is a change of the plan like
+//! any other, and who was told an older version is told so. Which rules decide
+//! about a key, [`Plan::at`] says, and nobody else.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_core::{Payment, Rule, Span};
+
+use crate::key::KeyPath;
+use crate::keymap::KeyMap;
+use crate::owned::OwnedKey;
+
+/// Keys (and ancestors) whose limits are not the plan's: each with the
+/// [variant](Plan::variant) that its row goes by. Many keys share one.
+pub type Overrides = KeyMap<Arc<Plan>>;
 
 /// One limit of a set.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,12 +43,15 @@ pub struct PlanLimit {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     version: u64,
+    /// The version in which the limits became what they are.
+    since: u64,
     levels: usize,
     limits: Vec<PlanLimit>,
     /// Where each level's limits stand in `limits`.
     ranges: Vec<Range<usize>>,
     /// How long a finished or expired lease is remembered.
     keep: Span,
+    overrides: Overrides,
 }
 
 impl Plan {
@@ -51,11 +67,96 @@ impl Plan {
         let ranges = (0..levels.max(1)).map(range).collect();
         Self {
             version,
+            since: version,
             levels: levels.max(1),
             limits,
             ranges,
             keep,
+            overrides: Overrides::default(),
         }
+    }
+
+    /// The same plan, in which these keys have limits of their own.
+    #[must_use]
+    pub fn with_overrides(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// The same limits as a later version, in which other keys have limits of
+    /// their own.
+    #[must_use]
+    pub fn going_on(&self, version: u64, overrides: Overrides) -> Self {
+        let mut plan = self.clone().with_overrides(overrides);
+        plan.version = version;
+        plan
+    }
+
+    /// Whether this is another version of the same limits: what keys have of
+    /// their own may differ.
+    #[must_use]
+    pub const fn goes_on_from(&self, other: &Self) -> bool {
+        self.since == other.since && self.levels == other.levels
+    }
+
+    /// The keys that have limits of their own.
+    #[must_use]
+    pub const fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// This plan with other rules: `rule` answers those of the limits that have
+    /// one. Everything else about a limit, and about the plan, stays.
+    #[must_use]
+    pub fn variant(&self, mut rule: impl FnMut(&PlanLimit) -> Option<Rule>) -> Self {
+        let mut variant = self.clone().with_overrides(Overrides::default());
+        for limit in &mut variant.limits {
+            if let Some(rule) = rule(limit) {
+                limit.rule = rule;
+            }
+        }
+        variant
+    }
+
+    /// The plan that the row of `key` goes by.
+    #[inline]
+    #[must_use]
+    pub fn of_row(&self, key: &[u8]) -> &Self {
+        if self.overrides.is_empty() {
+            return self;
+        }
+        self.overrides.get(key).map_or(self, |variant| variant)
+    }
+
+    /// The plan that `path` is decided by, if that is not this one: each level
+    /// has the limits of the row that is there.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        if self.overrides.is_empty() {
+            return None;
+        }
+        self.combined(path)
+    }
+
+    #[cold]
+    fn combined(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        let levels = (0..path.depth().min(self.levels)).filter_map(|level| {
+            let variant = self.overrides.get(path.prefix(level))?;
+            Some((level, variant))
+        });
+        let mut combined: Option<Arc<Self>> = None;
+        for (level, variant) in levels {
+            match &mut combined {
+                None => combined = Some(Arc::clone(variant)),
+                Some(plan) => {
+                    let range = self.range(level);
+                    let limits = &mut Arc::make_mut(plan).limits[range.clone()];
+                    limits.clone_from_slice(&variant.limits[range]);
+                }
+            }
+        }
+        combined
     }
 
     /// Grows with every change.
@@ -92,7 +193,26 @@ impl Plan {
     /// most.
     #[must_use]
     pub fn decides_as(&self, other: &Self) -> bool {
+        self.has_limits_of(other) && self.overrides == other.overrides
+    }
+
+    /// As [`decides_as`](Self::decides_as), for keys that have no limits of
+    /// their own.
+    #[must_use]
+    pub fn has_limits_of(&self, other: &Self) -> bool {
         self.levels == other.levels && self.keep == other.keep && self.limits == other.limits
+    }
+
+    /// The keys whose rows go by other limits than they do in `old`, which
+    /// this one [goes on from](Self::goes_on_from).
+    #[must_use]
+    pub fn differing_from<'a>(&'a self, old: &'a Self) -> Vec<&'a OwnedKey> {
+        let alike =
+            |new: &Arc<Self>, old: &Arc<Self>| Arc::ptr_eq(new, old) || new.limits == old.limits;
+        let mut keys = self.overrides.differing(&old.overrides, alike);
+        // To have the plan's own limits is to have none of one's own.
+        keys.retain(|key| self.of_row(key.bytes()).limits != old.of_row(key.bytes()).limits);
+        keys
     }
 
     /// Where the limit with `uid` stands.

@@ -4,12 +4,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tidegate_core::{Amount, Bounds, Timestamp, Verdict};
+use tidegate_core::{Amount, Bounds, Standing, Timestamp, Verdict};
 
 use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
 use crate::error::StoreError;
 use crate::key::KeyPath;
+use crate::listing::{HeldLease, Listing, Page};
+use crate::owned::OwnedKey;
 use crate::plan::Plan;
 use crate::reply::Reply;
 
@@ -23,6 +25,9 @@ pub struct Abilities {
     /// The store reads a clock of its own.
     pub own_clock: bool,
 }
+
+/// What is kept for an owner: a key, and what is said of it.
+pub type Definition = (Vec<u8>, Vec<u8>);
 
 /// Where state lives.
 ///
@@ -40,6 +45,30 @@ pub trait Store: Send + Sync + 'static {
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         let _ = name;
         None
+    }
+
+    /// What is [defined](Self::define) for `owner`, each with its key; in no
+    /// order.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let _ = owner;
+        Ok(Vec::new())
+    }
+
+    /// Keeps `value` for `owner` under `key`, or nothing any more; for as long as
+    /// state is kept, and never dropped with it. What it means is its owner's:
+    /// a store reads none of it.
+    ///
+    /// # Errors
+    /// *Cannot tell*, or a store that keeps no definitions; then nothing was
+    /// changed.
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let _ = (owner, key, value);
+        Err(StoreError::Unavailable(
+            "this store keeps no definitions; choose another for overrides".into(),
+        ))
     }
 
     /// The table of the set called `name`, made if it is not there; otherwise
@@ -105,6 +134,23 @@ pub trait Table: Send + Sync + 'static {
         self.admit(plan, &key, &[amount], now)
     }
 
+    /// As [`admit_one`](Self::admit_one), with the limit's standing after it, where
+    /// that is as lean; `None` where it is not: then nothing was done, and the
+    /// take is to be [executed](Self::execute).
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    fn check_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        let _ = (plan, key, amount, now);
+        Ok(None)
+    }
+
     /// Pins the state of a key of a single-bucket plan, if this store keeps it
     /// where an atomic operation reaches it.
     fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
@@ -128,6 +174,36 @@ pub trait Table: Send + Sync + 'static {
     /// must not block asks it there.
     fn remote(&self) -> Option<&dyn RemoteTable> {
         None
+    }
+
+    /// A page of the keys (and ancestors) whose state matters.
+    ///
+    /// # Errors
+    /// [`StoreError::CannotList`], [`StoreError::UnknownPage`]; the store.
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        let _ = listing;
+        Err(StoreError::CannotList)
+    }
+
+    /// A page of the leases that are held.
+    ///
+    /// # Errors
+    /// As [`list_keys`](Self::list_keys).
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        let _ = listing;
+        Err(StoreError::CannotList)
+    }
+
+    /// How many leases are held at `now`; `None` if it would take long to say.
+    fn leases_held(&self, now: Timestamp) -> Option<usize> {
+        let _ = now;
+        None
+    }
+
+    /// Whether whoever changes something is held up until a disk has it: a caller
+    /// that others wait for does so on a thread that nobody needs.
+    fn holds_up(&self) -> bool {
+        false
     }
 
     /// How many keys are held.

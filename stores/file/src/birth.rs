@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::{Fault, FileError};
-use crate::layout::{FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES};
+use crate::layout::{FORMAT_KEY, LEASES, META, PLAIN_FORMAT, PLANS, ROWS, TABLES};
 use crate::open::builder;
 
 /// The file at `path`, made if it is not there, and locked.
@@ -71,7 +71,7 @@ fn fill(unborn: &Path) -> Result<(), Fault> {
     let file = Arc::new(file);
     let database = builder().create_with_backend(Disk::open(Arc::clone(&file), true))?;
     let group = database.begin_write()?;
-    group.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    group.open_table(META)?.insert(FORMAT_KEY, PLAIN_FORMAT)?;
     group.open_table(TABLES)?;
     group.open_table(PLANS)?;
     group.open_table(ROWS)?;

@@ -6,20 +6,26 @@
 //! plans     (table u32, serial u32)  -> a plan, and when it came into force
 //! rows      table u32, key           -> the serial of the plan that wrote it, states
 //! leases    table u32, lease u128    -> a record
+//! defined   owner's length u32, owner, key -> version u8, what its owner says
 //! ```
+//! A row of a key that has limits of its own says by which it was written.
 //! Numbers in values are little-endian, in keys of rows and leases big-endian,
 //! so that a table's are neighbours.
 
 use redb::TableDefinition;
 
-/// The format written, and the newest that is read.
-pub(crate) const FORMAT: u32 = 1;
+/// The newest format that is read: with definitions, and keys with limits of
+/// their own.
+pub(crate) const FORMAT: u32 = 2;
+/// The format of a file without, which older versions read.
+pub(crate) const PLAIN_FORMAT: u32 = 1;
 
 pub(crate) const META: TableDefinition<'_, &str, u32> = TableDefinition::new("tidegate");
 pub(crate) const TABLES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("tables");
 pub(crate) const PLANS: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition::new("plans");
 pub(crate) const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 pub(crate) const LEASES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("leases");
+pub(crate) const DEFINED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("defined");
 
 /// The only entry of [`META`].
 pub(crate) const FORMAT_KEY: &str = "format";
@@ -37,6 +43,12 @@ pub(crate) fn lease_key(table: u32, id: u128) -> [u8; 20] {
     key[..4].copy_from_slice(&table.to_be_bytes());
     key[4..].copy_from_slice(&id.to_be_bytes());
     key
+}
+
+/// Where a definition of `owner`'s is kept.
+pub(crate) fn definition_key(owner: &str, key: &[u8]) -> Vec<u8> {
+    let length = (owner.len() as u32).to_be_bytes();
+    [&length, owner.as_bytes(), key].concat()
 }
 
 /// The table of a row's or lease's key, and the rest of it.

@@ -1,5 +1,6 @@
 //! What is checked when a file is opened.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tidegate_memory::Bounds;
 use crate::disk::Disk;
 use crate::error::Fault;
 use crate::journal::Tracked;
-use crate::reading::Reading;
+use crate::reading::{Reading, read_definitions};
 
 /// How a redb file begins.
 const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
@@ -32,6 +33,7 @@ pub(crate) fn builder() -> Builder {
 pub(crate) struct Opened {
     pub(crate) database: Database,
     pub(crate) tables: Vec<Arc<Tracked>>,
+    pub(crate) definitions: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 /// Checks the whole file and reads it back; what is refused is left as it was.
@@ -41,8 +43,14 @@ pub(crate) fn open(disk: &Disk, bounds: Bounds) -> Result<Opened, Fault> {
         let database = trusted(disk)?;
         let group = database.begin_read()?;
         let (tables, bytes) = Reading::new(&group, bounds)?.read()?;
+        let definitions = read_definitions(&group)?;
         drop(group);
-        Ok((Opened { database, tables }, bytes))
+        let opened = Opened {
+            database,
+            tables,
+            definitions,
+        };
+        Ok((opened, bytes))
     });
     if let Ok((opened, bytes)) = &mut opened {
         disk.release()?;

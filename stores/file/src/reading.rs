@@ -1,19 +1,25 @@
 //! What is read back from a file: tables and their plans, rows, leases.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::mem::discriminant;
 use std::sync::Arc;
 
-use redb::{ReadTransaction, ReadableTable};
+use redb::{ReadTransaction, ReadableTable, TableError};
 use tidegate_contract::book::Record;
-use tidegate_contract::core::State;
-use tidegate_contract::{KeyPath, OwnedKey, Plan};
+use tidegate_contract::core::{Rule, State};
+use tidegate_contract::oracle::Row;
+use tidegate_contract::{KeyPath, OwnedKey, Plan, PlanLimit};
 use tidegate_memory::journal::{Adopted, Journalled};
 use tidegate_memory::{Bounds, MemoryTable};
 
-use crate::bytes::{Known, decode_plan, decode_record, decode_row, decode_table};
+use crate::bytes::{
+    Known, decode_definition, decode_plan, decode_record, decode_row, decode_table, encode_own,
+};
 use crate::error::Fault;
 use crate::journal::{Layouts, Tracked};
-use crate::layout::{FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, split};
+use crate::layout::{
+    DEFINED, FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, definition_key, split,
+};
 
 /// A table on its way back.
 struct Found {
@@ -23,7 +29,22 @@ struct Found {
     /// The newest plan's place in `plans`.
     last: usize,
     records: Vec<Record<OwnedKey>>,
+    /// The rows that go by rules of their own.
+    own: Vec<OwnRow>,
+    /// The plans that such rows were written by, and go by now: one for all that
+    /// are alike.
+    variants: HashMap<Vec<u8>, Variants>,
 }
+
+/// A row with rules of its own.
+struct OwnRow {
+    key: OwnedKey,
+    states: Row,
+    plans: Variants,
+}
+
+/// The plan that wrote a row, and what that is over the newest plan.
+type Variants = (Arc<Plan>, Arc<Plan>);
 
 /// Reads a file back.
 pub(crate) struct Reading<'r> {
@@ -82,11 +103,19 @@ impl<'r> Reading<'r> {
     fn row(&mut self, key: &[u8], row: &[u8]) -> Result<(), Fault> {
         self.bytes += (key.len() + row.len()) as u64;
         let (found, key) = find(&mut self.found, key)?;
-        let (serial, row) = decode_row(row)?;
-        let plan = found.plans.iter().find(|(known, ..)| *known == serial);
+        let written = decode_row(row)?;
+        let known = found.plans.iter();
+        let plan = known.clone().find(|(known, ..)| *known == written.serial);
         let (_, plan, _) = plan.ok_or_else(|| damaged("a row's plan is missing"))?;
-        check_row(plan, key, &row)?;
-        found.memory.restore_row(Journalled { key, row, plan });
+        check_row(plan, key, &written.states)?;
+        let row = written.states;
+        match written.own {
+            None => found.memory.restore_row(Journalled { key, row, plan }),
+            Some(own) => {
+                let plan = Arc::clone(plan);
+                found.own_row(key, row, (&plan, written.serial), &own)?;
+            }
+        }
         Ok(())
     }
 
@@ -122,12 +151,76 @@ impl Found {
             known,
             plans,
             records: Vec::new(),
+            own: Vec::new(),
+            variants: HashMap::new(),
         })
+    }
+
+    /// Keeps a row for when it is known which others have rules of their own.
+    fn own_row(
+        &mut self,
+        key: &[u8],
+        states: Row,
+        (plan, serial): (&Plan, u32),
+        own: &[Rule],
+    ) -> Result<(), Fault> {
+        let path = KeyPath::new(key, plan.levels()).map_err(|_| damaged("a row's key is none"))?;
+        let range = plan.range(path.depth() - 1);
+        if range.len() != own.len() {
+            return Err(damaged("a row's rules do not go with its limits"));
+        }
+        let limits = plan.limits()[range]
+            .iter()
+            .zip(own)
+            .map(|(limit, rule)| PlanLimit {
+                rule: *rule,
+                ..limit.clone()
+            });
+        let limits: Vec<_> = limits.collect();
+        let mut alike = [serial.to_le_bytes(), (path.depth() as u32).to_le_bytes()].concat();
+        encode_own(&limits, &mut alike);
+        let newest = &self.plans[self.last].1;
+        let plans = self.variants.entry(alike).or_insert_with(|| {
+            let own = |limit: &PlanLimit| limits.iter().find(|own| own.uid == limit.uid);
+            let same = |limit: &PlanLimit| {
+                let like = |own: &&PlanLimit| discriminant(&own.rule) == discriminant(&limit.rule);
+                own(limit).filter(like).map(|own| own.rule)
+            };
+            (
+                Arc::new(plan.variant(|limit| Some(own(limit)?.rule))),
+                Arc::new(newest.variant(same)),
+            )
+        });
+        self.own.push(OwnRow {
+            key: OwnedKey::new(key),
+            states,
+            plans: plans.clone(),
+        });
+        Ok(())
+    }
+
+    fn restore_own(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        if own.is_empty() {
+            return;
+        }
+        let newest = own
+            .iter()
+            .map(|row| (row.key.clone(), Arc::clone(&row.plans.1)));
+        self.memory.restore_overrides(newest.collect());
+        for row in own {
+            self.memory.restore_row(Journalled {
+                key: row.key.bytes(),
+                row: row.states,
+                plan: &row.plans.0,
+            });
+        }
     }
 
     /// The leases go back in the order in which they are due: a book keeps
     /// them so, and is quick only with the latest.
     fn finish(mut self, id: u32) -> Arc<Tracked> {
+        self.restore_own();
         self.records.sort_unstable_by_key(Record::due_at);
         for record in self.records {
             self.memory.restore_lease(record);
@@ -141,6 +234,23 @@ impl Found {
         layouts.latest = self.known.latest;
         Arc::new(Tracked::new(id, self.known.name, self.memory, layouts))
     }
+}
+
+/// What owners have defined, by place.
+pub(crate) fn read_definitions(
+    group: &ReadTransaction,
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Fault> {
+    let mut definitions = BTreeMap::new();
+    let table = match group.open_table(DEFINED) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(definitions),
+        table => table?,
+    };
+    for entry in table.iter()? {
+        let (place, value) = entry?;
+        let (owner, key, value) = decode_definition(place.value(), value.value())?;
+        definitions.insert(definition_key(&owner, &key), value);
+    }
+    Ok(definitions)
 }
 
 fn check_format(group: &ReadTransaction) -> Result<(), Fault> {

@@ -1,11 +1,11 @@
 //! The store: opening, tables by name, compaction.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 
@@ -13,6 +13,7 @@ use crate::birth;
 use crate::disk::Disk;
 use crate::error::{Fault, FileError};
 use crate::journal::{Journal, Layouts, Tracked};
+use crate::layout::definition_key;
 use crate::open;
 use crate::options::{Options, SyncMode};
 use crate::table::FileTable;
@@ -27,6 +28,8 @@ pub struct FileStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<FileTable>>>,
     journal: Arc<Journal>,
+    /// By place, as they are in the file.
+    definitions: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl FileStore {
@@ -52,6 +55,7 @@ impl FileStore {
             bounds: options.bounds,
             tables: Mutex::new(tables.collect()),
             journal,
+            definitions: Mutex::new(opened.definitions),
         })
     }
 
@@ -106,6 +110,28 @@ impl Store for FileStore {
         tables
             .get(name)
             .map(|table| table.tracked.memory.last_plan())
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let (place, definitions) = (definition_key(owner, b""), self.definitions.lock());
+        let theirs = definitions.range(place.clone()..);
+        let theirs = theirs.take_while(|(key, _)| key.starts_with(&place));
+        let entry =
+            |(key, value): (&Vec<u8>, &Vec<u8>)| (key[place.len()..].to_vec(), value.clone());
+        Ok(theirs.map(entry).collect())
+    }
+
+    /// Returns once it is in the file, whatever the [`SyncMode`]; and synced,
+    /// unless the store never does.
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let (place, mut definitions) = (definition_key(owner, key), self.definitions.lock());
+        let value = value.map(<[u8]>::to_vec);
+        self.journal.define((place.clone(), value.clone()))?;
+        match value {
+            Some(value) => drop(definitions.insert(place, value)),
+            None => drop(definitions.remove(&place)),
+        }
+        Ok(())
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, Timestamp, Verdict};
-use tidegate_contract::{Command, HotCell, Plan, Reply, StoreError, Table, Verb};
+use tidegate_contract::core::{Amount, Bounds, Standing, Timestamp, Verdict};
+use tidegate_contract::{
+    Command, HeldLease, HotCell, Listing, OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
+};
 
 use crate::journal::{Journal, Tracked};
 
@@ -59,6 +61,21 @@ impl Table for FileTable {
         Ok(verdict)
     }
 
+    fn check_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        self.journal.check()?;
+        let checked = self.tracked.memory.check_one(plan, key, amount, now)?;
+        if checked.is_some_and(|(verdict, _)| verdict.admitted()) {
+            self.keep()?;
+        }
+        Ok(checked)
+    }
+
     /// No cell is handed out: whoever swaps a word beside the lock neither notes
     /// the change, nor waits for the disk, nor is refused when it is full.
     fn pin(&self, _: &Arc<Plan>, _: &[u8], _: Timestamp) -> Option<Arc<HotCell>> {
@@ -72,6 +89,22 @@ impl Table for FileTable {
         self.tracked.touch();
         // The error is met again by every command, until the plan is written.
         let _ = self.journal.flush();
+    }
+
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        self.tracked.memory.list_keys(listing)
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        self.tracked.memory.list_leases(listing)
+    }
+
+    fn leases_held(&self, now: Timestamp) -> Option<usize> {
+        self.tracked.memory.leases_held(now)
+    }
+
+    fn holds_up(&self) -> bool {
+        self.journal.holds_up()
     }
 
     fn len(&self) -> usize {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_conformance::{Subject, checks, suite};
 use tidegate_file::{FileStore, Options, SyncMode};
 
@@ -26,6 +26,15 @@ impl Store for Fresh {
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         self.store.last_plan(&format!("{name} {}", self.walk))
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        self.store.definitions(&format!("{owner} {}", self.walk))
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        self.store
+            .define(&format!("{owner} {}", self.walk), key, value)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -79,5 +88,11 @@ fn state_survives_a_restart_of_a_file() {
     let again = path.clone();
     let subject = Subject::new(move || open(&path, options()) as _)
         .reopened(move || open(&again, options()) as _);
-    checks::run("state_survives_a_restart", &subject);
+    for check in [
+        "state_survives_a_restart",
+        "what_was_used_by_limits_of_its_own_survives_a_restart",
+        "definitions_survive_a_restart",
+    ] {
+        checks::run(check, &subject);
+    }
 }

@@ -200,7 +200,7 @@ fn a_newer_format_is_refused_and_left_alone() {
             error,
             FileError::Newer {
                 found: 9,
-                known: 1,
+                known: 2,
                 ..
             }
         ),

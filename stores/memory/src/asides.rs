@@ -1,11 +1,11 @@
-//! Rows that are more than a word: shared with handles, or with leases that may
-//! still give back. Such a row keeps, in place of its word, a mark that says
+//! Rows that are more than a word: shared with handles, with leases that may
+//! still give back, or by limits of their own. Such a row keeps, in place of its word, a mark that says
 //! where the rest of it is.
 
 use std::sync::Arc;
 
 use tidegate_contract::HotCell;
-use tidegate_contract::core::{State, Word};
+use tidegate_contract::core::{Rule, State, Word};
 
 /// A row kept aside: a cell, a state, or both.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Aside {
     pub(crate) cell: Option<Arc<HotCell>>,
     /// The state, if no word can hold it; the cell stays taken for as long.
     pub(crate) wide: Option<State>,
+    /// The rule it goes by, if that is not the table's: then it is always wide.
+    pub(crate) own: Option<Rule>,
 }
 
 /// Rows by mark.

@@ -14,7 +14,7 @@ use tidegate_contract::book::Record;
 use tidegate_contract::core::kernel::slots;
 use tidegate_contract::core::{Bounds, Rule, State, Timestamp};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{Command, KeyPath, OwnedKey, Plan, Reply, Verb};
+use tidegate_contract::{Command, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
 
 /// When a plan came into force, and how the calendars stood then: what is
 /// needed to carry a row over from the plan before.
@@ -36,10 +36,19 @@ impl Default for Adopted {
     }
 }
 
+/// What a row is, and by which limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// Its states.
+    pub states: &'a [State],
+    /// The limits of its level, if they are the key's own and not the plan's.
+    pub own: Option<&'a [PlanLimit]>,
+}
+
 /// Is told what changed rows and leases are now.
 pub trait Sink {
     /// A row; `None`: it equals "never seen".
-    fn row(&mut self, key: &[u8], row: Option<&[State]>);
+    fn row(&mut self, key: &[u8], row: Option<Told<'_>>);
     /// A lease's record; `None`: it is forgotten.
     fn lease(&mut self, id: u128, record: Option<&Record<OwnedKey>>);
 }
@@ -66,7 +75,7 @@ pub struct Journalled<'a> {
     pub key: &'a [u8],
     /// Its states.
     pub row: Row,
-    /// The plan that wrote it.
+    /// The plan that wrote it: the key's own, if it had one.
     pub plan: &'a Plan,
 }
 
@@ -141,7 +150,7 @@ impl Watch {
             return None;
         }
         let mut row = from.row;
-        if !plan.decides_as(from.plan) {
+        if !plan.has_limits_of(from.plan) {
             let Adopted { at, calendars } = &self.adopted;
             row = oracle::adopt_row(plan, from.plan, level, &mut row, *at, calendars);
         }

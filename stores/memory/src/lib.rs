@@ -7,6 +7,7 @@
 //! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
 //! | `watched` | how a table hands its changes over, and takes them back |
 //! | `shard` | the rows of some roots under one lock: decide, retire, sweep |
+//! | `listing` | keys and leases, a page at a time |
 //! | `rows` | the two shapes a row can have, and how one turns into the other |
 //! | `asides` | rows that are more than a word: shared, or with leases that may give back |
 //! | `slab` | rows in a dense array, found by hash through an index |
@@ -22,6 +23,7 @@
 
 mod asides;
 pub mod journal;
+mod listing;
 mod rows;
 mod shard;
 mod slab;

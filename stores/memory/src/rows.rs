@@ -92,11 +92,12 @@ impl Words {
     pub(crate) fn put_back(&mut self, at: usize, state: State) {
         let place = self.slab.value_mut(at);
         let aside = self.asides.get_mut(*place);
-        if !fits_word(&state) {
-            let (cell, wide) = (None, Some(state));
+        let own = aside.as_ref().is_some_and(|aside| aside.own.is_some());
+        if own || !fits_word(&state) {
+            let (cell, wide, own) = (None, Some(state), None);
             match aside {
                 Some(aside) => aside.wide = wide,
-                None => *place = self.asides.add(Aside { cell, wide }),
+                None => *place = self.asides.add(Aside { cell, wide, own }),
             }
             return;
         }
@@ -106,6 +107,20 @@ impl Words {
         }
         self.asides.remove(*place);
         *place = word;
+    }
+
+    /// Puts a state back that goes by `own` from here on, or by the table's rule.
+    pub(crate) fn put_back_by(&mut self, at: usize, state: State, own: Option<Rule>) {
+        let place = self.slab.value_mut(at);
+        match self.asides.get_mut(*place) {
+            Some(aside) => aside.own = own,
+            None if own.is_some() => {
+                let (cell, wide) = (None, None);
+                *place = self.asides.add(Aside { cell, wide, own });
+            }
+            None => {}
+        }
+        self.put_back(at, state);
     }
 
     /// Whether `state` equals "never seen", so that it needs no row.
@@ -126,6 +141,7 @@ impl Words {
         *word = self.asides.add(Aside {
             cell: shared,
             wide: None,
+            own: None,
         });
         cell
     }
@@ -153,7 +169,7 @@ impl Words {
         let Some(state) = &aside.wide else {
             return aside.cell.as_deref().map(|cell| take_back(cell, now));
         };
-        let when = rule.forget_at(state);
+        let when = aside.own.as_ref().unwrap_or(rule).forget_at(state);
         if is_past(when, now)
             && let Some(cell) = &aside.cell
         {
@@ -170,6 +186,7 @@ impl Words {
         match self.asides.get(slot.value) {
             None => slot.value <= ticks,
             Some(aside) => {
+                let rule = aside.own.as_ref().unwrap_or(rule);
                 let spent = |state: &State| is_past(rule.forget_at(state), now);
                 aside.cell.is_none() && aside.wide.as_ref().is_some_and(spent)
             }
@@ -237,12 +254,13 @@ pub(crate) fn adopt(
         if !keeps_level(key.bytes(), old, plan) {
             return;
         }
-        let mut row = oracle::adopt_row(plan, old, level, &mut row, now, calendars);
-        let hash_of = hash(key.bytes());
+        let by = (plan.of_row(key.bytes()), old.of_row(key.bytes()));
+        let mut row = oracle::adopt_row(by.0, by.1, level, &mut row, now, calendars);
+        let (hash_of, own) = (hash(key.bytes()), own_rule(plan, key.bytes()));
         match &mut adopted {
             Rows::Words(words) => {
                 let at = words.slab.insert(hash_of, key, Word::FRESH, &hash);
-                words.put_back(at, std::mem::take(&mut row[0]));
+                words.put_back_by(at, std::mem::take(&mut row[0]), own);
             }
             Rows::Wide(slab) => {
                 slab.insert(hash_of, key, row, &hash);
@@ -256,6 +274,41 @@ pub(crate) fn adopt(
         Rows::Wide(slab) => slab.into_rows().for_each(|slot| keep(slot.key, slot.value)),
     }
     adopted
+}
+
+/// The row of `key`, carried over from the limits it goes by in `old` to those
+/// it goes by in `plan`, which is `old` but for that.
+pub(crate) fn adopt_one(
+    rows: &mut Rows,
+    (hash, key): (u64, &[u8]),
+    (plan, old): (&Plan, &Plan),
+    now: Timestamp,
+    calendars: &[Option<Bounds>],
+) {
+    let level = level_of(key, plan.levels());
+    let by = (plan.of_row(key), old.of_row(key));
+    let adopt = |row: &mut [State]| oracle::adopt_row(by.0, by.1, level, row, now, calendars);
+    match rows {
+        Rows::Words(words) => {
+            if let Some(at) = words.slab.find(hash, key) {
+                let mut row = adopt(&mut [words.take_out(at, now)]);
+                words.put_back_by(at, std::mem::take(&mut row[0]), own_rule(plan, key));
+            }
+        }
+        Rows::Wide(slab) => {
+            if let Some(at) = slab.find(hash, key) {
+                let row = adopt(slab.value_mut(at));
+                *slab.value_mut(at) = row;
+            }
+        }
+    }
+}
+
+/// The rule of a lone limit that `key` has for itself.
+#[inline]
+pub(crate) fn own_rule(plan: &Plan, key: &[u8]) -> Option<Rule> {
+    let variant = plan.overrides().get(key)?;
+    variant.limits().first().map(|limit| limit.rule)
 }
 
 /// The word for a bucket's state that [fits one](fits_word).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
+use tidegate_contract::core::{Amount, Bounds, Standing, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{
     Book, Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
@@ -117,8 +117,12 @@ impl Shard {
             return Ok(None);
         };
         let Some(at) = words.slab.find(hash, key) else {
+            if self.plan.overrides().get(key).is_some() {
+                return Ok(None);
+            }
             let now = (now, ticks);
-            return self.admit_new((hash, key), amount, now, room).map(Some);
+            let admitted = self.admit_new((hash, key), amount, now, room);
+            return admitted.map(|(verdict, _)| Some(verdict));
         };
         let word = words.slab.value_mut(at);
         if Asides::is_mark(*word) {
@@ -136,27 +140,71 @@ impl Shard {
         Ok(Some(Verdict::Admit))
     }
 
-    /// As `admit_one`, for a key that has no row yet.
+    /// As `admit_one`, with the standing after it; `None` for a row that is more
+    /// than a word.
+    #[inline]
+    pub(crate) fn check_one(
+        &mut self,
+        plan: &Arc<Plan>,
+        (hash, key): (u64, &[u8]),
+        amount: Amount,
+        now: Timestamp,
+        room: &Room,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        self.prepare(plan, now, &[], room)?;
+        let Rows::Words(words) = &mut self.rows else {
+            return Ok(None);
+        };
+        let rule = words.rule;
+        let Some(ticks) = rule.ticks(now) else {
+            return Ok(None);
+        };
+        let Some(at) = words.slab.find(hash, key) else {
+            if self.plan.overrides().get(key).is_some() {
+                return Ok(None);
+            }
+            let (verdict, word) = self.admit_new((hash, key), amount, (now, ticks), room)?;
+            return Ok(Some((verdict, rule.standing(word, now, ticks))));
+        };
+        let word = words.slab.value_mut(at);
+        if Asides::is_mark(*word) {
+            return Ok(None);
+        }
+        let verdict = match rule.take(*word, amount, ticks) {
+            Ok(next) => {
+                *word = next;
+                Verdict::Admit
+            }
+            Err(refusal) => refusal,
+        };
+        let standing = rule.standing(*word, now, ticks);
+        if verdict.admitted() {
+            self.note(key);
+        }
+        Ok(Some((verdict, standing)))
+    }
+
+    /// As `admit_one`, for a key that has no row yet; and its word.
     fn admit_new(
         &mut self,
         (hash, key): (u64, &[u8]),
         amount: Amount,
         now: (Timestamp, u64),
         room: &Room,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<(Verdict, u64), StoreError> {
         self.glance(now, room);
         let Rows::Words(words) = &mut self.rows else {
-            return Ok(Verdict::Never);
+            return Ok((Verdict::Never, Word::FRESH));
         };
         let word = match words.rule.take(Word::FRESH, amount, now.1) {
             Ok(word) => word,
-            Err(refusal) => return Ok(refusal),
+            Err(refusal) => return Ok((refusal, Word::FRESH)),
         };
         room.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         words.slab.insert(hash, OwnedKey::new(key), word, rehash);
         self.note(key);
-        Ok(Verdict::Admit)
+        Ok((Verdict::Admit, word))
     }
 
     /// A cell for `key` that handles may share.
@@ -176,11 +224,14 @@ impl Shard {
             None => {
                 room.reserve(1)?;
                 let rehash = |key: &[u8]| hash_of(&self.hasher, key);
-                words
-                    .slab
-                    .insert(hash, OwnedKey::new(key), Word::FRESH, rehash)
+                let owned = OwnedKey::new(key);
+                let at = words.slab.insert(hash, owned, Word::FRESH, rehash);
+                words.put_back_by(at, State::Fresh, rows::own_rule(&self.plan, key));
+                at
             }
         };
+        // One that goes by limits of its own is shared as a cell that is taken:
+        // whoever holds it asks the table.
         Ok(Some(words.pin(at)))
     }
 
@@ -277,9 +328,25 @@ impl Shard {
         }
         // What has expired by now did so under the limits of its time.
         self.retire(now, room);
+        if plan.goes_on_from(&self.plan) {
+            self.adopt_overrides(plan, now, calendars);
+            return Ok(());
+        }
         self.note_adoption(plan, now, calendars);
         self.carry_over(plan, now, calendars);
         Ok(())
+    }
+
+    /// Follows a change of the keys that have limits of their own: no other row
+    /// is touched.
+    fn adopt_overrides(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        let old = std::mem::replace(&mut self.plan, Arc::clone(plan));
+        for key in plan.differing_from(&old) {
+            let hash = hash_of(&self.hasher, key.bytes());
+            let row = (hash, key.bytes());
+            rows::adopt_one(&mut self.rows, row, (plan, &old), now, calendars);
+            self.note(key.bytes());
+        }
     }
 
     /// Whether the rows can be told `now`.
@@ -307,7 +374,8 @@ impl Shard {
             let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
                 continue;
             };
-            let plan = Arc::clone(&self.plan);
+            let plan = self.plan.at(&path);
+            let plan = plan.unwrap_or_else(|| Arc::clone(&self.plan));
             let expire = |rows: &mut [Row], book: &mut Book<OwnedKey>| {
                 if let Some(again) = oracle::expire(&plan, rows, &mut record, now) {
                     book.put_back(record, again);
@@ -334,8 +402,8 @@ impl Shard {
         let (hasher, book) = (&self.hasher, &mut self.book);
         match &mut self.rows {
             Rows::Words(words) => {
-                let scratch = &mut self.scratch;
-                with_word(words, hasher, path, now, room, scratch, |row| {
+                let (scratch, plan) = (&mut self.scratch, &self.plan);
+                with_word(words, hasher, (path, plan), now, room, scratch, |row| {
                     act(row, book)
                 })
             }
@@ -355,7 +423,7 @@ impl Shard {
 
     /// From when the row at `at` equals "never seen"; `None` if there is no
     /// row. A shared one's cell is taken back if it can be dropped now.
-    fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
             Rows::Words(words) => {
                 let word = words.slab.slot(at)?.value;
@@ -371,8 +439,13 @@ impl Shard {
             }
             Rows::Wide(slab) => {
                 let slot = slab.slot(at)?;
-                let level = rows::level_of(slot.key.bytes(), self.plan.levels());
-                Some(journal::forget_at(&self.plan, level, &slot.value))
+                let key = slot.key.bytes();
+                let level = rows::level_of(key, self.plan.levels());
+                Some(journal::forget_at(
+                    self.plan.of_row(key),
+                    level,
+                    &slot.value,
+                ))
             }
         }
     }
@@ -413,7 +486,7 @@ impl Shard {
 fn with_word(
     words: &mut Words,
     hasher: &RandomState,
-    path: &KeyPath<'_>,
+    (path, plan): (&KeyPath<'_>, &Plan),
     now: Timestamp,
     (claim, room): (Claim, &Room),
     row: &mut Row,
@@ -434,7 +507,7 @@ fn with_word(
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
             let at = words.slab.insert(hash, key, Word::FRESH, rehash);
-            words.put_back(at, after);
+            words.put_back_by(at, after, rows::own_rule(plan, path.bytes()));
         }
     }
     reply

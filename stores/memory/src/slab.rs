@@ -10,6 +10,9 @@
 
 use tidegate_contract::OwnedKey;
 
+/// After how many positions a scan may end.
+const SCANNED: usize = 1_024;
+
 /// One row: its key and what is remembered of it.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
@@ -89,6 +92,69 @@ impl<T: Default> Slab<T> {
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let rows = self.slots.iter().filter(|slot| !slot.is_vacant());
         rows.map(|slot| slot.key.bytes())
+    }
+
+    /// The rows whose hashes are `from` and more, in the order of their hashes,
+    /// with their positions; and the hash from which the next are, if any may be.
+    /// About `rows` of them, or fewer: not many positions are looked at.
+    ///
+    /// Rows in use stand between two vacant places in the order of their homes,
+    /// so what was looked at up to a vacant place are all rows whose homes lie
+    /// before it. Hashes do not depend on the length: the next call may find
+    /// another array.
+    pub(crate) fn scan(
+        &self,
+        from: u64,
+        rows: usize,
+        hash: impl Fn(&[u8]) -> u64,
+    ) -> (Vec<(u64, usize)>, Option<u64>) {
+        let mut found = Vec::new();
+        if self.slots.is_empty() {
+            return (found, None);
+        }
+        let start = self.home(from);
+        let mut at = start;
+        while let Some(slot) = self.slots.get(at) {
+            if slot.is_vacant() && (found.len() >= rows || at - start >= SCANNED) {
+                found.sort_unstable();
+                return (found, Some(self.first_hash(at)));
+            }
+            self.note(at, from, false, &hash, &mut found);
+            at += 1;
+        }
+        // Those that found no place before the end.
+        for at in 0..self.slots.len() {
+            if self.slots[at].is_vacant() {
+                break;
+            }
+            self.note(at, from, true, &hash, &mut found);
+        }
+        found.sort_unstable();
+        (found, None)
+    }
+
+    /// Adds the row at `at` to what a scan has found, if there is one that
+    /// belongs to it; `around` are those that stand before their homes.
+    fn note(
+        &self,
+        at: usize,
+        from: u64,
+        around: bool,
+        hash: impl Fn(&[u8]) -> u64,
+        found: &mut Vec<(u64, usize)>,
+    ) {
+        if let Some(slot) = self.slot(at) {
+            let hash = hash(slot.key.bytes());
+            if hash >= from && (self.home(hash) > at) == around {
+                found.push((hash, at));
+            }
+        }
+    }
+
+    /// The least hash whose home is `at` or after it.
+    fn first_hash(&self, at: usize) -> u64 {
+        let scaled = (at as u128) << 64;
+        scaled.div_ceil(self.slots.len() as u128) as u64
     }
 
     /// Makes room for `more` rows; until they are added, no row moves.
@@ -184,11 +250,60 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use std::hash::BuildHasher;
 
     /// A hash so poor that homes collide and clusters wrap around the end.
     fn poor(key: &[u8]) -> u64 {
         let spread = key.first().map_or(0, |byte| u64::from(byte % 8));
         u64::MAX / 8 * spread + u64::MAX / 16
+    }
+
+    /// Every key that a scan of some rows at a time finds, and what is done
+    /// between two of them.
+    fn scanned(
+        slab: &mut Slab<u64>,
+        rows: usize,
+        between: impl Fn(&mut Slab<u64>),
+    ) -> Vec<Vec<u8>> {
+        let (mut keys, mut from) = (Vec::new(), 0);
+        loop {
+            let (found, next) = slab.scan(from, rows, good);
+            let found = found.into_iter().filter_map(|(_, at)| slab.slot(at));
+            keys.extend(found.map(|slot| slot.key.bytes().to_vec()));
+            match next {
+                Some(next) => from = next,
+                None => return keys,
+            }
+            between(slab);
+        }
+    }
+
+    fn good(key: &[u8]) -> u64 {
+        foldhash::fast::FixedState::with_seed(7).hash_one(key)
+    }
+
+    #[test]
+    fn a_scan_finds_every_row_once_while_the_array_grows() {
+        let mut slab = Slab::<u64>::new();
+        let put = |slab: &mut Slab<u64>, key: &[u8]| {
+            slab.insert(good(key), OwnedKey::new(key), 0, good);
+        };
+        for number in 0..5_000_u32 {
+            put(&mut slab, &number.to_be_bytes());
+        }
+        let added = std::cell::Cell::new(0_u64);
+        let keys = scanned(&mut slab, 10, |slab| {
+            for _ in 0..40 {
+                put(slab, &added.replace(added.get() + 1).to_be_bytes());
+            }
+        });
+        let mut first: Vec<_> = keys.iter().filter(|key| key.len() == 4).collect();
+        first.sort_unstable();
+        first.dedup();
+        assert_eq!(first.len(), 5_000);
+        let all = keys.len();
+        let distinct: std::collections::HashSet<_> = keys.into_iter().collect();
+        assert_eq!(distinct.len(), all, "none comes twice");
     }
 
     proptest! {
@@ -213,6 +328,9 @@ mod tests {
                     prop_assert_eq!(at.map(|at| *slab.value_mut(at)), Some(*value));
                 }
             }
+            let (found, next) = slab.scan(0, usize::MAX, poor);
+            prop_assert!(next.is_none());
+            prop_assert_eq!(found.len(), model.len());
             prop_assert_eq!(slab.into_rows().count(), model.len());
         }
     }

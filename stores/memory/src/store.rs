@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 
 use crate::table::MemoryTable;
 
@@ -27,11 +27,16 @@ impl Default for Bounds {
     }
 }
 
+/// What is defined for one owner, by key.
+type Definitions = HashMap<Vec<u8>, Vec<u8>>;
+
 /// State in this process, forgotten when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<MemoryTable>>>,
+    /// By owner.
+    definitions: Mutex<HashMap<String, Definitions>>,
 }
 
 impl MemoryStore {
@@ -41,6 +46,7 @@ impl MemoryStore {
         Self {
             bounds,
             tables: Mutex::default(),
+            definitions: Mutex::default(),
         }
     }
 }
@@ -56,6 +62,22 @@ impl Store for MemoryStore {
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         self.tables.lock().get(name).map(|table| table.last_plan())
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let definitions = self.definitions.lock();
+        let theirs = definitions.get(owner).cloned().unwrap_or_default();
+        Ok(theirs.into_iter().collect())
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let mut definitions = self.definitions.lock();
+        let theirs = definitions.entry(owner.to_owned()).or_default();
+        match value {
+            Some(value) => drop(theirs.insert(key.to_vec(), value.to_vec())),
+            None => drop(theirs.remove(key)),
+        }
+        Ok(())
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

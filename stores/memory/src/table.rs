@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_contract::core::{Amount, Bounds as Calendar, Timestamp, Verdict};
+use tidegate_contract::core::{Amount, Bounds as Calendar, Standing, Timestamp, Verdict};
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
-    Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Table, Verb,
+    Command, HeldLease, HotCell, KeyPath, LeaseRoom, Listing, OwnedKey, Page, Plan, Reply,
+    StoreError, Table, Verb,
 };
 
 use crate::shard::{Shard, hash_of};
@@ -180,6 +181,22 @@ impl Table for MemoryTable {
         }
     }
 
+    fn check_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+        let hash = hash_of(&self.hasher, key);
+        let shard = self.shard(hash);
+        self.with_room(now, || {
+            shard
+                .lock()
+                .check_one(plan, (hash, key), amount, now, &self.room)
+        })
+    }
+
     fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
         let hash = hash_of(&self.hasher, key);
         let pin = || {
@@ -202,6 +219,19 @@ impl Table for MemoryTable {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash).lock().unpin((hash, key), cell);
         self.room.reopen();
+    }
+
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        self.page_of_keys(listing)
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        self.page_of_leases(listing)
+    }
+
+    fn leases_held(&self, now: Timestamp) -> Option<usize> {
+        let shards = self.shards.iter();
+        Some(shards.map(|shard| shard.0.lock().book.held(now)).sum())
     }
 
     fn len(&self) -> usize {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tidegate_contract::book::Record;
 use tidegate_contract::core::{Bounds as Calendar, State, Timestamp};
-use tidegate_contract::{KeyPath, OwnedKey, Plan};
+use tidegate_contract::{KeyPath, Overrides, OwnedKey, Plan};
 
-use crate::journal::{self, Adopted, Collected, Journalled, Sink, Watch};
+use crate::journal::{self, Adopted, Collected, Journalled, Sink, Told, Watch};
 use crate::rows::{self, Rows};
 use crate::shard::{Shard, hash_of};
 use crate::slab::Slab;
@@ -59,6 +59,16 @@ impl MemoryTable {
         shard.lock().restore_row(journalled, &self.room);
     }
 
+    /// From here on these keys have limits of their own, as they were when their
+    /// rows were written; before any row is put back.
+    pub fn restore_overrides(&self, overrides: Overrides) {
+        let plan = Plan::clone(&self.last_plan()).with_overrides(overrides);
+        let plan = Arc::new(plan);
+        for shard in &self.shards {
+            shard.0.lock().plan = Arc::clone(&plan);
+        }
+    }
+
     /// Puts a journalled lease back; those due earliest first.
     pub fn restore_lease(&self, record: Record<OwnedKey>) {
         let last = self.last_plan();
@@ -108,7 +118,9 @@ impl Shard {
     ) {
         let Some(watch) = &mut self.watch else { return };
         watch.latest = watch.latest.max(now);
-        if plan.decides_as(&self.plan) {
+        if plan.has_limits_of(&self.plan) {
+            let differing = plan.differing_from(&self.plan);
+            differing.iter().for_each(|key| watch.note(key.bytes()));
             return;
         }
         watch.adopted = Adopted {
@@ -142,24 +154,28 @@ impl Shard {
     /// Tells what the row of `key` is now.
     fn tell_row(&self, key: &[u8], latest: Timestamp, sink: &mut dyn Sink) {
         let hash = hash_of(&self.hasher, key);
+        let mut tell = |states: &[State]| sink.row(key, self.told(key, states, latest));
         match &self.rows {
             Rows::Words(words) => {
                 let at = words.slab.find(hash, key);
-                let state = at.map_or(State::Fresh, |at| words.look(at, latest));
-                let matters = self.matters(key, std::slice::from_ref(&state), latest);
-                sink.row(key, matters.then_some(std::slice::from_ref(&state)));
+                tell(&[at.map_or(State::Fresh, |at| words.look(at, latest))]);
             }
             Rows::Wide(slab) => {
                 let found = slab.find(hash, key).and_then(|at| slab.slot(at));
-                let row = found.map(|slot| &slot.value[..]);
-                sink.row(key, row.filter(|row| self.matters(key, row, latest)));
+                tell(found.map_or(&[], |slot| &slot.value[..]));
             }
         }
     }
 
-    fn matters(&self, key: &[u8], row: &[State], latest: Timestamp) -> bool {
-        let level = rows::level_of(key, self.plan.levels());
-        journal::forget_at(&self.plan, level, row) > latest
+    /// What is told of a row, if it matters.
+    fn told<'a>(&'a self, key: &[u8], states: &'a [State], latest: Timestamp) -> Option<Told<'a>> {
+        let (plan, level) = (&self.plan, rows::level_of(key, self.plan.levels()));
+        let own = plan.overrides().get(key);
+        let told = Told {
+            states,
+            own: own.map(|own| &own.limits()[own.range(level)]),
+        };
+        (journal::forget_at(plan.of_row(key), level, states) > latest).then_some(told)
     }
 
     fn note_again(&mut self, collected: Collected) {
@@ -171,8 +187,10 @@ impl Shard {
 
     fn restore_row(&mut self, journalled: Journalled<'_>, room: &Room) {
         let Some(watch) = &mut self.watch else { return };
-        let (key, as_written) = (journalled.key, journalled.plan.decides_as(&self.plan));
-        let row = watch.revive(&self.plan, journalled);
+        let key = journalled.key;
+        let plan = self.plan.of_row(key);
+        let as_written = journalled.plan.has_limits_of(plan);
+        let row = watch.revive(plan, journalled);
         if !as_written || row.is_none() {
             watch.note(key);
         }

@@ -69,6 +69,8 @@ CREATE TABLE tidegate.rows (
   key bytea NOT NULL,
   long_key bytea,
   cells tidegate.cell[],
+  -- The rules that its cells go by, if its key has some of its own.
+  own tidegate.rule[],
   PRIMARY KEY (tab, key)
 ) WITH (fillfactor = 60);
 
@@ -94,3 +96,12 @@ CREATE TABLE tidegate.leases (
 );
 CREATE INDEX leases_due ON tidegate.leases (tab, root, due, number);
 CREATE INDEX leases_ask ON tidegate.leases (tab, ask) WHERE ask IS NOT NULL;
+
+-- What is defined for an owner; a key as an index holds it, and a long one whole.
+CREATE TABLE tidegate.definitions (
+  owner text NOT NULL,
+  key bytea NOT NULL,
+  long_key bytea,
+  value bytea NOT NULL,
+  PRIMARY KEY (owner, key)
+);

@@ -25,15 +25,16 @@ BEGIN
   RETURN v_at;
 END $$;
 
--- Writes a row: its cells, by the rules of its level.
+-- Writes a row: its cells, by the rules of its level, which are its own or not.
 CREATE FUNCTION tidegate.save_row(
   p_tab integer, p_key bytea, p_edition bigint, p_latest numeric, p_rules tidegate.rule[],
-  p_cells tidegate.cell[], p_due bigint, p_followed bigint)
+  p_is_own boolean, p_cells tidegate.cell[], p_due bigint, p_followed bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_short bytea := tidegate.short(p_key);
   v_forget_at numeric := tidegate.row_forget_at(p_rules, p_cells);
   c numeric[] := (p_cells[1]).n;
+  v_own tidegate.rule[] := CASE WHEN p_is_own THEN p_rules END;
   v_level bigint;
   v_at bigint;
 BEGIN
@@ -47,13 +48,14 @@ BEGIN
     p_cells := NULL;
   END IF;
   UPDATE tidegate.rows SET edition = p_edition, latest = p_latest, forget_at = v_forget_at,
-    due = p_due, followed = p_followed, level = v_level, at = v_at, cells = p_cells
+    due = p_due, followed = p_followed, level = v_level, at = v_at, cells = p_cells,
+    own = v_own
   WHERE tab = p_tab AND key = v_short;
   IF FOUND THEN RETURN; END IF;
   INSERT INTO tidegate.rows
-    (tab, edition, latest, forget_at, due, followed, level, at, key, long_key, cells)
+    (tab, edition, latest, forget_at, due, followed, level, at, key, long_key, cells, own)
   VALUES (p_tab, p_edition, p_latest, v_forget_at, p_due, p_followed, v_level, v_at, v_short,
-    CASE WHEN length(p_key) > 255 THEN p_key END, p_cells);
+    CASE WHEN length(p_key) > 255 THEN p_key END, p_cells, v_own);
 END $$;
 
 -- Locks the row of a root, made if it is not there.

@@ -13,7 +13,8 @@ BEGIN
 END $$;
 
 -- Gives back, into the rows of its owner, what a lease's limits give back when
--- it expires. (A row that other limits wrote meanwhile is left to them.)
+-- it expires. (A row that other limits wrote meanwhile is left to them; one that
+-- goes by rules of its own goes on by them.)
 CREATE FUNCTION tidegate.give_back(
   p_lease tidegate.leases, e tidegate.editions, p_now bigint, p_caller boolean)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -32,19 +33,21 @@ BEGIN
     CONTINUE WHEN NOT r.refund OR p_lease.ends[r.level] IS NULL;
     v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[r.level]);
     PERFORM tidegate.carry_row(
-      p_lease.tab, v_key, r.level, e.edition, p_now, p_caller, '{}')
+      p_lease.tab, v_key, r.level, e.edition, NULL, p_now, p_caller, '{}')
     FROM tidegate.rows WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
-      AND edition < e.edition;
+      AND edition < e.edition AND own IS NULL;
     SELECT * INTO v_row FROM tidegate.rows
-    WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND edition = e.edition;
+    WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
+      AND (edition = e.edition OR (own IS NOT NULL AND edition < e.edition));
     CONTINUE WHEN NOT FOUND;
-    v_rules := tidegate.rules_at(e.rules, r.level);
+    v_rules := coalesce(v_row.own, tidegate.rules_at(e.rules, r.level));
     v_cells := tidegate.cells_of(v_row, cardinality(v_rules));
     v_position := tidegate.position_of(v_rules, r.uid);
-    v_cells[v_position] := ROW(tidegate.refund(r, (v_cells[v_position]).n,
+    CONTINUE WHEN v_position IS NULL;
+    v_cells[v_position] := ROW(tidegate.refund(v_rules[v_position], (v_cells[v_position]).n,
       p_lease.shares[i + 1], p_lease.shares[i + 2], p_now))::tidegate.cell;
-    PERFORM tidegate.save_row(p_lease.tab, v_key, e.edition, v_row.latest, v_rules, v_cells,
-      v_row.due, v_row.followed);
+    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.edition, v_row.latest, v_rules,
+      v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
   END LOOP;
 END $$;
 

@@ -4,10 +4,13 @@
 --
 -- p_now is the caller's clock, by which the other instants are meant; it decides
 -- only if p_caller says so. p_ends says where each ancestor ends in the key.
--- Verbs: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end, 5 renew, 6 reset.
+-- p_rules are the numbers of all limits as they decide here, if a key of the path
+-- has some of its own, and p_own says which levels have.
+-- Verbs: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end, 5 renew, 6 reset, 7
+-- bring the rows up to the plan, and say whether the last matters.
 CREATE FUNCTION tidegate.decide(
   p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
-  p_ends integer[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
+  p_ends integer[], p_rules numeric[], p_own boolean[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
   p_detail integer, p_id numeric, p_until bigint, p_ask bytea, p_ending integer,
   p_used bigint[], p_remember boolean)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -19,6 +22,7 @@ DECLARE
   v_row tidegate.rows;
   v_latest bigint;
   v_foreign boolean := false;
+  v_own tidegate.rule[];
   v_locked boolean := true;
   v_kept tidegate.cell[] := '{}';
   v_cells tidegate.cell[];
@@ -26,27 +30,33 @@ DECLARE
   v_to integer;
   v_out tidegate.outcome;
 BEGIN
+  IF p_rules IS NOT NULL THEN e.rules := tidegate.rules_of(p_rules); END IF;
   a.tab := p_tab;
   a.key := p_key;
   a.ends := p_ends;
   a.root := tidegate.short(substring(p_key FROM 1 FOR p_ends[1]));
-  IF p_verb = 3 THEN
+  IF p_verb IN (3, 7) THEN
     -- To look at a root that nobody has used makes no row.
     SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = a.root FOR UPDATE;
     v_locked := FOUND;
   ELSE
     v_row := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
   END IF;
-  v_latest := v_row.latest;
-  v_rows[1] := v_row;
-  v_foreign := v_row.edition <> p_edition;
-  FOR v_level IN 2 .. v_depth LOOP
-    SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
-      AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
-    v_latest := greatest(v_latest, v_row.latest);
-    v_foreign := v_foreign OR coalesce(v_row.edition <> p_edition, false);
+  FOR v_level IN 1 .. v_depth LOOP
+    IF v_level > 1 THEN
+      SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
+        AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
+    END IF;
+    IF p_own[v_level] THEN v_own := tidegate.rules_at(e.rules, v_level); ELSE v_own := NULL; END IF;
     v_rows[v_level] := v_row;
+    v_latest := greatest(v_latest, v_row.latest);
+    v_foreign := v_foreign OR coalesce(v_row.edition <> p_edition, false)
+      OR (v_row.tab IS NOT NULL AND v_row.own IS DISTINCT FROM v_own);
   END LOOP;
+  IF v_foreign AND NOT v_locked THEN
+    v_rows[1] := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
+    v_locked := true;
+  END IF;
   a.now := CASE WHEN p_caller THEN p_now
     ELSE tidegate.instant(coalesce(v_latest, -9223372036854775808)) END;
   a.calendars := p_calendars::numeric[];
@@ -56,14 +66,19 @@ BEGIN
       RETURN ARRAY[4, a.now]::text;
     END IF;
     FOR v_level IN 1 .. v_depth LOOP
+      v_own := CASE WHEN p_own[v_level] THEN tidegate.rules_at(e.rules, v_level) END;
       PERFORM tidegate.carry_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), v_level,
-        p_edition, a.now, p_caller, a.calendars);
+        p_edition, v_own, a.now, p_caller, a.calendars);
       SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
         AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
       v_rows[v_level] := v_row;
     END LOOP;
   END IF;
 
+  IF p_verb = 7 THEN
+    v_row := v_rows[v_depth];
+    RETURN ARRAY[6, a.now, CASE WHEN v_row.forget_at > a.now THEN 1 ELSE 0 END]::text;
+  END IF;
   FOR v_level IN 1 .. v_depth LOOP
     v_kept := v_kept || tidegate.cells_of(
       v_rows[v_level], cardinality(tidegate.rules_at(e.rules, v_level)));
@@ -98,7 +113,7 @@ BEGIN
     IF v_cells[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to]
       OR (v_level = 1 AND a.due <> v_row.due) THEN
       PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_edition,
-        a.now, e.rules[v_from : v_to], v_cells[v_from : v_to],
+        a.now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_cells[v_from : v_to],
         CASE v_level WHEN 1 THEN a.due ELSE 9223372036854775807 END,
         CASE v_level WHEN 1 THEN v_row.followed ELSE p_edition END);
     END IF;

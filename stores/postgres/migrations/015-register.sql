@@ -1,24 +1,17 @@
 -- Adds an edition to a set's plans, and answers its number. p_numbers are the
--- rules, sixteen numbers each, as `tidegate.rule` has them. The first plan of a
--- process is no change if the newest is the same already.
+-- rules. The first plan of a process is no change if the newest is the same already.
 CREATE FUNCTION tidegate.register(
   p_tab integer, p_is_first boolean, p_version numeric, p_at bigint, p_caller boolean,
   p_levels integer, p_keep numeric, p_numbers numeric[], p_names text[], p_calendars bigint[])
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-  v_rules tidegate.rule[] := '{}';
+  v_rules tidegate.rule[] := tidegate.rules_of(p_numbers);
   v_newest bigint;
   v_refunds boolean := false;
   e tidegate.editions;
 BEGIN
-  FOR i IN 1 .. cardinality(p_numbers) BY 16 LOOP
-    v_refunds := v_refunds OR p_numbers[i + 5] = 1;
-    v_rules := v_rules || ROW(
-      p_numbers[i], p_numbers[i + 1], p_numbers[i + 2], p_numbers[i + 3] = 1,
-      p_numbers[i + 4] = 1, p_numbers[i + 5] = 1, p_numbers[i + 6], p_numbers[i + 7],
-      p_numbers[i + 8], p_numbers[i + 9], p_numbers[i + 10], p_numbers[i + 11],
-      p_numbers[i + 12], p_numbers[i + 13], p_numbers[i + 14], p_numbers[i + 15]
-    )::tidegate.rule;
+  FOR i IN 1 .. cardinality(v_rules) LOOP
+    v_refunds := v_refunds OR (v_rules[i]).refund;
   END LOOP;
   SELECT newest INTO STRICT v_newest FROM tidegate.sets WHERE tab = p_tab FOR UPDATE;
   IF p_is_first THEN

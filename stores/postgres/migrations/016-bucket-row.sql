@@ -42,6 +42,7 @@ BEGIN
     forget_at = greatest(v_now, latest) + (p_drain - 1 + v_weight
       + tidegate.plain_level(level, at, greatest(v_now, latest), p_drain)) / p_drain
   WHERE tab = p_tab AND key = v_key AND edition = p_edition AND level IS NOT NULL
+    AND own IS NULL
     AND latest <= v_until AND at <= greatest(v_now, latest) AND due > greatest(v_now, latest)
     AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) <= p_brim - v_weight
   RETURNING level, latest INTO v_level, v_at;
@@ -55,11 +56,12 @@ BEGIN
   INTO v_level, v_at
   FROM tidegate.rows
   WHERE tab = p_tab AND key = v_key AND edition = p_edition AND level IS NOT NULL
+    AND own IS NULL
     AND latest <= v_until AND at <= greatest(v_now, latest) AND due > greatest(v_now, latest)
     AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) > p_brim - v_weight;
   IF NOT FOUND THEN
-    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], '{}',
-      0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false);
+    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+      '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false);
   END IF;
   RETURN '{0,' || v_at
     || ',1,' || v_at + (v_level + v_weight - p_brim + p_drain - 1) / p_drain

@@ -1,8 +1,11 @@
 //! Remembers limits in PostgreSQL, for a fleet that shares them.
 #![forbid(unsafe_code)]
 
+mod calls;
+mod definitions;
 mod error;
 mod link;
+mod listing;
 mod migrate;
 mod options;
 mod plan;

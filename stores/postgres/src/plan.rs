@@ -2,7 +2,7 @@
 
 use tidegate_contract::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
 use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{Plan, PlanLimit, StoreError, rebuild};
+use tidegate_contract::{KeyPath, Plan, PlanLimit, StoreError, rebuild};
 
 use crate::error::garbled;
 
@@ -24,6 +24,16 @@ pub(crate) fn numbers(plan: &Plan) -> String {
 
 pub(crate) fn names(plan: &Plan) -> Vec<&str> {
     plan.limits().iter().map(|limit| &*limit.name).collect()
+}
+
+/// Which levels of `path` have limits of their own.
+pub(crate) fn own_levels(plan: &Plan, path: &KeyPath<'_>) -> Vec<bool> {
+    let own = |level: usize| {
+        let range = plan.range(level);
+        let variant = plan.overrides().get(path.prefix(level));
+        variant.is_some_and(|variant| variant.limits()[range.clone()] != plan.limits()[range])
+    };
+    (0..path.depth()).map(own).collect()
 }
 
 /// Three instants for each limit, or nothing at all.

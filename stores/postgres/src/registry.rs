@@ -1,54 +1,10 @@
-//! The editions of a table's plan, kept beside the rows: a row says by which it
-//! was written.
-
-use std::sync::Arc;
+//! The sets by name, and the newest plan of each.
 
 use tidegate_contract::{Plan, StoreError};
-use tidegate_remote::{Change, Writer};
 
 use crate::error::garbled;
-use crate::link::{Argument, Link};
-use crate::options::Clock;
+use crate::link::Link;
 use crate::plan;
-
-/// One table's editions. See the [module](self).
-#[derive(Debug)]
-pub(crate) struct Registry {
-    pub(crate) link: Arc<Link>,
-    pub(crate) clock: Clock,
-    /// The number of the set.
-    pub(crate) tab: i32,
-}
-
-impl Writer<i64> for Registry {
-    async fn write(&self, change: &Change) -> Result<i64, StoreError> {
-        let plan = &change.plan;
-        let statement = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
-            $7::text::numeric, $8::text::numeric[], $9, $10)";
-        let (version, keep) = (
-            plan.version().to_string(),
-            plan.keep().as_micros().to_string(),
-        );
-        let (at, caller) = (change.at.as_micros(), self.clock == Clock::Caller);
-        let (levels, numbers) = (plan.levels() as i32, plan::numbers(plan));
-        let (names, calendars) = (plan::names(plan), plan::calendars(&change.calendars));
-        let arguments: [Argument<'_>; 10] = [
-            &self.tab,
-            &change.is_first,
-            &version,
-            &at,
-            &caller,
-            &levels,
-            &keep,
-            &numbers,
-            &names,
-            &calendars,
-        ];
-        let rows = self.link.ask(statement, &arguments).await?;
-        let row = rows.first().ok_or_else(|| garbled("no edition"))?;
-        Ok(row.get(0))
-    }
-}
 
 /// The number of the set called `name`, made if it is not there.
 pub(crate) async fn number(link: &Link, name: &str) -> Result<i32, StoreError> {

@@ -12,6 +12,7 @@
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
 //! 4 more           call again: not all that is due was done
+//! 6 looked         whether the row is more than "never seen"
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! ```
 
@@ -27,6 +28,8 @@ pub(crate) enum Answer {
     Reply(Reply),
     /// Some of what was due was done: call again.
     More,
+    /// Whether the row is more than "never seen".
+    Looked(bool),
 }
 
 /// Reads the answer to a command that was made at `asked_at` by its caller's
@@ -47,9 +50,20 @@ pub(crate) fn read(text: &str, plan: &Plan, asked_at: Timestamp) -> Result<Answe
         1 => Ok(Answer::Reply(Reply::Settled(reader.settlement()?))),
         2 => Ok(Answer::Reply(Reply::Done)),
         4 => Ok(Answer::More),
+        6 => Ok(Answer::Looked(reader.flag()?)),
         5 => Err(reader.failure()?),
         _ => Err(garbled("unknown kind")),
     }
+}
+
+/// An instant by another clock, which the deciding one is so far ahead of; the
+/// ends of time are the same for all.
+pub(crate) fn translated(at: Timestamp, ahead: i128) -> Timestamp {
+    if at == Timestamp::MAX || at == Timestamp::MIN {
+        return at;
+    }
+    let by = Span::from_micros(u64::try_from(ahead.unsigned_abs()).unwrap_or(u64::MAX));
+    if ahead >= 0 { at - by } else { at + by }
 }
 
 struct Reader<'t> {
@@ -78,15 +92,7 @@ impl Reader<'_> {
     /// An instant, by the caller's clock.
     fn instant(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let at = self.some::<i64>()?.map(Timestamp::from_micros);
-        Ok(at.map(|at| match at {
-            Timestamp::MAX | Timestamp::MIN => at,
-            at => self.translated(at),
-        }))
-    }
-
-    fn translated(&self, at: Timestamp) -> Timestamp {
-        let by = Span::from_micros(u64::try_from(self.ahead.unsigned_abs()).unwrap_or(u64::MAX));
-        if self.ahead >= 0 { at - by } else { at + by }
+        Ok(at.map(|at| translated(at, self.ahead)))
     }
 
     fn decision(&mut self, plan: &Plan) -> Result<Decision, StoreError> {

@@ -3,14 +3,22 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Timestamp};
-use tidegate_contract::{Command, Detail, Ending, Plan, Verb};
+use tidegate_contract::{Command, Detail, Ending, KeyPath, Plan, Verb};
 
 use crate::plan;
+
+/// What brings rows up to the plan and does nothing else.
+const LOOK: i32 = 7;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) plan: Arc<Plan>,
+    /// The plan with the limits that the keys of the path have of their own.
+    pub(crate) deciding: Arc<Plan>,
+    /// Its numbers, if that is another, and which levels have any.
+    pub(crate) rules: Option<String>,
+    pub(crate) own: Vec<bool>,
     pub(crate) now: Timestamp,
     pub(crate) bounds: Box<[Option<Bounds>]>,
     pub(crate) key: Vec<u8>,
@@ -49,7 +57,12 @@ impl Request {
         };
         let most = bucket.brim() + (u128::from(bucket.drain()) << plan::DEBT_SPAN_BITS);
         let fits = (1..=bucket.capacity()).contains(&(*amount as u64));
-        if !plain || !fits || self.plan.levels() > 1 || most + bucket.brim() >= 1 << 62 {
+        if self.rules.is_some()
+            || !plain
+            || !fits
+            || self.plan.levels() > 1
+            || most + bucket.brim() >= 1 << 62
+        {
             return None;
         }
         Some(Plain {
@@ -61,16 +74,37 @@ impl Request {
     }
 
     pub(crate) fn new(command: &Command<'_>) -> Self {
-        let levels = 0..command.key.depth();
-        let end = |level| command.key.prefix(level).len() as i32;
-        let mut request = Self {
-            plan: Arc::clone(command.plan),
-            now: command.now,
-            bounds: command.calendars.into(),
-            key: command.key.bytes().to_vec(),
-            ends: levels.map(end).collect(),
-            calendars: plan::calendars(command.calendars),
-            verb: 0,
+        let (plan, calendars) = (command.plan, command.calendars);
+        let mut request = Self::look(plan, &command.key, command.now, calendars);
+        request.ask_for(&command.verb);
+        request
+    }
+
+    /// A look at the rows of `key`, which brings them up to `plan`.
+    pub(crate) fn look(
+        plan: &Arc<Plan>,
+        key: &KeyPath<'_>,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+    ) -> Self {
+        let end = |level| key.prefix(level).len() as i32;
+        let deciding = plan.at(key);
+        let own = match &deciding {
+            Some(_) => plan::own_levels(plan, key),
+            None => Vec::new(),
+        };
+        let has_own = own.contains(&true);
+        Self {
+            plan: Arc::clone(plan),
+            rules: deciding.as_deref().filter(|_| has_own).map(plan::numbers),
+            deciding: deciding.unwrap_or_else(|| Arc::clone(plan)),
+            own,
+            now,
+            bounds: calendars.into(),
+            key: key.bytes().to_vec(),
+            ends: (0..key.depth()).map(end).collect(),
+            calendars: plan::calendars(calendars),
+            verb: LOOK,
             amounts: Vec::new(),
             detail: 0,
             id: None,
@@ -79,9 +113,7 @@ impl Request {
             ending: 0,
             used: Vec::new(),
             remember: false,
-        };
-        request.ask_for(&command.verb);
-        request
+        }
     }
 
     fn ask_for(&mut self, verb: &Verb<'_>) {
@@ -91,7 +123,7 @@ impl Request {
                 lease,
                 detail,
             } => {
-                self.amounts = whole(amounts);
+                (self.verb, self.amounts) = (0, whole(amounts));
                 self.detail = match detail {
                     Detail::Verdict => 0,
                     Detail::OnRefusal => 1,

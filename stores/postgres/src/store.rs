@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 
+use crate::definitions;
 use crate::error::PostgresError;
 use crate::link::{Link, driver};
 use crate::migrate::migrate;
@@ -85,6 +86,19 @@ impl Store for PostgresStore {
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         self.newest(name).ok().flatten().map(Arc::new)
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let (link, owner) = (Arc::clone(&self.shared.link), owner.to_owned());
+        let read = async move { definitions::read(&link, &owner).await };
+        self.shared.driver.block_on(read)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let (link, owner) = (Arc::clone(&self.shared.link), owner.to_owned());
+        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+        let write = async move { definitions::write(&link, &owner, &key, value.as_deref()).await };
+        self.shared.driver.block_on(write)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{Command, Plan, RemoteTable, Reply, Sent, StoreError, Table};
+use tidegate_contract::{
+    Command, HeldLease, Listing, OwnedKey, Page, Plan, RemoteTable, Reply, Sent, StoreError, Table,
+};
 use tidegate_remote::{Changes, Driver};
 
+use crate::calls::Calls;
 use crate::error::garbled;
-use crate::link::{Argument, Link};
+use crate::link::Link;
+use crate::listing::Wanted;
 use crate::options::Clock;
-use crate::registry::Registry;
-use crate::reply::{self, Answer};
-use crate::request::{Plain, Request};
+use crate::reply::Answer;
+use crate::request::Request;
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -30,32 +33,19 @@ pub(crate) struct PostgresTable {
 
 #[derive(Debug)]
 struct Inner {
-    link: Arc<Link>,
-    clock: Clock,
-    registry: Registry,
+    calls: Calls,
     changes: Changes<i64>,
 }
 
-const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11::text::numeric, $12, $13, $14, $15, $16)";
-
-const DECIDE_BUCKET: &str =
-    "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-
 impl PostgresTable {
     pub(crate) fn new(shared: Arc<Shared>, tab: i32) -> Self {
-        let (link, clock) = (Arc::clone(&shared.link), shared.clock);
-        let registry = Registry {
-            link: Arc::clone(&link),
-            clock,
+        let calls = Calls {
+            link: Arc::clone(&shared.link),
+            clock: shared.clock,
             tab,
         };
-        let inner = Arc::new(Inner {
-            link,
-            clock,
-            registry,
-            changes: Changes::default(),
-        });
+        let changes = Changes::default();
+        let inner = Arc::new(Inner { calls, changes });
         Self { shared, inner }
     }
 }
@@ -72,7 +62,7 @@ impl Table for PostgresTable {
         // A newer plan may be here already.
         let _ = self.inner.changes.follow(plan, now, calendars);
         let inner = Arc::clone(&self.inner);
-        let work = async move { inner.changes.newest(&inner.registry).await.map(drop) };
+        let work = async move { inner.changes.newest(&inner.calls).await.map(drop) };
         // What cannot be written now is before the next command.
         let _ = self.shared.driver.block_on(work);
     }
@@ -81,10 +71,22 @@ impl Table for PostgresTable {
         Some(self)
     }
 
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        let (inner, wanted) = (Arc::clone(&self.inner), Wanted::new(listing));
+        let work = async move { inner.calls.page_of_keys(&wanted).await };
+        self.shared.driver.block_on(work)
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        let (inner, wanted) = (Arc::clone(&self.inner), Wanted::new(listing));
+        let work = async move { inner.calls.page_of_leases(&wanted).await };
+        self.shared.driver.block_on(work)
+    }
+
     /// Counts the rows on the server, which takes it a while.
     fn len(&self) -> usize {
         let inner = Arc::clone(&self.inner);
-        let count = async move { inner.count().await };
+        let count = async move { inner.calls.count().await };
         self.shared.driver.block_on(count).unwrap_or(0)
     }
 }
@@ -101,79 +103,10 @@ impl Inner {
     async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
         let plan = &request.plan;
         self.changes.follow(plan, request.now, &request.bounds)?;
-        let edition = self.changes.edition_of(plan, &self.registry).await?;
-        loop {
-            let text = match request.plain() {
-                Some(plain) => self.decide_bucket(edition, &request, plain).await?,
-                None => self.decide(edition, &request).await?,
-            };
-            match reply::read(&text, plan, request.now)? {
-                Answer::Reply(reply) => return Ok(reply),
-                Answer::More => {}
-            }
+        let edition = self.changes.edition_of(plan, &self.calls).await?;
+        match self.calls.ask(edition, &request).await? {
+            Answer::Reply(reply) => Ok(reply),
+            Answer::Looked(_) | Answer::More => Err(garbled("no reply")),
         }
-    }
-
-    async fn decide(&self, edition: i64, request: &Request) -> Result<String, StoreError> {
-        let (now, caller) = (request.now.as_micros(), self.clock == Clock::Caller);
-        let arguments: [Argument<'_>; 16] = [
-            &self.registry.tab,
-            &edition,
-            &now,
-            &caller,
-            &request.key,
-            &request.ends,
-            &request.calendars,
-            &request.verb,
-            &request.amounts,
-            &request.detail,
-            &request.id,
-            &request.until,
-            &request.ask,
-            &request.ending,
-            &request.used,
-            &request.remember,
-        ];
-        self.answer(DECIDE, &arguments).await
-    }
-
-    async fn decide_bucket(
-        &self,
-        edition: i64,
-        request: &Request,
-        plain: Plain,
-    ) -> Result<String, StoreError> {
-        let (now, caller) = (request.now.as_micros(), self.clock == Clock::Caller);
-        let arguments: [Argument<'_>; 10] = [
-            &self.registry.tab,
-            &edition,
-            &now,
-            &caller,
-            &request.key,
-            &plain.amount,
-            &request.detail,
-            &plain.drain,
-            &plain.weight,
-            &plain.brim,
-        ];
-        self.answer(DECIDE_BUCKET, &arguments).await
-    }
-
-    async fn answer(
-        &self,
-        statement: &str,
-        arguments: &[Argument<'_>],
-    ) -> Result<String, StoreError> {
-        let rows = self.link.ask(statement, arguments).await?;
-        let row = rows.first().ok_or_else(|| garbled("no row"))?;
-        row.try_get(0).map_err(|_| garbled("no text"))
-    }
-
-    async fn count(&self) -> Result<usize, StoreError> {
-        let statement = "SELECT count(*) FROM tidegate.rows
-            WHERE tab = $1 AND (level IS NOT NULL OR cells IS NOT NULL)";
-        let rows = self.link.ask(statement, &[&self.registry.tab]).await?;
-        let row = rows.first().ok_or_else(|| garbled("no count"))?;
-        Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))
     }
 }

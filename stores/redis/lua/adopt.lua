@@ -1,7 +1,9 @@
 -- Changes of limits, followed row by row (`adopt_row` of
 -- `contract/src/oracle.rs`, `Rule::adopt` of the core). A row says by which
 -- edition of the plan it was written; the editions since then come with the
--- call, each with the instant and the calendars of its adoption.
+-- call, each with the instant and the calendars of its adoption. Limits that a
+-- key has for itself are in its row: it goes on by them until the last of these
+-- editions, and then by those that came with the call.
 
 local function adopt_usage(limit, cell, old, now, calendar)
   local used = old.capacity - rule.standing(old, cell, now)
@@ -21,19 +23,23 @@ local function adopt_cell(limit, cell, old, now, calendar)
 end
 
 local function adopt_row(row, old, new, now, calendars)
+  local is_last = new.edition == plan.edition
+  if row.by and not is_last then
+    row.edition = new.edition
+    return
+  end
+  local before = limits_of_row(row, old)
+  local after = is_last and row.limits or limits_of_level(new, row.level)
   local cells = {}
-  for position, limit in ipairs(new.limits) do
-    if limit.level == row.level then
-      local before = limit_of(old, limit.uid)
-      if before and before.level == row.level then
-        cells[limit.cell] = adopt_cell(
-          limit, row.cells[before.cell], before, now, calendars[position])
-      else
-        cells[limit.cell] = FRESH
-      end
-    end
+  for cell, limit in ipairs(after) do
+    local written = limit_of(before, limit.uid)
+    cells[cell] = written
+      and adopt_cell(limit, row.cells[written.cell], written, now,
+        calendars[new.starts[row.level] + cell])
+      or FRESH
   end
   row.cells, row.edition = cells, new.edition
+  row.by = is_last and row.own or nil
 end
 
 -- When a change is followed: as recorded by the caller's clock. The server's

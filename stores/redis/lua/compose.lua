@@ -60,7 +60,7 @@ local function push_standings(reply, parts)
 end
 
 -- What is answered: see `src/wire/reply.rs`.
-local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED = 0, 1, 2, 3, 4, 5
+local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED, LOOKED = 0, 1, 2, 3, 4, 5, 6
 local UNKNOWN_LEASE, LEASE_ENDED, DUPLICATE_LEASE = 0, 1, 2
 
 -- Answers a decision; `refund_at` and `lease` may be nil.

@@ -5,9 +5,9 @@
 --
 -- KEYS     the book, its order of time, the rows of the path outermost first,
 --          then rows of others that an expired lease gives back to
--- ARGV     in MessagePack: the plan that decides, the command, the levels of
---          those other rows, then the editions that wrote what is here, oldest
---          first
+-- ARGV     in MessagePack: the plan that decides; the command; the levels of
+--          those other rows, and what each row's key has for itself, if any has;
+--          then the editions that wrote what is here, oldest first
 --
 -- Numbers are doubles. Amounts, instants and numbers of things stay below
 -- 2^53 and are exact; what may exceed it goes through `wide`. An instant of

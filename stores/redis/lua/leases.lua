@@ -110,7 +110,7 @@ local function end_lease(now)
   local uses = {}
   charge_untaken(record, uses, now)
   for _, share in ipairs(record.shares) do
-    local limit, position = limit_of(plan, share[1])
+    local limit, position = limit_of(plan.limits, share[1])
     local used = limit and used_of(position, share[2]) or share[2]
     table.insert(uses, { share[1], share[2], used })
     if limit then end_share(limit, position, share, used, record, now) end
@@ -132,7 +132,7 @@ local function renew(now)
   end
   remove_record(record)
   for _, share in ipairs(record.shares) do
-    local limit = limit_of(plan, share[1])
+    local limit = limit_of(plan.limits, share[1])
     local cells = limit and cells_of(limit)
     if cells then
       rule.observe(limit, cells[limit.cell], now, false)

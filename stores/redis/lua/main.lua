@@ -16,6 +16,10 @@ end
 
 local function run_verb(now)
   local verb = ask.verb
+  if verb == 'look' then
+    local forget_at = row_forget_at(path[#path])
+    return { LOOKED, now, (forget_at > now or forget_at >= NEVER) and 1 or 0 }
+  end
   if verb == 'end' then return end_lease(now) end
   if verb == 'renew' then return renew(now) end
   if verb == 'lease' then return lease(ask.lease, now) end
@@ -81,6 +85,9 @@ local function catch_up_with_time(now)
   end
   if not missing and due and due <= now then missing = retire(plan, now) end
   if missing then return { MORE, now, unpack(missing) } end
+  for _, row in pairs(rows) do
+    if row.by ~= row.own then adopt_row(row, plan, plan, now, ask.calendars) end
+  end
   return nil
 end
 

@@ -27,10 +27,25 @@ local function row_of(owner, level, levels)
   return rows[key], key
 end
 
-local function limit_of(edition, uid)
-  for position, limit in ipairs(edition.limits) do
+local function limit_of(limits, uid)
+  for position, limit in ipairs(limits) do
     if limit.uid == uid then return limit, position end
   end
+end
+
+-- The limits that all keys have at `level`, in the order of the cells.
+local function limits_of_level(edition, level)
+  local limits = {}
+  for _, limit in ipairs(edition.common or edition.limits) do
+    if limit.level == level then limits[limit.cell] = limit end
+  end
+  return limits
+end
+
+-- The limits that wrote a row of `edition`.
+local function limits_of_row(row, edition)
+  if row.by then return cmsgpack.unpack(row.by) end
+  return limits_of_level(edition, row.level)
 end
 
 -- Calls `act` with each share that `edition` gives back at expiry; `false` once
@@ -38,7 +53,7 @@ end
 local function each_refund(edition, record, act)
   if not edition.refunds then return true end
   for _, share in ipairs(record.shares) do
-    local limit = limit_of(edition, share[1])
+    local limit = limit_of(edition.limits, share[1])
     if limit and limit.refund and share[4] == 0 then
       local row, key = row_of(record.owner, limit.level, edition.levels)
       if key and not row then return false end
@@ -51,7 +66,10 @@ end
 local function expire(edition, record, now)
   each_refund(edition, record, function(share, limit, row)
     if row.edition == edition.edition then
-      rule.refund(limit, row.cells[limit.cell], share[2], share[3], now)
+      local written = limit_of(limits_of_row(row, edition), limit.uid)
+      if written then
+        rule.refund(written, row.cells[written.cell], share[2], share[3], now)
+      end
     end
   end)
   record.stage = EXPIRED

@@ -1,8 +1,9 @@
 -- Rows: the cells of one level's limits for one key or ancestor, in the plan's
 -- order. A row is kept as one string: the edition of the plan that wrote it,
--- the latest instant, and the cells.
+-- the latest instant, the cells, and the limits that its key had for itself, if
+-- it had any: those of its level, in order, in MessagePack.
 local plan, ask = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
-local other_levels = cmsgpack.unpack(ARGV[3])
+local other_levels, own_limits = cmsgpack.unpack(ARGV[3])
 local BOOK, DUE, FIRST_ROW = KEYS[1], KEYS[2], 3
 
 -- A server's clock may stand behind what was written by another before a
@@ -19,24 +20,43 @@ local function fresh_cells(level)
   return cells
 end
 
-local function load_row(key, level, kept)
-  local row = { key = key, level = level, was = kept, latest = BEGINNING }
+-- `own` is what the plan says of the key alone, `by` what its cells go by.
+local function load_row(key, level, kept, own)
+  local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
   if kept then
-    row.edition, row.latest, row.cells = cmsgpack.unpack(kept)
+    row.edition, row.latest, row.cells, row.by = cmsgpack.unpack(kept)
   else
-    row.cells = fresh_cells(level)
+    row.cells, row.by = fresh_cells(level), own
   end
+  if own then row.limits = cmsgpack.unpack(own) end
   rows[key] = row
   return row
+end
+
+-- The plan as it decides about the path: each level has the limits of its row.
+local function combine()
+  local combined = {}
+  for i, limit in ipairs(plan.limits) do
+    local row = path[limit.level]
+    combined[i] = row and row.limits and row.limits[limit.cell] or limit
+  end
+  plan.common, plan.limits = plan.limits, combined
 end
 
 local function load_rows()
   local kept = redis.call('MGET', unpack(KEYS, FIRST_ROW))
   for i, value in ipairs(kept) do
     local level = i <= ask.depth and i or other_levels[i - ask.depth]
-    local row = load_row(KEYS[FIRST_ROW + i - 1], level, value)
+    local row = load_row(KEYS[FIRST_ROW + i - 1], level, value, own_limits[i] or nil)
     if i <= ask.depth then path[i] = row end
   end
+  if next(own_limits) then combine() end
+end
+
+-- What the plan says of the limit at `cell` of a row.
+local function limit_at(row, cell)
+  if row.limits then return row.limits[cell] end
+  return (plan.common or plan.limits)[plan.starts[row.level] + cell]
 end
 
 -- The instant of the decision: the caller's, or the server's, which for one
@@ -55,7 +75,7 @@ local function row_forget_at(row)
   local at = BEGINNING
   for i = 1, #row.cells do
     if row.cells[i] ~= FRESH then
-      at = max(at, rule.forget_at(plan.limits[plan.starts[row.level] + i], row.cells[i]))
+      at = max(at, rule.forget_at(limit_at(row, i), row.cells[i]))
     end
   end
   return at
@@ -76,12 +96,12 @@ local function save_row(row, now)
     if row.was then redis.call('DEL', row.key) end
     return
   end
-  local cells = cmsgpack.pack(row.cells)
+  local cells = row.by and cmsgpack.pack(row.cells, row.by) or cmsgpack.pack(row.cells)
   if row.was == cmsgpack.pack(row.edition, row.latest) .. cells then return end
   local edition = row.edition or plan.edition
   local bytes = cmsgpack.pack(edition, now) .. cells
   -- Halfway through a change of limits it is soon written again.
-  if ask.clock == 'caller' or edition ~= plan.edition then
+  if ask.clock == 'caller' or edition ~= plan.edition or row.by ~= row.own then
     redis.call('SET', row.key, bytes)
     return
   end

@@ -5,6 +5,7 @@
 //! {prefix:table:root}:b      the leases of the root
 //! {prefix:table:root}:d      what of them is due when
 //! {prefix:table}:plans       the editions of the table's plan
+//! {prefix:owner}:own         what is defined for an owner
 //! ```
 //! Whatever bytes prefix, table and root have, `%`, `:`, `{` and `}` in them are
 //! written as `%` and two digits: no two tags are alike, and none ends early.
@@ -27,9 +28,26 @@ impl Names {
         Self { table: name }
     }
 
+    /// What tells the table from every other.
+    pub(crate) fn table(&self) -> &[u8] {
+        &self.table
+    }
+
+    /// Whether a key is one of the table's.
+    pub(crate) fn are_of(&self, key: &[u8]) -> bool {
+        let rest = key.strip_prefix(b"{");
+        let rest = rest.and_then(|rest| rest.strip_prefix(&self.table[..]));
+        rest.is_some_and(|rest| rest.starts_with(b":"))
+    }
+
     /// Where the editions of the plan are.
     pub(crate) fn plans(&self) -> Vec<u8> {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
+    }
+
+    /// Where an owner's definitions are.
+    pub(crate) fn definitions(&self) -> Vec<u8> {
+        [b"{", self.table.as_slice(), b"}:own"].concat()
     }
 
     /// The book, its order of time, and the rows of `path`, outermost first.
@@ -51,17 +69,45 @@ impl Names {
         row
     }
 
-    /// A pattern for `SCAN` that all rows of the table match.
-    pub(crate) fn all_rows(&self) -> Vec<u8> {
-        let mut pattern = b"{".to_vec();
-        for &byte in &self.table {
+    /// A pattern for `SCAN` that all rows match whose keys begin so, and others
+    /// of the same root.
+    pub(crate) fn rows(&self, beginning: &[u8]) -> Vec<u8> {
+        [self.roots(beginning), b"}:r*".to_vec()].concat()
+    }
+
+    /// The same for what is due when.
+    pub(crate) fn books(&self, beginning: &[u8]) -> Vec<u8> {
+        [self.roots(beginning), b"}:d".to_vec()].concat()
+    }
+
+    fn roots(&self, beginning: &[u8]) -> Vec<u8> {
+        let root = beginning.split(|&byte| byte == b'/').next();
+        let mut name = [b"{", self.table.as_slice(), b":"].concat();
+        escape(root.unwrap_or_default(), &mut name);
+        let mut pattern = Vec::new();
+        for byte in name {
             if b"*?[]^-\\".contains(&byte) {
                 pattern.push(b'\\');
             }
             pattern.push(byte);
         }
-        pattern.extend(b":*}:r*");
+        pattern.push(b'*');
         pattern
+    }
+
+    /// The key or ancestor whose row has this name.
+    pub(crate) fn key_of(&self, row: &[u8]) -> Option<Vec<u8>> {
+        let rest = row.strip_prefix(b"{")?.strip_prefix(&self.table[..])?;
+        let rest = rest.strip_prefix(b":")?;
+        let end = rest.iter().position(|&byte| byte == b'}')?;
+        let mut key = unescape(&rest[..end])?;
+        key.extend(rest[end..].strip_prefix(b"}:r")?);
+        Some(key)
+    }
+
+    /// The leases that are due in the order of this name.
+    pub(crate) fn book_of(due: &[u8]) -> Option<Vec<u8>> {
+        Some([due.strip_suffix(b":d")?, b":b"].concat())
     }
 
     fn tag(&self, root: &[u8]) -> Vec<u8> {
@@ -83,6 +129,23 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+fn unescape(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    let mut rest = bytes;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            plain.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = str::from_utf8(digits).ok()?;
+        plain.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    Some(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,5 +164,9 @@ mod tests {
             text,
             ["b", "d", "r", "r/x", "r/x/y"].map(|end| format!("{tag}:{end}"))
         );
+        let found: Vec<_> = keys.iter().filter_map(|key| names.key_of(key)).collect();
+        assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
+        let other = Names::new("pre:fix", "a {table}s");
+        assert_eq!(other.key_of(&keys[2]), None);
     }
 }

@@ -5,6 +5,10 @@
 //! | [`store`](RedisStore) | the store: one connection, tables by name |
 //! | [`Options`] | prefix, clock, deadline |
 //! | `table` | a command's way: its edition, its keys, its trips |
+//! | `request` | a command with all that it needs on its way |
+//! | `limits` | by what limits this process decides |
+//! | `listing` | keys and leases, a page at a time |
+//! | `definitions` | what is defined for an owner |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `link` | one multiplexed connection, deadlines, what an error means |
 //! | `script` | the script, put together of the files in `lua/` |
@@ -40,6 +44,11 @@
 //! smaller of two bursts is remembered as used across such a change, so while
 //! both configurations run, the looser may grant that again. Deploy a change
 //! everywhere, or give the other set another name.
+//!
+//! **Limits of a key's own** come with the command and are kept in the key's row,
+//! so that they need no second trip and no other process's word. When they change
+//! the rows of up to a thousand keys are carried over at once, those of others
+//! when they are asked for next.
 //! The newest 4,096 editions of a plan are kept; a row that is older is an error
 //! that names it.
 //!
@@ -60,15 +69,23 @@
 //! remembered) can be asked again without taking twice. Nothing is asked again by
 //! the store itself. Passwords are in no message.
 //!
+//! **Listings** walk the server's keys by `SCAN`, a bounded number of them for
+//! each page. Where the server's own table shrinks between two pages, a key may
+//! come twice.
+//!
 //! Deliberately absent: waiting (the engine waits), a bound on the number of
 //! keys (the server's `maxmemory` is one).
 #![forbid(unsafe_code)]
 
+mod definitions;
 mod error;
 mod keys;
+mod limits;
 mod link;
+mod listing;
 mod options;
 mod registry;
+mod request;
 mod script;
 mod store;
 mod table;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redis::Value;
 use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{Plan, StoreError};
+use tidegate_contract::{OwnedKey, Plan, StoreError};
 
 use crate::error::garbled;
 use crate::link::Link;
@@ -27,6 +27,11 @@ pub(crate) struct Change {
     pub(crate) calendars: Box<[Option<Bounds>]>,
     /// The first since the table was opened: no change if nothing differs.
     pub(crate) is_first: bool,
+    /// Another version of the limits before it, in which keys have others for
+    /// themselves.
+    pub(crate) goes_on: bool,
+    /// The keys that have.
+    pub(crate) touched: Arc<[OwnedKey]>,
 }
 
 /// Where a table's editions are. See the [module](self).

@@ -48,6 +48,9 @@ impl Needs {
     /// What can be met where limits have changed.
     pub(crate) const ALL: Self = Self { kernels: u8::MAX };
 
+    /// No kernel.
+    pub(crate) const NONE: Self = Self { kernels: 0 };
+
     /// What a command by `plan` needs.
     pub(crate) fn of(plan: &Plan) -> Self {
         let bits = plan
@@ -56,6 +59,13 @@ impl Needs {
             .map(|limit| 1 << (kind(&limit.rule) - 1));
         Self {
             kernels: bits.fold(0, |all, bit: u8| all | bit),
+        }
+    }
+
+    /// What a command needs that needs both.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            kernels: self.kernels | other.kernels,
         }
     }
 
@@ -101,6 +111,8 @@ pub(crate) struct Scripts {
     made: Mutex<HashMap<Needs, Arc<Script>>>,
     /// Adds an edition to a table's plans.
     pub(crate) register: Script,
+    /// Lists some of a root's leases.
+    pub(crate) held: Script,
 }
 
 impl Scripts {
@@ -108,6 +120,7 @@ impl Scripts {
         Self {
             made: Mutex::default(),
             register: Script::new(lua!("register").to_owned()),
+            held: Script::new(lua!("held").to_owned()),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Abilities, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 
+use crate::definitions;
 use crate::error::RedisError;
 use crate::keys::Names;
 use crate::link::Link;
@@ -71,6 +72,21 @@ impl Store for RedisStore {
 
     fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
         self.newest(name).ok().flatten().map(Arc::new)
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let key = Names::new(&self.prefix, owner).definitions();
+        let shared = Arc::clone(&self.shared);
+        let read = async move { definitions::read(&shared.link, &key).await };
+        self.shared.link.block_on(read)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let name = Names::new(&self.prefix, owner).definitions();
+        let change = definitions::change(&name, key, value);
+        let shared = Arc::clone(&self.shared);
+        let write = async move { shared.link.ask(&change).await.map(drop) };
+        self.shared.link.block_on(write)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -11,5 +11,5 @@
 mod changes;
 mod driver;
 
-pub use changes::{Change, Changes, Writer};
+pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::Driver;

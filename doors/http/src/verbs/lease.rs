@@ -90,7 +90,7 @@ fn granted(
     let mut response = answer::json(StatusCode::OK, &Answer::granted(ticket, standing));
     if let Some(decision) = standing {
         let now = served.now();
-        headers::put(response.headers_mut(), served, decision, now, style);
+        headers::put(response.headers_mut(), decision, now, style);
     }
     match lease {
         Some(lease) => response.map(|body| ResponseBody::new(lease.with(body))),
@@ -157,7 +157,7 @@ struct Used {
     used: u64,
 }
 
-fn ended(settlement: &Settlement) -> Response {
+pub(crate) fn ended(settlement: &Settlement) -> Response {
     let ended = Ended {
         expired: settlement.expired(),
         repeated: settlement.repeated(),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `decide` | check, check-many, debit, peek, forecast, reset |
 //! | `lease` | acquire, settle, release, cancel, renew |
+//! | `listing` | keys, leases, leases/revoke, denied: what a policy holds |
 //! | `forward` | auth, for proxies that ask before they pass a request on |
 //! | `policies` | what the policies say |
 //! | `operate` | health, readiness, metrics, the OpenAPI document |
@@ -11,5 +12,6 @@
 pub(crate) mod decide;
 pub(crate) mod forward;
 pub(crate) mod lease;
+pub(crate) mod listing;
 pub(crate) mod operate;
 pub(crate) mod policies;

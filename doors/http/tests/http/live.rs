@@ -12,6 +12,9 @@ use tokio::task::JoinHandle;
 
 use crate::support::House;
 
+/// Nothing takes so long, on however busy a machine, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A server, until it is stopped.
 pub struct Live {
     pub address: SocketAddr,
@@ -40,7 +43,7 @@ impl Live {
     /// Stops it, and waits until it has.
     pub async fn stop(self) {
         _ = self.stop.send(());
-        let stopped = tokio::time::timeout(Duration::from_secs(20), self.running);
+        let stopped = tokio::time::timeout(PATIENCE, self.running);
         stopped.await.expect("it stops").unwrap();
     }
 }
@@ -72,7 +75,7 @@ pub async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut chunk = [0; 4_096];
     while !text.contains(end) {
-        let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut chunk));
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut chunk));
         match read.await.expect("something comes").unwrap() {
             0 => break,
             count => text.push_str(&String::from_utf8_lossy(&chunk[..count])),
@@ -83,7 +86,7 @@ pub async fn read_until(stream: &mut TcpStream, end: &str) -> String {
 
 /// Waits until `done` says so.
 async fn eventually(done: impl Fn() -> bool) {
-    for _ in 0..2_000 {
+    for _ in 0..12_000 {
         if done() {
             return;
         }
@@ -100,7 +103,7 @@ fn waiting(house: &House) -> u64 {
     jobs.set().statistics().waiting
 }
 
-const WAIT: &str = r#"{"policy":"jobs","key":"k","wait_ms":20000}"#;
+const WAIT: &str = r#"{"policy":"jobs","key":"k","wait_ms":60000}"#;
 
 #[tokio::test]
 async fn requests_follow_each_other_on_one_connection() {
@@ -156,7 +159,7 @@ async fn who_waits_while_the_server_stops_is_answered() {
     let address = live.address;
     let gate = house.gate.clone();
     let closing = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        eventually(|| std::net::TcpStream::connect(address).is_err()).await;
         gate.close();
         read_until(&mut waits, r#""code":"unavailable""#).await
     };

@@ -131,10 +131,10 @@ async fn example(house: &House, document: &Value, path: &str, method: &str, said
         None => String::new(),
     };
     let path = path.replace("{name}", "chat");
-    let query = if path == "/v1/auth" {
-        "?policy=chat&key=acme/alice&cost=1"
-    } else {
-        ""
+    let query = match path.as_str() {
+        "/v1/auth" => "?policy=chat&key=acme/alice&cost=1",
+        "/v1/keys" | "/v1/leases" => "?policy=chat&prefix=acme&limit=7",
+        _ => "",
     };
     let request = Request::builder()
         .method(method.to_uppercase().as_str())
@@ -145,7 +145,8 @@ async fn example(house: &House, document: &Value, path: &str, method: &str, said
 
 #[tokio::test]
 async fn the_document_is_valid() {
-    let Some(validator) = tools::python("openapi-spec-validator", "openapi-spec-validator") else {
+    let Some(validator) = tools::python("openapi-spec-validator==0.9.0", "openapi-spec-validator")
+    else {
         return;
     };
     let document = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
@@ -166,6 +167,8 @@ positive_data_acceptance.enabled = false
 ignored_auth.enabled = false
 ensure_resource_availability.enabled = false
 use_after_free.enabled = false
+# What it makes may be longer than a body may be, and wrong besides.
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 408, 413, 415, 422, 429]
 
 [[operations]]
 include-path = "/v1/auth"
@@ -176,7 +179,7 @@ checks.negative_data_rejection.enabled = false
 /// server's error, and every answer is as the document says.
 #[tokio::test]
 async fn requests_made_from_the_document_are_answered_as_it_says() {
-    let Some(schemathesis) = tools::python("schemathesis", "schemathesis") else {
+    let Some(schemathesis) = tools::python("schemathesis==4.32.5", "schemathesis") else {
         return;
     };
     let live = Live::start(&house()).await;

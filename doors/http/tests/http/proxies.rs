@@ -82,7 +82,7 @@ impl Nginx {
     }
 
     async fn has_started(&mut self) -> bool {
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
                 return true;
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::serve::Listener;
-use tidegate_http::serve;
+use tidegate_http::{Bounds, serve, serve_within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use crate::support::House;
@@ -74,4 +74,93 @@ async fn a_body_that_does_not_come_is_answered_and_the_connection_closed() {
         "{answer}"
     );
     assert_eq!(after.as_secs(), 10);
+}
+
+/// Connections as they come.
+struct Several(tokio::sync::mpsc::Receiver<DuplexStream>);
+
+impl Listener for Several {
+    type Io = DuplexStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (DuplexStream, ()) {
+        match self.0.recv().await {
+            Some(io) => (io, ()),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so_and_a_place_is_given_on() {
+    let house = House::new();
+    let (accept, accepted) = tokio::sync::mpsc::channel(4);
+    let bounds = Bounds::default().max_connections(1);
+    let serving = serve_within(
+        Several(accepted),
+        house.router.clone(),
+        bounds,
+        std::future::pending(),
+    );
+    tokio::spawn(serving);
+    let connect = async || {
+        let (client, server) = tokio::io::duplex(65_536);
+        accept.send(server).await.unwrap();
+        client
+    };
+    let ask = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let first = connect().await;
+    let mut answer = String::new();
+    connect().await.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 503 Service Unavailable"),
+        "{head}"
+    );
+    assert!(head.contains("retry-after: 1"), "{head}");
+    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["code"], "busy");
+    drop(first);
+    loop {
+        let mut next = connect().await;
+        // Whoever comes before the place is free has not read it.
+        let _ = next.write_all(ask).await;
+        let mut answer = String::new();
+        next.read_to_string(&mut answer).await.unwrap();
+        if answer.starts_with("HTTP/1.1 200 OK") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_http2_that_does_not_say_that_it_lives_is_let_go() {
+    let hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let house = House::new();
+    let (mut client, server) = tokio::io::duplex(65_536);
+    let serving = serve(
+        One(Some(server)),
+        house.router.clone(),
+        std::future::pending(),
+    );
+    tokio::spawn(serving);
+    let begun = tokio::time::Instant::now();
+    client.write_all(hello.as_bytes()).await.unwrap();
+    let mut told = Vec::new();
+    let _ = client.read_to_end(&mut told).await;
+    assert!(
+        (60..=61).contains(&begun.elapsed().as_secs()),
+        "{:?}",
+        begun.elapsed()
+    );
+    // Its SETTINGS came first: so many requests at once (3), so long a head (6).
+    let length = usize::from(told[2]);
+    let pairs: Vec<_> = told[9..9 + length].chunks(6).collect();
+    assert!(pairs.contains(&&[0, 3, 0, 0, 1, 0][..]), "{pairs:?}");
+    assert!(pairs.contains(&&[0, 6, 0, 0, 0x80, 0][..]), "{pairs:?}");
 }

@@ -12,6 +12,7 @@ fn posts() -> Vec<(&'static str, Scope, Value)> {
     let ask = json!({"policy": "web", "key": "k"});
     let end = json!({"policy": "web", "key": "k", "lease": LEASE});
     let renew = json!({"policy": "web", "key": "k", "lease": LEASE, "ttl_ms": 1_000});
+    let revoke = json!({"policy": "web", "key": "k", "handle": "0123456789abcdef"});
     let debit = json!({"policy": "web", "key": "k", "amounts": {"rpm": 1}});
     vec![
         ("/v1/check", Scope::Decide, ask.clone()),
@@ -24,12 +25,16 @@ fn posts() -> Vec<(&'static str, Scope, Value)> {
         ("/v1/peek", Scope::Observe, ask.clone()),
         ("/v1/forecast", Scope::Observe, ask.clone()),
         ("/v1/reset", Scope::Administer, ask),
+        ("/v1/leases/revoke", Scope::Administer, revoke),
     ]
 }
 
-const GETS: [(&str, Scope); 3] = [
+const GETS: [(&str, Scope); 6] = [
     ("/v1/auth?policy=web&key=k", Scope::Decide),
     ("/v1/policies/web", Scope::Observe),
+    ("/v1/keys?policy=web", Scope::Observe),
+    ("/v1/leases?policy=web", Scope::Observe),
+    ("/v1/denied?policy=web", Scope::Observe),
     ("/metrics", Scope::Observe),
 ];
 

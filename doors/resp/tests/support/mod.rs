@@ -22,6 +22,9 @@ use tokio::task::JoinHandle;
 pub const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                         [policy.slots.limits]\nrunning = { concurrency = 1 }\n";
 
+/// Nothing takes so long, on however busy a machine, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A door that is served until it is dropped or closed.
 pub struct Served {
     pub gate: Gate,
@@ -84,7 +87,7 @@ impl Served {
     /// Waits until it is closed.
     pub fn closed(&mut self) {
         let door = self.door.take().expect("it closes once");
-        let within = Duration::from_secs(20);
+        let within = PATIENCE;
         let door = self
             .runtime
             .block_on(async { tokio::time::timeout(within, door).await });
@@ -101,7 +104,7 @@ impl Served {
 
 /// Waits until something is so.
 pub fn until(mut so: impl FnMut() -> bool) {
-    for _ in 0..2_000 {
+    for _ in 0..12_000 {
         if so() {
             return;
         }
@@ -132,9 +135,7 @@ impl Client {
     pub fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
             stream,
             input: Vec::new(),
@@ -162,6 +163,13 @@ impl Client {
             }
             assert!(self.more() > 0, "closed after {:?}", self.input);
         }
+    }
+
+    /// Asks, and whether this is the reply: whoever is turned away may lose the
+    /// connection before it has read why.
+    pub fn is_told(&mut self, line: &str, reply: &str) -> bool {
+        let sent = self.stream.write_all(&request(line)).is_ok();
+        sent && self.more() > 0 && self.reply() == reply
     }
 
     /// Whether the other side has hung up, and has said nothing more.

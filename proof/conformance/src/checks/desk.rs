@@ -9,8 +9,8 @@ use tidegate::contract::core::{
     Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
 use tidegate::contract::{
-    Command, Decision, Detail, Ending, KeyPath, Plan, PlanLimit, Reply, Settlement, Store,
-    StoreError, Table, Terms, Verb,
+    Command, Decision, Detail, Ending, KeyPath, Overrides, OwnedKey, Plan, PlanLimit, Reply,
+    Settlement, Store, StoreError, Table, Terms, Verb,
 };
 
 use crate::Subject;
@@ -67,6 +67,21 @@ pub(super) fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<
     Arc::new(Plan::new(version, levels, limits, KEEP))
 }
 
+/// Keys with rules for the limits of their levels, over `plan`.
+pub(super) fn overrides(plan: &Plan, given: &[(&[u8], &[Rule])]) -> Overrides {
+    let variant = |&(key, rules): &(&[u8], &[Rule])| {
+        let path = KeyPath::new(key, plan.levels()).expect("a key");
+        let limits = &plan.limits()[plan.range(path.depth() - 1)];
+        let uids: Vec<_> = limits.iter().map(|limit| limit.uid).collect();
+        let rule = |limit: &PlanLimit| {
+            let place = uids.iter().position(|uid| *uid == limit.uid)?;
+            rules.get(place).copied()
+        };
+        (OwnedKey::new(key), Arc::new(plan.variant(rule)))
+    };
+    given.iter().map(variant).collect()
+}
+
 impl Desk {
     /// A new table of the subject's, of these rules.
     pub(super) fn new(subject: &Subject, levels: usize, rules: &[(usize, Rule)]) -> Self {
@@ -101,6 +116,15 @@ impl Desk {
     pub(super) fn change(&mut self, rules: &[(usize, Rule)]) {
         let (version, levels) = (self.plan.version() + 1, self.plan.levels());
         self.plan = plan(version, levels, rules);
+        self.table.adopt(&self.plan, self.now(), &[]);
+    }
+
+    /// Gives keys these rules for the limits of their levels, and takes them from
+    /// every other.
+    pub(super) fn give(&mut self, given: &[(&[u8], &[Rule])]) {
+        let version = self.plan.version() + 1;
+        let overrides = overrides(&self.plan, given);
+        self.plan = Arc::new(self.plan.going_on(version, overrides));
         self.table.adopt(&self.plan, self.now(), &[]);
     }
 

@@ -8,6 +8,7 @@
 //! | `keys` | keys of any bytes |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
+//! | `overrides` | keys with limits of their own |
 //! | `opening` | tables opened twice, again, and after a restart |
 //!
 //! A store that cannot do a thing is not asked to: the check says why it was
@@ -18,7 +19,9 @@ mod changes;
 mod desk;
 mod keys;
 mod leases;
+mod listing;
 mod opening;
+mod overrides;
 mod takes;
 
 use crate::Subject;
@@ -51,12 +54,26 @@ pub const CHECKS: &[(&str, Check)] = table![
     leases::a_lease_is_nobody_elses_to_end,
     leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
     keys::keys_of_any_bytes_do_not_collide,
+    listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
+    listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
+    listing::a_key_that_equals_never_seen_is_not_listed,
+    listing::a_held_lease_is_listed_with_what_it_took,
+    listing::leases_that_expire_together_are_listed_once_each,
+    listing::a_page_that_another_table_began_is_an_error,
     bounds::a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full,
     bounds::a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing,
     bounds::no_more_leases_are_held_than_there_is_room_for,
     changes::raising_a_limit_delays_no_one,
     changes::a_limit_counts_from_when_it_was_added_to_when_it_was_removed,
     changes::a_command_made_for_older_limits_is_told_so,
+    overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
+    overrides::raising_a_keys_own_limit_delays_no_one,
+    overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
+    overrides::ancestors_have_limits_of_their_own,
+    overrides::a_limit_of_its_own_outlives_the_rows_of_its_key,
+    overrides::what_was_used_by_limits_of_its_own_survives_a_restart,
+    overrides::a_definition_is_kept_for_its_owner_until_it_is_removed,
+    overrides::definitions_survive_a_restart,
     opening::two_opens_of_one_name_are_an_error,
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
@@ -105,12 +122,26 @@ macro_rules! suite {
             a_lease_is_nobody_elses_to_end
             a_reset_leaves_alone_what_only_looks_like_a_descendant
             keys_of_any_bytes_do_not_collide
+            a_key_in_use_is_listed_once_whatever_comes_meanwhile
+            keys_are_listed_by_their_beginning_and_ancestors_with_them
+            a_key_that_equals_never_seen_is_not_listed
+            a_held_lease_is_listed_with_what_it_took
+            leases_that_expire_together_are_listed_once_each
+            a_page_that_another_table_began_is_an_error
             a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full
             a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing
             no_more_leases_are_held_than_there_is_room_for
             raising_a_limit_delays_no_one
             a_limit_counts_from_when_it_was_added_to_when_it_was_removed
             a_command_made_for_older_limits_is_told_so
+            a_limit_of_its_own_holds_for_its_key_and_no_other
+            raising_a_keys_own_limit_delays_no_one
+            a_lowered_limit_of_a_key_keeps_what_was_used
+            ancestors_have_limits_of_their_own
+            a_limit_of_its_own_outlives_the_rows_of_its_key
+            what_was_used_by_limits_of_its_own_survives_a_restart
+            a_definition_is_kept_for_its_owner_until_it_is_removed
+            definitions_survive_a_restart
             two_opens_of_one_name_are_an_error
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left

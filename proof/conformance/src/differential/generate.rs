@@ -4,7 +4,7 @@ use tidegate::contract::Detail;
 use tidegate::contract::core::{Amount, MAX_AMOUNT};
 
 use super::plans::{MAX_LIMITS, PlanData};
-use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys};
+use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys, overridable};
 use crate::dice::Dice;
 
 const HOUR: u64 = 3_600_000_000;
@@ -46,6 +46,7 @@ impl Author {
             0..22 => Step::Pass(self.wait()),
             22..27 if self.wanders => Step::Back(self.step_back()),
             27..30 => self.change(),
+            30..34 => self.change_own(),
             _ => {
                 let key = self.dice.below(self.keys as u64) as usize;
                 let (key, deed) = self.deed(key);
@@ -75,6 +76,12 @@ impl Author {
     fn change(&mut self) -> Step {
         self.newest = self.newest.changed(&mut self.dice, self.uids);
         self.uids += 1;
+        Step::Change(self.newest.clone())
+    }
+
+    fn change_own(&mut self) -> Step {
+        let key = *self.dice.pick(overridable(self.newest.levels));
+        self.newest = self.newest.overridden(&mut self.dice, key);
         Step::Change(self.newest.clone())
     }
 

@@ -1,12 +1,14 @@
 //! Limits as plain data: made at random, changed at random, printed.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use tidegate::contract::core::{
     Align, Amount, Bounds, Bucket, Log, Payment, Ring, Rule, Slots, Span, Timestamp, Window,
 };
-use tidegate::contract::{Plan, PlanLimit};
+use tidegate::contract::{KeyPath, Overrides, OwnedKey, Plan, PlanLimit};
 
 use crate::dice::Dice;
 
@@ -68,6 +70,9 @@ pub(crate) struct PlanData {
     pub(crate) keep: u64,
     /// Outermost level first.
     pub(crate) limits: Vec<LimitData>,
+    /// What keys have for themselves, by the limits' numbers. It has no effect
+    /// on a limit of another level or kind.
+    pub(crate) own: BTreeMap<&'static [u8], Vec<(u32, Kind)>>,
 }
 
 impl Kind {
@@ -225,6 +230,7 @@ impl PlanData {
             levels,
             keep,
             limits,
+            own: BTreeMap::new(),
         };
         plan.sorted()
     }
@@ -250,6 +256,41 @@ impl PlanData {
         plan.sorted()
     }
 
+    /// The same, where `key` has other numbers, or no longer any.
+    pub(crate) fn overridden(&self, dice: &mut Dice, key: &'static [u8]) -> Self {
+        let mut plan = self.clone();
+        if dice.percent(30) {
+            plan.own.remove(key);
+            return plan;
+        }
+        let limits = plan.limits.iter().filter(|_| dice.percent(80)).copied();
+        let limits: Vec<_> = limits.collect();
+        let resized = |limit: LimitData| (limit.uid, limit.kind.enlarged(dice));
+        plan.own
+            .insert(key, limits.into_iter().map(resized).collect());
+        plan
+    }
+
+    /// Whether it is the same but for what keys have for themselves.
+    pub(crate) fn goes_on_from(&self, old: &Self) -> bool {
+        (self.levels, self.keep) == (old.levels, old.keep) && self.limits == old.limits
+    }
+
+    /// What its keys have for themselves, over `plan`.
+    pub(crate) fn overrides(&self, plan: &Plan) -> Overrides {
+        let variant = |(key, own): (&&'static [u8], &Vec<(u32, Kind)>)| {
+            let level = KeyPath::new(key, self.levels).expect("a key").depth() - 1;
+            let rule = |limit: &PlanLimit| {
+                let known = self.limits.iter().find(|known| known.uid == limit.uid)?;
+                let (_, kind) = own.iter().find(|(uid, _)| *uid == limit.uid)?;
+                let alike = limit.level == level && kind.is_like(known.kind);
+                alike.then(|| kind.rule())
+            };
+            (OwnedKey::new(key), Arc::new(plan.variant(rule)))
+        };
+        self.own.iter().map(variant).collect()
+    }
+
     fn sorted(mut self) -> Self {
         self.limits.sort_by_key(|limit| limit.level);
         self
@@ -258,7 +299,9 @@ impl PlanData {
     pub(crate) fn plan(&self, version: u64) -> Arc<Plan> {
         let limits = self.limits.iter().map(LimitData::planned).collect();
         let keep = Span::from_micros(self.keep);
-        Arc::new(Plan::new(version, self.levels, limits, keep))
+        let plan = Plan::new(version, self.levels, limits, keep);
+        let overrides = self.overrides(&plan);
+        Arc::new(plan.with_overrides(overrides))
     }
 
     /// What travels with a command at `now`.
@@ -296,6 +339,24 @@ impl PlanData {
 }
 
 impl Kind {
+    /// The same kind with other numbers, by the same calendar.
+    fn enlarged(self, dice: &mut Dice) -> Self {
+        match (self, self.resized(dice)) {
+            (Self::Calendar { weeks, .. }, Self::Calendar { capacity, .. }) => {
+                Self::Calendar { capacity, weeks }
+            }
+            (_, resized) => resized,
+        }
+    }
+
+    /// Whether one may take the place of the other for some keys.
+    fn is_like(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Calendar { weeks, .. }, Self::Calendar { weeks: others, .. }) => weeks == others,
+            _ => discriminant(&self) == discriminant(&other),
+        }
+    }
+
     /// The same kind with other numbers.
     fn resized(self, dice: &mut Dice) -> Self {
         let capacity = dice.between(1, 14);
@@ -347,6 +408,9 @@ impl fmt::Display for PlanData {
                     write!(f, ", {word}")?;
                 }
             }
+        }
+        for (key, own) in &self.own {
+            write!(f, "\n        {} has {own:?}", key.escape_ascii())?;
         }
         Ok(())
     }

@@ -51,8 +51,13 @@ impl Reference {
         let roots: Vec<_> = self.books.keys().cloned().collect();
         roots.iter().for_each(|root| self.retire(root, now));
         for (key, row) in &mut self.rows {
-            let level = level_of(key, plan);
-            *row = oracle::adopt_row(plan, &self.plan, level, row, now, calendars);
+            let (level, by) = (
+                level_of(key, plan),
+                (plan.of_row(key), self.plan.of_row(key)),
+            );
+            if !plan.goes_on_from(&self.plan) || by.0.limits() != by.1.limits() {
+                *row = oracle::adopt_row(by.0, by.1, level, row, now, calendars);
+            }
         }
         self.plan = Arc::clone(plan);
     }
@@ -78,7 +83,8 @@ impl Reference {
     /// From when on each cell equals "never seen".
     fn forgets_at(&self) -> impl Iterator<Item = Timestamp> {
         self.rows.iter().flat_map(|(key, row)| {
-            let limits = &self.plan.limits()[self.plan.range(level_of(key, &self.plan))];
+            let range = self.plan.range(level_of(key, &self.plan));
+            let limits = &self.plan.of_row(key).limits()[range];
             let cells = limits.iter().zip(row);
             cells.map(|(limit, cell)| limit.rule.forget_at(cell))
         })
@@ -90,7 +96,9 @@ impl Reference {
             let owner = record.owner.clone();
             let path = KeyPath::new(&owner, plan.levels()).expect("it was a key");
             let mut rows = self.take_rows(&path);
-            let again = oracle::expire(&plan, &mut rows, &mut record, now);
+            let own = plan.at(&path);
+            let plan = own.as_ref().unwrap_or(&plan);
+            let again = oracle::expire(plan, &mut rows, &mut record, now);
             self.put_rows(&path, rows);
             if let (Some(book), Some(again)) = (self.books.get_mut(root), again) {
                 book.put_back(record, again);

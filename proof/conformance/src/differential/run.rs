@@ -141,7 +141,11 @@ impl Run {
         if data.lone_refill().is_some() {
             self.now = self.now.max(self.latest);
         }
-        let plan = data.plan(self.plan.version() + 1);
+        let version = self.plan.version() + 1;
+        let plan = match data.goes_on_from(&self.data) {
+            true => Arc::new(self.plan.going_on(version, data.overrides(&self.plan))),
+            false => data.plan(version),
+        };
         let calendars = data.calendars(self.now);
         self.table.adopt(&plan, self.now, &calendars);
         self.reference.adopt(&plan, self.now, &calendars);

@@ -17,9 +17,17 @@ const FLAT: [&[u8]; 4] = [
 /// Keys with ancestors, and ancestors by themselves.
 const DEEP: [&[u8]; 6] = [b"a", b"a/b", b"a/c", b"a/b/x", b"z/b/x/y", b"z/\x00"];
 
+/// Of those with ancestors, some keys, and ancestors that are no keys here.
+const OWN: [&[u8]; 6] = [b"a", b"a/b", b"a/b/x", b"z", b"z/b", b"z/b/x/y"];
+
 /// The keys that are used with a plan of so many levels.
 pub(crate) const fn keys(levels: usize) -> &'static [&'static [u8]] {
     if levels == 1 { &FLAT } else { &DEEP }
+}
+
+/// The keys and ancestors that may have limits of their own.
+pub(crate) const fn overridable(levels: usize) -> &'static [&'static [u8]] {
+    if levels == 1 { &FLAT } else { &OWN }
 }
 
 /// Amounts in the order of the plan's limits; more than there are limits.

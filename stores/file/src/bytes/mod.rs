@@ -4,6 +4,7 @@
 //! Each begins with a version of its own. States are the core's
 //! ([`tidegate_contract::core::codec`]), which have theirs.
 
+mod definition;
 mod plan;
 mod reader;
 mod record;
@@ -12,9 +13,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use definition::{decode_definition, encode_definition};
 pub(crate) use plan::{decode_plan, encode_plan};
 pub(crate) use record::{decode_record, encode_record};
-pub(crate) use row::{decode_row, encode_row, row_head};
+pub(crate) use row::{decode_row, encode_own, encode_row, row_head};
 pub(crate) use table::{Known, decode_table, encode_table};
 
 use reader::Reader;

@@ -3,10 +3,15 @@
 //! ```text
 //! version u8, serial u32, n u32, n x (length u32, a state of the core's codec)
 //! ```
+//! A row of a key with limits of its own has another version, and their rules
+//! before the states: `n u32, n x rule`, as a plan writes them.
 
-use tidegate_contract::core::{DecodeError, State, codec};
+use tidegate_contract::PlanLimit;
+use tidegate_contract::core::{DecodeError, Rule, State, codec};
 use tidegate_contract::oracle::Row;
 
+use super::plan::{decode_rule, encode_rule};
+use super::reader::Reader;
 use super::{VERSION, versioned};
 
 /// Appends the states of a row.
@@ -21,18 +26,51 @@ pub(crate) fn encode_row(row: &[State], out: &mut Vec<u8>) {
     }
 }
 
-/// What goes before the states: the version, and the serial of the plan.
-pub(crate) fn row_head(serial: u32) -> [u8; 5] {
-    let [a, b, c, d] = serial.to_le_bytes();
-    [VERSION, a, b, c, d]
+/// The version of a row with rules of its own.
+const WITH_RULES: u8 = VERSION + 1;
+
+/// Appends the rules that a row goes by, if they are not its plan's.
+pub(crate) fn encode_own(own: &[PlanLimit], out: &mut Vec<u8>) {
+    out.extend((own.len() as u32).to_le_bytes());
+    own.iter().for_each(|limit| encode_rule(&limit.rule, out));
 }
 
-/// The serial of the plan that wrote a row, and its states.
-pub(crate) fn decode_row(bytes: &[u8]) -> Result<(u32, Row), DecodeError> {
-    let mut reader = versioned(bytes)?;
+/// What goes before the rules and the states: the version, and the serial of the
+/// plan.
+pub(crate) fn row_head(serial: u32, has_rules: bool) -> [u8; 5] {
+    let [a, b, c, d] = serial.to_le_bytes();
+    let version = if has_rules { WITH_RULES } else { VERSION };
+    [version, a, b, c, d]
+}
+
+/// A row as it was written.
+#[derive(PartialEq, Debug)]
+pub(crate) struct Written {
+    /// The serial of its plan.
+    pub(crate) serial: u32,
+    /// The rules it goes by, if they are not its plan's.
+    pub(crate) own: Option<Vec<Rule>>,
+    pub(crate) states: Row,
+}
+
+pub(crate) fn decode_row(bytes: &[u8]) -> Result<Written, DecodeError> {
+    let has_rules = bytes.first() == Some(&WITH_RULES);
+    let mut reader = match has_rules {
+        true => Reader::new(&bytes[1..]),
+        false => versioned(bytes)?,
+    };
     let serial = reader.u32()?;
+    let mut rules = || {
+        let count = reader.count(17)?;
+        (0..count).map(|_| decode_rule(&mut reader)).collect()
+    };
+    let own = has_rules.then(&mut rules).transpose()?;
     let count = reader.count(6)?;
-    let row: Result<Row, _> = (0..count).map(|_| codec::decode(reader.bytes()?)).collect();
+    let states: Result<Row, _> = (0..count).map(|_| codec::decode(reader.bytes()?)).collect();
     reader.end()?;
-    Ok((serial, row?))
+    Ok(Written {
+        serial,
+        own,
+        states: states?,
+    })
 }

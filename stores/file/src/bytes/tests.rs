@@ -9,6 +9,7 @@ use tidegate_contract::core::{
 use tidegate_contract::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 use tidegate_memory::journal::Adopted;
 
+use super::row::Written;
 use super::*;
 
 const LONGEST: u64 = 400 * 86_400_000_000;
@@ -132,6 +133,11 @@ fn record() -> impl Strategy<Value = Record<OwnedKey>> {
 
 /// Cut off anywhere, or longer: an error, never another value.
 fn is_whole<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, DecodeError>) {
+    is_whole_to(VERSION, bytes, decode);
+}
+
+/// As [`is_whole`], of what is read up to another version.
+fn is_whole_to<T>(newest: u8, bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, DecodeError>) {
     for length in 0..bytes.len() {
         assert!(
             decode(&bytes[..length]).is_err(),
@@ -140,12 +146,12 @@ fn is_whole<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, DecodeError>) {
         );
     }
     assert!(decode(&[bytes, &[0]].concat()).is_err());
-    let newer = [&[VERSION + 1], &bytes[1..]].concat();
+    let newer = [&[newest + 1], &bytes[1..]].concat();
     let refused = decode(&newer).err();
     assert_eq!(
         refused,
         Some(DecodeError::Newer {
-            version: VERSION + 1
+            version: newest + 1
         })
     );
 }
@@ -182,14 +188,65 @@ fn a_row_and_a_table_are_read_as_they_were_written() {
     let mut held = State::Fresh;
     let moment = tidegate_contract::core::Moment::at(Timestamp::from_micros(7));
     slots.charge(&mut held, 1, &moment, None);
-    let mut bytes = row_head(9).to_vec();
+    let mut bytes = row_head(9, false).to_vec();
     encode_row(&[State::Fresh, held.clone()], &mut bytes);
-    assert_eq!(decode_row(&bytes), Ok((9, [State::Fresh, held].into())));
-    is_whole(&bytes, decode_row);
+    let states = [State::Fresh, held];
+    let written = |own| Written {
+        serial: 9,
+        own,
+        states: states.clone().into(),
+    };
+    assert_eq!(decode_row(&bytes), Ok(written(None)));
+    is_whole_to(VERSION + 1, &bytes, decode_row);
+    bytes[0] = 3;
+    assert_eq!(decode_row(&bytes), Err(DecodeError::Newer { version: 3 }));
     let known = Known {
         name: "a set".into(),
         fence: 3,
         latest: Timestamp::from_micros(-4),
     };
     assert_eq!(decode_table(&encode_table(&known)), Ok(known));
+}
+
+#[test]
+fn a_row_with_rules_of_its_own_is_read_back_with_them() {
+    let rules = [
+        Rule::Bucket(Bucket::new(3, Span::SECOND, 9).expect("in range")),
+        Rule::Slots(Slots::new(4, Span::SECOND).expect("in range")),
+    ];
+    let limit = |rule: &Rule| PlanLimit {
+        name: "l".into(),
+        uid: 0,
+        rule: *rule,
+        level: 0,
+        payment: Payment::Prepaid,
+        shadow: false,
+        refund_on_expiry: false,
+    };
+    let own: Vec<_> = rules.iter().map(limit).collect();
+    let mut bytes = row_head(7, true).to_vec();
+    encode_own(&own, &mut bytes);
+    encode_row(&[State::Fresh, State::Fresh], &mut bytes);
+    let read = decode_row(&bytes).expect("it was written so");
+    assert_eq!((read.serial, read.own.as_deref()), (7, Some(&rules[..])));
+    is_whole_to(VERSION + 1, &bytes, decode_row);
+}
+
+#[test]
+fn a_definition_is_read_back_for_its_owner_and_key_or_refused() {
+    let place = crate::layout::definition_key("owner", b"k");
+    let value = encode_definition(b"said");
+    let read = ("owner".to_owned(), b"k".to_vec(), b"said".to_vec());
+    assert_eq!(decode_definition(&place, &value), Ok(read));
+    let newer = [&[VERSION + 1][..], b"said"].concat();
+    let version = VERSION + 1;
+    assert_eq!(
+        decode_definition(&place, &newer),
+        Err(DecodeError::Newer { version })
+    );
+    assert_eq!(
+        decode_definition(&place[..6], &value),
+        Err(DecodeError::Truncated)
+    );
+    assert_eq!(decode_definition(&place, b""), Err(DecodeError::Truncated));
 }

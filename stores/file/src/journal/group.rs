@@ -6,25 +6,39 @@ use redb::{Table, WriteTransaction};
 use tidegate_contract::OwnedKey;
 use tidegate_contract::book::Record;
 use tidegate_contract::core::State;
-use tidegate_memory::journal::{Collected, Sink};
+use tidegate_memory::journal::{Collected, Sink, Told};
 
+use super::Change;
 use super::tracked::{Layouts, Placed, Tracked};
-use crate::bytes::{Known, encode_plan, encode_record, encode_row, encode_table, row_head};
+use crate::bytes::{
+    Known, encode_definition, encode_own, encode_plan, encode_record, encode_row, encode_table,
+    row_head,
+};
 use crate::error::Fault;
-use crate::layout::{LEASES, PLANS, ROWS, TABLES, lease_key, row_key};
+use crate::layout::{
+    DEFINED, FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, lease_key, row_key,
+};
 
 /// What one shard's changes are as bytes.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     bytes: Vec<u8>,
-    /// Where a row's key ends in `bytes`, and its states; `None`: delete it.
-    rows: Vec<(usize, Option<usize>)>,
+    rows: Vec<GatheredRow>,
     /// A lease's id, and where its record ends.
     leases: Vec<(u128, Option<usize>)>,
     /// Where leases begin in `bytes`.
     middle: usize,
     /// The largest fence among them.
     fence: u64,
+}
+
+/// Where a row ends in `bytes`.
+#[derive(Debug)]
+struct GatheredRow {
+    key: usize,
+    /// Its states, and before them the rules that are its own; `None`: delete it.
+    row: Option<usize>,
+    has_rules: bool,
 }
 
 impl Gathered {
@@ -37,16 +51,25 @@ impl Gathered {
 }
 
 impl Sink for Gathered {
-    fn row(&mut self, key: &[u8], row: Option<&[State]>) {
+    fn row(&mut self, key: &[u8], row: Option<Told<'_>>) {
         self.bytes.extend(key);
-        let key_end = self.bytes.len();
-        let states_end = row.map(|row| {
-            encode_row(row, &mut self.bytes);
-            let fences = row.iter().map(fence);
+        let key = self.bytes.len();
+        let own = row.and_then(|row| row.own);
+        if let Some(own) = own {
+            encode_own(own, &mut self.bytes);
+        }
+        let row = row.map(|row| {
+            encode_row(row.states, &mut self.bytes);
+            let fences = row.states.iter().map(fence);
             self.fence = fences.fold(self.fence, u64::max);
             self.bytes.len()
         });
-        self.rows.push((key_end, states_end));
+        let has_rules = own.is_some();
+        self.rows.push(GatheredRow {
+            key,
+            row,
+            has_rules,
+        });
         self.middle = self.bytes.len();
     }
 
@@ -128,6 +151,26 @@ pub(super) fn write(
     Ok(wrote)
 }
 
+/// Writes definitions into `group`; from then on the file has the newest format,
+/// so that no older version passes over them.
+pub(super) fn define(group: &WriteTransaction, definitions: &[Change]) -> Result<(), Fault> {
+    if definitions.is_empty() {
+        return Ok(());
+    }
+    group.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    let mut table = group.open_table(DEFINED)?;
+    for (place, value) in definitions {
+        match value {
+            Some(value) => {
+                let value = encode_definition(value);
+                table.insert(place.as_slice(), value.as_slice())?;
+            }
+            None => drop(table.remove(place.as_slice())?),
+        }
+    }
+    Ok(())
+}
+
 /// The file's tables, for one table of ours.
 struct Tables<'g> {
     id: u32,
@@ -172,19 +215,19 @@ impl<'g> Tables<'g> {
 
     fn write_rows(&mut self, gathered: &Gathered, serial: u32) -> Result<(), Fault> {
         let mut start = 0;
-        for &(key_end, states_end) in &gathered.rows {
-            row_key(self.id, &gathered.bytes[start..key_end], &mut self.key);
-            match states_end {
+        for row in &gathered.rows {
+            row_key(self.id, &gathered.bytes[start..row.key], &mut self.key);
+            match row.row {
                 Some(end) => {
                     self.value.clear();
-                    self.value.extend(row_head(serial));
-                    self.value.extend(&gathered.bytes[key_end..end]);
+                    self.value.extend(row_head(serial, row.has_rules));
+                    self.value.extend(&gathered.bytes[row.key..end]);
                     self.rows
                         .insert(self.key.as_slice(), self.value.as_slice())?;
                 }
                 None => drop(self.rows.remove(self.key.as_slice())?),
             }
-            start = states_end.unwrap_or(key_end);
+            start = row.row.unwrap_or(row.key);
         }
         Ok(())
     }

@@ -26,11 +26,16 @@ use progress::Progress;
 pub(crate) use tracked::{Layouts, Tracked};
 use writer::Writer;
 
+/// A definition's place, and what it is to be; `None`: nothing.
+pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
+
 /// What threads and the writer share.
 #[derive(Debug)]
 struct Shared {
     progress: Progress,
     tables: Mutex<Vec<Arc<Tracked>>>,
+    /// Definitions that are not written yet.
+    definitions: Mutex<Vec<Change>>,
 }
 
 /// The journal of one file. The last one to drop it waits for what is not
@@ -51,6 +56,7 @@ impl Journal {
         let shared = Arc::new(Shared {
             progress: Progress::new(sync),
             tables: Mutex::new(tables),
+            definitions: Mutex::default(),
         });
         let writer = Writer::new(Arc::clone(&shared), database, disk);
         let thread = thread::Builder::new().name("tidegate-journal".into());
@@ -66,6 +72,18 @@ impl Journal {
         tracked.touch();
         self.shared.tables.lock().push(tracked);
         self.flush()
+    }
+
+    /// Changes a definition; returns once it is written. One at a time.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); then it is not changed.
+    pub(crate) fn define(&self, change: Change) -> Result<(), StoreError> {
+        self.check()?;
+        self.shared.definitions.lock().push(change);
+        self.flush().inspect_err(|_| {
+            self.shared.definitions.lock().pop();
+        })
     }
 
     /// A change is about to be made.
@@ -84,6 +102,11 @@ impl Journal {
     #[inline]
     pub(crate) fn keep(&self) -> Result<(), StoreError> {
         self.shared.progress.keep()
+    }
+
+    /// Whether every change is kept before it is acknowledged.
+    pub(crate) fn holds_up(&self) -> bool {
+        self.shared.progress.holds_up()
     }
 
     /// Returns once everything changed so far is written.

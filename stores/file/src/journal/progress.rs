@@ -95,6 +95,10 @@ impl Progress {
         (span.as_micros() as u64).saturating_mul(16)
     }
 
+    pub(super) fn holds_up(&self) -> bool {
+        self.sync == SyncMode::Always
+    }
+
     #[inline]
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if self.shut.load(Ordering::Relaxed) {
@@ -119,8 +123,10 @@ impl Progress {
         if self.waiting_since.load(Ordering::Relaxed) == NONE {
             self.note(now);
         }
-        let oldest = self.writing_since.load(Ordering::Relaxed);
-        let oldest = oldest.min(self.waiting_since.load(Ordering::Relaxed));
+        // In this order: a group that begins is in the one before it leaves the
+        // other.
+        let waiting = self.waiting_since.load(Ordering::Acquire);
+        let oldest = waiting.min(self.writing_since.load(Ordering::Relaxed));
         if now.saturating_sub(oldest) < most.as_micros() as u64 {
             return Ok(());
         }
@@ -218,8 +224,10 @@ impl Progress {
         let mut state = self.state.lock();
         state.group += 1;
         state.wanted = false;
-        let since = self.waiting_since.swap(NONE, Ordering::Relaxed);
+        // Only under this lock does it change from nothing to something.
+        let since = self.waiting_since.load(Ordering::Relaxed);
         self.writing_since.fetch_min(since, Ordering::Relaxed);
+        self.waiting_since.store(NONE, Ordering::Release);
         state.group
     }
 

@@ -83,7 +83,7 @@ impl Layouts {
     pub(super) fn place(&mut self, shard: usize, collected: &Collected) -> Placed {
         self.latest = self.latest.max(collected.latest);
         let plan = &collected.plan;
-        let alike = self.plans.iter_mut().find(|(_, p)| p.decides_as(plan));
+        let alike = self.plans.iter_mut().find(|(_, p)| p.has_limits_of(plan));
         let placed = match alike {
             Some((serial, known)) if plan.version() <= known.version() => Placed::Known(*serial),
             Some((serial, known)) => {

@@ -79,22 +79,28 @@ impl Writer {
         let reserve = self.shared.progress.fence_reserve();
         let tables = self.shared.tables.lock().clone();
         let touched: Vec<_> = tables.iter().filter(|t| t.take_touched()).collect();
-        if touched.is_empty() && self.database.is_some() {
+        let definitions = self.shared.definitions.lock().clone();
+        if touched.is_empty() && definitions.is_empty() && self.database.is_some() {
             return Ok(());
         }
         let result = self
             .database()
             .and_then(|database| Ok(database.begin_write()?));
         let transaction = result.inspect_err(|_| touched.iter().for_each(|t| t.touch()))?;
-        let mut wrote = false;
+        let mut wrote = !definitions.is_empty();
+        let defined = group::define(&transaction, &definitions);
+        defined.inspect_err(|_| touched.iter().for_each(|t| t.touch()))?;
         for (nth, tracked) in touched.iter().enumerate() {
             let written = group::write(&transaction, tracked, reserve, taken, &mut self.gathered);
             wrote |= written.inspect_err(|_| touched[nth..].iter().for_each(|t| t.touch()))?;
         }
         match wrote {
-            true => Ok(transaction.commit()?),
-            false => Ok(transaction.abort()?),
+            true => transaction.commit()?,
+            false => transaction.abort()?,
         }
+        let mut waiting = self.shared.definitions.lock();
+        waiting.retain(|change| !definitions.contains(change));
+        Ok(())
     }
 
     fn compact(&mut self) -> Result<bool, Fault> {

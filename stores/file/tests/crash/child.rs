@@ -98,8 +98,9 @@ impl Worker<'_> {
         let key = (thread % KEYS).to_string();
         let handle = self.lone.handle(self.name.as_str()).expect("a key");
         for number in 0.. {
+            let begun = self.now();
             if handle.admit(1).expect("no error").admitted() {
-                self.say("admitted", number, 0);
+                self.say("admitted", number, 0, begun);
             }
             if number % 40 == 39 && thread == 0 {
                 let limit = Limit::budget("budget", BUDGET + number, FOREVER);
@@ -110,27 +111,34 @@ impl Worker<'_> {
     }
 
     fn lease(&self, key: &str, number: u64) {
-        self.say("asking", number, 0);
+        let begun = self.now();
+        self.say("asking", number, 0, begun);
         let name = format!("{}-{number}", self.name);
         let ask = Ask::from(3).idempotency(name.as_bytes());
         let asked = self.leases.try_acquire(key, ask).expect("no error");
         let Some(lease) = asked.granted() else { return };
-        self.say("granted", number, lease.fence());
+        self.say("granted", number, lease.fence(), begun);
         let id = lease.detach();
         // Some stay for whoever opens the file next.
         if !number.is_multiple_of(3) {
-            self.say("settling", number, 0);
+            let begun = self.now();
+            self.say("settling", number, 0, begun);
             let used = [("budget", used(number))];
             self.leases.settle(key, id, &used).expect("a live lease");
-            self.say("settled", number, 0);
+            self.say("settled", number, 0, begun);
         }
     }
 
-    /// What, for which of this thread's leases, and when.
-    fn say(&self, what: &str, number: u64, fence: u64) {
-        #[expect(clippy::disallowed_methods, reason = "as above")]
-        let at = self.start.elapsed().as_micros();
-        let line = format!("\n> {what} {} {number} {fence} {at}\n", self.name);
+    #[expect(clippy::disallowed_methods, reason = "as above")]
+    fn now(&self) -> u128 {
+        self.start.elapsed().as_micros()
+    }
+
+    /// What, for which of this thread's leases, when the command that it is
+    /// about was begun, and when it is said.
+    fn say(&self, what: &str, number: u64, fence: u64, begun: u128) {
+        let (name, at) = (&self.name, self.now());
+        let line = format!("\n> {what} {name} {number} {fence} {begun} {at}\n");
         // A parent that is gone has nothing more to learn.
         let _ = std::io::stdout().write_all(line.as_bytes());
     }

@@ -23,7 +23,8 @@ pub enum Stage {
 pub struct Lease {
     pub stage: Stage,
     pub fence: u64,
-    /// When its grant was acknowledged, in microseconds, and when its end was.
+    /// When its grant was said, in microseconds, and when its end was: not
+    /// before it was acknowledged.
     pub granted_at: u64,
     pub settled_at: u64,
 }
@@ -34,8 +35,11 @@ pub struct Heard {
     pub leases: BTreeMap<Name, Lease>,
     /// The instants at which each thread was admitted by the lone bucket.
     pub admitted: BTreeMap<String, Vec<u64>>,
-    /// The last instant at which anything was acknowledged.
+    /// When the last command was begun that was acknowledged: not after it was
+    /// decided.
     pub latest: u64,
+    /// How many were acknowledged.
+    pub count: u64,
 }
 
 /// Lets a child run for so long (from its first answer, if it is to come that
@@ -57,7 +61,7 @@ fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {
         let mut heard = Heard::default();
         for line in BufReader::new(output).lines() {
             heard.line(&line.expect("text"));
-            if heard.latest > 0 {
+            if heard.count > 0 {
                 // Only the first is waited for, if it is.
                 let _ = first.try_send(());
             }
@@ -69,7 +73,7 @@ fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {
 impl Heard {
     fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
-        let [">", what, thread, nth, fence, at] = words[..] else {
+        let [">", what, thread, nth, fence, begun, at] = words[..] else {
             return;
         };
         let number = |word: &str| word.parse::<u64>().expect("a number");
@@ -80,7 +84,8 @@ impl Heard {
             self.lease(name, what, number(fence), at);
         }
         if matches!(what, "admitted" | "granted" | "settled") {
-            self.latest = self.latest.max(at);
+            self.latest = self.latest.max(number(begun));
+            self.count += 1;
         }
     }
 

@@ -1,39 +1,81 @@
 //! A command, as the script reads it.
 
-use tidegate_contract::core::Amount;
-use tidegate_contract::{Command, Detail, Ending, Terms, Verb};
+use std::sync::Arc;
+
+use tidegate_contract::core::{Amount, Bounds, Timestamp};
+use tidegate_contract::{Command, Detail, Ending, KeyPath, Terms, Verb};
 
 use super::instant;
 use super::pack::Pack;
 use super::plan::put_calendars;
 use crate::options::Clock;
 
-/// The levels of the rows that come after the path's, from 0 on.
-pub(crate) fn levels(others: &[usize]) -> Vec<u8> {
+/// What is told of the rows: the levels of those that come after the path's,
+/// from 0 on, and what each row's key has for itself.
+pub(crate) fn rows(others: &[usize], own: &[Option<Arc<[u8]>>]) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.array(others.len());
     for &level in others {
         pack.int(level as i64 + 1);
     }
+    let own = if own.iter().any(Option::is_some) {
+        own
+    } else {
+        &[]
+    };
+    pack.array(own.len());
+    for limits in own {
+        match limits {
+            Some(limits) => pack.bytes(limits),
+            None => pack.bool(false),
+        };
+    }
+    pack.done()
+}
+
+/// Whether the row of `key` is more than "never seen". The rows of its path are
+/// brought up to the plan by it, and nothing else is done.
+pub(crate) fn look(
+    key: &KeyPath<'_>,
+    now: Timestamp,
+    calendars: &[Option<Bounds>],
+    clock: Clock,
+) -> Vec<u8> {
+    let mut pack = Pack::default();
+    pack.map(7);
+    put_head(key, now, calendars, clock, &mut pack);
+    pack.name("verb").name("look");
     pack.done()
 }
 
 pub(crate) fn encode(command: &Command<'_>, clock: Clock) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.map(7 + pairs(&command.verb));
+    let calendars = command.calendars;
+    put_head(&command.key, command.now, calendars, clock, &mut pack);
+    pack.name("verb");
+    put_verb(&command.verb, &mut pack);
+    pack.done()
+}
+
+/// Everything but the verb: six pairs.
+fn put_head(
+    key: &KeyPath<'_>,
+    now: Timestamp,
+    calendars: &[Option<Bounds>],
+    clock: Clock,
+    pack: &mut Pack,
+) {
     pack.name("clock").name(match clock {
         Clock::Server => "server",
         Clock::Caller => "caller",
     });
-    pack.name("now").int(instant(command.now));
-    pack.name("key").bytes(command.key.bytes());
-    pack.name("root").int(command.key.root().len() as i64);
-    pack.name("depth").int(command.key.depth() as i64);
+    pack.name("now").int(instant(now));
+    pack.name("key").bytes(key.bytes());
+    pack.name("root").int(key.root().len() as i64);
+    pack.name("depth").int(key.depth() as i64);
     pack.name("calendars");
-    put_calendars(command.calendars, &mut pack);
-    pack.name("verb");
-    put_verb(&command.verb, &mut pack);
-    pack.done()
+    put_calendars(calendars, pack);
 }
 
 /// How many pairs [`put_verb`] writes beside the verb's name.

@@ -6,9 +6,13 @@
 //! | `plan` | an edition of a plan, there and back |
 //! | `command` | a command |
 //! | `reply` | its answer |
+//! | `held` | leases that are listed |
+//! | `place` | where a page of a listing ends |
 
 pub(crate) mod command;
+pub(crate) mod held;
 mod pack;
+pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod reply;
 

@@ -26,6 +26,17 @@ pub(crate) fn edition(plan: &Plan, number: i64) -> Vec<u8> {
     pack.done()
 }
 
+/// What the keys of one level have for themselves by `variant`.
+pub(crate) fn own(variant: &Plan, level: usize) -> Vec<u8> {
+    let mut pack = Pack::default();
+    let limits = &variant.limits()[variant.range(level)];
+    pack.array(limits.len());
+    for (at, limit) in limits.iter().enumerate() {
+        put_limit(limit, at + 1, false, &mut pack);
+    }
+    pack.done()
+}
+
 /// The plan with the names of its limits: what is kept of it, and compared.
 pub(crate) fn content(plan: &Plan) -> Vec<u8> {
     let mut pack = Pack::default();

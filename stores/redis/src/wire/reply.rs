@@ -13,6 +13,7 @@
 //! 3 editions       the numbers of editions that wrote what is there
 //! 4 more           owners of leases whose rows are needed; call again
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
+//! 6 looked         whether the row is more than "never seen"
 //! ```
 
 use redis::Value;
@@ -31,20 +32,14 @@ pub(crate) enum Answer {
     Editions(Vec<i64>),
     /// Some of what was due was done: call again, with the rows of these keys.
     More(Vec<Vec<u8>>),
+    /// Whether the row is more than "never seen".
+    Looked(bool),
 }
 
 /// Reads the answer to a command that was made at `asked_at` by its caller's
 /// clock, for the limits of `plan`.
 pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Answer, StoreError> {
-    let Value::Array(values) = value else {
-        return Err(garbled("no list"));
-    };
-    let mut reader = Reader {
-        values: values.into_iter(),
-        ahead: 0,
-    };
-    let kind = reader.int()?;
-    reader.ahead = reader.int()?.saturating_sub(super::instant(asked_at));
+    let (mut reader, kind) = Reader::of(value, asked_at)?;
     match kind {
         0 => reader
             .decision(plan)
@@ -55,25 +50,66 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
         3 => reader.rest(Reader::int).map(Answer::Editions),
         4 => reader.rest(Reader::bytes).map(Answer::More),
         5 => Err(reader.failure()?),
+        6 => reader.flag().map(Answer::Looked),
         _ => Err(garbled("unknown kind")),
     }
 }
 
-struct Reader {
+pub(super) struct Reader {
     values: std::vec::IntoIter<Value>,
     /// How far the deciding clock is ahead of the caller's.
     ahead: i64,
 }
 
 impl Reader {
-    fn int(&mut self) -> Result<i64, StoreError> {
+    /// A reader of what comes after an answer's kind and instant, and the kind.
+    fn of(value: Value, asked_at: Timestamp) -> Result<(Self, i64), StoreError> {
+        let mut reader = Self::list_of(value)?;
+        let kind = reader.int()?;
+        reader.by(asked_at)?;
+        Ok((reader, kind))
+    }
+
+    /// The same where the instant comes first, then a number.
+    pub(super) fn told(value: Value, asked_at: Timestamp) -> Result<(Self, i64), StoreError> {
+        let mut reader = Self::list_of(value)?;
+        reader.by(asked_at)?;
+        let number = reader.int()?;
+        Ok((reader, number))
+    }
+
+    fn list_of(value: Value) -> Result<Self, StoreError> {
+        let Value::Array(values) = value else {
+            return Err(garbled("no list"));
+        };
+        let values = values.into_iter();
+        Ok(Self { values, ahead: 0 })
+    }
+
+    /// The deciding clock's instant, when the caller's said `asked_at`.
+    fn by(&mut self, asked_at: Timestamp) -> Result<(), StoreError> {
+        self.ahead = self.int()?.saturating_sub(super::instant(asked_at));
+        Ok(())
+    }
+
+    /// A list within the list.
+    pub(super) fn list(&mut self) -> Result<Self, StoreError> {
+        let list = self.values.next().ok_or_else(|| garbled("no list"))?;
+        let ahead = self.ahead;
+        Ok(Self {
+            ahead,
+            ..Self::list_of(list)?
+        })
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64, StoreError> {
         match self.values.next() {
             Some(Value::Int(number)) => Ok(number),
             _ => Err(garbled("no number")),
         }
     }
 
-    fn amount(&mut self) -> Result<u64, StoreError> {
+    pub(super) fn amount(&mut self) -> Result<u64, StoreError> {
         u64::try_from(self.int()?).map_err(|_| garbled("a negative number"))
     }
 
@@ -82,7 +118,7 @@ impl Reader {
     }
 
     /// An instant, by the caller's clock.
-    fn instant(&mut self) -> Result<Timestamp, StoreError> {
+    pub(super) fn instant(&mut self) -> Result<Timestamp, StoreError> {
         let at = timestamp(self.int()?);
         if at == Timestamp::MAX {
             return Ok(at);
@@ -95,14 +131,14 @@ impl Reader {
         })
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.values.next() {
             Some(Value::BulkString(bytes)) => Ok(bytes),
             _ => Err(garbled("no bytes")),
         }
     }
 
-    fn rest<T>(
+    pub(super) fn rest<T>(
         mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
@@ -138,13 +174,11 @@ impl Reader {
     }
 
     fn lease(&mut self) -> Result<Option<Granted>, StoreError> {
-        let Some(Value::Array(lease)) = self.values.next() else {
+        if !matches!(self.values.as_slice().first(), Some(Value::Array(_))) {
+            self.values.next();
             return Ok(None);
-        };
-        let mut lease = Self {
-            values: lease.into_iter(),
-            ahead: self.ahead,
-        };
+        }
+        let mut lease = self.list()?;
         let id = lease.bytes()?.try_into().map_err(|_| garbled("no id"))?;
         Ok(Some(Granted {
             id: u128::from_be_bytes(id),

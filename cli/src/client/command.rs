@@ -1,0 +1,90 @@
+//! The words of the command line that ask a server.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::exit::{Exit, Outcome, Stop};
+use super::listing::{Keys, Leases};
+use super::many::CheckMany;
+use super::run::{self, Run};
+use super::shell::{Completions, Man};
+use super::top::Top;
+use super::verbs::{Acquire, Ask, End, Lookup, Renew, Reset, Settle, Verb};
+
+/// A command that asks a server.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Take what is asked, if it fits now, without a lease
+    Check(Ask),
+    /// Take a lease, waiting for it if told so
+    Acquire(Acquire),
+    /// End a lease with what was really used
+    Settle(Settle),
+    /// End a lease: what it took was used, what it held comes back
+    Release(End),
+    /// Give all of a lease back: the work did not start
+    Cancel(End),
+    /// Move a lease's expiry
+    Renew(Renew),
+    /// Charge what was used already, whether it fits or not
+    Debit(Ask),
+    /// Say what `check` would answer now; nothing changes
+    Peek(Lookup),
+    /// Say how many such asks fit, limit by limit, and when one does
+    Forecast(Lookup),
+    /// Forget what a key has used (what leases hold stays)
+    Reset(Reset),
+    /// Check many, each a line of JSON, and answer each with one
+    CheckMany(CheckMany),
+    /// List the keys that are in use, and what is left of their limits
+    Keys(Keys),
+    /// List the leases that are held, or end one
+    Leases(Leases),
+    Run(Run),
+    Top(Top),
+    /// Print what a shell needs to complete this command line
+    Completions(Completions),
+    /// Print the manual page, or write one for each command
+    Man(Man),
+}
+
+/// Performs it, and says how it ended.
+pub fn perform(command: Command) -> ExitCode {
+    let done = match command {
+        Command::Check(ask) => ask.perform(Verb::Check),
+        Command::Debit(ask) => ask.perform(Verb::Debit),
+        Command::Peek(ask) => ask.perform(Verb::Peek),
+        Command::Forecast(ask) => ask.perform(Verb::Forecast),
+        Command::Acquire(acquire) => acquire.perform(),
+        Command::Settle(settle) => settle.perform(),
+        Command::Release(end) => end.perform(Verb::Release),
+        Command::Cancel(end) => end.perform(Verb::Cancel),
+        Command::Renew(renew) => renew.perform(),
+        Command::Reset(reset) => reset.perform(),
+        Command::CheckMany(many) => many.perform(),
+        Command::Keys(keys) => keys.perform(),
+        Command::Leases(leases) => leases.perform(),
+        Command::Top(top) => top.perform(),
+        Command::Completions(completions) => completions.perform(),
+        Command::Man(man) => man.perform(),
+        Command::Run(run) => return run::perform(&run),
+    };
+    ended(done)
+}
+
+fn ended(done: Outcome<Exit>) -> ExitCode {
+    match done {
+        Ok(exit) => exit.into(),
+        Err(stop) => {
+            eprintln!("error: {stop}");
+            stop.exit.into()
+        }
+    }
+}
+
+/// What asks the server: one request at a time.
+pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Stop::failed)
+}

@@ -1,0 +1,219 @@
+//! `tidegate keys` and `tidegate leases`: what a policy holds.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::ask::Members;
+use super::command::runtime;
+use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::options::Options;
+use super::server::{Client, PATIENCE};
+use super::verbs::{Verb, print, print_line};
+use super::words;
+
+/// How many items are asked for at a time.
+const PAGE: usize = 500;
+
+/// Of which keys, and how it is told.
+#[derive(Clone, Debug, Args)]
+pub struct What {
+    /// The policy
+    #[arg(long, short, value_name = "NAME", env = "TIDEGATE_POLICY")]
+    policy: String,
+
+    /// Of this key alone
+    #[arg(long, short, value_name = "KEY", conflicts_with_all = ["prefix", "key_base64"])]
+    key: Option<String>,
+
+    /// Of this key alone, which is no text
+    #[arg(long, value_name = "BASE64", conflicts_with = "prefix")]
+    key_base64: Option<String>,
+
+    /// Of keys that begin so
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// No more than so many; 0 lists all
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
+    most: usize,
+
+    /// Print a JSON object for each, one a line
+    #[arg(long, help_heading = "The answer")]
+    json: bool,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Keys.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Keys {
+    #[command(flatten)]
+    what: What,
+}
+
+/// Leases.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Leases {
+    /// End the lease of this handle, as its holder's release would; takes the
+    /// scope `administer`
+    #[arg(long, value_name = "HANDLE")]
+    revoke: Option<String>,
+
+    #[command(flatten)]
+    what: What,
+}
+
+impl Keys {
+    /// Lists them.
+    pub fn perform(&self) -> Outcome<Exit> {
+        self.what.list("/v1/keys", "keys", key_line)
+    }
+}
+
+impl Leases {
+    /// Lists them, or ends one.
+    pub fn perform(&self) -> Outcome<Exit> {
+        match &self.revoke {
+            Some(handle) => self.what.revoke(handle),
+            None => self.what.list("/v1/leases", "leases", lease_line),
+        }
+    }
+}
+
+impl What {
+    /// Asks for page after page, and prints each as it comes.
+    fn list(&self, path: &str, items: &str, line: fn(&Value) -> String) -> Outcome<Exit> {
+        let client = self.options.connect()?;
+        runtime()?.block_on(async {
+            let (mut cursor, mut left) = (None, self.most);
+            loop {
+                let page = self.page(&client, path, cursor.as_deref(), left).await?;
+                let listed = page[items].as_array().map_or(&[][..], Vec::as_slice);
+                for item in listed {
+                    print_line(&if self.json {
+                        item.to_string()
+                    } else {
+                        line(item)
+                    })?;
+                }
+                cursor = page["cursor"].as_str().map(str::to_owned);
+                left = left.saturating_sub(listed.len());
+                if cursor.is_none() || (self.most > 0 && left == 0) {
+                    break;
+                }
+            }
+            if cursor.is_some() {
+                eprintln!("there are more; --most 0 lists all");
+            }
+            Ok(Exit::Done)
+        })
+    }
+
+    async fn page(
+        &self,
+        client: &Client,
+        path: &str,
+        cursor: Option<&str>,
+        left: usize,
+    ) -> Outcome<Value> {
+        let limit = if left == 0 { PAGE } else { left.min(PAGE) }.to_string();
+        let said = [
+            ("policy", Some(self.policy.as_str())),
+            ("key", self.key.as_deref()),
+            ("key_base64", self.key_base64.as_deref()),
+            ("prefix", self.prefix.as_deref()),
+            ("cursor", cursor),
+            ("limit", Some(&limit)),
+        ];
+        let query: Vec<_> = said
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
+        let reply = client.get(path, &query, PATIENCE).await?;
+        match reply.is_success() {
+            true => Ok(reply.body),
+            false => Err(reply.stop()),
+        }
+    }
+
+    fn revoke(&self, handle: &str) -> Outcome<Exit> {
+        let mut request = Members::new();
+        request.insert("policy".to_owned(), json!(self.policy));
+        let (name, key) = match (&self.key, &self.key_base64) {
+            (Some(key), _) => ("key", key),
+            (None, Some(key)) => ("key_base64", key),
+            (None, None) => return Err(Stop::usage("say whose lease it is: --key KEY")),
+        };
+        request.insert(name.to_owned(), json!(key));
+        request.insert("handle".to_owned(), json!(handle));
+        let request = Value::Object(request);
+        let client = self.options.connect()?;
+        let asked = client.post_within("/v1/leases/revoke", &request, PATIENCE);
+        let reply = runtime()?.block_on(asked)?;
+        if !reply.is_success() {
+            return Err(reply.stop());
+        }
+        match self.json {
+            true => print(&words::json(&reply.body))?,
+            false => print(&words::answer(Verb::Release, &reply.body))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The key, and what is left of each limit.
+fn key_line(item: &Value) -> String {
+    let empty = Map::new();
+    let limits = item["limits"].as_object().unwrap_or(&empty);
+    let limits = limits.iter().map(|(name, stand)| {
+        let owed = match stand["debt"].as_u64() {
+            Some(debt @ 1..) => format!(" (owes {debt})"),
+            _ => String::new(),
+        };
+        format!("{name} {}/{}{owed}", stand["remaining"], stand["limit"])
+    });
+    let limits = limits.collect::<Vec<_>>().join("  ");
+    format!("{}  {limits}", key(item))
+}
+
+fn lease_line(item: &Value) -> String {
+    let empty = Map::new();
+    let amounts = item["amounts"].as_object().unwrap_or(&empty);
+    let amounts = amounts
+        .iter()
+        .map(|(name, taken)| format!("{name}={taken}"));
+    let amounts = amounts.collect::<Vec<_>>().join(" ");
+    let word = |name: &str| item[name].as_str().unwrap_or("?");
+    let (handle, until) = (word("handle"), word("expires_at"));
+    format!("{handle}  {}  until {until}  {amounts}", key(item))
+}
+
+/// A key as it can be shown: text without what steers a terminal, or Base64.
+pub fn key(item: &Value) -> String {
+    match (item["key"].as_str(), item["key_base64"].as_str()) {
+        (Some(text), _) => text.chars().flat_map(visible).collect(),
+        (None, Some(bytes)) => format!("base64:{bytes}"),
+        (None, None) => "?".to_owned(),
+    }
+}
+
+fn visible(letter: char) -> impl Iterator<Item = char> {
+    let escaped = letter.is_control().then(|| letter.escape_default());
+    let plain = escaped.is_none().then_some(letter);
+    escaped.into_iter().flatten().chain(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_not_steer_the_terminal() {
+        let shown = |name: &str, text: &str| key(&json!({ name: text }));
+        assert_eq!(shown("key", "caf\u{e9} \u{1b}[2J"), "caf\u{e9} \\u{1b}[2J");
+        assert_eq!(shown("key_base64", "/w=="), "base64:/w==");
+    }
+}

@@ -1,0 +1,62 @@
+//! Which server, and who asks: the same words in every command.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::exit::{Outcome, Stop};
+use super::server::Client;
+use super::tls::ClientTls;
+
+/// Where a server is if nobody says otherwise.
+pub const USUAL: &str = "http://127.0.0.1:7400";
+
+/// Which server, and who asks.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The server")]
+pub struct Options {
+    /// Its address, over HTTP
+    #[arg(long, value_name = "URL", env = "TIDEGATE_SERVER", default_value = USUAL)]
+    pub server: String,
+
+    /// The token that lets us in
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TIDEGATE_TOKEN",
+        hide_env_values = true
+    )]
+    pub token: Option<String>,
+
+    /// A file whose first line is the token; goes before --token, and before
+    /// what the environment says
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub tls: ClientTls,
+}
+
+impl Options {
+    /// The server, to be asked.
+    pub fn connect(&self) -> Outcome<Client> {
+        let token = match &self.token_file {
+            Some(path) => Some(first_line(path)?),
+            None => self.token.clone().filter(|token| !token.is_empty()),
+        };
+        Client::new(&self.server, token, &self.tls)
+    }
+}
+
+fn first_line(path: &Path) -> Outcome<String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Stop::failed(format!("cannot read the token from {shown}: {error}")))?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    match line.is_empty() {
+        true => Err(Stop::failed(format!(
+            "{shown} holds no token in its first line; `tidegate token NAME` makes one"
+        ))),
+        false => Ok(line.to_owned()),
+    }
+}

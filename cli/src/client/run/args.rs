@@ -1,0 +1,102 @@
+//! What `tidegate run` is told.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::client::ask::{Amount, Subject, duration, whole};
+use crate::client::options::Options;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  the command's own, or 128 + N if signal N ended it; if it did not run:
+  2    the command line makes no sense
+  121  refused: not now
+  123  never: more than the limit could grant
+  124  not allowed: no token, a wrong one, or one that is not for this
+  125  failed: no server there, or it cannot tell; or the lease was lost
+       (--on-lost kill)
+  126  the command cannot be executed
+  127  there is no such command
+
+The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_POLICY, TIDEGATE_KEY
+and TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
+it to what the command writes to, so that a late writer can be told.
+
+Examples:
+  One at a time, however many machines start it:
+    tidegate run --policy nightly --key backup -- ./backup.sh
+
+  Wait up to a minute for a slot; reserve tokens as well:
+    tidegate run -p llm -k team-a --amount tpm=4000 --wait 1m -- python eval.py";
+
+/// Run a command while a lease is held
+///
+/// Takes a lease, runs the command, renews the lease while it runs, passes
+/// signals on, and gives back at its end what the lease holds. If this process
+/// is killed, the lease expires by itself.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Run {
+    #[command(flatten)]
+    pub subject: Subject,
+
+    /// How much of which limit; may be given several times
+    #[arg(long = "amount", short, value_name = "LIMIT=AMOUNT")]
+    pub amounts: Vec<Amount>,
+
+    /// How much of every rate that is not named
+    #[arg(long, value_name = "AMOUNT", value_parser = whole)]
+    pub cost: Option<u64>,
+
+    /// Wait in line, at most this long; without it, be refused at once
+    #[arg(long, short, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
+
+    /// How urgent: each step counts as having come a second earlier
+    #[arg(long, value_name = "0-255", default_value_t = 0)]
+    pub priority: u8,
+
+    /// How long the lease outlives us if we are killed; it is renewed each time
+    /// a third of it has passed
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
+    pub ttl: Duration,
+
+    /// What to do if the lease is lost: the server was away for too long, or
+    /// somebody ended it
+    #[arg(long, value_name = "WHAT", default_value = "warn")]
+    pub on_lost: OnLost,
+
+    /// How long the command has to end by itself, before it is killed
+    /// (--on-lost kill)
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub grace: Duration,
+
+    #[command(flatten)]
+    pub options: Options,
+
+    /// The command, and what it is told
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What to do if the lease is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OnLost {
+    /// Say so, and let the command go on: what it has done is not thrown away.
+    Warn,
+    /// End the command (TERM, and after the grace KILL): nobody may work
+    /// beside another who has the lease now.
+    Kill,
+}
+
+/// Long enough that a renewal can fail and be tried again.
+fn ttl(text: &str) -> Result<Duration, String> {
+    let shortest = Duration::from_millis(100);
+    let length = duration(text)?;
+    match length >= shortest {
+        true => Ok(length),
+        false => Err("a lease that is renewed over a network lasts at least 100ms".to_owned()),
+    }
+}

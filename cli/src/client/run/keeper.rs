@@ -1,0 +1,123 @@
+//! Renews a lease while the command runs.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::leases::{Held, Leases, Renewal};
+
+/// The longest pause between two attempts while nobody answers.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Renews `held` each time a third of its length has passed, and answers why it
+/// is lost, if it ever is. While nobody answers, it is not lost before it must
+/// have expired.
+pub async fn keep(leases: &impl Leases, held: &Held, ttl: Duration) -> String {
+    let mut sure_until = held.sure_until;
+    let mut wake = next(sure_until, ttl);
+    let mut pause = ttl / 30;
+    loop {
+        sleep_until(wake).await;
+        match leases.renew(held).await {
+            Renewal::Lost(why) => return why,
+            Renewal::Until(until) => {
+                (sure_until, pause) = (until, ttl / 30);
+                wake = next(until, ttl);
+            }
+            Renewal::Unsure(why) if Instant::now() >= sure_until => return why,
+            Renewal::Unsure(why) => {
+                if pause == ttl / 30 {
+                    eprintln!("tidegate run: the lease is not renewed: {why}; trying again");
+                }
+                wake = (Instant::now() + pause).min(sure_until);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// When a third of its length has passed. (Of a lease that was waited for, more
+/// may have: then at once.)
+fn next(sure_until: Instant, ttl: Duration) -> Instant {
+    sure_until
+        .checked_sub(ttl - ttl / 3)
+        .unwrap_or_else(Instant::now)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::client::exit::Outcome;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    /// Answers a script, and notes when it was asked.
+    struct Script {
+        begun: Instant,
+        answers: RefCell<Vec<Option<bool>>>,
+        asked_ms: RefCell<Vec<u128>>,
+    }
+
+    impl Leases for Script {
+        async fn acquire(&self) -> Outcome<Held> {
+            Ok(Held {
+                id: "x".to_owned(),
+                fence: 1,
+                sure_until: self.begun + TTL,
+            })
+        }
+
+        async fn renew(&self, _: &Held) -> Renewal {
+            let now = Instant::now();
+            let asked = now.duration_since(self.begun).as_millis();
+            self.asked_ms.borrow_mut().push(asked);
+            match self.answers.borrow_mut().pop() {
+                Some(Some(true)) => Renewal::Until(now + TTL),
+                Some(Some(false)) => Renewal::Lost("ended".to_owned()),
+                _ => Renewal::Unsure("away".to_owned()),
+            }
+        }
+
+        async fn end(&self, _: &Held, _: bool) -> Outcome<()> {
+            Ok(())
+        }
+    }
+
+    async fn play(mut answers: Vec<Option<bool>>) -> (String, Vec<u128>) {
+        answers.reverse();
+        let script = Script {
+            begun: Instant::now(),
+            answers: RefCell::new(answers),
+            asked_ms: RefCell::default(),
+        };
+        let held = script.acquire().await.unwrap();
+        let why = keep(&script, &held, TTL).await;
+        (why, script.asked_ms.into_inner())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_at_each_third_until_it_is_ended() {
+        let (why, asked) = play(vec![Some(true), Some(true), Some(false)]).await;
+        assert_eq!(
+            (why.as_str(), asked),
+            ("ended", vec![10_000, 20_000, 30_000])
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_nobody_answers_it_is_lost_only_when_it_has_expired() {
+        let (why, asked) = play(vec![Some(true)]).await;
+        assert_eq!(why, "away");
+        assert_eq!(asked[..3], [10_000, 20_000, 21_000]);
+        assert_eq!(asked.last(), Some(&40_000));
+        assert!(asked.len() < 12, "{asked:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_comes_back_in_time_keeps_the_lease() {
+        let (_, asked) = play(vec![None, None, Some(true), Some(false)]).await;
+        assert_eq!(asked, [10_000, 11_000, 13_000, 23_000]);
+    }
+}

@@ -1,0 +1,66 @@
+//! What a shell and `man` want to know of the command line.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::exit::{Exit, Outcome, Stop};
+use crate::args::Cli;
+
+/// Completions.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  bash:  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
+  zsh:   tidegate completions zsh > \"${fpath[1]}/_tidegate\"
+  fish:  tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Manual pages.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Write a page for each command into this folder, made if it is not there;
+    /// without it, the first page is printed
+    folder: Option<PathBuf>,
+}
+
+impl Completions {
+    /// Prints them.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "tidegate", &mut script);
+        print(&script)
+    }
+}
+
+impl Man {
+    /// Prints or writes them.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let Some(folder) = &self.folder else {
+            let mut page = Vec::new();
+            let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+            rendered.map_err(Stop::failed)?;
+            return print(&page);
+        };
+        write_all(folder).map_err(|error| {
+            let folder = folder.display();
+            Stop::failed(format!("cannot write manual pages to {folder}: {error}"))
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+fn write_all(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(Cli::command(), folder)
+}
+
+fn print(text: &[u8]) -> Outcome<Exit> {
+    let written = std::io::stdout().lock().write_all(text);
+    written.map_err(|error| Stop::failed(format!("cannot print: {error}")))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,260 @@
+//! What has happened between two moments.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::quantile::Quantile;
+use super::sample::{Counts, Denied, Sample};
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// The policies, in the order that was asked for.
+    pub rows: Vec<Row>,
+    /// All of them together.
+    pub total: Row,
+    /// The keys refused most often since the server's start.
+    pub denied: Vec<Denied>,
+}
+
+/// What one policy did.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    pub policy: String,
+    /// A second.
+    pub admitted: f64,
+    /// A second.
+    pub refused: f64,
+    /// A second.
+    pub failed: f64,
+    /// Now.
+    pub waiting: f64,
+    /// Now.
+    pub leases: f64,
+    /// Now.
+    pub keys: f64,
+    /// Of the waits for leases granted meanwhile.
+    pub p50: Option<Quantile>,
+    /// Of the same.
+    pub p99: Option<Quantile>,
+}
+
+/// By what rows are sorted: the most first, names from A on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Order {
+    Policy,
+    Admitted,
+    Refused,
+    Failed,
+    Waiting,
+    Leases,
+    Keys,
+    P50,
+    P99,
+}
+
+/// The columns, in the order of [`Order`].
+pub const COLUMNS: [&str; 9] = [
+    "POLICY",
+    "ADMITTED/s",
+    "REFUSED/s",
+    "FAILED/s",
+    "WAITING",
+    "LEASES",
+    "KEYS",
+    "WAIT P50",
+    "WAIT P99",
+];
+
+impl Frame {
+    /// What has happened in `elapsed`.
+    pub fn between(before: &Sample, after: &Sample, elapsed: Duration, order: Order) -> Self {
+        let none = Counts::default();
+        let rows = after.policies.iter().map(|(policy, counts)| {
+            let before = before.policies.get(policy).unwrap_or(&none);
+            Row::between(policy, before, counts, elapsed)
+        });
+        let mut frame = Self {
+            rows: rows.collect(),
+            total: Row::default(),
+            denied: after.denied.clone(),
+        };
+        frame.total = total(&frame.rows);
+        frame.sort(order);
+        frame
+    }
+
+    /// Puts the rows into another order.
+    pub fn sort(&mut self, order: Order) {
+        // Stable: what is alike stays by name.
+        self.rows.sort_by(|a, b| a.policy.cmp(&b.policy));
+        self.rows.sort_by(|a, b| order.compare(a, b));
+    }
+}
+
+impl Row {
+    fn between(policy: &str, before: &Counts, after: &Counts, elapsed: Duration) -> Self {
+        let seconds = elapsed.as_secs_f64().max(1e-6);
+        // A server that began anew counts from nothing.
+        let rate = |before: f64, after: f64| match after >= before {
+            true => (after - before) / seconds,
+            false => after / seconds,
+        };
+        let waits = after.waits.since(&before.waits);
+        Self {
+            policy: policy.to_owned(),
+            admitted: rate(before.admitted, after.admitted) + rate(before.degraded, after.degraded),
+            refused: rate(before.refused, after.refused),
+            failed: rate(before.failed, after.failed),
+            waiting: after.waiting,
+            leases: after.leases,
+            keys: after.keys,
+            p50: waits.quantile(0.5),
+            p99: waits.quantile(0.99),
+        }
+    }
+
+    /// What stands in each of the [`COLUMNS`].
+    pub fn cells(&self) -> [String; 9] {
+        [
+            self.policy.clone(),
+            rate(self.admitted),
+            rate(self.refused),
+            rate(self.failed),
+            self.waiting.to_string(),
+            self.leases.to_string(),
+            self.keys.to_string(),
+            wait(self.p50),
+            wait(self.p99),
+        ]
+    }
+}
+
+fn total(rows: &[Row]) -> Row {
+    let sum = |part: fn(&Row) -> f64| rows.iter().map(part).sum();
+    Row {
+        policy: "all".to_owned(),
+        admitted: sum(|row| row.admitted),
+        refused: sum(|row| row.refused),
+        failed: sum(|row| row.failed),
+        waiting: sum(|row| row.waiting),
+        leases: sum(|row| row.leases),
+        keys: sum(|row| row.keys),
+        p50: None,
+        p99: None,
+    }
+}
+
+impl Order {
+    fn compare(self, a: &Row, b: &Row) -> Ordering {
+        let most = |part: fn(&Row) -> f64| part(b).total_cmp(&part(a));
+        match self {
+            Self::Policy => a.policy.cmp(&b.policy),
+            Self::Admitted => most(|row| row.admitted),
+            Self::Refused => most(|row| row.refused),
+            Self::Failed => most(|row| row.failed),
+            Self::Waiting => most(|row| row.waiting),
+            Self::Leases => most(|row| row.leases),
+            Self::Keys => most(|row| row.keys),
+            Self::P50 => most(|row| seconds(row.p50)),
+            Self::P99 => most(|row| seconds(row.p99)),
+        }
+    }
+
+    /// The column so many further to the right, around the end.
+    #[cfg(feature = "screen")]
+    pub fn moved(self, by: isize) -> Self {
+        let all = Self::value_variants();
+        let at = (self as isize + by).rem_euclid(all.len() as isize);
+        all[at as usize]
+    }
+}
+
+fn seconds(quantile: Option<Quantile>) -> f64 {
+    match quantile {
+        None => -1.0,
+        Some(Quantile::About(seconds) | Quantile::Beyond(seconds)) => seconds,
+    }
+}
+
+fn rate(rate: f64) -> String {
+    match rate {
+        0.0 => "0".to_owned(),
+        rate if rate < 10.0 => format!("{rate:.1}"),
+        rate => format!("{rate:.0}"),
+    }
+}
+
+fn wait(quantile: Option<Quantile>) -> String {
+    match quantile {
+        None => "-".to_owned(),
+        Some(Quantile::About(seconds)) => length(seconds),
+        Some(Quantile::Beyond(seconds)) => format!(">{}", length(seconds)),
+    }
+}
+
+fn length(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.001 => format!("{:.0}us", s * 1e6),
+        s if s < 1.0 => format!("{:.0}ms", s * 1e3),
+        s => format!("{s:.1}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(policies: &[(&str, u64, u64)]) -> Sample {
+        let lines = policies.iter().map(|(policy, admitted, refused)| {
+            let decisions = |outcome: &str, count: &u64| {
+                format!("tidegate_decisions_total{{policy=\"{policy}\",outcome=\"{outcome}\"}} {count}\n")
+            };
+            let waits = [("0.2", admitted / 2), ("1", *admitted), ("+Inf", *admitted)];
+            let waits = waits.map(|(le, count)| {
+                format!("tidegate_wait_seconds_bucket{{policy=\"{policy}\",le=\"{le}\"}} {count}\n")
+            });
+            decisions("admitted", admitted) + &decisions("refused", refused) + &waits.concat()
+        });
+        let gauge = "tidegate_waiting{policy=\"b\"} 4\ntidegate_leases{policy=\"b\"} 2\n";
+        Sample::read(&(lines.collect::<String>() + gauge))
+    }
+
+    fn names(frame: &Frame) -> Vec<&str> {
+        frame.rows.iter().map(|row| row.policy.as_str()).collect()
+    }
+
+    #[test]
+    fn rates_are_counted_over_the_interval_and_sorted_by_a_column() {
+        let before = metrics(&[("a", 100, 10), ("b", 0, 0)]);
+        let after = metrics(&[("a", 300, 30), ("b", 50, 90), ("c", 20, 20)]);
+        let mut frame = Frame::between(&before, &after, Duration::from_secs(2), Order::Refused);
+        assert_eq!(names(&frame), ["b", "a", "c"]);
+        let cells = ["b", "25", "45", "0", "4", "2", "0", "200ms", "984ms"];
+        assert_eq!(frame.rows[0].cells(), cells);
+        assert_eq!(frame.total.cells()[..3], ["all", "135", "65"]);
+        frame.sort(Order::Policy);
+        assert_eq!(names(&frame), ["a", "b", "c"]);
+        frame.sort(Order::Admitted);
+        assert_eq!(names(&frame), ["a", "b", "c"]);
+        frame.sort(Order::Waiting);
+        assert_eq!(names(&frame), ["b", "a", "c"]);
+    }
+
+    #[test]
+    fn a_server_that_began_anew_counts_from_nothing() {
+        let (before, after) = (metrics(&[("a", 900, 9)]), metrics(&[("a", 20, 0)]));
+        let frame = Frame::between(&before, &after, Duration::from_secs(1), Order::Policy);
+        assert_eq!(frame.rows[0].cells()[1], "20");
+    }
+
+    #[test]
+    fn what_is_not_counted_has_no_length() {
+        let none = metrics(&[("a", 0, 0)]);
+        let frame = Frame::between(&none, &none, Duration::from_secs(1), Order::P99);
+        assert_eq!(frame.rows[0].cells()[7..], ["-", "-"]);
+        assert_eq!(wait(Some(Quantile::Beyond(300.0))), ">300.0s");
+    }
+}

@@ -1,0 +1,320 @@
+//! One request for each verb, as the HTTP door knows them.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::ask::{Amount, Amounts, Members, Subject, duration, millis, named};
+use super::command::runtime;
+use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::options::Options;
+use super::server::{PATIENCE, Reply};
+use super::words;
+
+/// What is asked of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    Check,
+    Acquire,
+    Settle,
+    Release,
+    Cancel,
+    Renew,
+    Debit,
+    Peek,
+    Forecast,
+    Reset,
+}
+
+impl Verb {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Check => "/v1/check",
+            Self::Acquire => "/v1/acquire",
+            Self::Settle => "/v1/settle",
+            Self::Release => "/v1/release",
+            Self::Cancel => "/v1/cancel",
+            Self::Renew => "/v1/renew",
+            Self::Debit => "/v1/debit",
+            Self::Peek => "/v1/peek",
+            Self::Forecast => "/v1/forecast",
+            Self::Reset => "/v1/reset",
+        }
+    }
+}
+
+/// How the answer is told.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "The answer")]
+pub struct Telling {
+    /// Print the server's answer as one JSON object
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print nothing but a lease's id; the exit code says the rest
+    #[arg(long, short, conflicts_with = "json")]
+    pub quiet: bool,
+}
+
+/// Check and debit.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Ask {
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    amounts: Amounts,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Peek and forecast.
+pub type Lookup = Ask;
+
+/// Acquire.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Acquire {
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    amounts: Amounts,
+
+    /// Wait in line for it, at most this long; without it, be refused at once
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
+
+    /// How long it lasts unless renewed; as the policy says if not said
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl: Option<Duration>,
+
+    /// How urgent: each step counts as having come a second earlier
+    #[arg(long, value_name = "0-255", default_value_t = 0)]
+    priority: u8,
+
+    /// The same text on the same key again gives the same lease
+    #[arg(long, value_name = "TEXT")]
+    idempotency_key: Option<String>,
+
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Which lease.
+#[derive(Clone, Debug, Args)]
+pub struct Which {
+    #[command(flatten)]
+    subject: Subject,
+
+    /// The lease's id
+    #[arg(
+        long,
+        short,
+        value_name = "ID",
+        env = "TIDEGATE_LEASE",
+        hide_env_values = true
+    )]
+    lease: String,
+}
+
+/// Settle.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Settle {
+    #[command(flatten)]
+    which: Which,
+
+    /// What was used; a limit that is not named was used as taken
+    #[arg(value_name = "LIMIT=USED")]
+    used: Vec<Amount>,
+
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Release and cancel.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct End {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Renew.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Renew {
+    #[command(flatten)]
+    which: Which,
+
+    /// How long it lasts from now on
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    ttl: Duration,
+
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Reset.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Reset {
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Ask {
+    /// Asks, and tells the answer.
+    pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
+        let mut request = self.subject.request()?;
+        self.amounts.put(&mut request)?;
+        ask(&self.options, &self.telling, verb, request, PATIENCE)
+    }
+}
+
+impl Acquire {
+    /// Asks, and tells the answer.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let mut request = self.subject.request()?;
+        self.amounts.put(&mut request)?;
+        let mut put = |name: &str, value: Value| request.insert(name.to_owned(), value);
+        let wait = self.wait.unwrap_or_default();
+        if !wait.is_zero() {
+            put("wait_ms", millis(wait).into());
+        }
+        if let Some(ttl) = self.ttl {
+            put("ttl_ms", millis(ttl).into());
+        }
+        if self.priority > 0 {
+            put("priority", self.priority.into());
+        }
+        if let Some(key) = &self.idempotency_key {
+            put("idempotency_key", key.as_str().into());
+        }
+        let longest = wait.saturating_add(PATIENCE);
+        ask(
+            &self.options,
+            &self.telling,
+            Verb::Acquire,
+            request,
+            longest,
+        )
+    }
+}
+
+impl Which {
+    fn request(&self) -> Outcome<Members> {
+        let mut request = self.subject.request()?;
+        request.insert("lease".to_owned(), self.lease.as_str().into());
+        Ok(request)
+    }
+}
+
+impl Settle {
+    /// Asks, and tells the answer.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let mut request = self.which.request()?;
+        if !self.used.is_empty() {
+            request.insert("used".to_owned(), named(&self.used)?);
+        }
+        ask(
+            &self.options,
+            &self.telling,
+            Verb::Settle,
+            request,
+            PATIENCE,
+        )
+    }
+}
+
+impl End {
+    /// Asks, and tells the answer.
+    pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
+        let request = self.which.request()?;
+        ask(&self.options, &self.telling, verb, request, PATIENCE)
+    }
+}
+
+impl Renew {
+    /// Asks, and tells the answer.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let mut request = self.which.request()?;
+        request.insert("ttl_ms".to_owned(), millis(self.ttl).into());
+        ask(&self.options, &self.telling, Verb::Renew, request, PATIENCE)
+    }
+}
+
+impl Reset {
+    /// Asks, and tells the answer.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let request = self.subject.request()?;
+        ask(&self.options, &self.telling, Verb::Reset, request, PATIENCE)
+    }
+}
+
+fn ask(
+    options: &Options,
+    telling: &Telling,
+    verb: Verb,
+    request: Members,
+    longest: Duration,
+) -> Outcome<Exit> {
+    let client = options.connect()?;
+    let body = Value::Object(request);
+    let asked = client.post_within(verb.path(), &body, longest);
+    let reply = runtime()?.block_on(asked)?;
+    tell(verb, &reply, telling)
+}
+
+/// Prints the answer, and says how the command ends.
+fn tell(verb: Verb, reply: &Reply, telling: &Telling) -> Outcome<Exit> {
+    let exit = match (verb, reply.exit()) {
+        // It changes nothing, so its answer is never a refusal; it says one.
+        (Verb::Peek, Exit::Done) if reply.body["admitted"] == false => Exit::Refused,
+        (_, exit) => exit,
+    };
+    let answered = matches!(exit, Exit::Done | Exit::Refused);
+    if telling.json {
+        print(&words::json(&reply.body))?;
+    } else if telling.quiet {
+        if let Some(id) = reply.body["lease"]["id"].as_str() {
+            print(id)?;
+        }
+    } else if answered {
+        print(&words::answer(verb, &reply.body))?;
+    }
+    match answered {
+        true => Ok(exit),
+        false => Err(reply.stop()),
+    }
+}
+
+/// Prints a text with its last line ended.
+pub fn print(text: &str) -> Outcome<()> {
+    print_line(text.trim_end())
+}
+
+/// Prints a line.
+pub fn print_line(text: &str) -> Outcome<()> {
+    let mut out = std::io::stdout().lock();
+    let written = writeln!(out, "{text}");
+    written.map_err(|error| Stop::failed(format!("cannot print: {error}")))
+}

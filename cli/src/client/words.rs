@@ -1,0 +1,167 @@
+//! Answers, for people.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use super::verbs::Verb;
+
+/// The answer as JSON, on one line; one that says nothing is an empty object.
+pub fn json(body: &Value) -> String {
+    match body {
+        Value::Null => "{}".to_owned(),
+        body => body.to_string(),
+    }
+}
+
+/// The answer to `verb` in a few lines.
+pub fn answer(verb: Verb, body: &Value) -> String {
+    match verb {
+        Verb::Check | Verb::Acquire | Verb::Debit | Verb::Peek => decision(verb, body),
+        Verb::Settle | Verb::Release | Verb::Cancel => ended(body),
+        Verb::Renew => format!("renewed until {}", text(body, "expires_at")),
+        Verb::Forecast => forecast(body),
+        Verb::Reset => "forgotten".to_owned(),
+    }
+}
+
+fn decision(verb: Verb, body: &Value) -> String {
+    let mut words = verdict(verb, body);
+    if body["degraded"] == true {
+        words += ", although the store cannot tell (the policy says so)";
+    }
+    if body["shadowed"] == true {
+        words += "; a shadow limit would have refused";
+    }
+    words.push('\n');
+    if let Some(lease) = body["lease"].as_object() {
+        words += &granted(lease);
+    }
+    table(&mut words, &body["limits"], standing);
+    words
+}
+
+fn verdict(verb: Verb, body: &Value) -> String {
+    let admitted = body["admitted"] == true;
+    let (yes, no) = match verb {
+        Verb::Debit => ("charged", "charged; no more may start"),
+        Verb::Peek => ("would be admitted", "would be refused"),
+        _ => ("admitted", "refused"),
+    };
+    if admitted {
+        return yes.to_owned();
+    }
+    let mut words = no.to_owned();
+    if let Some(limit) = body["binding"].as_str() {
+        let _ = write!(words, " by {limit}");
+    }
+    if let Some(until) = body["not_until"].as_str() {
+        let ms = body["retry_after_ms"].as_u64().unwrap_or(0);
+        let _ = write!(words, ": again in {}, at {until}", length(ms));
+    }
+    words
+}
+
+fn granted(lease: &Map<String, Value>) -> String {
+    let word = |name: &str| lease.get(name).and_then(Value::as_str).unwrap_or("?");
+    let mut words = format!("  lease {}, until {}", word("id"), word("expires_at"));
+    if let Some(fence) = lease.get("fence").and_then(Value::as_u64)
+        && fence > 0
+    {
+        let _ = write!(words, ", fence {fence}");
+    }
+    if lease.get("repeated") == Some(&Value::Bool(true)) {
+        words += " (given before)";
+    }
+    words + "\n"
+}
+
+fn standing(stand: &Value) -> String {
+    let number = |name: &str| stand[name].as_u64().unwrap_or(0);
+    let mut words = format!("{} of {} left", number("remaining"), number("limit"));
+    if number("debt") > 0 {
+        let _ = write!(words, ", {} owed", number("debt"));
+    }
+    words
+}
+
+fn ended(body: &Value) -> String {
+    let mut words = match (body["repeated"] == true, body["expired"] == true) {
+        (true, _) => "ended before; this is the first answer\n".to_owned(),
+        (false, true) => "ended, after it had expired\n".to_owned(),
+        (false, false) => "ended\n".to_owned(),
+    };
+    table(&mut words, &body["limits"], |usage| {
+        format!("{} used of {} taken", usage["used"], usage["taken"])
+    });
+    words
+}
+
+fn forecast(body: &Value) -> String {
+    let mut words = String::new();
+    table(&mut words, &body["limits"], |one| {
+        let until = one["not_until"].as_str();
+        let until = until.map_or(String::new(), |at| format!(", the next at {at}"));
+        format!(
+            "{} such asks fit{until}; {}",
+            one["spendable"],
+            standing(one)
+        )
+    });
+    words
+}
+
+/// A line for each member of `limits`, with the names in a column.
+fn table(words: &mut String, limits: &Value, line: impl Fn(&Value) -> String) {
+    let Some(limits) = limits.as_object() else {
+        return;
+    };
+    let width = limits.keys().map(|name| name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    for (name, limit) in limits {
+        // Writing to a string does not fail.
+        let _ = writeln!(words, "  {name:width$}  {}", line(limit));
+    }
+}
+
+fn text<'b>(body: &'b Value, name: &str) -> &'b str {
+    body[name].as_str().unwrap_or("?")
+}
+
+/// A length of time as people say it.
+pub fn length(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..120_000 => format!("{:.1} s", ms as f64 / 1_000.0),
+        120_000..7_200_000 => format!("{} min", ms.div_ceil(60_000)),
+        7_200_000..172_800_000 => format!("{} h", ms.div_ceil(3_600_000)),
+        _ => format!("{} days", ms.div_ceil(86_400_000)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_by_what_and_until_when() {
+        let body = json!({
+            "admitted": false, "binding": "rpm", "not_until": "2026-01-01T00:00:06Z",
+            "retry_after_ms": 6000, "degraded": false, "shadowed": false,
+            "limits": {"rpm": {"limit": 10, "remaining": 0, "debt": 2}},
+        });
+        assert_eq!(
+            answer(Verb::Check, &body),
+            "refused by rpm: again in 6.0 s, at 2026-01-01T00:00:06Z\n  \
+             rpm  0 of 10 left, 2 owed\n"
+        );
+    }
+
+    #[test]
+    fn a_length_of_time_has_a_fitting_unit() {
+        let said = [3, 1_500, 120_000, 7_200_000, 400_000_000].map(length);
+        assert_eq!(said, ["3 ms", "1.5 s", "2 min", "2 h", "5 days"]);
+    }
+}

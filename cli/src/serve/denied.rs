@@ -1,0 +1,66 @@
+//! Who is refused most, as Prometheus reads it.
+//!
+//! Keys come and go, and a recorder keeps every label that it was ever given;
+//! so these lines are written afresh each time, and bounded.
+
+use std::fmt::Write;
+
+use tidegate::gate::Gate;
+
+/// How many keys are shown.
+const MOST: usize = 20;
+
+/// The keys refused most often, a line each.
+pub fn exposition(gate: &Gate) -> String {
+    let denied = gate.most_denied(MOST);
+    let mut text = String::new();
+    if denied.is_empty() {
+        return text;
+    }
+    text += "# HELP tidegate_denied_keys How often the keys refused most often were refused, at most\n\
+             # TYPE tidegate_denied_keys gauge\n";
+    for frequent in denied {
+        let policy = label(&frequent.policy);
+        let key = label(&String::from_utf8_lossy(&frequent.key));
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "tidegate_denied_keys{{policy=\"{policy}\",key=\"{key}\"}} {}",
+            frequent.count
+        );
+    }
+    text
+}
+
+/// A label's value, as the text format has it.
+fn label(text: &str) -> String {
+    let text = text.replace('\\', r"\\").replace('"', "\\\"");
+    text.replace('\n', r"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::gate::Scope;
+
+    use super::*;
+
+    #[test]
+    fn a_key_of_any_content_is_one_label() {
+        let policies = "[policy.p.limits]\nrpm = { calls = 1, per = '1h' }\n";
+        let policies = tidegate::policy::parse("t", policies).unwrap();
+        let gate = Gate::builder().build(&policies).unwrap();
+        assert_eq!(exposition(&gate), "");
+        let caller = gate.enter(None).unwrap();
+        let policy = gate.policy(&caller, Scope::Decide, "p").unwrap();
+        for _ in 0..3 {
+            policy.check("a\"b\\c\nd", ()).unwrap();
+        }
+        let line = "tidegate_denied_keys{policy=\"p\",key=\"a\\\"b\\\\c\\nd\"} 2\n";
+        assert!(exposition(&gate).ends_with(line));
+        for number in 0..100 {
+            let key = number.to_string();
+            (0..2).for_each(|_| _ = policy.check(key.as_str(), ()).unwrap());
+        }
+        assert_eq!(exposition(&gate).lines().count(), 2 + MOST);
+    }
+}

@@ -1,0 +1,58 @@
+//! What each door keeps to: its own defaults, and what the file says instead.
+
+use std::time::Duration;
+
+use tidegate::policy::ServerSettings;
+use tidegate_http::{Bounds, Ready, Render};
+
+/// How long whoever is inside may take to be answered when the server stops.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+pub fn shutdown(file: &ServerSettings) -> Duration {
+    file.shutdown_timeout.unwrap_or(SHUTDOWN)
+}
+
+pub fn http(file: &ServerSettings, render: Render, ready: Ready) -> tidegate_http::Settings {
+    let mut settings = tidegate_http::Settings {
+        metrics: Some(render),
+        ready,
+        ..tidegate_http::Settings::default()
+    };
+    if let Some(most) = file.max_in_flight {
+        settings.max_in_flight = most;
+    }
+    if let Some(longest) = file.longest_wait {
+        settings.longest_wait = longest;
+    }
+    settings
+}
+
+pub fn http_bounds(file: &ServerSettings) -> Bounds {
+    let bounds = Bounds::default();
+    match file.max_connections {
+        Some(most) => bounds.max_connections(most),
+        None => bounds,
+    }
+}
+
+pub fn grpc(file: &ServerSettings) -> tidegate_grpc::Settings {
+    let mut settings = tidegate_grpc::Settings::default();
+    if let Some(most) = file.max_connections {
+        settings.max_connections = most;
+    }
+    if let Some(most) = file.max_in_flight {
+        settings.max_in_flight = most;
+    }
+    if let Some(longest) = file.longest_wait {
+        settings.longest_wait = longest;
+    }
+    settings
+}
+
+pub fn resp(file: &ServerSettings) -> tidegate_resp::Settings {
+    let settings = tidegate_resp::Settings::default().drain(shutdown(file));
+    match file.max_connections {
+        Some(most) => settings.max_connections(most),
+        None => settings,
+    }
+}

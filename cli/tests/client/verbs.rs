@@ -1,0 +1,195 @@
+//! One command for each verb: what it prints, and how it ends.
+
+use crate::server::{POLICY, Said, Server, tidegate};
+
+const CHAT: [&str; 4] = ["--policy", "chat", "--key", "alice"];
+const JOBS: [&str; 4] = ["--policy", "jobs", "--key", "nightly"];
+
+fn with<'a>(verb: &'a str, subject: [&'a str; 4], more: &[&'a str]) -> Vec<&'a str> {
+    [&[verb], &subject[..], more].concat()
+}
+
+#[test]
+fn a_check_is_admitted_refused_or_never_and_the_exit_code_says_which() {
+    let server = Server::start(POLICY);
+    let check = |more: &[&str]| server.ask(&with("check", CHAT, more));
+    let first = check(&["tpm=400"]).ends(0);
+    assert!(first.out.starts_with("admitted\n"), "{first:?}");
+    assert!(first.out.contains("tpm  600 of 1000 left"), "{first:?}");
+    let refused = check(&["tpm=700"]).ends(1);
+    assert!(
+        refused.out.starts_with("refused by tpm: again in "),
+        "{refused:?}"
+    );
+    let never = check(&["tpm=1001"]).ends(3);
+    assert!(
+        never.out.is_empty() && never.error.contains("tpm"),
+        "{never:?}"
+    );
+    assert_eq!(check(&["--quiet", "tpm=1"]).ends(0).out, "");
+}
+
+#[test]
+fn with_json_the_answer_is_one_object_whatever_it_is() {
+    let server = Server::start(POLICY);
+    let check = |more: &[&str]| server.ask(&[&with("check", CHAT, more)[..], &["--json"]].concat());
+    let admitted = check(&["--cost", "400"]).ends(0).json();
+    assert_eq!(admitted["admitted"], true);
+    assert_eq!(admitted["limits"]["tpm"]["remaining"], 600);
+    let refused = check(&["tpm=601"]).ends(1).json();
+    assert_eq!(
+        (&refused["code"], &refused["binding"]),
+        (&"refused".into(), &"tpm".into())
+    );
+    assert_eq!(check(&["tpm=1001"]).ends(3).json()["code"], "never");
+    assert_eq!(check(&["tokens=1"]).ends(2).json()["code"], "invalid");
+    let nobody = ["check", "-p", "other", "-k", "x", "--json"];
+    assert_eq!(server.ask(&nobody).ends(6).json()["code"], "not_found");
+    let reset = server.ask(&with("reset", CHAT, &["--json"])).ends(0);
+    assert_eq!(reset.json(), serde_json::json!({}));
+    assert_eq!(check(&["tpm=1000"]).ends(0).json()["admitted"], true);
+}
+
+#[test]
+fn a_lease_is_taken_renewed_settled_and_gone() {
+    let server = Server::start(POLICY);
+    let taken = server.ask(&with(
+        "acquire",
+        CHAT,
+        &["tpm=800", "--quiet", "--ttl", "1m"],
+    ));
+    let id = taken.ends(0).out.trim().to_owned();
+    assert_eq!(id.len(), 32);
+    let lease = ["--lease", id.as_str()];
+    let renewed = server.ask(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
+    assert!(renewed.ends(0).out.starts_with("renewed until 2"));
+    let settle = with("settle", CHAT, &[lease[0], lease[1], "tpm=300"]);
+    let settled = server.ask(&settle).ends(0);
+    assert!(settled.out.contains("300 used of 800 taken"), "{settled:?}");
+    assert!(server.ask(&settle).ends(0).out.starts_with("ended before"));
+    let peeked = server.ask(&with("peek", CHAT, &["tpm=700"])).ends(0);
+    assert!(peeked.out.starts_with("would be admitted"), "{peeked:?}");
+    server.ask(&with("peek", CHAT, &["tpm=701"])).ends(1);
+    let late = server.ask(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
+    assert!(late.ends(6).error.contains("acquire again"));
+    let unknown = with(
+        "release",
+        CHAT,
+        &["--lease", "0123456789abcdef0123456789abcdef"],
+    );
+    server.ask(&unknown).ends(6);
+}
+
+#[test]
+fn a_lease_and_its_key_may_come_from_the_environment() {
+    let server = Server::start(POLICY);
+    let asked = |arguments: &[&str], lease: &str| {
+        let mut command = server.command(arguments);
+        command.env("TIDEGATE_POLICY", "jobs");
+        command.env("TIDEGATE_KEY", "nightly");
+        command.env("TIDEGATE_LEASE", lease);
+        Said::from(command.output().unwrap())
+    };
+    let id = asked(&["acquire", "-q"], "").ends(0).out;
+    asked(&["acquire", "-q"], "").ends(1);
+    asked(&["cancel"], id.trim()).ends(0);
+    asked(&["acquire", "-q"], "").ends(0);
+}
+
+#[test]
+fn who_waits_is_given_what_another_releases() {
+    let server = Server::start(POLICY);
+    let id = server.ask(&with("acquire", JOBS, &["-q"])).ends(0).out;
+    let mut waiting = server.command(&with("acquire", JOBS, &["--wait", "30s", "--json"]));
+    let waiting = waiting
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Whether it waits already or not, it is given the slot.
+    server
+        .ask(&with("release", JOBS, &["-l", id.trim()]))
+        .ends(0);
+    let said = Said::from(waiting.wait_with_output().unwrap()).ends(0);
+    assert_eq!(said.json()["lease"]["repeated"], false);
+    let refused = server
+        .ask(&with("acquire", JOBS, &["--wait", "50ms"]))
+        .ends(1);
+    assert!(refused.out.starts_with("refused by running"), "{refused:?}");
+}
+
+#[test]
+fn an_idempotent_ask_gives_the_same_lease() {
+    let server = Server::start(POLICY);
+    let ask = with("acquire", JOBS, &["-q", "--idempotency-key", "job 7"]);
+    let first = server.ask(&ask).ends(0).out;
+    assert_eq!(server.ask(&ask).ends(0).out, first);
+}
+
+#[test]
+fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
+    let server = Server::start(POLICY);
+    let debit = server.ask(&with("debit", CHAT, &["tpm=1500"])).ends(0);
+    assert!(
+        debit.out.starts_with("charged; no more may start by tpm"),
+        "{debit:?}"
+    );
+    let forecast = server.ask(&with("forecast", CHAT, &["--cost", "10", "--json"]));
+    let forecast = forecast.ends(0).json();
+    assert_eq!(forecast["limits"]["rpm"]["spendable"], 3);
+    assert_eq!(forecast["limits"]["tpm"]["spendable"], 0);
+    let said = server.ask(&with("forecast", CHAT, &["rpm=1"])).ends(0).out;
+    assert!(said.contains("3 such asks fit"), "{said}");
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_2() {
+    let server = Server::start(POLICY);
+    server.ask(&["check", "--policy", "chat"]).ends(2);
+    server.ask(&with("check", CHAT, &["tpm"])).ends(2);
+    let twice = server
+        .ask(&with("check", CHAT, &["tpm=1", "tpm=2"]))
+        .ends(2);
+    assert!(twice.error.contains("add the amounts up"), "{twice:?}");
+    let address = with("check", CHAT, &["--server", "here"]);
+    assert!(
+        server
+            .ask(&address)
+            .ends(2)
+            .error
+            .contains("http://HOST:PORT")
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_says_how_to_start_one() {
+    let mut command = tidegate();
+    // Nothing listens at the lowest port.
+    command.args(with("check", CHAT, &["--server", "http://127.0.0.1:1"]));
+    let said = Said::from(command.output().unwrap()).ends(5);
+    assert!(said.error.contains("tidegate serve"), "{said:?}");
+}
+
+#[test]
+fn without_the_right_token_it_is_not_allowed() {
+    let made = tidegate().args(["token", "ci"]).output().unwrap();
+    let entry = String::from_utf8(made.stdout).unwrap();
+    let token = entry.lines().nth(1).unwrap().trim_start_matches("#   ");
+    let server = Server::start(&format!("{entry}\n{POLICY}"));
+    server.ask(&with("check", CHAT, &["rpm=1"])).ends(4);
+    server
+        .ask(&with("check", CHAT, &["rpm=1", "--token", "tg_other"]))
+        .ends(4);
+    server
+        .ask(&with("check", CHAT, &["rpm=1", "--token", token]))
+        .ends(0);
+    std::fs::write(server.path("token"), format!("{token}\n")).unwrap();
+    let path = server.path("token");
+    let file = ["--token-file", path.to_str().unwrap()];
+    server
+        .ask(&with("check", CHAT, &["rpm=1", file[0], file[1]]))
+        .ends(0);
+    let reset = with("reset", CHAT, &file);
+    assert!(server.ask(&reset).ends(4).error.contains("administer"));
+    std::fs::write(&path, "").unwrap();
+    assert!(server.ask(&reset).ends(5).error.contains("holds no token"));
+}

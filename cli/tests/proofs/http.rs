@@ -1,0 +1,140 @@
+//! A client of the HTTP door, on one connection.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Map, Value, json};
+
+use crate::client::{Ask, Client, Lease, Said, Standing, strange};
+use crate::server::PATIENCE;
+
+pub struct Http {
+    stream: BufReader<TcpStream>,
+}
+
+impl Http {
+    pub fn connect(at: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(at)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
+    }
+
+    /// The status of the answer, and its body.
+    pub fn post(&mut self, path: &str, body: &Value) -> io::Result<(u16, Value)> {
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.stream.get_mut().write_all(request.as_bytes())?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> io::Result<(u16, Value)> {
+        let status = self.line()?;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let mut length = 0;
+        loop {
+            let line = self.line()?.to_ascii_lowercase();
+            if let Some(number) = line.strip_prefix("content-length:") {
+                length = number.trim().parse().map_err(io::Error::other)?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        Ok((status.ok_or(io::ErrorKind::InvalidData)?, body))
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.stream.read_line(&mut line)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+}
+
+fn amounts(ask: Ask<'_>) -> Map<String, Value> {
+    let amounts = ask.amounts.iter();
+    amounts
+        .map(|&(limit, amount)| (limit.to_owned(), amount.into()))
+        .collect()
+}
+
+fn body(ask: Ask<'_>) -> Value {
+    json!({"policy": ask.policy, "key": ask.key, "amounts": amounts(ask)})
+}
+
+fn instant(text: &Value) -> Option<u64> {
+    let instant: jiff::Timestamp = text.as_str()?.parse().ok()?;
+    u64::try_from(instant.as_microsecond()).ok()
+}
+
+impl Client for Http {
+    fn check(&mut self, ask: Ask<'_>) -> io::Result<Said> {
+        match self.post("/v1/check", &body(ask))? {
+            (200, answer) if answer["admitted"] == true => Ok(Said::Yes),
+            (429, answer) => match instant(&answer["not_until"]) {
+                Some(until) => Ok(Said::No(until)),
+                None => Err(strange(answer)),
+            },
+            answer => Err(strange(answer)),
+        }
+    }
+
+    fn debit(&mut self, ask: Ask<'_>) -> io::Result<()> {
+        match self.post("/v1/debit", &body(ask))? {
+            (200, _) => Ok(()),
+            answer => Err(strange(answer)),
+        }
+    }
+
+    fn acquire(&mut self, ask: Ask<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+        let mut body = body(ask);
+        if let Some(name) = name {
+            body["idempotency_key"] = name.into();
+        }
+        let (status, answer) = self.post("/v1/acquire", &body)?;
+        let lease = &answer["lease"];
+        match (status, lease["id"].as_str(), lease["fence"].as_u64()) {
+            (429, ..) => Ok(None),
+            (200, Some(id), Some(fence)) => Ok(Some(Lease {
+                id: id.to_owned(),
+                fence,
+                repeated: lease["repeated"] == true,
+            })),
+            _ => Err(strange((status, answer))),
+        }
+    }
+
+    fn settle(&mut self, ask: Ask<'_>, lease: &str) -> io::Result<bool> {
+        let body = json!({
+            "policy": ask.policy, "key": ask.key, "lease": lease, "used": amounts(ask),
+        });
+        match self.post("/v1/settle", &body)? {
+            (200, answer) if answer["expired"] == false => Ok(answer["repeated"] == true),
+            answer => Err(strange(answer)),
+        }
+    }
+
+    fn peek(&mut self, ask: Ask<'_>) -> io::Result<BTreeMap<String, Standing>> {
+        let (status, answer) = self.post("/v1/peek", &body(ask))?;
+        let limits = answer["limits"].as_object().filter(|_| status == 200);
+        let stands = |(name, at): (&String, &Value)| {
+            let number = |what: &str| at[what].as_u64();
+            let (limit, remaining) = (number("limit")?, number("remaining")?);
+            Some((name.clone(), Standing { limit, remaining }))
+        };
+        let limits = limits.and_then(|limits| limits.iter().map(stands).collect());
+        limits.ok_or_else(|| strange((status, &answer)))
+    }
+}

@@ -1,0 +1,8 @@
+//! `tidegate serve` among strangers: TLS, bounds, signals, what it notes.
+
+mod bounds;
+mod certificates;
+mod notes;
+mod stop;
+mod support;
+mod tls;

@@ -1,0 +1,323 @@
+//! Every method of the proto file, without a token, with a malformed one, with
+//! one of another scope and one of another policy: refused, and nothing changed.
+//!
+//! A method that is added to the proto file must be added to [`methods`].
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use tidegate::ManualClock;
+use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::policy::parse;
+use tidegate_grpc::{Settings, proto, serve};
+use tokio::net::TcpListener;
+use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::{Bytes, Service, http};
+use tonic::transport::Channel;
+
+use Access::{Parts, Policy};
+use Scope::{Administer, Decide, Observe};
+
+const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                        running = { concurrency = 4 }\n\
+                        [policy.other.limits]\nrpm = { calls = 10, per = '1h' }\n";
+
+/// Whom a method lets in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Access {
+    /// Whoever has this scope for the policy.
+    Policy(Scope),
+    /// Whoever has a token; each part of the answer is for whom it is for.
+    Parts(Scope),
+}
+
+struct House {
+    gate: Gate,
+    channel: Channel,
+}
+
+/// Each method, whom it lets in, and a request about the policy `chat`.
+fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
+    let policy = || "chat".to_owned();
+    let key = || Bytes::from_static(b"k");
+    let ask = || proto::CheckRequest {
+        policy: policy(),
+        key: key(),
+        amounts: [("running".to_owned(), 0), ("rpm".to_owned(), 1)].into(),
+        ..Default::default()
+    };
+    let many = || proto::CheckManyRequest {
+        checks: vec![ask()],
+        correlation: 7,
+    };
+    let end = || proto::LeaseRequest {
+        policy: policy(),
+        key: key(),
+        lease: lease.to_owned(),
+    };
+    let acquire = proto::AcquireRequest {
+        ask: Some(ask()),
+        ..Default::default()
+    };
+    let settle = proto::SettleRequest {
+        lease: Some(end()),
+        ..Default::default()
+    };
+    let renew = proto::RenewRequest {
+        lease: Some(end()),
+        ttl_ms: 3_600_000,
+    };
+    let reset = proto::ResetRequest {
+        policy: policy(),
+        key: key(),
+    };
+    let watch = proto::WatchDenialsRequest { policy: policy() };
+    vec![
+        ("Check", Policy(Decide), ask().encode_to_vec()),
+        ("CheckMany", Parts(Decide), many().encode_to_vec()),
+        ("CheckStream", Parts(Decide), many().encode_to_vec()),
+        ("Acquire", Policy(Decide), acquire.encode_to_vec()),
+        ("Settle", Policy(Decide), settle.encode_to_vec()),
+        ("Release", Policy(Decide), end().encode_to_vec()),
+        ("Cancel", Policy(Decide), end().encode_to_vec()),
+        ("Renew", Policy(Decide), renew.encode_to_vec()),
+        ("Debit", Policy(Decide), ask().encode_to_vec()),
+        ("Peek", Policy(Observe), ask().encode_to_vec()),
+        ("Forecast", Policy(Observe), ask().encode_to_vec()),
+        ("Reset", Policy(Administer), reset.encode_to_vec()),
+        ("ListPolicies", Parts(Observe), Vec::new()),
+        ("WatchDenials", Policy(Observe), watch.encode_to_vec()),
+    ]
+}
+
+/// A door with a token for each scope, one for another policy, and one for all.
+async fn locked() -> House {
+    let credential = |name: &str, scopes: &[Scope], policies: &[&str]| Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: scopes.to_vec(),
+        policies: policies.iter().map(|&policy| policy.to_owned()).collect(),
+    };
+    let mut known = Scope::ALL
+        .map(|scope| credential(scope.name(), &[scope], &[]))
+        .to_vec();
+    known.push(credential("stranger", &Scope::ALL, &["other", "cha"]));
+    known.push(credential("all", &Scope::ALL, &[]));
+    let file = parse("t", POLICIES).unwrap();
+    let builder = Gate::builder().clock(ManualClock::default().clock());
+    let builder = builder.credentials(Credentials::new(known));
+    let gate = builder.build(&file).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let served = serve(
+        gate.clone(),
+        Settings::default(),
+        listener,
+        std::future::pending(),
+    );
+    tokio::spawn(served);
+    let channel = Channel::from_shared(format!("http://{at}")).unwrap();
+    House {
+        gate,
+        channel: channel.connect().await.unwrap(),
+    }
+}
+
+/// How a call ends, and the first message that it answers. A stream that goes
+/// on is let in: its status is OK so far.
+async fn call(house: &House, method: &str, message: &[u8], says: Option<&[u8]>) -> (Code, Vec<u8>) {
+    let mut request = http::Request::post(format!("http://x/tidegate.v1.Tidegate/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    if let Some(says) = says {
+        request = request.header("authorization", says);
+    }
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let framed = [&[0], &length[..], message].concat();
+    let body = Body::new(Once(Some(Bytes::from(framed))));
+    let mut channel = house.channel.clone();
+    std::future::poll_fn(|context| channel.poll_ready(context))
+        .await
+        .unwrap();
+    let answer = channel.call(request.body(body).unwrap()).await.unwrap();
+    if let Some(code) = code_of(answer.headers()) {
+        return (code, Vec::new());
+    }
+    if method == "WatchDenials" {
+        return (Code::Ok, Vec::new());
+    }
+    ended(answer.into_body()).await
+}
+
+async fn ended(mut body: Body) -> (Code, Vec<u8>) {
+    let mut bytes = Vec::new();
+    loop {
+        let next = std::future::poll_fn(|context| {
+            http_body::Body::poll_frame(std::pin::Pin::new(&mut body), context)
+        });
+        let Some(frame) = next.await else {
+            return (Code::Unknown, bytes);
+        };
+        match frame.unwrap().into_data() {
+            Ok(data) => bytes.extend(data),
+            Err(frame) => {
+                let code = frame.into_trailers().ok().and_then(|t| code_of(&t));
+                let message = bytes.get(5..).unwrap_or_default().to_vec();
+                return (code.unwrap_or(Code::Unknown), message);
+            }
+        }
+    }
+}
+
+fn code_of(headers: &http::HeaderMap) -> Option<Code> {
+    let code = headers.get("grpc-status")?;
+    Some(Code::from_bytes(code.as_bytes()))
+}
+
+/// One piece of a body, which is all of it.
+struct Once(Option<Bytes>);
+
+impl http_body::Body for Once {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        std::task::Poll::Ready(self.0.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
+    }
+}
+
+impl House {
+    /// Takes a lease on `chat`; its id.
+    async fn lease(&self) -> String {
+        let (_, _, message) = methods("")
+            .into_iter()
+            .find(|(name, ..)| *name == "Acquire")
+            .unwrap();
+        let (code, answer) = call(self, "Acquire", &message, Some(b"Bearer all")).await;
+        assert_eq!(code, Code::Ok);
+        let answer = proto::AcquireResponse::decode(&answer[..]).unwrap();
+        answer.lease.unwrap().id
+    }
+
+    /// All that there is to see of `chat`.
+    fn seen(&self) -> String {
+        let all = self.gate.enter(Some("all")).unwrap();
+        let chat = self.gate.policy(&all, Observe, "chat").unwrap();
+        format!("{:?}", chat.peek("k", ()).unwrap())
+    }
+
+    /// That nothing was charged, and the lease still stands as it was.
+    async fn untouched(&self, before: &str, lease: &str) {
+        assert_eq!(self.seen(), before);
+        let (_, _, message) = methods(lease)
+            .into_iter()
+            .find(|(name, ..)| *name == "Settle")
+            .unwrap();
+        let (code, answer) = call(self, "Settle", &message, Some(b"Bearer all")).await;
+        assert_eq!(code, Code::Ok);
+        let answer = proto::SettleResponse::decode(&answer[..]).unwrap();
+        assert!(!answer.repeated && !answer.expired);
+    }
+}
+
+#[test]
+fn every_method_of_the_proto_file_is_in_the_matrix() {
+    let files = FileDescriptorSet::decode(proto::DESCRIPTORS).unwrap().file;
+    let services = files.iter().flat_map(|file| &file.service);
+    let said: BTreeSet<&str> = services
+        .flat_map(|service| service.method.iter().map(|method| method.name()))
+        .collect();
+    let tested: BTreeSet<&str> = methods("").iter().map(|(name, ..)| *name).collect();
+    assert_eq!(said, tested);
+}
+
+#[tokio::test]
+async fn without_a_token_or_with_a_malformed_one_every_method_is_refused() {
+    let house = locked().await;
+    let lease = house.lease().await;
+    let before = house.seen();
+    let malformed: [Option<&[u8]>; 9] = [
+        None,
+        Some(b""),
+        Some(b"Bearer"),
+        Some(b"Bearer "),
+        Some(b"Bearer guess"),
+        Some(b"Bearer all all"),
+        Some(b"Basic YWxsOmFsbA=="),
+        Some(b"all"),
+        Some(b"Bearer \xff\xfe"),
+    ];
+    for (name, _, message) in methods(&lease) {
+        for says in malformed {
+            let (code, _) = call(&house, name, &message, says).await;
+            assert_eq!(code, Code::Unauthenticated, "{name} {says:?}");
+        }
+    }
+    house.untouched(&before, &lease).await;
+}
+
+#[tokio::test]
+async fn a_token_of_another_scope_is_refused_at_every_method() {
+    let house = locked().await;
+    for (at, (name, access, _)) in methods("").into_iter().enumerate() {
+        let (Policy(needed) | Parts(needed)) = access;
+        let lease = house.lease().await;
+        let before = house.seen();
+        let message = methods(&lease).swap_remove(at).2;
+        for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
+            let says = format!("Bearer {scope}");
+            let answer = call(&house, name, &message, Some(says.as_bytes())).await;
+            refused(name, access, &answer);
+        }
+        house.untouched(&before, &lease).await;
+        // And the scope that is needed is enough.
+        let lease = house.lease().await;
+        let message = methods(&lease).swap_remove(at).2;
+        let says = format!("bearer {needed}");
+        let (code, answer) = call(&house, name, &message, Some(says.as_bytes())).await;
+        assert_eq!(code, Code::Ok, "{name}");
+        assert!(
+            !String::from_utf8_lossy(&answer).contains("forbidden"),
+            "{name}"
+        );
+        let all = house.gate.enter(Some("all")).unwrap();
+        let chat = house.gate.policy(&all, Administer, "chat").unwrap();
+        chat.reset(&all, b"k".into()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_another_policy_is_refused_at_every_method() {
+    let house = locked().await;
+    let lease = house.lease().await;
+    let before = house.seen();
+    for (name, access, message) in methods(&lease) {
+        let answer = call(&house, name, &message, Some(b"Bearer stranger")).await;
+        refused(name, access, &answer);
+    }
+    house.untouched(&before, &lease).await;
+}
+
+/// That an answer refuses, or says nothing of `chat` where each part is by itself.
+fn refused(name: &str, access: Access, (code, answer): &(Code, Vec<u8>)) {
+    match access {
+        Policy(_) => assert_eq!(*code, Code::PermissionDenied, "{name}"),
+        Parts(Observe) => {
+            assert_eq!(*code, Code::Ok, "{name}");
+            let listed = proto::ListPoliciesResponse::decode(&answer[..]).unwrap();
+            assert!(listed.policies.iter().all(|policy| policy.name != "chat"));
+        }
+        Parts(_) => {
+            assert_eq!(*code, Code::Ok, "{name}");
+            let many = proto::CheckManyResponse::decode(&answer[..]).unwrap();
+            let problem = many.answers[0].problem.as_ref().unwrap();
+            assert_eq!(problem.code, "forbidden", "{name}");
+        }
+    }
+}

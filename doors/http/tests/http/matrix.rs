@@ -1,0 +1,260 @@
+//! Every operation of the document, without a token, with a malformed one, with
+//! one of another scope and one of another policy: refused, and nothing changed.
+//!
+//! An operation that is added to the document must be added to [`OPERATIONS`].
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::Value;
+use tidegate::gate::Scope;
+
+use crate::support::{House, Reply};
+
+/// Whom an operation lets in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Access {
+    /// Everyone.
+    Anyone,
+    /// Whoever has this scope for the policy.
+    Policy(Scope),
+    /// Whoever has this scope for all policies.
+    Whole(Scope),
+    /// Whoever has a token; each part of the answer is for whom it is for.
+    Parts(Scope),
+}
+
+use Access::{Anyone, Parts, Policy, Whole};
+use Scope::{Administer, Decide, Observe};
+
+/// The operation, whom it lets in, and a request about the policy `web`. LEASE
+/// stands for a lease of it.
+const OPERATIONS: [(&str, Access, &str, &str); 18] = [
+    ("post /v1/check", Policy(Decide), "/v1/check", ASK),
+    (
+        "post /v1/check-many",
+        Parts(Decide),
+        "/v1/check-many",
+        "{\"checks\":[{\"policy\":\"web\",\"key\":\"k\"}]}",
+    ),
+    ("post /v1/acquire", Policy(Decide), "/v1/acquire", ASK),
+    ("post /v1/settle", Policy(Decide), "/v1/settle", END),
+    ("post /v1/release", Policy(Decide), "/v1/release", END),
+    ("post /v1/cancel", Policy(Decide), "/v1/cancel", END),
+    (
+        "post /v1/renew",
+        Policy(Decide),
+        "/v1/renew",
+        "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\",\"ttl_ms\":3600000}",
+    ),
+    (
+        "post /v1/debit",
+        Policy(Decide),
+        "/v1/debit",
+        "{\"policy\":\"web\",\"key\":\"k\",\"amounts\":{\"rpm\":1}}",
+    ),
+    ("post /v1/peek", Policy(Observe), "/v1/peek", ASK),
+    ("post /v1/forecast", Policy(Observe), "/v1/forecast", ASK),
+    ("post /v1/reset", Policy(Administer), "/v1/reset", ASK),
+    (
+        "get /v1/auth",
+        Policy(Decide),
+        "/v1/auth?policy=web&key=k",
+        "",
+    ),
+    ("get /v1/policies", Parts(Observe), "/v1/policies", ""),
+    (
+        "get /v1/policies/{name}",
+        Policy(Observe),
+        "/v1/policies/web",
+        "",
+    ),
+    ("get /openapi.json", Anyone, "/openapi.json", ""),
+    ("get /healthz", Anyone, "/healthz", ""),
+    ("get /readyz", Anyone, "/readyz", ""),
+    ("get /metrics", Whole(Observe), "/metrics", ""),
+];
+const ASK: &str = "{\"policy\":\"web\",\"key\":\"k\"}";
+const END: &str = "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\"}";
+
+/// A house with a token for each scope, one for another policy, and one for all.
+fn locked() -> House {
+    let house = House::new();
+    let scopes = Scope::ALL.map(|scope| [scope]);
+    let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
+    for scope in &scopes {
+        known.push((scope[0].name(), scope, &[]));
+    }
+    known.push(("stranger", &Scope::ALL, &["jobs", "ch*"]));
+    known.push(("all", &Scope::ALL, &[]));
+    house.lock(&known);
+    house
+}
+
+impl House {
+    /// Sends one of [`OPERATIONS`] with this `Authorization`, if any.
+    async fn operate(&self, operation: &str, path: &str, body: &str, says: Option<&[u8]>) -> Reply {
+        let method = operation.split(' ').next().unwrap().to_uppercase();
+        let mut request = Request::builder().method(method.as_str()).uri(path);
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        if let Some(says) = says {
+            request = request.header("authorization", says);
+        }
+        self.send(request.body(Body::from(body.to_owned())).unwrap())
+            .await
+    }
+
+    /// Takes a lease on `web`; its id.
+    async fn lease(&self) -> String {
+        let path = "/v1/acquire";
+        let reply = self.operate("post", path, ASK, Some(b"Bearer all")).await;
+        reply.json()["lease"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// All that there is to see of `web`, the instants of its limits included.
+    async fn seen(&self) -> Value {
+        let reply = self
+            .operate("post", "/v1/peek", ASK, Some(b"Bearer all"))
+            .await;
+        reply.json()
+    }
+}
+
+#[tokio::test]
+async fn every_operation_of_the_document_is_in_the_matrix() {
+    let document = House::new().get("/openapi.json").await.json();
+    let paths = document["paths"].as_object().unwrap();
+    let said: BTreeSet<String> = paths
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(move |method| format!("{method} {path}"))
+        })
+        .collect();
+    let tested: BTreeSet<String> = OPERATIONS.map(|(name, ..)| name.to_owned()).into();
+    assert_eq!(said, tested);
+}
+
+#[tokio::test]
+async fn without_a_token_or_with_a_malformed_one_every_operation_is_refused() {
+    let house = locked();
+    let lease = house.lease().await;
+    let before = house.seen().await;
+    let malformed: [Option<&[u8]>; 9] = [
+        None,
+        Some(b""),
+        Some(b"Bearer"),
+        Some(b"Bearer "),
+        Some(b"Bearer guess"),
+        Some(b"Bearer all all"),
+        Some(b"Basic YWxsOmFsbA=="),
+        Some(b"all"),
+        Some(b"Bearer \xff\xfe"),
+    ];
+    for (name, access, path, body) in OPERATIONS {
+        for says in malformed {
+            let body = body.replace("LEASE", &lease);
+            let reply = house.operate(name, path, &body, says).await;
+            if access == Anyone {
+                assert_eq!(reply.status, 200, "{name}");
+                continue;
+            }
+            reply.problem(401, "unauthenticated");
+            assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{name}");
+        }
+    }
+    untouched(&house, &before, &lease).await;
+}
+
+#[tokio::test]
+async fn a_token_of_another_scope_is_refused_at_every_operation() {
+    for (name, access, path, body) in OPERATIONS {
+        let (Policy(needed) | Whole(needed) | Parts(needed)) = access else {
+            continue;
+        };
+        let house = locked();
+        let lease = house.lease().await;
+        let before = house.seen().await;
+        let body = body.replace("LEASE", &lease);
+        for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
+            let says = format!("Bearer {scope}");
+            let reply = house
+                .operate(name, path, &body, Some(says.as_bytes()))
+                .await;
+            refused(name, access, &reply);
+        }
+        untouched(&house, &before, &lease).await;
+        // And the scope that is needed is enough.
+        let lease = house.lease().await;
+        let body = body.replace(&before_lease(&body), &lease);
+        let says = format!("Bearer {needed}");
+        let reply = house
+            .operate(name, path, &body, Some(says.as_bytes()))
+            .await;
+        assert!(
+            ![401, 403].contains(&reply.status),
+            "{name}: {}",
+            reply.text()
+        );
+        assert!(!reply.text().contains("forbidden"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_another_policy_is_refused_at_every_operation() {
+    let house = locked();
+    let lease = house.lease().await;
+    let before = house.seen().await;
+    for (name, access, path, body) in OPERATIONS {
+        let body = body.replace("LEASE", &lease);
+        let reply = house
+            .operate(name, path, &body, Some(b"Bearer stranger"))
+            .await;
+        match access {
+            Anyone => assert_eq!(reply.status, 200, "{name}"),
+            access => refused(name, access, &reply),
+        }
+    }
+    untouched(&house, &before, &lease).await;
+}
+
+/// That a reply refuses, or says nothing of `web` where each part is by itself.
+fn refused(name: &str, access: Access, reply: &Reply) {
+    match access {
+        Parts(_) if name == "post /v1/check-many" => {
+            assert_eq!(reply.json()["answers"][0]["problem"]["code"], "forbidden");
+        }
+        Parts(_) => {
+            assert_eq!(reply.status, 200, "{name}");
+            assert!(
+                !reply.text().contains("\"web\""),
+                "{name}: {}",
+                reply.text()
+            );
+        }
+        _ => _ = reply.problem(403, "forbidden"),
+    }
+}
+
+/// That nothing was charged, and the lease still stands as it was.
+async fn untouched(house: &House, before: &Value, lease: &str) {
+    assert_eq!(&house.seen().await, before);
+    let end = END.replace("LEASE", lease);
+    let says: Option<&[u8]> = Some(b"Bearer all");
+    let settled = house.operate("post", "/v1/settle", &end, says).await;
+    assert_eq!(settled.status, 200, "{}", settled.text());
+    let settled = settled.json();
+    assert_eq!(
+        (&settled["repeated"], &settled["expired"]),
+        (&Value::Bool(false), &Value::Bool(false))
+    );
+}
+
+/// The lease that a body names, or something that is in none.
+fn before_lease(body: &str) -> String {
+    let named = body.split("\"lease\":\"").nth(1).map(|rest| &rest[..32]);
+    named.unwrap_or("no lease").to_owned()
+}

@@ -1,0 +1,196 @@
+//! Every command that COMMAND lists, without a token, with a wrong one, with
+//! one of another scope and one of another policy: refused, and nothing changed.
+//!
+//! A command that is added must be added to [`COMMANDS`].
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::{Client, Served, tokens};
+use tidegate::gate::Scope;
+
+use Access::{Anyone, Known, Parts, Policy};
+use Scope::{Administer, Decide, Observe};
+
+/// Whom a command lets in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Access {
+    /// Everyone: it is how one says who is there, or goes.
+    Anyone,
+    /// Whoever has a token: it is about the conversation.
+    Known,
+    /// Whoever has this scope for the policy.
+    Policy(Scope),
+    /// Whoever has a token; each part of the answer is for whom it is for.
+    Parts(Scope),
+}
+
+/// The command, whom it lets in, and a request about the policies `chat` and
+/// `throttle`. <id> stands for a lease of `chat`.
+const COMMANDS: [(&str, Access, &str); 23] = [
+    ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
+    ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
+    ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
+    ("TG.ACQUIRE", Policy(Decide), "TG.ACQUIRE chat k"),
+    ("TG.RELEASE", Policy(Decide), "TG.RELEASE chat k <id>"),
+    ("TG.SETTLE", Policy(Decide), "TG.SETTLE chat k <id>"),
+    ("TG.CANCEL", Policy(Decide), "TG.CANCEL chat k <id>"),
+    ("TG.RENEW", Policy(Decide), "TG.RENEW chat k <id> 3600000"),
+    ("TG.DEBIT", Policy(Decide), "TG.DEBIT chat k AMOUNT rpm 1"),
+    ("TG.PEEK", Policy(Observe), "TG.PEEK chat k"),
+    ("TG.FORECAST", Policy(Observe), "TG.FORECAST chat k"),
+    ("TG.RESET", Policy(Administer), "TG.RESET chat k"),
+    ("TG.POLICIES", Parts(Observe), "TG.POLICIES"),
+    ("PING", Known, "PING"),
+    ("ECHO", Known, "ECHO x"),
+    ("CLIENT", Known, "CLIENT ID"),
+    ("COMMAND", Known, "COMMAND COUNT"),
+    ("SELECT", Known, "SELECT 0"),
+    ("INFO", Known, "INFO"),
+    ("HELLO", Known, "HELLO 2"),
+    ("AUTH", Anyone, "AUTH all"),
+    ("RESET", Anyone, "RESET"),
+    ("QUIT", Anyone, "QUIT"),
+];
+
+const NOBODY: &str = "-NOAUTH Authentication required.";
+const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
+
+/// A door with a token for each scope, one for other policies, and one for all.
+fn locked() -> Served {
+    let served = Served::start();
+    let scopes = Scope::ALL.map(|scope| [scope]);
+    let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
+    for scope in &scopes {
+        known.push((scope[0].name(), scope, &[]));
+    }
+    known.push(("stranger", &Scope::ALL, &["slots", "thrott"]));
+    known.push(("all", &Scope::ALL, &[]));
+    served.gate.replace_credentials(tokens(&known));
+    served
+}
+
+fn as_one(served: &Served, token: &str) -> Client {
+    let mut client = served.client();
+    assert_eq!(client.ask(&format!("AUTH {token}")), "OK");
+    client
+}
+
+/// Takes a lease on `chat`; its id.
+fn lease(all: &mut Client) -> String {
+    let answer = all.ask("TG.ACQUIRE chat k");
+    let (_, rest) = answer.split_once("lease,").expect("a lease");
+    rest[..32].to_owned()
+}
+
+/// All that there is to see of `chat`, and of what comes with the call.
+fn seen(all: &mut Client) -> [String; 2] {
+    [
+        all.ask("TG.PEEK chat k"),
+        all.ask("THROTTLE k 10 10 3600 0"),
+    ]
+}
+
+/// That nothing was charged, and the lease still stands as it was.
+fn untouched(all: &mut Client, before: &[String; 2], lease: &str) {
+    assert_eq!(&seen(all), before);
+    let settled = all.ask(&format!("TG.SETTLE chat k {lease}"));
+    assert!(settled.starts_with("[expired,0,repeated,0"), "{settled}");
+}
+
+#[test]
+fn every_command_is_in_the_matrix() {
+    let listed = Served::start().client().ask("COMMAND LIST").to_uppercase();
+    let listed: BTreeSet<&str> = listed.trim_matches(['[', ']']).split(',').collect();
+    let tested: BTreeSet<&str> = COMMANDS.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(listed, tested);
+}
+
+#[test]
+fn without_a_token_or_with_a_wrong_one_every_command_is_refused() {
+    let served = locked();
+    let mut all = as_one(&served, "all");
+    let (lease, before) = (lease(&mut all), seen(&mut all));
+    for (name, access, line) in COMMANDS {
+        if access == Anyone {
+            continue;
+        }
+        let line = line.replace("<id>", &lease);
+        let mut client = served.client();
+        assert_eq!(client.ask(&line), NOBODY, "{name}");
+        for wrong in [
+            "AUTH guess",
+            "AUTH all guess",
+            "AUTH guess all",
+            "HELLO 3 AUTH all guess",
+        ] {
+            assert_eq!(client.ask(wrong), WRONG, "{wrong}");
+            assert_eq!(client.ask(&line), NOBODY, "{name} after {wrong}");
+        }
+        client.send(b"*2\r\n$4\r\nAUTH\r\n$3\r\n\xff\0\xfe\r\n");
+        assert_eq!(client.reply(), WRONG);
+        assert_eq!(client.ask(&line), NOBODY, "{name}");
+    }
+    untouched(&mut all, &before, &lease);
+}
+
+#[test]
+fn a_token_of_another_scope_is_refused_at_every_command() {
+    for (name, access, line) in COMMANDS {
+        let (Policy(needed) | Parts(needed)) = access else {
+            continue;
+        };
+        let served = locked();
+        let mut all = as_one(&served, "all");
+        let (lease, before) = (lease(&mut all), seen(&mut all));
+        let line = line.replace("<id>", &lease);
+        for scope in Scope::ALL.into_iter().filter(|scope| *scope != needed) {
+            let reply = as_one(&served, scope.name()).ask(&line);
+            refused(name, access, &reply);
+        }
+        assert_eq!(seen(&mut all), before);
+        // And the scope that is needed is enough.
+        let reply = as_one(&served, needed.name()).ask(&line);
+        assert!(!reply.starts_with('-') && reply != "[]", "{name}: {reply}");
+    }
+}
+
+#[test]
+fn a_token_of_another_policy_is_refused_at_every_command() {
+    let served = locked();
+    let mut all = as_one(&served, "all");
+    let (lease, before) = (lease(&mut all), seen(&mut all));
+    let mut stranger = as_one(&served, "stranger");
+    for (name, access, line) in COMMANDS {
+        if let Policy(_) | Parts(_) = access {
+            let reply = stranger.ask(&line.replace("<id>", &lease));
+            refused(name, access, &reply);
+        }
+    }
+    untouched(&mut all, &before, &lease);
+}
+
+#[test]
+fn any_token_may_have_the_conversation() {
+    let served = locked();
+    for who in ["decide", "observe", "administer", "stranger"] {
+        for (name, access, line) in COMMANDS {
+            if access == Known {
+                let reply = as_one(&served, who).ask(line);
+                assert!(!reply.starts_with('-'), "{who}: {name}: {reply}");
+            }
+        }
+    }
+}
+
+/// That a reply refuses, or says nothing of `chat` where each part is by itself.
+fn refused(name: &str, access: Access, reply: &str) {
+    match access {
+        Parts(_) => assert!(
+            !reply.starts_with('-') && !reply.contains("chat"),
+            "{name}: {reply}"
+        ),
+        _ => assert!(reply.starts_with("-NOPERM"), "{name}: {reply}"),
+    }
+}

@@ -1,0 +1,22 @@
+//! Stored overrides: limits that some policies, some keys, or all of them have
+//! in place of what the policies' file says.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Place`], [`Level`] | what an override is for: four levels |
+//! | `resolve` | which of several holds: the one place that says so |
+//! | `stored` | all that are set, and how they are kept |
+//! | `verbs` | set, removed and listed at the gate |
+//! | [`Setting`], [`read_limits`], [`settings_of`] | limits as a policy's file writes them, for doors |
+
+mod place;
+mod resolve;
+mod stored;
+mod verbs;
+mod written;
+
+pub use place::{Level, Place};
+pub(super) use resolve::{given, limits};
+pub use stored::Placed;
+pub(super) use stored::Stored;
+pub use written::{LimitFault, Setting, read_limits, settings_of};

@@ -1,0 +1,72 @@
+//! Which of several overrides holds: the most specific that says something of a
+//! limit and can take its place; else what the file says.
+//!
+//! This is the one place that knows the order. Levels without a key make the
+//! limits of a policy; levels with one make what a set
+//! [gives](crate::LimitSet::set_override) the key.
+
+use std::sync::Arc;
+
+use super::place::{Level, Place};
+use super::stored::Stored;
+use crate::limit::Limit;
+use crate::policy::Policy;
+
+/// The levels, the most specific first.
+const ORDER: [Level; 4] = [
+    Level::EntityAndResource,
+    Level::Entity,
+    Level::Resource,
+    Level::System,
+];
+
+/// The place of `level` that is about `entity` and `resource`.
+fn place(level: Level, entity: Option<&[u8]>, resource: &str) -> Option<Place> {
+    let place = Place::system();
+    Some(match level {
+        Level::EntityAndResource => place.of_resource(resource).of_entity(entity?),
+        Level::Entity => place.of_entity(entity?),
+        Level::Resource => place.of_resource(resource),
+        Level::System => place,
+    })
+}
+
+/// What is stored for `entity` (or for no key in particular) in `resource`, the
+/// most specific first.
+fn stored_for<'s>(
+    stored: &'s Stored,
+    entity: Option<&[u8]>,
+    resource: &str,
+) -> impl Iterator<Item = &'s Limit> {
+    let levels = ORDER.into_iter();
+    let levels = levels.filter(|level| (*level < Level::Resource) == entity.is_some());
+    let found = levels.filter_map(move |level| stored.at(&place(level, entity, resource)?));
+    found
+        .flat_map(|limits| limits.iter())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// The limits of `policy` for all keys that have none of their own.
+pub(in crate::gate) fn limits(stored: &Stored, policy: &Policy) -> Vec<Limit> {
+    let own: Vec<_> = stored_for(stored, None, &policy.name).collect();
+    let hold = |limit: &Limit| {
+        let named = own.iter().filter(|own| own.name() == limit.name());
+        let mut fitting = named.filter_map(|own| own.in_place_of(limit, &policy.levels).ok());
+        fitting.next().unwrap_or_else(|| limit.clone())
+    };
+    policy.limits.iter().map(hold).collect()
+}
+
+/// What `entity` is given in `resource`: of two of one name the first holds that
+/// can take the limit's place.
+pub(in crate::gate) fn given(
+    stored: &Stored,
+    entity: &[u8],
+    resource: &str,
+) -> Option<Arc<[Limit]>> {
+    let limits: Vec<_> = stored_for(stored, Some(entity), resource)
+        .cloned()
+        .collect();
+    (!limits.is_empty()).then(|| limits.into())
+}

@@ -1,0 +1,248 @@
+//! Limits as bytes, for a store to keep: what is written by one version is read
+//! by every later one, or refused.
+//!
+//! ```text
+//! version u8, n u32, n x limit
+//! limit: name, kind u8, capacity u64, period, algorithm u8, burst?, ttl?,
+//!        sub-windows?, entries?, postpaid u8, shadow u8, refund u8, level?, places u8
+//! period: 0 none | 1 nanoseconds u64 | 2 day, 3 week, 4 month: zone
+//! ```
+//! Numbers are little-endian; a text has its length (u32) before it; what may be
+//! missing (`?`) has 0 or 1 before it.
+
+use std::time::Duration;
+
+use tidegate_core::{DecodeError, Payment};
+
+use super::{Algorithm, Kind, Limit, OnFailure};
+use crate::limit::{Period, Unit};
+
+const VERSION: u8 = 1;
+
+const KINDS: [Kind; 3] = [Kind::Calls, Kind::Rate, Kind::Concurrency];
+
+const ALGORITHMS: [Algorithm; 7] = [
+    Algorithm::TokenBucket,
+    Algorithm::Gcra,
+    Algorithm::LeakyBucket,
+    Algorithm::FixedWindow,
+    Algorithm::FirstUseWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+];
+
+/// `limits` as bytes.
+pub(crate) fn encode(limits: &[Limit]) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend((limits.len() as u32).to_le_bytes());
+    limits.iter().for_each(|limit| put(limit, &mut out));
+    out
+}
+
+fn put(limit: &Limit, out: &mut Vec<u8>) {
+    put_text(&limit.name, out);
+    out.push(place(&KINDS, &limit.kind));
+    out.extend(limit.capacity.to_le_bytes());
+    put_period(limit.period.as_ref(), out);
+    out.push(place(&ALGORITHMS, &limit.algorithm));
+    put_number(limit.burst, out);
+    put_number(limit.ttl.map(nanos), out);
+    put_number(limit.sub_windows.map(u64::from), out);
+    put_number(limit.max_entries.map(u64::from), out);
+    out.push(u8::from(limit.payment == Payment::Postpaid));
+    out.push(u8::from(limit.shadow));
+    out.push(u8::from(limit.on_failure == OnFailure::Refund));
+    out.push(u8::from(limit.level.is_some()));
+    if let Some(level) = &limit.level {
+        put_text(level, out);
+    }
+    out.push(limit.unit.places());
+}
+
+fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|known| known == one);
+    place.map_or(u8::MAX, |place| place as u8)
+}
+
+fn put_period(period: Option<&Period>, out: &mut Vec<u8>) {
+    let (kind, zone) = match period {
+        None => return out.push(0),
+        Some(Period::Every(length)) => {
+            out.push(1);
+            return out.extend(nanos(*length).to_le_bytes());
+        }
+        Some(Period::Day { zone }) => (2, zone),
+        Some(Period::Week { zone }) => (3, zone),
+        Some(Period::Month { zone }) => (4, zone),
+    };
+    out.push(kind);
+    put_text(zone, out);
+}
+
+/// A limit's lengths are at most 400 days.
+fn nanos(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn put_number(number: Option<u64>, out: &mut Vec<u8>) {
+    out.push(u8::from(number.is_some()));
+    out.extend(number.into_iter().flat_map(u64::to_le_bytes));
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend((text.len() as u32).to_le_bytes());
+    out.extend(text.as_bytes());
+}
+
+/// The limits that [`encode`] wrote.
+///
+/// # Errors
+/// [`DecodeError`]: cut off, damaged, or written by a newer version.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Limit>, DecodeError> {
+    let mut reader = Reader(bytes);
+    match reader.u8()? {
+        VERSION => {}
+        0 => return Err(DecodeError::Corrupt("version")),
+        version => return Err(DecodeError::Newer { version }),
+    }
+    let count = u32::from_le_bytes(reader.take()?);
+    let limits: Result<_, _> = (0..count).map(|_| reader.limit()).collect();
+    match reader.0 {
+        [] => limits,
+        _ => limits.and(Err(DecodeError::Corrupt("bytes after the end"))),
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (head, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u8(&mut self) -> Result<u8, DecodeError> {
+        Ok(self.take::<1>()?[0])
+    }
+
+    fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn flag(&mut self) -> Result<bool, DecodeError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError::Corrupt("flag")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Option<u64>, DecodeError> {
+        self.flag()?.then(|| self.u64()).transpose()
+    }
+
+    fn small(&mut self) -> Result<Option<u32>, DecodeError> {
+        let small = |number| u32::try_from(number).map_err(|_| DecodeError::Corrupt("number"));
+        self.number()?.map(small).transpose()
+    }
+
+    fn text(&mut self) -> Result<String, DecodeError> {
+        let length = u32::from_le_bytes(self.take()?) as usize;
+        let (text, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        let text = std::str::from_utf8(text).map_err(|_| DecodeError::Corrupt("text"))?;
+        Ok(text.to_owned())
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, DecodeError> {
+        let one = all.get(usize::from(self.u8()?));
+        one.copied().ok_or(DecodeError::Corrupt("kind"))
+    }
+
+    fn period(&mut self) -> Result<Option<Period>, DecodeError> {
+        Ok(Some(match self.u8()? {
+            0 => return Ok(None),
+            1 => Period::Every(Duration::from_nanos(self.u64()?)),
+            2 => Period::day(self.text()?),
+            3 => Period::week(self.text()?),
+            4 => Period::month(self.text()?),
+            _ => return Err(DecodeError::Corrupt("period")),
+        }))
+    }
+
+    fn limit(&mut self) -> Result<Limit, DecodeError> {
+        Ok(Limit {
+            name: self.text()?,
+            kind: self.one_of(&KINDS)?,
+            capacity: self.u64()?,
+            period: self.period()?,
+            algorithm: self.one_of(&ALGORITHMS)?,
+            burst: self.number()?,
+            ttl: self.number()?.map(Duration::from_nanos),
+            sub_windows: self.small()?,
+            max_entries: self.small()?,
+            payment: self.one_of(&[Payment::Prepaid, Payment::Postpaid])?,
+            shadow: self.flag()?,
+            on_failure: self.one_of(&[OnFailure::Charge, OnFailure::Refund])?,
+            level: self.flag()?.then(|| self.text()).transpose()?,
+            unit: Unit::decimal(self.u8()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Vec<Limit> {
+        let minute = Duration::from_secs(60);
+        let sliding = Limit::rate("b", 1 << 50, Duration::from_micros(1_001));
+        vec![
+            Limit::calls("rpm", 300, minute).burst(9).at_level("org"),
+            sliding
+                .algorithm(Algorithm::SlidingWindow)
+                .sub_windows(7)
+                .postpaid(),
+            Limit::budget("day", 5, Period::day("Europe/Berlin")).shadow(),
+            Limit::budget("\u{20ac}", 5, Period::month("UTC")).unit(Unit::decimal(3)),
+            Limit::concurrency("running", 24)
+                .ttl(minute)
+                .on_failure(OnFailure::Refund),
+        ]
+    }
+
+    #[test]
+    fn limits_are_read_back_as_they_were_written() {
+        assert_eq!(decode(&encode(&limits())), Ok(limits()));
+        assert_eq!(decode(&encode(&[])), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_cut_off_too_long_or_newer_is_refused() {
+        let bytes = encode(&limits());
+        for end in 0..bytes.len() {
+            assert!(decode(&bytes[..end]).is_err());
+        }
+        assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+        let newer = [&[VERSION + 1], &bytes[1..]].concat();
+        let version = VERSION + 1;
+        assert_eq!(decode(&newer), Err(DecodeError::Newer { version }));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let bytes = encode(&limits());
+        for at in 0..bytes.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                drop(decode(&damaged));
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Overrides at four levels: which holds, who may set them, what they outlive.
+#![cfg(feature = "gate")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::contract::Store;
+use tidegate::gate::{
+    Credential, Credentials, Gate, GateError, Place, Scope, Setting, read_limits, settings_of,
+};
+use tidegate::policy::{PolicyFile, parse};
+use tidegate::{Error, Limit, ManualClock};
+use tidegate_memory::MemoryStore;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const TWO: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1m' }\n\
+                   tpm = { rate = 20, per = '1m' }\n\
+                   [policy.web.limits]\nrpm = { calls = 30, per = '1m' }\n";
+
+fn file(text: &str) -> PolicyFile {
+    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn gate_on(store: &Arc<dyn Store>, text: &str) -> Gate {
+    let time = ManualClock::default();
+    let gate = Gate::builder().clock(time.clock()).store(Arc::clone(store));
+    gate.build(&file(text)).unwrap()
+}
+
+fn gate(text: &str) -> Gate {
+    gate_on(&(Arc::<MemoryStore>::default() as _), text)
+}
+
+fn rpm(count: u64) -> Limit {
+    Limit::calls("rpm", count, MINUTE)
+}
+
+fn set(gate: &Gate, place: &Place, limit: Limit) {
+    let caller = gate.enter(None).unwrap();
+    gate.set_override(&caller, place, &[limit]).unwrap();
+}
+
+fn limit(gate: &Gate, policy: &str, key: &str, name: &str) -> u64 {
+    let caller = gate.enter(None).unwrap();
+    let served = gate.policy(&caller, Scope::Observe, policy).unwrap();
+    let peek = served.peek(key, 1).unwrap();
+    peek.standing(name).unwrap().limit
+}
+
+const POLICIES: [(&str, u64); 2] = [("chat", 10), ("web", 30)];
+const KEYS: [&str; 3] = ["acme", "else", "none"];
+
+/// The places that a number stands for: every policy or one, every key or one.
+fn place(resource: usize, entity: usize) -> Place {
+    let mut place = Place::system();
+    if let Some((policy, _)) = POLICIES.get(resource) {
+        place = place.of_resource(*policy);
+    }
+    match KEYS.get(entity) {
+        Some(key) if entity < 2 => place.of_entity(*key),
+        _ => place,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Against a resolver without any index: four look-ups in a map.
+    #[test]
+    fn the_most_specific_override_holds(
+        steps in prop::collection::vec((0_usize..3, 0_usize..3, prop::option::of(1_u64..500)), 1..25)
+    ) {
+        let gate = gate(TWO);
+        let caller = gate.enter(None).unwrap();
+        let mut naive: HashMap<Place, u64> = HashMap::new();
+        for (resource, entity, count) in steps {
+            let place = place(resource, entity);
+            match count {
+                Some(count) => {
+                    set(&gate, &place, rpm(count));
+                    naive.insert(place, count);
+                }
+                None => {
+                    let removed = gate.remove_override(&caller, &place).unwrap();
+                    prop_assert_eq!(removed, naive.remove(&place).is_some());
+                }
+            }
+            for (policy, written) in POLICIES {
+                for key in KEYS {
+                    let system = Place::system;
+                    let order = [
+                        system().of_resource(policy).of_entity(key),
+                        system().of_entity(key),
+                        system().of_resource(policy),
+                        system(),
+                    ];
+                    let expected = order.iter().find_map(|place| naive.get(place));
+                    let expected = expected.copied().unwrap_or(written);
+                    prop_assert_eq!(limit(&gate, policy, key, "rpm"), expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_exchange_of_policies_puts_overrides_over_the_new_limits() {
+    let gate = gate(TWO);
+    let caller = gate.enter(None).unwrap();
+    set(&gate, &Place::system().of_entity("acme"), rpm(100));
+    set(
+        &gate,
+        &Place::system().of_resource("chat"),
+        Limit::rate("tpm", 50, MINUTE),
+    );
+    let added = TWO.replace("calls = 10", "calls = 12")
+        + "[policy.new.limits]\nrpm = { calls = 1, per = '1m' }\n";
+    gate.exchange("test", &file(&added)).unwrap();
+    assert_eq!(limit(&gate, "chat", "else", "rpm"), 12);
+    assert_eq!(limit(&gate, "new", "acme", "rpm"), 100);
+    assert_eq!(limit(&gate, "chat", "acme", "tpm"), 50);
+    let without = "[policy.web.limits]\nother = { calls = 1, per = '1m' }\n";
+    gate.exchange("test", &file(without)).unwrap();
+    let all = gate.overrides(&caller, &Place::system(), None, 9);
+    let inert: Vec<_> = all.iter().map(|placed| placed.inert.join(",")).collect();
+    assert_eq!(inert, ["rpm", "tpm"]);
+    gate.exchange("test", &file(TWO)).unwrap();
+    assert_eq!(limit(&gate, "web", "acme", "rpm"), 100);
+    assert_eq!(limit(&gate, "chat", "else", "tpm"), 50);
+}
+
+#[test]
+fn overrides_are_kept_by_the_store() {
+    let store = Arc::<MemoryStore>::default() as Arc<dyn Store>;
+    let first = gate_on(&store, TWO);
+    set(
+        &first,
+        &Place::system().of_entity("acme").of_resource("chat"),
+        rpm(100),
+    );
+    set(&first, &Place::system(), rpm(40));
+    drop(first);
+    let again = gate_on(&store, TWO);
+    assert_eq!(limit(&again, "chat", "acme", "rpm"), 100);
+    assert_eq!(limit(&again, "web", "acme", "rpm"), 40);
+}
+
+#[test]
+fn everything_wrong_with_an_override_is_told_at_once() {
+    let gate = gate(TWO);
+    let caller = gate.enter(None).unwrap();
+    let limits = [
+        Limit::calls("rpn", 1, MINUTE),
+        Limit::calls("tpm", 1, MINUTE),
+        rpm(0),
+    ];
+    for place in [
+        Place::system(),
+        Place::system().of_entity("k").of_resource("chat"),
+    ] {
+        match gate.set_override(&caller, &place, &limits) {
+            Err(GateError::Override(errors)) => assert_eq!(errors.len(), 3),
+            answer => panic!("{answer:?}"),
+        }
+        assert!(gate.override_at(&caller, &place).unwrap().is_none());
+    }
+    let unknown = gate.set_override(&caller, &Place::system().of_resource("no"), &[rpm(1)]);
+    assert!(matches!(unknown, Err(GateError::UnknownPolicy { .. })));
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    assert_eq!(
+        chat.set().set_override("k", &[rpm(1)]),
+        Err(Error::Governed)
+    );
+}
+
+#[test]
+fn only_who_administers_the_policy_sets_its_overrides() {
+    let gate = gate(TWO);
+    let credential = |scope, policies: &[&str]| Credential {
+        name: "t".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![scope],
+        policies: policies.iter().map(|&p| p.to_owned()).collect(),
+    };
+    let chat = Place::system().of_resource("chat").of_entity("k");
+    let web = Place::system().of_resource("web");
+    let may = |scope, policies: &[&str], place: &Place| {
+        gate.replace_credentials(Credentials::new([credential(scope, policies)]));
+        let caller = gate.enter(Some("secret")).unwrap();
+        let set = gate.set_override(&caller, place, &[rpm(5)]).is_ok();
+        assert_eq!(gate.remove_override(&caller, place).is_ok(), set);
+        set
+    };
+    assert!(may(Scope::Administer, &["chat"], &chat));
+    assert!(!may(Scope::Administer, &["chat"], &web));
+    assert!(!may(Scope::Administer, &["chat"], &Place::system()));
+    assert!(!may(
+        Scope::Administer,
+        &["chat"],
+        &Place::system().of_entity("k")
+    ));
+    assert!(!may(Scope::Decide, &[], &chat));
+    assert!(may(Scope::Administer, &[], &Place::system()));
+}
+
+#[test]
+fn limits_are_read_from_the_fields_they_are_shown_with() {
+    let fields = |name: &str, fields: &[(&str, Setting)]| {
+        let fields = fields
+            .iter()
+            .map(|(field, setting)| ((*field).to_owned(), setting.clone()));
+        (name.to_owned(), fields.collect::<Vec<_>>())
+    };
+    let text = |text: &str| Setting::Text(text.into());
+    let limits = [
+        rpm(5).burst(9),
+        Limit::budget("a \"day\"\n", 7, tidegate::Period::day("UTC")),
+        Limit::concurrency("slots", 3).ttl(Duration::from_millis(1_500)),
+    ];
+    let shown = limits
+        .iter()
+        .map(|limit| fields(limit.name(), &settings_of(limit)));
+    assert_eq!(read_limits(&shown.collect::<Vec<_>>()), Ok(limits.to_vec()));
+    let wrong = [
+        fields("a", &[("cals", Setting::Integer(1)), ("per", text("1m"))]),
+        fields(
+            "b",
+            &[("calls", Setting::Integer(0)), ("per", text("soon"))],
+        ),
+        fields(
+            "c",
+            &[
+                ("rate", Setting::Integer(1)),
+                ("per", text("1m")),
+                ("shadow", Setting::Flag(true)),
+            ],
+        ),
+    ];
+    let faults = read_limits(&wrong).unwrap_err();
+    let about: Vec<_> = faults.iter().map(|fault| fault.limit.as_str()).collect();
+    assert!(
+        ["a", "b", "c"].iter().all(|limit| about.contains(limit)),
+        "{faults:?}"
+    );
+}

@@ -1,0 +1,213 @@
+//! Keys and leases, listed a page at a time.
+
+use std::collections::BTreeMap;
+
+use tidegate::contract::core::{Rule, Span};
+use tidegate::contract::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
+
+use super::Skipped;
+use super::desk::{Desk, budget, rate, slots};
+use crate::Subject;
+
+const SECOND: u64 = 1_000_000;
+
+type Listed<T> = Result<Page<T>, StoreError>;
+
+/// Every item of a listing in pages of `most`, with something done between two.
+fn pages<T>(
+    most: usize,
+    mut list: impl FnMut(usize, Option<&[u8]>) -> Listed<T>,
+    mut between: impl FnMut(usize),
+) -> Result<Vec<T>, Skipped> {
+    let (mut items, mut after, mut number) = (Vec::new(), None::<Vec<u8>>, 0);
+    loop {
+        let page = match list(most, after.as_deref()) {
+            Err(StoreError::CannotList) => return Err("it does not list what it holds"),
+            page => page.expect("a page"),
+        };
+        assert!(page.items.len() <= most, "no more than was asked for");
+        items.extend(page.items);
+        match page.next {
+            None => return Ok(items),
+            next => after = next,
+        }
+        between(number);
+        number += 1;
+        assert!(number < 100_000, "it ends");
+    }
+}
+
+fn keys(desk: &Desk, select: Select<'_>) -> Result<Vec<OwnedKey>, Skipped> {
+    let list =
+        |most, after: Option<&[u8]>| desk.table.list_keys(&listing(desk, select, most, after));
+    pages(7, list, |_| ())
+}
+
+fn leases(desk: &Desk, select: Select<'_>) -> Result<Vec<HeldLease>, Skipped> {
+    let list =
+        |most, after: Option<&[u8]>| desk.table.list_leases(&listing(desk, select, most, after));
+    pages(3, list, |_| ())
+}
+
+fn listing<'a>(
+    desk: &Desk,
+    select: Select<'a>,
+    most: usize,
+    after: Option<&'a [u8]>,
+) -> Listing<'a> {
+    Listing {
+        select,
+        after,
+        most,
+        now: desk.now(),
+    }
+}
+
+fn shapes() -> [Vec<(usize, Rule)>; 2] {
+    [
+        vec![(0, rate(1, 1_000))],
+        vec![(0, budget(5)), (0, slots(2))],
+    ]
+}
+
+pub(super) fn a_key_in_use_is_listed_once_whatever_comes_meanwhile(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    for shape in shapes() {
+        let desk = Desk::new(subject, 1, &shape);
+        let amounts = vec![1; shape.len()];
+        let use_it = |key: &str| assert!(desk.hold(key.as_bytes(), &amounts, SECOND).0 > 0);
+        (0..300).for_each(|n| use_it(&format!("key/{n}")));
+        let list = |most, after: Option<&[u8]>| {
+            desk.table
+                .list_keys(&listing(&desk, Select::All, most, after))
+        };
+        let listed = pages(10, list, |page| {
+            (0..20).for_each(|n| use_it(&format!("late/{page}/{n}")));
+        })?;
+        let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
+        for key in &listed {
+            *counts.entry(key.bytes()).or_default() += 1;
+        }
+        assert!(counts.values().all(|count| *count == 1), "none comes twice");
+        let early = counts.keys().filter(|key| key.starts_with(b"key/"));
+        assert_eq!(early.count(), 300, "none is left out");
+    }
+    Ok(())
+}
+
+pub(super) fn keys_are_listed_by_their_beginning_and_ancestors_with_them(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = Desk::new(subject, 2, &[(0, budget(1_000)), (1, budget(1_000))]);
+    for key in ["acme/alice", "acme/bob", "acmes/carol", "other/alice"] {
+        assert!(desk.admits(key.as_bytes(), &[1, 1]));
+    }
+    let named = |select| {
+        let mut keys: Vec<_> = keys(&desk, select)?.iter().map(text).collect();
+        keys.sort_unstable();
+        Ok::<_, Skipped>(keys.join(" "))
+    };
+    let all = "acme acme/alice acme/bob acmes acmes/carol other other/alice";
+    assert_eq!(named(Select::All)?, all);
+    assert_eq!(named(Select::Prefix(b"acme/"))?, "acme/alice acme/bob");
+    assert_eq!(named(Select::Key(b"acme"))?, "acme");
+    assert_eq!(named(Select::Key(b"nobody"))?, "");
+    Ok(())
+}
+
+pub(super) fn a_key_that_equals_never_seen_is_not_listed(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for shape in shapes() {
+        let desk = Desk::new(subject, 1, &shape[..1]);
+        assert!(desk.admits(b"soon", &[1]) && desk.admits(b"late", &[1]));
+        desk.pass(20_000);
+        assert!(desk.admits(b"late", &[1]));
+        assert_eq!(
+            keys(&desk, Select::All)?
+                .iter()
+                .map(text)
+                .collect::<Vec<_>>(),
+            ["late"]
+        );
+        assert!(keys(&desk, Select::Key(b"soon"))?.is_empty());
+    }
+    Ok(())
+}
+
+pub(super) fn a_held_lease_is_listed_with_what_it_took(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(9))]);
+    let (kept, fence) = desk.hold(b"a", &[40, 2], 5 * SECOND);
+    let (ended, _) = desk.hold(b"a", &[1, 1], 5 * SECOND);
+    desk.hold(b"b", &[1, 1], SECOND);
+    let (renewed, _) = desk.hold(b"b", &[0, 1], SECOND);
+    desk.end(b"a", ended, Ending::Release).expect("held");
+    let until = desk.now() + Span::from_micros(9 * SECOND);
+    desk.ask(b"b", Verb::Renew { id: renewed, until })
+        .expect("held");
+    desk.pass(SECOND as i64);
+    let mut held = leases(&desk, Select::All)?;
+    held.sort_by_key(|lease| lease.id);
+    let ids: Vec<_> = held.iter().map(|lease| lease.id).collect();
+    assert_eq!(ids, [kept, renewed]);
+    assert_eq!((text(&held[0].key).as_str(), held[0].fence), ("a", fence));
+    assert_eq!(held[0].taken[..], [(0, 40), (1, 2)]);
+    assert_eq!(
+        (held[1].expires_at, held[1].taken[..].to_vec()),
+        (until, vec![(1, 1)])
+    );
+    assert_eq!(leases(&desk, Select::Key(b"b"))?.len(), 1);
+    assert!(leases(&desk, Select::Prefix(b"c"))?.is_empty());
+    assert!(matches!(desk.table.leases_held(desk.now()), None | Some(2)));
+    Ok(())
+}
+
+pub(super) fn leases_that_expire_together_are_listed_once_each(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = Desk::new(subject, 1, &[(0, slots(1_000))]);
+    let key = |n: usize| format!("key {}", n % 3);
+    for n in 0..100 {
+        desk.hold(key(n).as_bytes(), &[1], SECOND);
+    }
+    for select in [Select::All, Select::Key(b"key 0")] {
+        let mut ids: Vec<_> = leases(&desk, select)?
+            .iter()
+            .map(|lease| lease.id)
+            .collect();
+        let all = if select == Select::All { 100 } else { 34 };
+        assert_eq!(ids.len(), all);
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+    Ok(())
+}
+
+pub(super) fn a_page_that_another_table_began_is_an_error(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let full = || {
+        let desk = Desk::new(subject, 1, &[(0, budget(9))]);
+        (0..50_u8).for_each(|n| assert!(desk.admits(&[n], &[1])));
+        desk
+    };
+    let (desk, other) = (full(), full());
+    let first = match desk.table.list_keys(&listing(&desk, Select::All, 10, None)) {
+        Err(StoreError::CannotList) => return Err("it does not list what it holds"),
+        page => page.expect("a page"),
+    };
+    let next = first.next.expect("there are more");
+    for place in [&next[..], b"", b"anything at all"] {
+        let there = other
+            .table
+            .list_keys(&listing(&other, Select::All, 10, Some(place)));
+        assert_eq!(there, Err(StoreError::UnknownPage));
+    }
+    Ok(())
+}
+
+fn text(key: &OwnedKey) -> String {
+    String::from_utf8_lossy(key.bytes()).into_owned()
+}

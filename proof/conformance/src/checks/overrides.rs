@@ -1,0 +1,186 @@
+//! Keys with limits of their own: set, changed and taken while in use.
+
+use std::sync::Arc;
+
+use tidegate::contract::core::Rule;
+use tidegate::contract::{Plan, Store};
+
+use super::Skipped;
+use super::desk::{Desk, budget, overrides, plan, rate, slots, table_name};
+use crate::Subject;
+
+pub(super) fn a_limit_of_its_own_holds_for_its_key_and_no_other(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    for (common, own) in [(rate(1, 8), rate(1, 20)), (budget(8), budget(20))] {
+        let mut desk = Desk::new(subject, 1, &[(0, common)]);
+        desk.give(&[(b"own", &[own])]);
+        assert!(desk.admits(b"own", &[20]));
+        assert!(!desk.admits(b"own", &[1]));
+        assert!(!desk.admits(b"other", &[9]));
+        assert!(desk.admits(b"other", &[8]));
+        desk.give(&[]);
+        assert_eq!(desk.left(b"own"), [0]);
+    }
+    Ok(())
+}
+
+/// Used and idle keys alike, by every kind, at every instant from the change on.
+pub(super) fn raising_a_keys_own_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let raises: [(Rule, Rule); 4] = [
+        (rate(1, 8), rate(1, 12)),
+        (rate(1, 8), rate(3, 8)),
+        (budget(8), budget(11)),
+        (slots(8), slots(9)),
+    ];
+    for (old, new) in raises {
+        for from in [None, Some(old)] {
+            let (mut raised, mut kept) = (used(subject, old), used(subject, old));
+            if let Some(own) = from {
+                raised.give(&[(b"used", &[own]), (b"idle", &[own])]);
+                kept.give(&[(b"used", &[own]), (b"idle", &[own])]);
+            }
+            raised.pass(300);
+            kept.pass(300);
+            raised.give(&[(b"used", &[new]), (b"idle", &[new])]);
+            for _ in 0..20 {
+                raised.pass(700);
+                kept.pass(700);
+                for key in [&b"used"[..], b"idle"] {
+                    let (more, less) = (raised.left(key)[0], kept.left(key)[0]);
+                    assert!(
+                        more >= less,
+                        "{more} left of {new:?}, not {less} of {old:?}"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A limit that is used up for one key and half used for another.
+fn used(subject: &Subject, rule: Rule) -> Desk {
+    let desk = Desk::new(subject, 1, &[(0, rule)]);
+    desk.hold(b"used", &[8], 5_000);
+    desk.hold(b"idle", &[5], 9_000);
+    desk
+}
+
+pub(super) fn a_lowered_limit_of_a_key_keeps_what_was_used(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    for (common, own) in [
+        (rate(1, 8), rate(1, 5)),
+        (budget(8), budget(5)),
+        (slots(8), slots(5)),
+    ] {
+        let mut desk = Desk::new(subject, 1, &[(0, common)]);
+        desk.hold(b"k", &[4], 5_000);
+        desk.give(&[(b"k", &[own])]);
+        assert_eq!(desk.left(b"k"), [1], "of {own:?}");
+        desk.give(&[]);
+        assert_eq!(desk.left(b"k"), [4], "of {common:?}");
+    }
+    Ok(())
+}
+
+pub(super) fn ancestors_have_limits_of_their_own(subject: &Subject) -> Result<(), Skipped> {
+    let mut desk = Desk::new(subject, 2, &[(0, budget(10)), (1, budget(4))]);
+    desk.give(&[(b"a", &[budget(20)]), (b"a/x", &[budget(15)])]);
+    assert!(desk.admits(b"a/x", &[15, 15]));
+    assert!(!desk.admits(b"a/y", &[5, 5]));
+    assert!(desk.admits(b"a/y", &[4, 4]));
+    assert!(!desk.admits(b"a/z", &[2, 2]));
+    assert!(!desk.admits(b"b/x", &[5, 5]));
+    desk.give(&[(b"a/x", &[budget(15)])]);
+    assert_eq!(desk.left(b"a/z"), [0, 4]);
+    assert_eq!(desk.left(b"b/x"), [10, 4]);
+    Ok(())
+}
+
+pub(super) fn a_limit_of_its_own_outlives_the_rows_of_its_key(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for (common, own) in [(rate(1, 8), rate(1, 20)), (budget(8), budget(20))] {
+        let store = subject.bounded_store(3, 10)?;
+        let mut desk = Desk::at(&*store, &table_name(), plan(0, 1, &[(0, common)]));
+        desk.give(&[(b"own", &[own])]);
+        for round in 0_u8..4 {
+            assert!(desk.admits(b"own", &[20]));
+            assert!(!desk.admits(b"own", &[1]));
+            desk.pass(40_000);
+            assert!((0..3).all(|other| desk.admits(&[round, other], &[8])));
+            desk.pass(40_000);
+        }
+    }
+    Ok(())
+}
+
+/// The table is opened again with the same limits of its key's own, or others.
+pub(super) fn what_was_used_by_limits_of_its_own_survives_a_restart(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let reopen = subject.reopened_store()?;
+    for (common, own) in [(rate(1, 8), rate(1, 100)), (budget(8), budget(100))] {
+        let (name, rules) = (table_name(), [(0, common)]);
+        let store = subject.fresh();
+        let mut desk = Desk::at(&*store, &name, plan(0, 1, &rules));
+        desk.give(&[(b"own", &[own])]);
+        assert!(desk.admits(b"own", &[60]));
+        assert!(desk.admits(b"other", &[5]));
+        drop((desk, store));
+        let again = |store: &dyn Store, given: &[(&[u8], &[Rule])]| {
+            let version = store.last_plan(&name).expect("it is known").version() + 1;
+            let plan = Plan::clone(&plan(version, 1, &rules));
+            let overrides = overrides(&plan, given);
+            Desk::at(store, &name, Arc::new(plan.with_overrides(overrides)))
+        };
+        for given in [own, own] {
+            let store = reopen();
+            let desk = again(&*store, &[(b"own", &[given])]);
+            assert_eq!(
+                (desk.left(b"own"), desk.left(b"other")),
+                (vec![40], vec![3])
+            );
+        }
+        let store = reopen();
+        let desk = again(&*store, &[]);
+        assert_eq!((desk.left(b"own"), desk.left(b"other")), (vec![0], vec![3]));
+    }
+    Ok(())
+}
+
+pub(super) fn a_definition_is_kept_for_its_owner_until_it_is_removed(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let store = subject.fresh();
+    let (one, two) = (table_name(), table_name());
+    store.define(&one, b"k", Some(b"first")).expect("room");
+    store.define(&one, b"k", Some(b"second")).expect("room");
+    store.define(&one, b"\x00/\xff", Some(b"")).expect("room");
+    store.define(&two, b"k", Some(b"other")).expect("room");
+    let mut defined = store.definitions(&one).expect("an answer");
+    defined.sort();
+    let second = (b"k".to_vec(), b"second".to_vec());
+    assert_eq!(defined, [(b"\x00/\xff".to_vec(), Vec::new()), second]);
+    store.define(&one, b"k", None).expect("an answer");
+    store.define(&one, b"never", None).expect("an answer");
+    assert_eq!(store.definitions(&one).expect("an answer").len(), 1);
+    assert_eq!(store.definitions(&two).expect("an answer").len(), 1);
+    Ok(())
+}
+
+pub(super) fn definitions_survive_a_restart(subject: &Subject) -> Result<(), Skipped> {
+    let reopen = subject.reopened_store()?;
+    let (store, owner) = (subject.fresh(), table_name());
+    store.define(&owner, b"kept", Some(b"value")).expect("room");
+    store.define(&owner, b"gone", Some(b"value")).expect("room");
+    store.define(&owner, b"gone", None).expect("an answer");
+    drop(store);
+    let kept = (b"kept".to_vec(), b"value".to_vec());
+    assert_eq!(reopen().definitions(&owner).expect("an answer"), [kept]);
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What a table holds, a page at a time.
+//!
+//! A listing takes no lock for long: it is told in pages, and between two of
+//! them everything may change. What is there from its first page to its last is
+//! in exactly one of them (a lease that is renewed meanwhile, in at least one);
+//! what comes or goes meanwhile may be in one.
+
+use smallvec::SmallVec;
+use tidegate_core::{Amount, Timestamp};
+
+use crate::owned::OwnedKey;
+
+/// Which page of which listing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listing<'a> {
+    /// Of which keys.
+    pub select: Select<'a>,
+    /// Where the page before it has ended ([`Page::next`]); the first page if
+    /// not said.
+    pub after: Option<&'a [u8]>,
+    /// How many items it has at most (one at least).
+    pub most: usize,
+    /// As of when: what equals "never seen", or has expired by then, is left out.
+    pub now: Timestamp,
+}
+
+/// Which keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Select<'a> {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that begin so: with whole segments or not.
+    Prefix(&'a [u8]),
+    /// This one.
+    Key(&'a [u8]),
+}
+
+/// A page of a listing, in an order of the store's own.
+///
+/// It may have fewer items than it could, or none, and not be the last: a store
+/// looks at a bounded number of its keys for each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// Where the next page goes on, if there is one. It tells nothing that is
+    /// secret, and nothing but the store can read it.
+    pub next: Option<Vec<u8>>,
+}
+
+/// A lease that is held.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeldLease {
+    /// Whose it is.
+    pub key: OwnedKey,
+    /// Its id: a secret of its holder.
+    pub id: u128,
+    /// When it expires unless renewed.
+    pub expires_at: Timestamp,
+    /// Larger than that of every earlier lease on the same slots; 0 without.
+    pub fence: u64,
+    /// What was taken, by the limits' [`uid`](crate::PlanLimit::uid).
+    pub taken: SmallVec<[(u32, Amount); 3]>,
+}
+
+impl Select<'_> {
+    /// Whether `key` is one of them.
+    #[must_use]
+    pub fn takes(&self, key: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Prefix(prefix) => key.starts_with(prefix),
+            Self::Key(one) => key == *one,
+        }
+    }
+}
+
+impl<T> Page<T> {
+    /// The last page, with nothing on it.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            items: Vec::new(),
+            next: None,
+        }
+    }
+}

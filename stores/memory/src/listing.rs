@@ -1,0 +1,263 @@
+//! Keys and leases, a page at a time.
+//!
+//! A page goes through the shards in order; each is locked for a bounded number
+//! of its rows. Where a page ends is a shard and a place in it: for keys a hash
+//! (a row's place in the array changes, its hash does not), for leases an
+//! expiry. Hashes are seeded at random, so a place is good for this table alone;
+//! a mark made of the seed tells it from every other's.
+
+use std::hash::BuildHasher;
+
+use tidegate_contract::book::Record;
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+
+use crate::asides::Asides;
+use crate::rows::{self, Rows, Words};
+use crate::shard::{Shard, hash_of};
+use crate::table::MemoryTable;
+
+/// How many rows are looked at for one page, about.
+const LOOKED_AT: usize = 8_192;
+/// How many of one shard's at a time, about.
+const AT_ONCE: usize = 512;
+
+/// A place in a table: the shard, and where in it. Written in this order, after
+/// the mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    shard: u16,
+    at: i64,
+    rank: u64,
+}
+
+/// How many bytes a place has, with its mark.
+const PLACE: usize = 4 + 2 + 8 + 8;
+
+impl Place {
+    const START: Self = Self::shard(0);
+
+    const fn shard(shard: u16) -> Self {
+        Self {
+            shard,
+            at: i64::MIN,
+            rank: 0,
+        }
+    }
+
+    fn write(self, mark: u32) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PLACE);
+        bytes.extend(mark.to_le_bytes());
+        bytes.extend(self.shard.to_le_bytes());
+        bytes.extend(self.at.to_le_bytes());
+        bytes.extend(self.rank.to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8], mark: u32) -> Option<Self> {
+        let bytes: &[u8; PLACE] = bytes.try_into().ok()?;
+        let (marked, rest) = bytes.split_first_chunk()?;
+        let (shard, rest) = rest.split_first_chunk()?;
+        let (at, rank) = rest.split_first_chunk()?;
+        let place = Self {
+            shard: u16::from_le_bytes(*shard),
+            at: i64::from_le_bytes(*at),
+            rank: u64::from_le_bytes(rank.try_into().ok()?),
+        };
+        (u32::from_le_bytes(*marked) == mark).then_some(place)
+    }
+}
+
+impl MemoryTable {
+    pub(crate) fn page_of_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        if let Select::Key(key) = listing.select {
+            return Ok(self.one_key(key, listing.now));
+        }
+        self.page(listing, |shard, place, page| {
+            let most = listing.most - page.len();
+            let (keys, next) = shard.keys_from(place.rank, most, listing);
+            page.extend(keys);
+            next.map(|rank| Place { rank, ..place })
+        })
+    }
+
+    pub(crate) fn page_of_leases(
+        &self,
+        listing: &Listing<'_>,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        let leases = |shard: &Shard, place: Place, page: &mut Vec<HeldLease>| {
+            let after = (Timestamp::from_micros(place.at), place.rank);
+            let most = listing.most - page.len();
+            let (held, next) = shard
+                .book
+                .held_after(after, most, |id| self.hasher.hash_one(id));
+            let held = held.into_iter().filter(|record| {
+                listing.select.takes(record.owner.bytes())
+                    && record.granted.expires_at > listing.now
+            });
+            page.extend(held.map(told));
+            next.map(|(at, rank)| Place {
+                at: at.as_micros(),
+                rank,
+                ..place
+            })
+        };
+        match listing.select {
+            Select::Key(key) => self.page_of_one_shard(key, listing, leases),
+            _ => self.page(listing, leases),
+        }
+    }
+
+    /// The key, if its state matters.
+    fn one_key(&self, key: &[u8], now: Timestamp) -> Page<OwnedKey> {
+        let mut page = Page::empty();
+        if let Ok(path) = KeyPath::new(key, self.last_plan().levels()) {
+            let shard = self.shard(hash_of(&self.hasher, path.root())).lock();
+            let hash = hash_of(&self.hasher, key);
+            let found = shard.rows.find(hash, key);
+            if found.is_some_and(|at| shard.matters_at(at, now)) {
+                page.items.push(OwnedKey::new(key));
+            }
+        }
+        page
+    }
+
+    /// A page of what `list` finds in the shards, one after the other. It answers
+    /// where it goes on in the same one, if it does.
+    fn page<T>(
+        &self,
+        listing: &Listing<'_>,
+        list: impl Fn(&Shard, Place, &mut Vec<T>) -> Option<Place>,
+    ) -> Result<Page<T>, StoreError> {
+        let mut place = self.place(listing)?;
+        let mut page = Page::empty();
+        for _ in 0..LOOKED_AT / AT_ONCE {
+            let Some(shard) = self.shards.get(usize::from(place.shard)) else {
+                return Ok(page);
+            };
+            let next = list(&shard.0.lock(), place, &mut page.items);
+            place = next.unwrap_or(Place::shard(place.shard + 1));
+            if page.items.len() >= listing.most {
+                break;
+            }
+        }
+        if usize::from(place.shard) < self.shards.len() {
+            page.next = Some(place.write(self.mark()));
+        }
+        Ok(page)
+    }
+
+    /// The same for the shard of one key.
+    fn page_of_one_shard<T>(
+        &self,
+        key: &[u8],
+        listing: &Listing<'_>,
+        list: impl Fn(&Shard, Place, &mut Vec<T>) -> Option<Place>,
+    ) -> Result<Page<T>, StoreError> {
+        let place = self.place(listing)?;
+        let mut page = Page::empty();
+        if let Ok(path) = KeyPath::new(key, self.last_plan().levels()) {
+            let shard = self.shard(hash_of(&self.hasher, path.root())).lock();
+            let next = list(&shard, place, &mut page.items);
+            page.next = next.map(|place| place.write(self.mark()));
+        }
+        Ok(page)
+    }
+
+    fn place(&self, listing: &Listing<'_>) -> Result<Place, StoreError> {
+        let Some(after) = listing.after else {
+            return Ok(Place::START);
+        };
+        Place::read(after, self.mark()).ok_or(StoreError::UnknownPage)
+    }
+
+    /// What no other table's hashes have.
+    fn mark(&self) -> u32 {
+        self.hasher.hash_one("mark") as u32
+    }
+}
+
+impl Shard {
+    /// Some keys whose state matters, from a hash on, and where to go on.
+    fn keys_from(
+        &self,
+        from: u64,
+        most: usize,
+        listing: &Listing<'_>,
+    ) -> (Vec<OwnedKey>, Option<u64>) {
+        let (found, mut next) = self.scan(from, most.min(AT_ONCE));
+        let mut keys = Vec::new();
+        for (hash, at) in found {
+            let Some(key) = self.key_at(at) else { continue };
+            if !listing.select.takes(key.bytes()) || !self.matters_at(at, listing.now) {
+                continue;
+            }
+            if keys.len() == most {
+                next = Some(hash);
+                break;
+            }
+            keys.push(key.clone());
+        }
+        (keys, next)
+    }
+
+    fn scan(&self, from: u64, rows: usize) -> (Vec<(u64, usize)>, Option<u64>) {
+        let hash = |key: &[u8]| hash_of(&self.hasher, key);
+        match &self.rows {
+            Rows::Words(words) => words.slab.scan(from, rows, hash),
+            Rows::Wide(slab) => slab.scan(from, rows, hash),
+        }
+    }
+
+    fn key_at(&self, at: usize) -> Option<&OwnedKey> {
+        match &self.rows {
+            Rows::Words(words) => words.slab.slot(at).map(|slot| &slot.key),
+            Rows::Wide(slab) => slab.slot(at).map(|slot| &slot.key),
+        }
+    }
+
+    /// Whether the row at `at` is more than "never seen". Nothing is changed.
+    fn matters_at(&self, at: usize, now: Timestamp) -> bool {
+        let when = match &self.rows {
+            Rows::Words(words) => self
+                .aside_until(words, at)
+                .or_else(|| self.forget_at(at, now)),
+            Rows::Wide(_) => self.forget_at(at, now),
+        };
+        when.is_some_and(|when| !rows::is_past(when, now))
+    }
+
+    /// From when the row at `at` equals "never seen", if it is kept aside.
+    fn aside_until(&self, words: &Words, at: usize) -> Option<Timestamp> {
+        let word = words.slab.slot(at)?.value;
+        if !Asides::is_mark(word) {
+            return None;
+        }
+        let aside = words.asides.get(word)?;
+        match (&aside.wide, &aside.cell) {
+            (Some(state), _) => Some(self.plan.limits()[0].rule.forget_at(state)),
+            (None, Some(cell)) => Some(cell.forget_at()),
+            (None, None) => Some(Timestamp::MIN),
+        }
+    }
+}
+
+impl Rows {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        match self {
+            Self::Words(words) => words.slab.find(hash, key),
+            Self::Wide(slab) => slab.find(hash, key),
+        }
+    }
+}
+
+fn told(record: &Record<OwnedKey>) -> HeldLease {
+    let shares = record.shares.iter();
+    HeldLease {
+        key: record.owner.clone(),
+        id: record.granted.id,
+        expires_at: record.granted.expires_at,
+        fence: record.granted.fence,
+        taken: shares.map(|share| (share.uid, share.amount)).collect(),
+    }
+}

@@ -1,0 +1,246 @@
+//! Keys and leases, a page at a time.
+//!
+//! The server's keys are walked by `SCAN`. Where a page ends is a place in that
+//! walk: its cursor, what the last step of it found and the page had no room
+//! for, and for leases how far one root's were told. A step of a walk finds a
+//! key again only where the server's own table shrinks between two pages.
+
+use std::sync::Arc;
+
+use tidegate_contract::core::Timestamp;
+use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+
+use crate::definitions::scanned;
+use crate::error::garbled;
+use crate::keys::Names;
+use crate::options::Clock;
+use crate::request::Request;
+use crate::table::Inner;
+use crate::wire;
+use crate::wire::held::{self, Held};
+use crate::wire::place::Place;
+use crate::wire::reply::Answer;
+
+/// How many of the server's keys are looked at for one page, about.
+const LOOKED_AT: usize = 8_192;
+
+/// How many of them at a time, at most. What is found and has no room on the
+/// page is in its end.
+const AT_ONCE: usize = 256;
+
+/// The same for roots, of which each may have many leases.
+const ROOTS_AT_ONCE: usize = 32;
+
+/// A [`Listing`] on its way.
+pub(crate) struct Wanted {
+    select: Selected,
+    place: Option<Place>,
+    most: usize,
+    now: Timestamp,
+}
+
+/// A [`Select`] on its way.
+enum Selected {
+    Prefix(Vec<u8>),
+    Key(Vec<u8>),
+}
+
+impl Selected {
+    /// What all of them begin with.
+    fn beginning(&self) -> &[u8] {
+        match self {
+            Self::Prefix(bytes) | Self::Key(bytes) => bytes,
+        }
+    }
+
+    fn takes(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Prefix(prefix) => Select::Prefix(prefix).takes(key),
+            Self::Key(one) => key == one,
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn wanted(&self, listing: &Listing<'_>) -> Result<Wanted, StoreError> {
+        let place = listing.after.map(|place| Place::read(place, &self.names));
+        Ok(Wanted {
+            select: match listing.select {
+                Select::All => Selected::Prefix(Vec::new()),
+                Select::Prefix(prefix) => Selected::Prefix(prefix.to_vec()),
+                Select::Key(key) => Selected::Key(key.to_vec()),
+            },
+            place: place.transpose()?,
+            most: listing.most.max(1),
+            now: listing.now,
+        })
+    }
+
+    pub(crate) async fn page_of_keys(
+        self: Arc<Self>,
+        wanted: Wanted,
+    ) -> Result<Page<OwnedKey>, StoreError> {
+        let mut page = Page::empty();
+        if let Selected::Key(key) = &wanted.select {
+            if self.matters(key, wanted.now, true).await? {
+                page.items.push(OwnedKey::new(key));
+            }
+            return Ok(page);
+        }
+        let pattern = self.names.rows(wanted.select.beginning());
+        let mut walk = Walk::new(&self, pattern, wanted.place);
+        while page.items.len() < wanted.most {
+            let free = (wanted.most - page.items.len()).min(AT_ONCE);
+            let Some(row) = walk.next(free).await? else {
+                break;
+            };
+            let key = self.names.key_of(&row);
+            let Some(key) = key.filter(|key| wanted.select.takes(key)) else {
+                continue;
+            };
+            if self.matters(&key, wanted.now, false).await? {
+                page.items.push(OwnedKey::new(&key));
+            }
+        }
+        page.next = walk.place.next(&self.names);
+        Ok(page)
+    }
+
+    /// Whether the row of `key` is more than "never seen". By the server's clock
+    /// it is if it is there at all.
+    async fn matters(
+        self: &Arc<Self>,
+        key: &[u8],
+        now: Timestamp,
+        unseen: bool,
+    ) -> Result<bool, StoreError> {
+        let edition = self.edition().await?;
+        let Ok(path) = KeyPath::new(key, edition.plan.levels()) else {
+            return Ok(false);
+        };
+        if self.shared.clock == Clock::Server && !unseen {
+            return Ok(true);
+        }
+        let look = wire::command::look(&path, now, &[], self.shared.clock);
+        let mut request = Request::new(&edition.plan, &path, now, look, &self.names);
+        match self.ask(&edition, &mut request).await? {
+            Answer::Looked(matters) => Ok(matters),
+            _ => Err(garbled("no look")),
+        }
+    }
+
+    pub(crate) async fn page_of_leases(
+        self: Arc<Self>,
+        wanted: Wanted,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        let pattern = self.names.books(wanted.select.beginning());
+        let mut walk = Walk::new(&self, pattern, wanted.place);
+        if let (Selected::Key(key), false) = (&wanted.select, walk.place.has_begun()) {
+            let levels = self.edition().await?.plan.levels();
+            walk.place = self.only_root_of(key, levels);
+        }
+        let mut page = Page::empty();
+        while page.items.len() < wanted.most {
+            let Some(due) = walk.next(ROOTS_AT_ONCE).await? else {
+                break;
+            };
+            let most = wanted.most - page.items.len();
+            let within = walk.place.within.take();
+            let held = self.held(&due, within, most, wanted.now).await?;
+            let taken = held.leases.into_iter();
+            page.items
+                .extend(taken.filter(|lease| wanted.select.takes(lease.key.bytes())));
+            walk.looked_at += most;
+            if held.has_more {
+                walk.place.go_on_within(due, held.last);
+            }
+        }
+        page.next = walk.place.next(&self.names);
+        Ok(page)
+    }
+
+    /// A walk through the leases of one root.
+    fn only_root_of(&self, key: &[u8], levels: usize) -> Place {
+        let path = KeyPath::new(key, levels);
+        let due = path
+            .ok()
+            .and_then(|path| self.names.of(&path).swap_remove(1).into());
+        Place::at(due.into_iter().collect())
+    }
+
+    /// Some of a root's leases.
+    async fn held(
+        &self,
+        due: &[u8],
+        after: Option<(i64, i64)>,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<Held, StoreError> {
+        let book = Names::book_of(due).ok_or_else(|| garbled("a book without a name"))?;
+        let at = match self.shared.clock {
+            Clock::Server => None,
+            Clock::Caller => Some(now),
+        };
+        let arguments = held::ask(after, most.min(AT_ONCE), at);
+        let (link, script) = (&self.shared.link, &self.shared.scripts.held);
+        let answer = link.call(script, &[book, due.to_vec()], &arguments).await?;
+        held::read(answer, now)
+    }
+
+    /// How many rows there are.
+    pub(crate) async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
+        let mut walk = Walk::new(&self, self.names.rows(b""), None);
+        let mut count = 0;
+        while walk.step(LOOKED_AT).await? {
+            count += walk.place.found.len();
+        }
+        Ok(count)
+    }
+}
+
+/// A walk through the server's keys, of bounded length.
+struct Walk<'t> {
+    table: &'t Inner,
+    pattern: Vec<u8>,
+    place: Place,
+    looked_at: usize,
+}
+
+impl<'t> Walk<'t> {
+    fn new(table: &'t Inner, pattern: Vec<u8>, place: Option<Place>) -> Self {
+        Self {
+            table,
+            pattern,
+            place: place.unwrap_or_default(),
+            looked_at: 0,
+        }
+    }
+
+    /// The next key that fits the pattern; `at_once` of the server's keys are
+    /// looked at in a step. `None` at the end, or if enough were looked at.
+    async fn next(&mut self, at_once: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        loop {
+            if let Some(key) = self.place.found.pop() {
+                return Ok(Some(key));
+            }
+            if self.looked_at >= LOOKED_AT || !self.step(at_once).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Finds some more; `false` at the end.
+    async fn step(&mut self, at_once: usize) -> Result<bool, StoreError> {
+        let Some(cursor) = &self.place.cursor else {
+            return Ok(false);
+        };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(&self.pattern);
+        let answer = self.table.shared.link.ask(scan.arg("COUNT").arg(at_once));
+        let (next, found) = scanned(answer.await?)?;
+        self.looked_at += at_once;
+        self.place.found = found;
+        self.place.cursor = (next != b"0").then_some(next);
+        Ok(true)
+    }
+}

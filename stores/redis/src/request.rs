@@ -1,0 +1,97 @@
+//! A command on its way: all of it that is needed once the caller is gone.
+
+use std::sync::Arc;
+
+use tidegate_contract::core::{Bounds, Timestamp};
+use tidegate_contract::{Command, KeyPath, Plan};
+
+use crate::keys::Names;
+use crate::script::Needs;
+use crate::table::Inner;
+use crate::wire;
+
+/// See the [module](self).
+pub(crate) struct Request {
+    pub(crate) plan: Arc<Plan>,
+    /// The plan with the limits that the keys of the path have for themselves.
+    pub(crate) deciding: Arc<Plan>,
+    pub(crate) now: Timestamp,
+    pub(crate) calendars: Box<[Option<Bounds>]>,
+    pub(crate) command: Arc<[u8]>,
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// What it needs of the script beside what the plan needs.
+    pub(crate) needs: Needs,
+    /// For each row: what its key has for itself.
+    own: Vec<Option<Arc<[u8]>>>,
+    /// The levels of the rows that were added to those of the path.
+    others: Vec<usize>,
+}
+
+impl Request {
+    pub(crate) fn of(command: &Command<'_>, table: &Inner) -> Self {
+        Self {
+            calendars: command.calendars.into(),
+            ..Self::new(
+                command.plan,
+                &command.key,
+                command.now,
+                wire::command::encode(command, table.shared.clock),
+                &table.names,
+            )
+        }
+    }
+
+    /// What is asked by `command` about the rows of `path`.
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        path: &KeyPath<'_>,
+        now: Timestamp,
+        command: Vec<u8>,
+        names: &Names,
+    ) -> Self {
+        let deciding = plan.at(path).unwrap_or_else(|| Arc::clone(plan));
+        let mut request = Self {
+            plan: Arc::clone(plan),
+            deciding,
+            now,
+            calendars: Box::default(),
+            command: command.into(),
+            keys: names.of(path),
+            needs: Needs::NONE,
+            own: Vec::new(),
+            others: Vec::new(),
+        };
+        (0..path.depth()).for_each(|level| request.add_own(path, level));
+        request
+    }
+
+    /// Adds the rows of `path`: one of its leases gives something back.
+    pub(crate) fn add_rows(&mut self, path: &KeyPath<'_>, names: &Names) {
+        for level in 0..path.depth() {
+            let row = names.row(path, level);
+            if !self.keys.contains(&row) {
+                self.keys.push(row);
+                self.others.push(level);
+                self.add_own(path, level);
+            }
+        }
+    }
+
+    /// What is told of the rows.
+    pub(crate) fn rows(&self) -> Arc<[u8]> {
+        wire::command::rows(&self.others, &self.own).into()
+    }
+
+    fn add_own(&mut self, path: &KeyPath<'_>, level: usize) {
+        let range = self.plan.range(level);
+        let variant = self.plan.overrides().get(path.prefix(level));
+        let differs =
+            |variant: &&Arc<Plan>| variant.limits()[range.clone()] != self.plan.limits()[range];
+        let own = variant.filter(differs);
+        if let Some(variant) = own {
+            self.needs = self.needs.and(Needs::of(variant));
+        }
+        let own = own.map(|variant| wire::plan::own(variant, level).into());
+        self.own.push(own);
+    }
+}

@@ -1,0 +1,110 @@
+//! Where a page of a listing ends.
+//!
+//! MessagePack: the table's name, the cursor of the walk (or that it has ended),
+//! what its last step found and was not looked at, and how far the first of
+//! those was.
+
+use rmpv::Value;
+use tidegate_contract::StoreError;
+
+use super::pack::Pack;
+use crate::keys::Names;
+
+/// As deep as a place is nested, as the reader counts it.
+const DEEP: usize = 8;
+
+/// A place in a walk through the server's keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Where the walk goes on; `None` if it has ended.
+    pub(crate) cursor: Option<Vec<u8>>,
+    /// What was found and not looked at yet; the last is next.
+    pub(crate) found: Vec<Vec<u8>>,
+    /// How far the next one was looked at: until when due, and the number.
+    pub(crate) within: Option<(i64, i64)>,
+}
+
+impl Default for Place {
+    /// The beginning of a walk.
+    fn default() -> Self {
+        Self {
+            cursor: Some(b"0".to_vec()),
+            found: Vec::new(),
+            within: None,
+        }
+    }
+}
+
+impl Place {
+    /// The beginning of a walk through these alone.
+    pub(crate) const fn at(found: Vec<Vec<u8>>) -> Self {
+        Self {
+            cursor: None,
+            found,
+            within: None,
+        }
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        *self != Self::default()
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.cursor.is_some() || !self.found.is_empty()
+    }
+
+    /// There is more of `key`, after this place in it.
+    pub(crate) fn go_on_within(&mut self, key: Vec<u8>, after: (i64, i64)) {
+        self.found.push(key);
+        self.within = Some(after);
+    }
+
+    /// What a page says of where the next one goes on.
+    pub(crate) fn next(&self, names: &Names) -> Option<Vec<u8>> {
+        self.has_more().then(|| self.write(names))
+    }
+
+    fn write(&self, names: &Names) -> Vec<u8> {
+        let mut pack = Pack::default();
+        pack.array(4).bytes(names.table());
+        pack.bytes(self.cursor.as_deref().unwrap_or_default());
+        pack.array(self.found.len());
+        for key in &self.found {
+            pack.bytes(key);
+        }
+        match self.within {
+            None => pack.array(0),
+            Some((due, number)) => pack.array(2).int(due).int(number),
+        };
+        pack.done()
+    }
+
+    /// # Errors
+    /// [`StoreError::UnknownPage`]: another table's, or nobody's.
+    pub(crate) fn read(bytes: &[u8], names: &Names) -> Result<Self, StoreError> {
+        Self::parsed(bytes, names).ok_or(StoreError::UnknownPage)
+    }
+
+    fn parsed(mut bytes: &[u8], names: &Names) -> Option<Self> {
+        let value = rmpv::decode::read_value_with_max_depth(&mut bytes, DEEP).ok()?;
+        let [name, cursor, found, within] = &value.as_array()?[..] else {
+            return None;
+        };
+        let text = |value: &Value| Some(value.as_slice()?.to_vec());
+        let cursor = text(cursor)?;
+        let is_number = cursor.iter().all(u8::is_ascii_digit);
+        let found: Option<Vec<_>> = found.as_array()?.iter().map(text).collect();
+        let found = found?;
+        let ours = |key: &Vec<u8>| names.are_of(key);
+        let is_ours = name.as_slice()? == names.table() && found.iter().all(ours);
+        let within = match &within.as_array()?[..] {
+            [due, number] => Some((due.as_i64()?, number.as_i64()?)),
+            _ => None,
+        };
+        (is_ours && is_number && bytes.is_empty()).then_some(Self {
+            cursor: (!cursor.is_empty()).then_some(cursor),
+            found,
+            within,
+        })
+    }
+}
