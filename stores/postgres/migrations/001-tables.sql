@@ -43,6 +43,8 @@ CREATE TABLE tidegate.editions (
   keep numeric NOT NULL,
   refunds boolean NOT NULL,
   rules tidegate.rule[] NOT NULL,
+  -- How many limits the levels up to each have, all together.
+  ends integer[] NOT NULL,
   names text[] NOT NULL,
   calendars bigint[] NOT NULL,
   PRIMARY KEY (tab, edition)

@@ -81,6 +81,9 @@ END $$;
 -- only goes forward. A clock up to ten seconds behind what was written (another
 -- machine's, before a failover) stands still; beyond, it has stepped back, and
 -- each limit takes note of it by itself.
-CREATE FUNCTION tidegate.instant(p_latest bigint) RETURNS bigint LANGUAGE sql VOLATILE AS
-$$ SELECT CASE WHEN p_latest - now BETWEEN 0 AND 10000000 THEN p_latest ELSE now END
-   FROM tidegate.clock() AS now $$;
+CREATE FUNCTION tidegate.instant(p_latest bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  v_now bigint := tidegate.clock();
+BEGIN
+  RETURN CASE WHEN p_latest BETWEEN v_now AND v_now + 10000000 THEN p_latest ELSE v_now END;
+END $$;

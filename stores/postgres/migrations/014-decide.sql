@@ -17,6 +17,9 @@ RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   a tidegate.command;
   e tidegate.editions := tidegate.edition(p_tab, p_edition);
+  v_root bytea := tidegate.short(substring(p_key FROM 1 FOR p_ends[1]));
+  v_now bigint := p_now;
+  v_due bigint;
   v_depth integer := cardinality(p_ends);
   v_rows tidegate.rows[];
   v_row tidegate.rows;
@@ -31,13 +34,9 @@ DECLARE
   v_out tidegate.outcome;
 BEGIN
   IF p_rules IS NOT NULL THEN e.rules := tidegate.rules_of(p_rules); END IF;
-  a.tab := p_tab;
-  a.key := p_key;
-  a.ends := p_ends;
-  a.root := tidegate.short(substring(p_key FROM 1 FOR p_ends[1]));
   IF p_verb IN (3, 7) THEN
     -- To look at a root that nobody has used makes no row.
-    SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = a.root FOR UPDATE;
+    SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = v_root FOR UPDATE;
     v_locked := FOUND;
   ELSE
     v_row := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
@@ -57,18 +56,16 @@ BEGIN
     v_rows[1] := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
     v_locked := true;
   END IF;
-  a.now := CASE WHEN p_caller THEN p_now
-    ELSE tidegate.instant(coalesce(v_latest, -9223372036854775808)) END;
-  a.calendars := p_calendars::numeric[];
+  IF NOT p_caller THEN v_now := tidegate.instant(v_latest); END IF;
 
-  IF v_locked AND (v_foreign OR (v_rows[1]).due <= a.now OR (v_rows[1]).followed < p_edition) THEN
-    IF NOT tidegate.catch_up(p_tab, a.root, p_edition, a.now, p_caller) THEN
-      RETURN ARRAY[4, a.now]::text;
+  IF v_locked AND (v_foreign OR (v_rows[1]).due <= v_now OR (v_rows[1]).followed < p_edition) THEN
+    IF NOT tidegate.catch_up(p_tab, v_root, p_edition, v_now, p_caller) THEN
+      RETURN ARRAY[4, v_now]::text;
     END IF;
     FOR v_level IN 1 .. v_depth LOOP
       v_own := CASE WHEN p_own[v_level] THEN tidegate.rules_at(e.rules, v_level) END;
       PERFORM tidegate.carry_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), v_level,
-        p_edition, v_own, a.now, p_caller, a.calendars);
+        p_edition, v_own, v_now, p_caller, p_calendars::numeric[]);
       SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
         AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
       v_rows[v_level] := v_row;
@@ -77,44 +74,38 @@ BEGIN
 
   IF p_verb = 7 THEN
     v_row := v_rows[v_depth];
-    RETURN ARRAY[6, a.now, CASE WHEN v_row.forget_at > a.now THEN 1 ELSE 0 END]::text;
+    RETURN ARRAY[6, v_now, CASE WHEN v_row.forget_at > v_now THEN 1 ELSE 0 END]::text;
   END IF;
   FOR v_level IN 1 .. v_depth LOOP
     v_kept := v_kept || tidegate.cells_of(
-      v_rows[v_level], cardinality(tidegate.rules_at(e.rules, v_level)));
+      v_rows[v_level], e.ends[v_level] - coalesce(e.ends[v_level - 1], 0));
   END LOOP;
-  a.due := (v_rows[1]).due;
-  a.amounts := p_amounts::numeric[];
-  a.detail := p_detail;
-  IF p_verb IN (0, 2, 3) THEN
-    v_out := CASE p_verb WHEN 0 THEN tidegate.take(a, e, v_kept)
-      WHEN 2 THEN tidegate.debit(a, e, v_kept) ELSE tidegate.peek(a, e, v_kept) END;
-  ELSE
-    a.id := p_id;
-    a.until := p_until;
-    IF NOT p_caller THEN
-      a.until := tidegate.later(p_until, a.now::numeric - p_now);
-    END IF;
-    a.ask := p_ask;
-    a.ending := p_ending;
-    a.used := p_used::numeric[];
-    a.remember := p_remember;
-    v_out := CASE p_verb WHEN 1 THEN tidegate.lease(a, e, v_kept)
-      WHEN 4 THEN tidegate.end_lease(a, e, v_kept)
-      WHEN 5 THEN tidegate.renew(a, e, v_kept) ELSE tidegate.reset(a, e, v_kept) END;
+  v_due := (v_rows[1]).due;
+  a := ROW(p_tab, v_root, p_key, p_ends, v_now, p_calendars, p_amounts, p_detail, p_id,
+    CASE WHEN p_caller THEN p_until ELSE tidegate.later(p_until, v_now::numeric - p_now) END,
+    p_ask, p_ending, p_used, p_remember, v_due)::tidegate.command;
+  IF p_verb = 0 THEN v_out := tidegate.take(a, e, v_kept);
+  ELSIF p_verb = 1 THEN v_out := tidegate.lease(a, e, v_kept);
+  ELSIF p_verb = 2 THEN v_out := tidegate.debit(a, e, v_kept);
+  ELSIF p_verb = 3 THEN v_out := tidegate.peek(a, e, v_kept);
+  ELSIF p_verb = 4 THEN v_out := tidegate.end_lease(a, e, v_kept);
+  ELSIF p_verb = 5 THEN v_out := tidegate.renew(a, e, v_kept);
+  ELSE v_out := tidegate.reset(a, e, v_kept);
   END IF;
-  IF NOT v_locked THEN RETURN v_out.reply::text; END IF;
+  IF NOT v_locked OR (v_out.cells = v_kept AND v_out.leases_changed IS NULL) THEN
+    RETURN v_out.reply::text;
+  END IF;
 
-  IF v_out.leases_changed THEN a.due := tidegate.next_due(p_tab, a.root); END IF;
+  IF v_out.leases_changed THEN v_due := tidegate.next_due(p_tab, v_root); END IF;
   v_cells := v_out.cells;
   FOR v_level IN 1 .. v_depth LOOP
     v_row := v_rows[v_level];
-    v_to := v_from + cardinality(tidegate.rules_at(e.rules, v_level)) - 1;
-    IF v_cells[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to]
-      OR (v_level = 1 AND a.due <> v_row.due) THEN
+    v_to := e.ends[v_level];
+    IF (v_level = 1 AND v_due <> v_row.due)
+      OR v_cells[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to] THEN
       PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_edition,
-        a.now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_cells[v_from : v_to],
-        CASE v_level WHEN 1 THEN a.due ELSE 9223372036854775807 END,
+        v_now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_cells[v_from : v_to],
+        CASE v_level WHEN 1 THEN v_due ELSE 9223372036854775807 END,
         CASE v_level WHEN 1 THEN v_row.followed ELSE p_edition END);
     END IF;
     v_from := v_to + 1;

@@ -23,9 +23,11 @@ BEGIN
   END IF;
   v_newest := v_newest + 1;
   INSERT INTO tidegate.editions
-    (tab, edition, version, at, levels, keep, refunds, rules, names, calendars)
+    (tab, edition, version, at, levels, keep, refunds, rules, ends, names, calendars)
   VALUES (p_tab, v_newest, p_version, CASE WHEN p_caller THEN p_at ELSE tidegate.clock() END,
-    p_levels, p_keep, v_refunds, v_rules, p_names, p_calendars);
+    p_levels, p_keep, v_refunds, v_rules,
+    ARRAY(SELECT tidegate.limits_before(v_rules, l + 1) FROM generate_series(1, p_levels) AS l),
+    p_names, p_calendars);
   DELETE FROM tidegate.editions WHERE tab = p_tab AND edition <= v_newest - 4096;
   UPDATE tidegate.sets SET newest = v_newest WHERE tab = p_tab;
   RETURN v_newest;

@@ -22,50 +22,50 @@ CREATE FUNCTION tidegate.plain_level(
 RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT greatest(p_level - least(p_now - p_at, p_level / p_drain + 1) * p_drain, 0) $$;
 
+-- p_weight is what the amount weighs; p_patience how far the clock may stand
+-- behind what was written, and then stands still. A key that no index holds as it
+-- is, and any row that is not plain, is `tidegate.decide`'s.
 CREATE FUNCTION tidegate.decide_bucket(
   p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
-  p_amount bigint, p_detail integer, p_drain bigint, p_weight bigint, p_brim bigint)
+  p_amount bigint, p_detail integer, p_drain bigint, p_unit bigint, p_brim bigint,
+  p_weight bigint, p_patience bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_now bigint := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
-  -- A clock up to ten seconds behind what was written stands still.
-  v_until bigint := v_now + CASE WHEN p_caller THEN 0 ELSE 10000000 END;
-  v_key bytea := tidegate.short(p_key);
-  v_weight bigint := p_amount * p_weight;
   v_level bigint;
   v_at bigint;
 BEGIN
   UPDATE tidegate.rows SET
-    level = tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) + v_weight,
+    level = tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) + p_weight,
     at = greatest(v_now, latest),
     latest = greatest(v_now, latest),
-    forget_at = greatest(v_now, latest) + (p_drain - 1 + v_weight
+    forget_at = greatest(v_now, latest) + (p_drain - 1 + p_weight
       + tidegate.plain_level(level, at, greatest(v_now, latest), p_drain)) / p_drain
-  WHERE tab = p_tab AND key = v_key AND edition = p_edition AND level IS NOT NULL
-    AND own IS NULL
-    AND latest <= v_until AND at <= greatest(v_now, latest) AND due > greatest(v_now, latest)
-    AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) <= p_brim - v_weight
-  RETURNING level, latest INTO v_level, v_at;
+  WHERE tab = p_tab AND key = p_key AND edition = p_edition AND level IS NOT NULL
+    AND own IS NULL AND latest <= v_now + p_patience AND at <= greatest(v_now, latest)
+    AND due > greatest(v_now, latest)
+    AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) <= p_brim - p_weight
+  RETURNING level, at INTO v_level, v_at;
   IF FOUND THEN
     IF p_detail < 2 THEN RETURN '{0,' || v_at || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0}'; END IF;
     RETURN '{0,' || v_at || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,1,'
-      || tidegate.plain_standing(v_level, v_at, p_drain, p_weight, p_brim) || '}';
+      || tidegate.plain_standing(v_level, v_at, p_drain, p_unit, p_brim) || '}';
   END IF;
   -- A refusal changes nothing, and takes no lock.
   SELECT tidegate.plain_level(level, at, greatest(v_now, latest), p_drain), greatest(v_now, latest)
   INTO v_level, v_at
   FROM tidegate.rows
-  WHERE tab = p_tab AND key = v_key AND edition = p_edition AND level IS NOT NULL
-    AND own IS NULL
-    AND latest <= v_until AND at <= greatest(v_now, latest) AND due > greatest(v_now, latest)
-    AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) > p_brim - v_weight;
+  WHERE tab = p_tab AND key = p_key AND edition = p_edition AND level IS NOT NULL
+    AND own IS NULL AND latest <= v_now + p_patience AND at <= greatest(v_now, latest)
+    AND due > greatest(v_now, latest)
+    AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) > p_brim - p_weight;
   IF NOT FOUND THEN
     RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false);
   END IF;
   RETURN '{0,' || v_at
-    || ',1,' || v_at + (v_level + v_weight - p_brim + p_drain - 1) / p_drain
+    || ',1,' || v_at + (v_level + p_weight - p_brim + p_drain - 1) / p_drain
     || ',1,1,0,NULL,NULL,NULL,NULL,NULL,'
     || CASE WHEN p_detail = 0 THEN '0'
-       ELSE '1,' || tidegate.plain_standing(v_level, v_at, p_drain, p_weight, p_brim) END || '}';
+       ELSE '1,' || tidegate.plain_standing(v_level, v_at, p_drain, p_unit, p_brim) END || '}';
 END $$;

@@ -17,10 +17,15 @@ const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::n
     $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18)";
 
 const DECIDE_BUCKET: &str =
-    "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+    $11, $12)";
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
     $7::text::numeric, $8::text::numeric[], $9, $10)";
+
+/// How far the server's clock may stand behind what was written, in microseconds:
+/// that far it stands still (`tidegate.instant`).
+const PATIENCE: i64 = 10_000_000;
 
 /// One table on the server.
 #[derive(Clone, Debug)]
@@ -78,7 +83,8 @@ impl Calls {
         plain: Plain,
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
-        let arguments: [Argument<'_>; 10] = [
+        let patience: i64 = if self.is_callers() { 0 } else { PATIENCE };
+        let arguments: [Argument<'_>; 12] = [
             &self.tab,
             &edition,
             &now,
@@ -87,8 +93,10 @@ impl Calls {
             &plain.amount,
             &request.detail,
             &plain.drain,
-            &plain.weight,
+            &plain.unit,
             &plain.brim,
+            &plain.weight,
+            &patience,
         ];
         self.answer(DECIDE_BUCKET, &arguments).await
     }

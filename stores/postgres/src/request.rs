@@ -41,8 +41,11 @@ pub(crate) struct Request {
 pub(crate) struct Plain {
     pub(crate) amount: i64,
     pub(crate) drain: i64,
-    pub(crate) weight: i64,
+    /// What one unit weighs.
+    pub(crate) unit: i64,
     pub(crate) brim: i64,
+    /// What the amount weighs.
+    pub(crate) weight: i64,
 }
 
 impl Request {
@@ -68,8 +71,10 @@ impl Request {
         Some(Plain {
             amount: *amount,
             drain: bucket.drain() as i64,
-            weight: bucket.weight() as i64,
+            unit: bucket.weight() as i64,
             brim: bucket.brim() as i64,
+            // No more than the brim.
+            weight: amount * bucket.weight() as i64,
         })
     }
 
