@@ -16,8 +16,7 @@ use crate::request::{Plain, Request};
 const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
     $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18)";
 
-const DECIDE_BUCKET: &str =
-    "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+const DECIDE_BUCKET: &str = "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12)";
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,

@@ -104,11 +104,13 @@ impl Drop for Borrowed {
     }
 }
 
-/// What every session is started with; what the address says goes first. A
-/// statement that nobody waits for any more is ended by the server itself.
+/// What every session is started with; what the address says goes first. The
+/// server gives a statement up a little before nobody waits for it any more.
 fn session(config: &Config, options: &Options) -> String {
     let mut words = config.get_options().unwrap_or_default().to_owned();
-    let millis = options.deadline.max(Duration::from_millis(1)).as_millis();
+    let millis = (options.deadline * 9 / 10)
+        .max(Duration::from_millis(1))
+        .as_millis();
     words.push_str(&format!(
         " -c statement_timeout={millis} -c idle_in_transaction_session_timeout={millis} \
          -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \

@@ -90,9 +90,12 @@ async fn attempt(link: &Link, options: &Options) -> Result<(), Ending> {
     Ok(())
 }
 
-/// The newest migration that was applied; 0 if there is no schema.
+/// The newest migration that was applied; 0 if there is no schema. (The tables
+/// are looked up as rows: `to_regclass` may remember that they were not there.)
 async fn version(transaction: &Transaction<'_>) -> Result<i32, tokio_postgres::Error> {
-    let there = "SELECT to_regclass('tidegate.migrations') IS NOT NULL";
+    let there =
+        "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = 'tidegate' AND c.relname = 'migrations')";
     let there: bool = transaction.query_one(there, &[]).await?.get(0);
     if !there {
         return Ok(0);
