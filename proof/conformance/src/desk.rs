@@ -167,7 +167,6 @@ impl Desk {
     }
 
     /// What is left of each limit that the key reaches.
-    #[must_use]
     pub fn left(&self, key: &[u8]) -> Vec<Amount> {
         let peek = self.decide(key, Verb::Peek { amounts: &[] });
         let standings = peek.expect("an answer").standings;

@@ -86,6 +86,12 @@ impl PostgresServer {
         format!("postgres://{role}@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Where its programs are, clients among them.
+    #[must_use]
+    pub fn programs(&self) -> &Path {
+        &self.programs
+    }
+
     /// Its process.
     ///
     /// # Panics

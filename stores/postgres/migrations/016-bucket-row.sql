@@ -16,11 +16,11 @@ BEGIN
     || ',' || p_now + (p_level + p_drain - 1) / p_drain;
 END $$;
 
--- The level at an instant not before `p_at`; the bound keeps the product small.
+-- The level at an instant not before `p_at`; the bounds keep the product small.
 CREATE FUNCTION tidegate.plain_level(
   p_level bigint, p_at bigint, p_now bigint, p_drain bigint)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT greatest(p_level - least(p_now - p_at, p_level / p_drain + 1) * p_drain, 0) $$;
+$$ SELECT greatest(p_level - least(greatest(p_now - p_at, 0), p_level / p_drain + 1) * p_drain, 0) $$;
 
 -- p_weight is what the amount weighs; p_patience how far the clock may stand
 -- behind what was written, and then stands still. A key that no index holds as it
@@ -34,6 +34,7 @@ DECLARE
   v_now bigint := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
   v_level bigint;
   v_at bigint;
+  v_plain boolean;
 BEGIN
   UPDATE tidegate.rows SET
     level = tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) + p_weight,
@@ -52,20 +53,27 @@ BEGIN
       || tidegate.plain_standing(v_level, v_at, p_drain, p_unit, p_brim) || '}';
   END IF;
   -- A refusal changes nothing, and takes no lock.
-  SELECT tidegate.plain_level(level, at, greatest(v_now, latest), p_drain), greatest(v_now, latest)
-  INTO v_level, v_at
-  FROM tidegate.rows
-  WHERE tab = p_tab AND key = p_key AND edition = p_edition AND level IS NOT NULL
-    AND own IS NULL AND latest <= v_now + p_patience AND at <= greatest(v_now, latest)
-    AND due > greatest(v_now, latest)
-    AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) > p_brim - p_weight;
-  IF NOT FOUND THEN
-    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
-      '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false);
+  SELECT tidegate.plain_level(level, at, greatest(v_now, latest), p_drain), greatest(v_now, latest),
+    edition = p_edition AND level IS NOT NULL AND own IS NULL AND latest <= v_now + p_patience
+      AND at <= greatest(v_now, latest) AND due > greatest(v_now, latest)
+  INTO v_level, v_at, v_plain
+  FROM tidegate.rows WHERE tab = p_tab AND key = p_key;
+  IF v_plain AND v_level > p_brim - p_weight THEN
+    RETURN '{0,' || v_at
+      || ',1,' || v_at + (v_level + p_weight - p_brim + p_drain - 1) / p_drain
+      || ',1,1,0,NULL,NULL,NULL,NULL,NULL,'
+      || CASE WHEN p_detail = 0 THEN '0'
+         ELSE '1,' || tidegate.plain_standing(v_level, v_at, p_drain, p_unit, p_brim) END || '}';
   END IF;
-  RETURN '{0,' || v_at
-    || ',1,' || v_at + (v_level + p_weight - p_brim + p_drain - 1) / p_drain
-    || ',1,1,0,NULL,NULL,NULL,NULL,NULL,'
-    || CASE WHEN p_detail = 0 THEN '0'
-       ELSE '1,' || tidegate.plain_standing(v_level, v_at, p_drain, p_unit, p_brim) END || '}';
+  -- A key never seen. (A root that has leases has a row.)
+  IF v_plain IS NULL AND length(p_key) < 256 AND p_detail < 2 THEN
+    INSERT INTO tidegate.rows
+      (tab, edition, latest, forget_at, due, followed, level, at, key)
+    VALUES (p_tab, p_edition, v_now, v_now + (p_weight + p_drain - 1) / p_drain,
+      9223372036854775807, p_edition, p_weight, v_now, p_key)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN RETURN '{0,' || v_now || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0}'; END IF;
+  END IF;
+  RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+    '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false);
 END $$;
