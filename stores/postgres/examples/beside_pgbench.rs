@@ -31,7 +31,7 @@ const BUCKET: &str = "SELECT tidegate.decide_bucket({tab}, 1, 0, false, int4send
 
 /// A take from a bucket, a budget and nothing of the slots, by the general way.
 const THREE: &str = "SELECT tidegate.decide({tab}, 1, 0, false, int4send({key}), '{4}', NULL, \
-    '{}', '{}', 0, '{1,1,0}', 0, NULL, 0, NULL, 0, '{}', false);";
+    '{}', '{}', 0, '{1,1,0}', 0, NULL, 0, NULL, 0, '{}', false, NULL);";
 
 fn main() {
     let rounds = std::env::args().nth(1).and_then(|word| word.parse().ok());

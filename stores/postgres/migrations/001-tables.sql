@@ -92,12 +92,20 @@ CREATE TABLE tidegate.leases (
   -- Where each of its ancestors ends.
   ends integer[] NOT NULL,
   ask bytea,
+  -- The session with which it ends, if it does.
+  session bigint,
   shares numeric[] NOT NULL,
   settlement numeric[],
   PRIMARY KEY (tab, root, id)
 );
 CREATE INDEX leases_due ON tidegate.leases (tab, root, due, number);
+CREATE INDEX leases_session ON tidegate.leases (tab, root, session)
+  WHERE session IS NOT NULL AND stage = 0;
 CREATE INDEX leases_ask ON tidegate.leases (tab, ask) WHERE ask IS NOT NULL;
+
+-- Numbers of sessions: each holds the advisory lock that `tidegate.session_lock`
+-- says for as long as it lasts.
+CREATE SEQUENCE tidegate.sessions MAXVALUE 2147483647 CYCLE;
 
 -- What is defined for an owner; a key as an index holds it, and a long one whole.
 CREATE TABLE tidegate.definitions (

@@ -115,3 +115,74 @@ BEGIN
   WHERE tab = p_tab AND key = p_root;
   RETURN v_done;
 END $$;
+
+-- The advisory lock that a session holds for as long as it lasts.
+CREATE FUNCTION tidegate.session_lock(p_session bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS
+$$ SELECT (1952801894::bigint << 32) + p_session $$;
+
+-- Begins a session that ends when this connection does; answers its number.
+CREATE FUNCTION tidegate.begin_session() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  v_session bigint := nextval('tidegate.sessions');
+BEGIN
+  PERFORM pg_advisory_lock(tidegate.session_lock(v_session));
+  RETURN v_session;
+END $$;
+
+-- Takes a lease's slots out of the rows of its owner, by whatever rules wrote
+-- them.
+CREATE FUNCTION tidegate.free_slots(p_lease tidegate.leases, p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_rules tidegate.rule[];
+  v_cells tidegate.cell[];
+  v_key bytea;
+BEGIN
+  FOR v_level IN 1 .. cardinality(p_lease.ends) LOOP
+    v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[v_level]);
+    SELECT * INTO v_row FROM tidegate.rows
+    WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND cells IS NOT NULL;
+    CONTINUE WHEN NOT FOUND;
+    v_rules := coalesce(v_row.own,
+      tidegate.rules_at((tidegate.edition(p_lease.tab, v_row.edition)).rules, v_level));
+    v_cells := v_row.cells;
+    FOR i IN 1 .. cardinality(v_rules) LOOP
+      CONTINUE WHEN (v_rules[i]).kind <> 5 OR (v_cells[i]).n IS NULL;
+      v_cells[i] := ROW(tidegate.slots_release(
+        (v_cells[i]).n, p_lease.id, p_lease.expires_at, p_now))::tidegate.cell;
+    END LOOP;
+    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.edition, v_row.latest, v_rules,
+      v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
+  END LOOP;
+END $$;
+
+-- Leases under a root whose sessions have ended expire now. Whether there were any.
+CREATE FUNCTION tidegate.free_ended(p_tab integer, p_root bytea, p_now bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_session bigint;
+  v_lease tidegate.leases;
+  v_any boolean := false;
+BEGIN
+  FOR v_session IN SELECT DISTINCT session FROM tidegate.leases
+    WHERE tab = p_tab AND root = p_root AND session IS NOT NULL AND stage = 0
+  LOOP
+    -- Who holds it is there.
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock(tidegate.session_lock(v_session));
+    FOR v_lease IN SELECT * FROM tidegate.leases
+      WHERE tab = p_tab AND root = p_root AND session = v_session AND stage = 0
+    LOOP
+      PERFORM tidegate.free_slots(v_lease, p_now);
+      UPDATE tidegate.leases SET expires_at = least(expires_at, p_now), due = least(due, p_now)
+      WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+      v_any := true;
+    END LOOP;
+  END LOOP;
+  IF v_any THEN
+    UPDATE tidegate.rows SET due = tidegate.next_due(p_tab, p_root)
+    WHERE tab = p_tab AND key = p_root;
+  END IF;
+  RETURN v_any;
+END $$;

@@ -24,6 +24,7 @@ CREATE TYPE tidegate.command AS (
   ending integer,
   used numeric[],
   remember boolean,
+  session bigint,
   due bigint
 );
 
@@ -115,8 +116,8 @@ BEGIN
     END IF;
   END LOOP;
   INSERT INTO tidegate.leases
-    (tab, stage, expires_at, due, root, id, fence, owner, ends, ask, shares)
-  VALUES (a.tab, 0, a.until, a.until, a.root, a.id, v_fence, a.key, a.ends,
+    (tab, stage, expires_at, due, root, id, fence, owner, ends, session, ask, shares)
+  VALUES (a.tab, 0, a.until, a.until, a.root, a.id, v_fence, a.key, a.ends, a.session,
     CASE WHEN a.ask IS NOT NULL THEN tidegate.ask_of(a.key, a.ask) END, v_shares);
   v_out.cells := v_step.cells;
   v_out.leases_changed := true;

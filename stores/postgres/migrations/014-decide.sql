@@ -6,13 +6,15 @@
 -- only if p_caller says so. p_ends says where each ancestor ends in the key.
 -- p_rules are the numbers of all limits as they decide here, if a key of the path
 -- has some of its own, and p_own says which levels have.
+-- A lease ends with p_session, if that is not null; a lease that is refused looks
+-- first whether one has ended.
 -- Verbs: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end, 5 renew, 6 reset, 7
 -- bring the rows up to the plan, and say whether the last matters.
 CREATE FUNCTION tidegate.decide(
   p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_ends integer[], p_rules numeric[], p_own boolean[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
   p_detail integer, p_id numeric, p_until bigint, p_ask bytea, p_ending integer,
-  p_used bigint[], p_remember boolean)
+  p_used bigint[], p_remember boolean, p_session bigint)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   a tidegate.command;
@@ -83,7 +85,7 @@ BEGIN
   v_due := (v_rows[1]).due;
   a := ROW(p_tab, v_root, p_key, p_ends, v_now, p_calendars, p_amounts, p_detail, p_id,
     CASE WHEN p_caller THEN p_until ELSE tidegate.later(p_until, v_now::numeric - p_now) END,
-    p_ask, p_ending, p_used, p_remember, v_due)::tidegate.command;
+    p_ask, p_ending, p_used, p_remember, p_session, v_due)::tidegate.command;
   IF p_verb = 0 THEN v_out := tidegate.take(a, e, v_kept);
   ELSIF p_verb = 1 THEN v_out := tidegate.lease(a, e, v_kept);
   ELSIF p_verb = 2 THEN v_out := tidegate.debit(a, e, v_kept);
@@ -91,6 +93,12 @@ BEGIN
   ELSIF p_verb = 4 THEN v_out := tidegate.end_lease(a, e, v_kept);
   ELSIF p_verb = 5 THEN v_out := tidegate.renew(a, e, v_kept);
   ELSE v_out := tidegate.reset(a, e, v_kept);
+  END IF;
+  IF p_verb = 1 AND v_out.reply[3] <> 0
+    AND tidegate.free_ended(p_tab, v_root, v_now) THEN
+    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, p_ends, p_rules, p_own,
+      p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_ask, p_ending, p_used,
+      p_remember, p_session);
   END IF;
   IF NOT v_locked OR (v_out.cells = v_kept AND v_out.leases_changed IS NULL) THEN
     RETURN v_out.reply::text;

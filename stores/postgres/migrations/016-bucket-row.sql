@@ -75,5 +75,5 @@ BEGIN
     IF FOUND THEN RETURN '{0,' || v_now || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0}'; END IF;
   END IF;
   RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
-    '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false);
+    '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false, NULL);
 END $$;

@@ -10,6 +10,13 @@ DECLARE
 BEGIN
   IF NOT pg_try_advisory_xact_lock(8388065899374830693) THEN RETURN 0; END IF;
   FOR v_row IN
+    SELECT r.tab, r.key FROM tidegate.rows r WHERE (r.tab, r.key) IN (
+      SELECT tab, root FROM tidegate.leases WHERE session IS NOT NULL AND stage = 0)
+    LIMIT p_most FOR UPDATE OF r SKIP LOCKED
+  LOOP
+    IF tidegate.free_ended(v_row.tab, v_row.key, v_now) THEN v_count := v_count + 1; END IF;
+  END LOOP;
+  FOR v_row IN
     SELECT r.tab, r.key, s.newest FROM tidegate.rows r JOIN tidegate.sets s ON s.tab = r.tab
     WHERE r.due <= v_now LIMIT p_most FOR UPDATE OF r SKIP LOCKED
   LOOP

@@ -12,9 +12,10 @@ use crate::options::Clock;
 use crate::plan;
 use crate::reply::{self, Answer};
 use crate::request::{Plain, Request};
+use crate::session::Session;
 
 const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
-    $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18)";
+    $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19)";
 
 const DECIDE_BUCKET: &str = "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12)";
@@ -33,6 +34,8 @@ pub(crate) struct Calls {
     pub(crate) clock: Clock,
     /// The number of the set.
     pub(crate) tab: i32,
+    /// With what leases end, if they do.
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 impl Calls {
@@ -52,7 +55,11 @@ impl Calls {
 
     async fn decide(&self, edition: i64, request: &Request) -> Result<String, StoreError> {
         let now = request.now.as_micros();
-        let arguments: [Argument<'_>; 18] = [
+        let session = match (&self.session, request.makes_lease()) {
+            (Some(session), true) => Some(session.number(&self.link).await?),
+            _ => None,
+        };
+        let arguments: [Argument<'_>; 19] = [
             &self.tab,
             &edition,
             &now,
@@ -71,6 +78,7 @@ impl Calls {
             &request.ending,
             &request.used,
             &request.remember,
+            &session,
         ];
         self.answer(DECIDE, &arguments).await
     }

@@ -11,6 +11,7 @@
 //! | `registry` | the sets by name, and the newest plan of each |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
+//! | `session` | what leases end with, if that is asked for |
 //! | `prune` | the removal of what nobody asks for any more |
 //! | `migrate` | the schema, made and brought up to date |
 //! | `link` | a pool of connections, deadlines |
@@ -60,6 +61,7 @@ mod prune;
 mod registry;
 mod reply;
 mod request;
+mod session;
 mod store;
 mod table;
 

@@ -6,7 +6,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, R
 use tidegate_contract::StoreError;
 use tidegate_remote::Driver;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, NoTls, Row};
+use tokio_postgres::{Client, Config, NoTls, Row};
 
 use crate::error::{PostgresError, no_connection, unavailable};
 use crate::options::Options;
@@ -17,6 +17,7 @@ pub(crate) type Argument<'a> = &'a (dyn ToSql + Sync);
 /// Connections, made when they are needed and again when they are lost.
 pub(crate) struct Link {
     pool: Pool,
+    config: Config,
 }
 
 impl Link {
@@ -35,7 +36,7 @@ impl Link {
             recycling_method: RecyclingMethod::Fast,
         };
         let deadline = Some(options.deadline);
-        let pool = Pool::builder(Manager::from_config(config, NoTls, how))
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, how))
             .max_size(options.connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(deadline)
@@ -43,7 +44,15 @@ impl Link {
             .recycle_timeout(deadline)
             .build();
         let pool = pool.map_err(|error| PostgresError::Server(error.to_string()))?;
-        Ok(Self { pool })
+        Ok(Self { pool, config })
+    }
+
+    /// A connection beside the pool, driven until it ends.
+    pub(crate) async fn beside(&self) -> Result<Client, StoreError> {
+        let connected = self.config.connect(NoTls).await;
+        let (client, connection) = connected.map_err(|error| unavailable(&error))?;
+        tokio::spawn(connection);
+        Ok(client)
     }
 
     /// A connection of one's own.

@@ -13,6 +13,11 @@ pub struct Options {
     /// How many connections are kept at most: so many commands are executed at
     /// once. Eight unless said otherwise.
     pub connections: usize,
+    /// Whether the leases that this store makes end with it: when its process is
+    /// gone, or the connection that it holds for this, they expire as soon as
+    /// somebody is refused because of them, and a minute later anyway
+    /// ([`prune_every`](Self::prune_every)). False unless said otherwise.
+    pub leases_end_with_session: bool,
     /// How rows and leases are kept.
     pub tables: Tables,
     /// Whether an answer waits until the disk has it, as the server says
@@ -57,6 +62,7 @@ impl Default for Options {
             clock: Clock::Server,
             deadline: Duration::from_secs(1),
             connections: 8,
+            leases_end_with_session: false,
             tables: Tables::AsTheyAre,
             waits_for_disk: true,
             migrate: true,

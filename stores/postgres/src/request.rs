@@ -10,6 +10,9 @@ use crate::plan;
 /// What brings rows up to the plan and does nothing else.
 const LOOK: i32 = 7;
 
+/// A take as a lease.
+const LEASE: i32 = 1;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -49,6 +52,11 @@ pub(crate) struct Plain {
 }
 
 impl Request {
+    /// Whether it asks for a lease.
+    pub(crate) const fn makes_lease(&self) -> bool {
+        self.verb == LEASE
+    }
+
     /// As what one UPDATE decides, if that can be said of it.
     pub(crate) fn plain(&self) -> Option<Plain> {
         let ([limit], [amount], 0) = (self.plan.limits(), &*self.amounts, self.verb) else {
@@ -135,7 +143,7 @@ impl Request {
                     Detail::Always => 2,
                 };
                 if let Some(terms) = lease {
-                    self.verb = 1;
+                    self.verb = LEASE;
                     self.id = Some(terms.id.to_string());
                     self.until = terms.expires_at.as_micros();
                     self.ask = terms.idempotency.map(<[u8]>::to_vec);

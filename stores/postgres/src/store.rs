@@ -41,6 +41,7 @@ impl PostgresStore {
             link: Arc::new(Link::new(address, &options)?),
             driver: driver(&options)?,
             clock: options.clock,
+            session: options.leases_end_with_session.then(Arc::default),
         });
         let prune_every = options.prune_every;
         let link = Arc::clone(&shared.link);

@@ -15,6 +15,7 @@ use crate::listing::Wanted;
 use crate::options::Clock;
 use crate::reply::Answer;
 use crate::request::Request;
+use crate::session::Session;
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) link: Arc<Link>,
     pub(crate) driver: Driver,
     pub(crate) clock: Clock,
+    /// With what leases end, if they do.
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 /// See the [module](self).
@@ -43,6 +46,7 @@ impl PostgresTable {
             link: Arc::clone(&shared.link),
             clock: shared.clock,
             tab,
+            session: shared.session.clone(),
         };
         let changes = Changes::default();
         let inner = Arc::new(Inner { calls, changes });

@@ -67,7 +67,7 @@ fn a_server_that_says_nothing_holds_nobody_beyond_the_deadline() {
         deadline: Duration::from_millis(300),
         ..options(Clock::Server)
     };
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || {
         let error = PostgresStore::open(&format!("postgres://{address}/db"), hasty);
         tell.send(error.map(drop)).expect("the test waits");
