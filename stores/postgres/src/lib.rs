@@ -12,6 +12,7 @@
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
 //! | `session` | what leases end with, if that is asked for |
+//! | [`AdvisoryLock`] | the server's own locks, by name |
 //! | `prune` | the removal of what nobody asks for any more |
 //! | `migrate` | the schema, made and brought up to date |
 //! | `link` | a pool of connections, deadlines |
@@ -54,6 +55,7 @@ mod definitions;
 mod error;
 mod link;
 mod listing;
+mod lock;
 mod migrate;
 mod options;
 mod plan;
@@ -66,5 +68,6 @@ mod store;
 mod table;
 
 pub use error::PostgresError;
+pub use lock::AdvisoryLock;
 pub use options::{Clock, Options, Tables};
 pub use store::PostgresStore;

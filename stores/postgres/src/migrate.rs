@@ -33,6 +33,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "015-register",
     "016-bucket-row",
     "017-prune",
+    "018-locks",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -1,12 +1,14 @@
 //! The store: connections, tables by name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 
 use crate::definitions;
 use crate::error::PostgresError;
 use crate::link::{Link, driver};
+use crate::lock::{self, AdvisoryLock};
 use crate::migrate::migrate;
 use crate::options::{Clock, Options};
 use crate::prune;
@@ -65,6 +67,19 @@ impl PostgresStore {
         let link = Arc::clone(&self.shared.link);
         let pruned = async move { prune::some(&link).await };
         self.shared.driver.block_on(pruned)
+    }
+
+    /// Takes the server's own lock called `name`, and waits for it up to `within`
+    /// (a millisecond at least); the calling thread waits as long. `None` if it
+    /// was not free. It costs a connection for as long as it is held.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn lock(&self, name: &str, within: Duration) -> Result<Option<AdvisoryLock>, StoreError> {
+        let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
+        let deadline = self.shared.driver.deadline();
+        let take = async move { lock::take(&link, &name, within, deadline).await };
+        self.shared.driver.block_on_within(within, take)
     }
 
     /// The plan that was adopted last by anyone, if there is any.

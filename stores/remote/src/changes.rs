@@ -51,7 +51,8 @@ pub trait Writer<E>: Sync {
     fn touch(&self, change: &Change, editions: &[Edition<E>]) -> impl Future<Output = ()> + Send;
 }
 
-/// The changes of one table. See the [module](self).
+/// The changes of one table: every one is written to the server, in order, before
+/// anything is decided by it.
 #[derive(Debug)]
 pub struct Changes<E> {
     state: Mutex<State<E>>,

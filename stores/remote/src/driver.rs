@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_contract::StoreError;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Drives a store. See the [module](self).
+/// Drives a store, on a thread of its own.
 #[derive(Debug)]
 pub struct Driver {
     deadline: Duration,
@@ -52,7 +52,17 @@ impl Driver {
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
-        let deadline = self.deadline;
+        self.start_within(Duration::ZERO, work)
+    }
+
+    /// As [`start`](Self::start), for work that waits for as long as `longer` by
+    /// its nature.
+    fn start_within<T: Send + 'static>(
+        &self,
+        longer: Duration,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        let deadline = self.deadline.saturating_add(longer);
         let task = self.handle().map(|handle| {
             handle.spawn(async move {
                 let timed = tokio::time::timeout(deadline, work).await;
@@ -75,8 +85,21 @@ impl Driver {
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.block_on_within(Duration::ZERO, work)
+    }
+
+    /// As [`block_on`](Self::block_on), for work that waits for as long as
+    /// `longer` by its nature.
+    ///
+    /// # Errors
+    /// As [`block_on`](Self::block_on).
+    pub fn block_on_within<T: Send + 'static>(
+        &self,
+        longer: Duration,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let started = self.start(work);
+        let started = self.start_within(longer, work);
         if let Some(handle) = self.handle() {
             handle.spawn(async move { tell.send(started.await) });
         }
