@@ -22,6 +22,7 @@ CREATE FUNCTION tidegate.plain_level(
 RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT greatest(p_level - least(greatest(p_now - p_at, 0), p_level / p_drain + 1) * p_drain, 0) $$;
 
+-- Answers as that does, or `admit` where there is nothing more to say.
 -- p_weight is what the amount weighs; p_patience how far the clock may stand
 -- behind what was written, and then stands still. A key that no index holds as it
 -- is, and any row that is not plain, is `tidegate.decide`'s.
@@ -47,8 +48,8 @@ BEGIN
     AND due > greatest(v_now, latest)
     AND tidegate.plain_level(level, at, greatest(v_now, latest), p_drain) <= p_brim - p_weight
   RETURNING level, at INTO v_level, v_at;
-  IF FOUND THEN
-    IF p_detail < 2 THEN RETURN '{0,' || v_at || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0}'; END IF;
+  IF v_at IS NOT NULL THEN
+    IF p_detail < 2 THEN RETURN 'admit'; END IF;
     RETURN '{0,' || v_at || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,1,'
       || tidegate.plain_standing(v_level, v_at, p_drain, p_unit, p_brim) || '}';
   END IF;
@@ -72,7 +73,7 @@ BEGIN
     VALUES (p_tab, p_edition, v_now, v_now + (p_weight + p_drain - 1) / p_drain,
       9223372036854775807, p_edition, p_weight, v_now, p_key)
     ON CONFLICT DO NOTHING;
-    IF FOUND THEN RETURN '{0,' || v_now || ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0}'; END IF;
+    IF FOUND THEN RETURN 'admit'; END IF;
   END IF;
   RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
     '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false, NULL);

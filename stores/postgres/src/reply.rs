@@ -21,6 +21,10 @@ use tidegate_contract::{Decision, Granted, Plan, Reply, Settlement, StoreError, 
 
 use crate::error::garbled;
 
+/// What `tidegate.decide_bucket` says of a take that is admitted, if no more is
+/// asked for.
+const ADMIT: &str = "admit";
+
 /// What a call came to.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Answer {
@@ -35,6 +39,10 @@ pub(crate) enum Answer {
 /// Reads the answer to a command that was made at `asked_at` by its caller's
 /// clock, for the limits of `plan`.
 pub(crate) fn read(text: &str, plan: &Plan, asked_at: Timestamp) -> Result<Answer, StoreError> {
+    if text == ADMIT {
+        let decision = Decision::bare(Verdict::Admit, None);
+        return Ok(Answer::Reply(Reply::Decision(decision)));
+    }
     let numbers = text
         .strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'));
