@@ -77,6 +77,11 @@ const NEEDS: &[Need] = &[
         purpose: "a real server, and the loop beside it, answer as the core does",
     },
     Need {
+        present: has_postgresql,
+        package: "postgresql-15",
+        purpose: "a real server answers as the core does",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",
@@ -128,6 +133,19 @@ fn component(subcommand: &str, name: &str) -> Result<(), String> {
 
 fn answers(name: &str) -> bool {
     output(program(name).arg("--version")).is_some()
+}
+
+/// PostgreSQL 13 or later, where Debian puts its programs.
+fn has_postgresql() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql");
+    versions.into_iter().flatten().flatten().any(|entry| {
+        let version = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        version.is_some_and(|version: u32| version >= 13)
+            && entry.path().join("bin/initdb").exists()
+    })
 }
 
 /// Root on a Debian-like system.

@@ -41,6 +41,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-remote", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate-postgres",
+        &["tidegate-contract", "tidegate-core", "tidegate-remote"],
+    ),
     (
         "tidegate-file",
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],

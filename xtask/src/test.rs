@@ -143,6 +143,7 @@ pub fn tests(cases: u32) -> Result<(), String> {
     // And the stores beyond a network without their servers.
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_MARIADB", "1");
+    tests.env("TIDEGATE_REQUIRE_POSTGRES", "1");
     command::run(tests.env("PROPTEST_CASES", cases.to_string()))
 }
 

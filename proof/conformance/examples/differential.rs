@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use tidegate::contract::Store;
 use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Subject, differential};
 use tidegate_memory::MemoryStore;
 use tidegate_mysql::MysqlStore;
+use tidegate_postgres::PostgresStore;
 use tidegate_redis::{Clock, Options, RedisStore};
 
 /// How often it says how far it is.
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
         Ok(wish) => run(&wish),
         Err(wrong) => {
             eprintln!(
-                "{wrong}; --commands N, --seed N and --store memory, mariadb or redis are understood"
+                "{wrong}; --commands N, --seed N and --store memory, mariadb, postgres or redis are understood"
             );
             return ExitCode::FAILURE;
         }
@@ -73,6 +75,7 @@ fn subject(store: &str) -> Result<Subject, String> {
         "memory" => Ok(Subject::new(|| Arc::new(MemoryStore::default()) as _)),
         "mariadb" => mariadb(),
         "redis" => redis(),
+        "postgres" => postgres(),
         other => Err(format!("`{other}` is no store")),
     }
 }
@@ -102,6 +105,23 @@ fn redis() -> Result<Subject, String> {
         ..Options::default()
     };
     let store = RedisStore::open(&server.url(), options).map_err(|error| error.to_string())?;
+    let store = Arc::new(store);
+    Ok(Subject::new(move || {
+        let _stays = &server;
+        Arc::clone(&store) as Arc<dyn Store>
+    }))
+}
+
+/// Likewise.
+fn postgres() -> Result<Subject, String> {
+    let server = PostgresServer::start().ok_or("a PostgreSQL server is needed")?;
+    let options = tidegate_postgres::Options {
+        clock: tidegate_postgres::Clock::Caller,
+        deadline: Duration::from_secs(60),
+        waits_for_disk: false,
+        ..tidegate_postgres::Options::default()
+    };
+    let store = PostgresStore::open(&server.url(), options).map_err(|error| error.to_string())?;
     let store = Arc::new(store);
     Ok(Subject::new(move || {
         let _stays = &server;

@@ -8,20 +8,27 @@
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
-//! | [`redis_server`], [`mariadb_server`] | a server for one test |
+//! | [`wide()`] | numbers of every size on a table and on the contract's loop |
+//! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
+//! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //!
 //! A store's own test is a small file: it says how to open the store, and
 //! [`suite`] makes a test of each. Deliberately absent: any store.
 
 pub mod checks;
+pub mod desk;
 mod dice;
 mod differential;
 pub mod lone;
 pub mod mariadb_server;
 pub mod model;
+mod ports;
+pub mod postgres_server;
 pub mod redis_server;
 mod subject;
 pub mod walk;
+mod wide;
 
 pub use differential::differential;
 pub use subject::Subject;
+pub use wide::wide;

@@ -2,20 +2,14 @@
 //! by its pid. It does not wait for the disk, but what it has committed is in the
 //! operating system's hands: it survives a kill.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Ports are looked for from here on: below those that outgoing connections get,
-/// and beside those of the other servers.
-const FIRST_PORT: u16 = 10_500;
-
-/// So many ports are tried.
-const PORTS: u16 = 9_000;
+use crate::ports;
 
 /// If this is set, a test that cannot find a server fails.
 const REQUIRED: &str = "TIDEGATE_REQUIRE_MARIADB";
@@ -54,19 +48,13 @@ impl MariadbServer {
         }
         let folder = tempfile::tempdir().expect("a folder");
         install(folder.path());
-        for _ in 0..PORTS {
-            let Some(port) = next_free_port() else {
-                continue;
-            };
-            if let Some(child) = launch(folder.path(), port) {
-                return Some(Self {
-                    child,
-                    port,
-                    folder,
-                });
-            }
-        }
-        panic!("no port on which MariaDB starts");
+        let started = ports::first(|port| Some((launch(folder.path(), port)?, port)));
+        let (child, port) = started.expect("a port on which MariaDB starts");
+        Some(Self {
+            child,
+            port,
+            folder,
+        })
     }
 
     /// Where it listens.
@@ -182,15 +170,4 @@ fn places(folder: &Path) -> [String; 4] {
 fn user() -> String {
     let output = Command::new("id").arg("-un").output().expect("id runs");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// A port that nobody listens on at the moment; tests of one process get
-/// different ones.
-fn next_free_port() -> Option<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = std::process::id() as u16 % PORTS;
-    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
-    let port = FIRST_PORT + (start + turn) % PORTS;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    listener.is_ok().then_some(port)
 }

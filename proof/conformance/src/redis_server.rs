@@ -2,18 +2,12 @@
 //! of its own, on a free port, without persistence, stopped by its pid.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Ports are looked for from here on: below those that outgoing connections get.
-const FIRST_PORT: u16 = 20_000;
-
-/// So many ports are tried.
-const PORTS: u16 = 10_000;
+use crate::ports;
 
 /// If this is set, a test that cannot find a server fails.
 const REQUIRED: &str = "TIDEGATE_REQUIRE_REDIS";
@@ -73,7 +67,7 @@ impl RedisServer {
             println!("skipped: {program} is not installed ({package})");
             return None;
         }
-        let server = (0..PORTS).find_map(|_| Self::at(program, next_free_port()?, options));
+        let server = ports::first(|port| Self::at(program, port, options));
         Some(server.expect("a port on which the server starts"))
     }
 
@@ -145,7 +139,7 @@ impl RedisCluster {
     #[must_use]
     pub fn start() -> Option<Self> {
         let master = || {
-            let bus = next_free_port().expect("a free port").to_string();
+            let bus = ports::next_free().expect("a free port").to_string();
             let options = ["--cluster-enabled", "yes", "--cluster-port", &bus];
             RedisServer::start_with(&options)
         };
@@ -197,7 +191,7 @@ impl RedisService {
              sentinel down-after-milliseconds main 500\n\
              sentinel failover-timeout main 5000\n"
         );
-        let sentinel = (0..PORTS).find_map(|_| RedisServer::sentinel_at(next_free_port()?, &text));
+        let sentinel = ports::first(|port| RedisServer::sentinel_at(port, &text));
         let service = Self {
             sentinel: sentinel.expect("a port on which the sentinel starts"),
             master: Some(master),
@@ -263,15 +257,4 @@ fn is_installed(program: &str) -> bool {
     let mut version = Command::new(program);
     let version = version.arg("--version").stdout(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
-}
-
-/// A port that nobody listens on at the moment; tests of one process get
-/// different ones.
-fn next_free_port() -> Option<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = std::process::id() as u16 % PORTS;
-    let turn = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
-    let port = FIRST_PORT + (start + turn) % PORTS;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    listener.is_ok().then_some(port)
 }

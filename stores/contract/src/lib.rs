@@ -15,6 +15,7 @@
 //! | [`adopted`] | when a plan came into force |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
 //! | [`cell`] | a single bucket in an atomic word, for a pinned key |
+//! | [`rebuild`] | rules made again from the numbers that they keep |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
 //!
 //! Deliberately absent: any store, any client library, any clock, waiting.
@@ -31,6 +32,7 @@ pub mod listing;
 pub mod oracle;
 pub mod owned;
 pub mod plan;
+pub mod rebuild;
 pub mod reply;
 pub mod store;
 pub mod sync;

@@ -1,0 +1,232 @@
+//! Numbers of every size: whatever exceeds a double's 53 bits on the way is
+//! computed as the core does, to the last unit. (The differential test of the
+//! suite has small numbers, which meet every boundary often.)
+
+use std::sync::Arc;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tidegate::contract::core::{
+    Align, Amount, Bucket, Log, MAX_AMOUNT, Payment, Ring, Rule, Slots, Span, Standing, Timestamp,
+    Verdict, Window,
+};
+use tidegate::contract::oracle::{self, Row};
+use tidegate::contract::{
+    Book, Command, Decision, Detail, Ending, KeyPath, LeaseRoom, Plan, PlanLimit, Reply, Store,
+    StoreError, Table, Terms, Verb,
+};
+
+/// Runs random commands with numbers of every size on a table and on the
+/// contract's decision loop. `cut` says how the store tells an instant that is
+/// farther than it counts; it must be by the caller's clock.
+///
+/// # Panics
+/// Where the two differ.
+pub fn wide(store: &dyn Store, cut: fn(Timestamp) -> Timestamp) {
+    for seed in 0..60 {
+        let mut run = Run::start(store, cut, seed);
+        (0..40).for_each(|_| run.step());
+    }
+}
+
+const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+const DAY: u64 = 86_400_000_000;
+const KEY: &[u8] = b"k";
+
+/// The contract's decision loop on the rows of one key.
+struct Oracle {
+    plan: Arc<Plan>,
+    rows: Vec<Row>,
+    book: Book<Vec<u8>>,
+}
+
+impl Oracle {
+    fn new(plan: &Arc<Plan>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            rows: vec![oracle::fresh_row(plan, 0)],
+            book: Book::new(Arc::new(LeaseRoom::new(usize::MAX))),
+        }
+    }
+
+    fn retire(&mut self, now: Timestamp) {
+        while let Some(mut record) = self.book.take_due(now) {
+            let again = oracle::expire(&self.plan, &mut self.rows, &mut record, now);
+            if let Some(again) = again {
+                self.book.put_back(record, again);
+            }
+        }
+    }
+
+    fn execute(&mut self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        self.retire(command.now);
+        oracle::apply(command, &mut self.rows, &mut self.book, KEY.to_vec())
+    }
+
+    fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp) {
+        self.retire(now);
+        self.rows[0] = oracle::adopt_row(plan, &self.plan, 0, &mut self.rows[0], now, &[]);
+        self.plan = Arc::clone(plan);
+    }
+}
+
+/// A number of any magnitude up to `most`, or one beside a power of two.
+fn any(random: &mut SmallRng, most: u64) -> u64 {
+    let power = 1 << random.random_range(0..=most.ilog2());
+    let number = match random.random_range(0..4) {
+        0 => power,
+        1 => power - 1,
+        2 => most,
+        _ => random.random_range(power / 2..=power),
+    };
+    number.clamp(1, most)
+}
+
+fn rule(random: &mut SmallRng) -> Rule {
+    let capacity = any(random, MAX_AMOUNT);
+    let period = Span::from_micros(any(random, 400 * DAY).max(1_000));
+    let rule = match random.random_range(0..9) {
+        0 => Window::new(capacity, Align::Epoch(period)).map(Rule::Window),
+        1 => Ring::new(capacity, period, random.random_range(1..9)).map(Rule::Ring),
+        2 => Log::new(capacity, period, random.random_range(2..9)).map(Rule::Log),
+        3 => Slots::new(capacity, period).map(Rule::Slots),
+        _ => Bucket::new(any(random, MAX_AMOUNT), period, capacity).map(Rule::Bucket),
+    };
+    rule.expect("numbers within their ranges")
+}
+
+fn plan(random: &mut SmallRng, version: u64) -> Arc<Plan> {
+    let limits = (0..2).map(|uid| PlanLimit {
+        name: format!("limit {uid}").into(),
+        uid,
+        rule: rule(random),
+        level: 0,
+        payment: [Payment::Prepaid, Payment::Postpaid][random.random_range(0..2)],
+        shadow: false,
+        refund_on_expiry: random.random_bool(0.3),
+    });
+    Arc::new(Plan::new(version, 1, limits.collect(), Span::SECOND))
+}
+
+/// The decision, its instants as the store can say them.
+fn cut_decision(mut decision: Decision, cut: fn(Timestamp) -> Timestamp) -> Decision {
+    if let Verdict::NotUntil(at) = decision.verdict {
+        decision.verdict = Verdict::NotUntil(cut(at));
+    }
+    for standing in decision.standings.iter_mut().flatten() {
+        *standing = Standing {
+            replenish_at: standing.replenish_at.map(cut),
+            full_at: standing.full_at.map(cut),
+            ..*standing
+        };
+    }
+    decision
+}
+
+struct Run {
+    cut: fn(Timestamp) -> Timestamp,
+    random: SmallRng,
+    table: Arc<dyn Table>,
+    oracle: Oracle,
+    plan: Arc<Plan>,
+    now: Timestamp,
+    leases: u128,
+}
+
+impl Run {
+    fn start(store: &dyn Store, cut: fn(Timestamp) -> Timestamp, seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let plan = plan(&mut random, 0);
+        let table = store.open(&format!("wide {seed}"), &plan).expect("a table");
+        table.adopt(&plan, START, &[]);
+        Self {
+            cut,
+            random,
+            table,
+            oracle: Oracle::new(&plan),
+            plan,
+            now: START,
+            leases: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.random_range(0..12) {
+            0..3 => self.now = self.now + Span::from_micros(any(&mut self.random, 1 << 45)),
+            3 => self.change(),
+            4..6 => self.take(false),
+            6..8 => self.take(true),
+            8 => {
+                let amounts = self.amounts();
+                self.both(Verb::Debit { amounts: &amounts });
+            }
+            _ => self.end(),
+        }
+        self.both(Verb::Peek { amounts: &[1, 1] });
+    }
+
+    fn amounts(&mut self) -> [Amount; 2] {
+        let mut amount = |at: usize| {
+            let capacity = self.plan.limits()[at].rule.capacity();
+            let most = [capacity, MAX_AMOUNT][usize::from(self.random.random_bool(0.1))];
+            any(&mut self.random, most)
+        };
+        [amount(0), amount(1)]
+    }
+
+    fn change(&mut self) {
+        self.plan = plan(&mut self.random, self.plan.version() + 1);
+        self.table.adopt(&self.plan, self.now, &[]);
+        self.oracle.adopt(&self.plan, self.now);
+    }
+
+    fn take(&mut self, leased: bool) {
+        let amounts = self.amounts();
+        let ttl = Span::from_micros(any(&mut self.random, 1 << 45));
+        let lease = leased.then_some(Terms {
+            id: self.leases + 1,
+            expires_at: self.now + ttl,
+            idempotency: None,
+        });
+        self.leases += u128::from(leased);
+        self.both(Verb::Take {
+            amounts: &amounts,
+            lease,
+            detail: Detail::Always,
+        });
+    }
+
+    fn end(&mut self) {
+        let id = self.leases.saturating_sub(self.random.random_range(0..3));
+        let used = self.amounts().map(Some);
+        let ending = [Ending::Settle(&used), Ending::Cancel][self.random.random_range(0..2)];
+        self.both(Verb::End {
+            id,
+            ending,
+            remember: false,
+        });
+    }
+
+    fn both(&mut self, verb: Verb<'_>) {
+        let plan = Arc::clone(&self.plan);
+        let command = Command {
+            plan: &plan,
+            key: KeyPath::new(KEY, 1).expect("a key"),
+            now: self.now,
+            calendars: &[],
+            verb,
+        };
+        let (theirs, ours) = (self.table.execute(&command), self.oracle.execute(&command));
+        let ours = ours.map(|reply| match reply {
+            Reply::Decision(decision) => Reply::Decision(cut_decision(decision, self.cut)),
+            reply => reply,
+        });
+        assert_eq!(
+            theirs,
+            ours,
+            "{verb:?} at {} by {:?}",
+            self.now,
+            self.plan.limits()
+        );
+    }
+}

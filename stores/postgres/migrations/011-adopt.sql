@@ -1,0 +1,143 @@
+-- Changes of limits, followed row by row (`adopt_row` of
+-- `contract/src/oracle.rs`). A row says by which edition of the plan it was
+-- written; it is carried over each since, as of when that was adopted.
+
+CREATE FUNCTION tidegate.edition(p_tab integer, p_edition bigint)
+RETURNS tidegate.editions LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  e tidegate.editions;
+BEGIN
+  SELECT * INTO e FROM tidegate.editions WHERE tab = p_tab AND edition = p_edition;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'nothing is known any more of edition % of the limits', p_edition
+      USING HINT = 'delete the rows of this set, or give it another name', ERRCODE = 'TG001';
+  END IF;
+  RETURN e;
+END $$;
+
+-- The rules of one level, in the plan's order.
+CREATE FUNCTION tidegate.rules_at(p_rules tidegate.rule[], p_level integer)
+RETURNS tidegate.rule[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_rules tidegate.rule[] := '{}';
+BEGIN
+  FOR i IN 1 .. cardinality(p_rules) LOOP
+    IF (p_rules[i]).level = p_level THEN v_rules := v_rules || p_rules[i]; END IF;
+  END LOOP;
+  RETURN v_rules;
+END $$;
+
+-- Where the limit of a uid stands; null if it is gone.
+CREATE FUNCTION tidegate.position_of(p_rules tidegate.rule[], p_uid numeric)
+RETURNS integer LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  FOR i IN 1 .. cardinality(p_rules) LOOP
+    IF (p_rules[i]).uid = p_uid THEN RETURN i; END IF;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
+-- When a change is followed: as recorded by the caller's clock. The machine's
+-- may have gone on by the older limits since then.
+CREATE FUNCTION tidegate.moment_of(p_at bigint, p_latest bigint, p_now bigint, p_caller boolean)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT CASE WHEN p_caller THEN p_at ELSE least(greatest(p_at, p_latest), p_now) END $$;
+
+-- The rules that numbers say, sixteen each, as `tidegate.rule` has them.
+CREATE FUNCTION tidegate.rules_of(p_numbers numeric[])
+RETURNS tidegate.rule[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  n numeric[] := p_numbers;
+  v_rules tidegate.rule[] := '{}';
+BEGIN
+  FOR i IN 1 .. cardinality(n) BY 16 LOOP
+    v_rules := v_rules || ROW(
+      n[i], n[i + 1], n[i + 2], n[i + 3] = 1, n[i + 4] = 1, n[i + 5] = 1, n[i + 6], n[i + 7],
+      n[i + 8], n[i + 9], n[i + 10], n[i + 11], n[i + 12], n[i + 13], n[i + 14], n[i + 15]
+    )::tidegate.rule;
+  END LOOP;
+  RETURN v_rules;
+END $$;
+
+-- The cells of one level, carried over from some rules to others, whose calendars
+-- stand behind those of so many limits of outer levels.
+CREATE FUNCTION tidegate.adopt_cells(
+  p_new tidegate.rule[], p_old tidegate.rule[], p_cells tidegate.cell[], p_now numeric,
+  p_calendars numeric[], p_before integer)
+RETURNS tidegate.cell[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_cells tidegate.cell[] := '{}';
+  v_written integer;
+  v_at integer;
+BEGIN
+  FOR i IN 1 .. cardinality(p_new) LOOP
+    v_written := tidegate.position_of(p_old, (p_new[i]).uid);
+    v_at := 3 * (p_before + i);
+    IF v_written IS NULL THEN
+      v_cells := v_cells || ROW(NULL)::tidegate.cell;
+    ELSE
+      v_cells := v_cells || ROW(tidegate.adopt(p_new[i], (p_cells[v_written]).n,
+        p_old[v_written], p_now, p_calendars[v_at - 2 : v_at]))::tidegate.cell;
+    END IF;
+  END LOOP;
+  RETURN v_cells;
+END $$;
+
+-- How many of the limits are of outer levels.
+CREATE FUNCTION tidegate.limits_before(p_rules tidegate.rule[], p_level integer)
+RETURNS integer LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_count integer := 0;
+BEGIN
+  FOR i IN 1 .. cardinality(p_rules) LOOP
+    IF (p_rules[i]).level < p_level THEN v_count := v_count + 1; END IF;
+  END LOOP;
+  RETURN v_count;
+END $$;
+
+-- Brings the row of a key up to an edition, and to the rules that its key has of
+-- its own (null if none): step by step from an older one (of which the last 64
+-- are followed one by one), at once from a newer one. Another process may have
+-- other limits: then the row is carried to and fro. A row with rules of its own
+-- goes by them until the last step.
+CREATE FUNCTION tidegate.carry_row(
+  p_tab integer, p_key bytea, p_level integer, p_edition bigint, p_own tidegate.rule[],
+  p_now bigint, p_caller boolean, p_calendars numeric[])
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_new tidegate.editions;
+  v_old tidegate.rule[];
+  v_rules tidegate.rule[];
+  v_cells tidegate.cell[];
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = tidegate.short(p_key);
+  IF NOT FOUND OR (v_row.edition = p_edition AND v_row.own IS NOT DISTINCT FROM p_own) THEN
+    RETURN;
+  END IF;
+  v_old := coalesce(v_row.own,
+    tidegate.rules_at((tidegate.edition(p_tab, v_row.edition)).rules, p_level));
+  v_cells := tidegate.cells_of(v_row, cardinality(v_old));
+  IF v_row.edition >= p_edition THEN
+    v_new := tidegate.edition(p_tab, p_edition);
+    v_rules := coalesce(p_own, tidegate.rules_at(v_new.rules, p_level));
+    v_cells := tidegate.adopt_cells(v_rules, v_old, v_cells, p_now, p_calendars,
+      tidegate.limits_before(v_new.rules, p_level));
+  ELSE
+    FOR v_new IN SELECT * FROM tidegate.editions
+      WHERE tab = p_tab AND edition > greatest(v_row.edition, p_edition - 65)
+        AND edition <= p_edition
+      ORDER BY edition
+    LOOP
+      CONTINUE WHEN v_row.own IS NOT NULL AND v_new.edition < p_edition;
+      v_rules := tidegate.rules_at(v_new.rules, p_level);
+      IF v_new.edition = p_edition THEN v_rules := coalesce(p_own, v_rules); END IF;
+      v_cells := tidegate.adopt_cells(v_rules, v_old, v_cells,
+        tidegate.moment_of(v_new.at, v_row.latest, p_now, p_caller), v_new.calendars::numeric[],
+        tidegate.limits_before(v_new.rules, p_level));
+      v_old := v_rules;
+    END LOOP;
+  END IF;
+  PERFORM tidegate.save_row(p_tab, p_key, p_edition, v_row.latest, v_rules, p_own IS NOT NULL,
+    v_cells, v_row.due, v_row.followed);
+END $$;

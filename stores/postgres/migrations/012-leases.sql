@@ -1,0 +1,188 @@
+-- What is due about leases (`retire` of the memory store, `expire` of
+-- `contract/src/oracle.rs`): by whoever holds the lock on their root's row.
+
+-- When something is to be done about a root's leases next.
+CREATE FUNCTION tidegate.next_due(p_tab integer, p_root bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_due bigint;
+BEGIN
+  SELECT due INTO v_due FROM tidegate.leases
+  WHERE tab = p_tab AND root = p_root ORDER BY due LIMIT 1;
+  RETURN coalesce(v_due, 9223372036854775807);
+END $$;
+
+-- Gives back, into the rows of its owner, what a lease's limits give back when
+-- it expires. (A row that other limits wrote meanwhile is left to them; one that
+-- goes by rules of its own goes on by them.)
+CREATE FUNCTION tidegate.give_back(
+  p_lease tidegate.leases, e tidegate.editions, p_now bigint, p_caller boolean)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_rules tidegate.rule[];
+  v_cells tidegate.cell[];
+  v_key bytea;
+  v_position integer;
+  r tidegate.rule;
+BEGIN
+  FOR i IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
+    v_position := tidegate.position_of(e.rules, p_lease.shares[i]);
+    CONTINUE WHEN v_position IS NULL OR p_lease.shares[i + 3] <> 0;
+    r := e.rules[v_position];
+    CONTINUE WHEN NOT r.refund OR p_lease.ends[r.level] IS NULL;
+    v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[r.level]);
+    PERFORM tidegate.carry_row(
+      p_lease.tab, v_key, r.level, e.edition, NULL, p_now, p_caller, '{}')
+    FROM tidegate.rows WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
+      AND edition < e.edition AND own IS NULL;
+    SELECT * INTO v_row FROM tidegate.rows
+    WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
+      AND (edition = e.edition OR (own IS NOT NULL AND edition < e.edition));
+    CONTINUE WHEN NOT FOUND;
+    v_rules := coalesce(v_row.own, tidegate.rules_at(e.rules, r.level));
+    v_cells := tidegate.cells_of(v_row, cardinality(v_rules));
+    v_position := tidegate.position_of(v_rules, r.uid);
+    CONTINUE WHEN v_position IS NULL;
+    v_cells[v_position] := ROW(tidegate.refund(v_rules[v_position], (v_cells[v_position]).n,
+      p_lease.shares[i + 1], p_lease.shares[i + 2], p_now))::tidegate.cell;
+    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.edition, v_row.latest, v_rules,
+      v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
+  END LOOP;
+END $$;
+
+-- Deals with what is due by an edition of the plan. Whether that was all: no
+-- call looks at more than so many leases, so that none takes long.
+CREATE FUNCTION tidegate.retire(
+  p_tab integer, p_root bytea, e tidegate.editions, p_now bigint, p_caller boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_lease tidegate.leases;
+BEGIN
+  FOR i IN 1 .. 500 LOOP
+    SELECT * INTO v_lease FROM tidegate.leases
+    WHERE tab = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
+    IF NOT FOUND THEN RETURN true; END IF;
+    IF v_lease.stage <> 0 THEN
+      DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+    ELSE
+      IF e.refunds THEN
+        PERFORM tidegate.give_back(v_lease, e, p_now, p_caller);
+      END IF;
+      UPDATE tidegate.leases SET stage = 1, number = DEFAULT,
+        due = tidegate.later(v_lease.expires_at, e.keep)
+      WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+    END IF;
+  END LOOP;
+  RETURN false;
+END $$;
+
+-- Brings the leases of a root up to an instant: what has expired before a change
+-- of limits did so under those of its time. Whether that was all.
+CREATE FUNCTION tidegate.catch_up(
+  p_tab integer, p_root bytea, p_edition bigint, p_now bigint, p_caller boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_old tidegate.editions;
+  v_new tidegate.editions;
+  v_done boolean := true;
+  v_followed bigint;
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_root;
+  IF v_row.due = 9223372036854775807 THEN
+    UPDATE tidegate.rows SET followed = p_edition
+    WHERE tab = p_tab AND key = p_root AND followed < p_edition;
+    RETURN true;
+  END IF;
+  v_followed := v_row.followed;
+  IF v_followed < p_edition THEN
+    v_old := tidegate.edition(p_tab, v_followed);
+    FOR v_new IN SELECT * FROM tidegate.editions
+      WHERE tab = p_tab AND edition > v_followed AND edition <= p_edition ORDER BY edition
+    LOOP
+      v_done := tidegate.retire(p_tab, p_root, v_old,
+        tidegate.moment_of(v_new.at, -9223372036854775808, p_now, p_caller), p_caller);
+      EXIT WHEN NOT v_done;
+      v_old := v_new;
+      v_followed := v_new.edition;
+    END LOOP;
+  END IF;
+  IF v_done THEN
+    v_done := tidegate.retire(p_tab, p_root, tidegate.edition(p_tab, p_edition), p_now, p_caller);
+  END IF;
+  UPDATE tidegate.rows SET due = tidegate.next_due(p_tab, p_root), followed = v_followed
+  WHERE tab = p_tab AND key = p_root;
+  RETURN v_done;
+END $$;
+
+-- The advisory lock that a session holds for as long as it lasts.
+CREATE FUNCTION tidegate.session_lock(p_session bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS
+$$ SELECT (1952801894::bigint << 32) + p_session $$;
+
+-- Begins a session that ends when this connection does; answers its number.
+CREATE FUNCTION tidegate.begin_session() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  v_session bigint := nextval('tidegate.sessions');
+BEGIN
+  PERFORM pg_advisory_lock(tidegate.session_lock(v_session));
+  RETURN v_session;
+END $$;
+
+-- Takes a lease's slots out of the rows of its owner, by whatever rules wrote
+-- them.
+CREATE FUNCTION tidegate.free_slots(p_lease tidegate.leases, p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_rules tidegate.rule[];
+  v_cells tidegate.cell[];
+  v_key bytea;
+BEGIN
+  FOR v_level IN 1 .. cardinality(p_lease.ends) LOOP
+    v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[v_level]);
+    SELECT * INTO v_row FROM tidegate.rows
+    WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND cells IS NOT NULL;
+    CONTINUE WHEN NOT FOUND;
+    v_rules := coalesce(v_row.own,
+      tidegate.rules_at((tidegate.edition(p_lease.tab, v_row.edition)).rules, v_level));
+    v_cells := v_row.cells;
+    FOR i IN 1 .. cardinality(v_rules) LOOP
+      CONTINUE WHEN (v_rules[i]).kind <> 5 OR (v_cells[i]).n IS NULL;
+      v_cells[i] := ROW(tidegate.slots_release(
+        (v_cells[i]).n, p_lease.id, p_lease.expires_at, p_now))::tidegate.cell;
+    END LOOP;
+    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.edition, v_row.latest, v_rules,
+      v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
+  END LOOP;
+END $$;
+
+-- Leases under a root whose sessions have ended expire now. Whether there were any.
+CREATE FUNCTION tidegate.free_ended(p_tab integer, p_root bytea, p_now bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_session bigint;
+  v_lease tidegate.leases;
+  v_any boolean := false;
+BEGIN
+  FOR v_session IN SELECT DISTINCT session FROM tidegate.leases
+    WHERE tab = p_tab AND root = p_root AND session IS NOT NULL AND stage = 0
+  LOOP
+    -- Who holds it is there.
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock(tidegate.session_lock(v_session));
+    FOR v_lease IN SELECT * FROM tidegate.leases
+      WHERE tab = p_tab AND root = p_root AND session = v_session AND stage = 0
+    LOOP
+      PERFORM tidegate.free_slots(v_lease, p_now);
+      UPDATE tidegate.leases SET expires_at = least(expires_at, p_now), due = least(due, p_now)
+      WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+      v_any := true;
+    END LOOP;
+  END LOOP;
+  IF v_any THEN
+    UPDATE tidegate.rows SET due = tidegate.next_due(p_tab, p_root)
+    WHERE tab = p_tab AND key = p_root;
+  END IF;
+  RETURN v_any;
+END $$;

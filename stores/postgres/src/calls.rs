@@ -1,0 +1,185 @@
+//! The functions of the schema, called for one table.
+
+use std::sync::Arc;
+
+use tidegate_contract::{KeyPath, StoreError};
+use tidegate_remote::{Change, Edition, Writer};
+use tokio::task::JoinSet;
+
+use crate::error::garbled;
+use crate::link::{Argument, Link};
+use crate::options::Clock;
+use crate::plan;
+use crate::reply::{self, Answer};
+use crate::request::{Plain, Request};
+use crate::session::Session;
+
+const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
+    $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19)";
+
+const DECIDE_BUCKET: &str = "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+    $11, $12)";
+
+const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
+    $7::text::numeric, $8::text::numeric[], $9, $10)";
+
+/// How far the server's clock may stand behind what was written, in microseconds:
+/// that far it stands still (`tidegate.instant`).
+const PATIENCE: i64 = 10_000_000;
+
+/// One table on the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls {
+    pub(crate) link: Arc<Link>,
+    pub(crate) clock: Clock,
+    /// The number of the set.
+    pub(crate) tab: i32,
+    /// With what leases end, if they do.
+    pub(crate) session: Option<Arc<Session>>,
+}
+
+impl Calls {
+    /// Executes a request, by an edition of its plan.
+    pub(crate) async fn ask(&self, edition: i64, request: &Request) -> Result<Answer, StoreError> {
+        loop {
+            let text = match request.plain() {
+                Some(plain) => self.decide_bucket(edition, request, plain).await?,
+                None => self.decide(edition, request).await?,
+            };
+            match reply::read(&text, &request.deciding, request.now)? {
+                Answer::More => {}
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    async fn decide(&self, edition: i64, request: &Request) -> Result<String, StoreError> {
+        let now = request.now.as_micros();
+        let session = match (&self.session, request.makes_lease()) {
+            (Some(session), true) => Some(session.number(&self.link).await?),
+            _ => None,
+        };
+        let arguments: [Argument<'_>; 19] = [
+            &self.tab,
+            &edition,
+            &now,
+            &self.is_callers(),
+            &request.key,
+            &request.ends,
+            &request.rules,
+            &request.own,
+            &request.calendars,
+            &request.verb,
+            &request.amounts,
+            &request.detail,
+            &request.id,
+            &request.until,
+            &request.ask,
+            &request.ending,
+            &request.used,
+            &request.remember,
+            &session,
+        ];
+        self.answer(DECIDE, &arguments).await
+    }
+
+    async fn decide_bucket(
+        &self,
+        edition: i64,
+        request: &Request,
+        plain: Plain,
+    ) -> Result<String, StoreError> {
+        let now = request.now.as_micros();
+        let patience: i64 = if self.is_callers() { 0 } else { PATIENCE };
+        let arguments: [Argument<'_>; 12] = [
+            &self.tab,
+            &edition,
+            &now,
+            &self.is_callers(),
+            &request.key,
+            &plain.amount,
+            &request.detail,
+            &plain.drain,
+            &plain.unit,
+            &plain.brim,
+            &plain.weight,
+            &patience,
+        ];
+        self.answer(DECIDE_BUCKET, &arguments).await
+    }
+
+    async fn answer(
+        &self,
+        statement: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<String, StoreError> {
+        let rows = self.link.ask(statement, arguments).await?;
+        let row = rows.first().ok_or_else(|| garbled("no row"))?;
+        row.try_get(0).map_err(|_| garbled("no text"))
+    }
+
+    /// Whether the caller's clock decides.
+    pub(crate) fn is_callers(&self) -> bool {
+        self.clock == Clock::Caller
+    }
+
+    /// How many rows there are.
+    pub(crate) async fn count(&self) -> Result<usize, StoreError> {
+        let statement = "SELECT count(*) FROM tidegate.rows
+            WHERE tab = $1 AND (level IS NOT NULL OR cells IS NOT NULL)";
+        let rows = self.link.ask(statement, &[&self.tab]).await?;
+        let row = rows.first().ok_or_else(|| garbled("no count"))?;
+        Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+    }
+}
+
+impl Writer<i64> for Calls {
+    async fn write(&self, change: &Change) -> Result<i64, StoreError> {
+        let plan = &change.plan;
+        let (version, keep) = (
+            plan.version().to_string(),
+            plan.keep().as_micros().to_string(),
+        );
+        let at = change.at.as_micros();
+        let (levels, numbers) = (plan.levels() as i32, plan::numbers(plan));
+        let (names, calendars) = (plan::names(plan), plan::calendars(&change.calendars));
+        let arguments: [Argument<'_>; 10] = [
+            &self.tab,
+            &change.is_first,
+            &version,
+            &at,
+            &self.is_callers(),
+            &levels,
+            &keep,
+            &numbers,
+            &names,
+            &calendars,
+        ];
+        let rows = self.link.ask(REGISTER, &arguments).await?;
+        let row = rows.first().ok_or_else(|| garbled("no edition"))?;
+        Ok(row.get(0))
+    }
+
+    /// As many at a time as there are connections.
+    async fn touch(&self, change: &Change, editions: &[Edition<i64>]) {
+        let mut tasks = JoinSet::new();
+        for key in change.touched.iter() {
+            let looks = editions.iter().filter_map(|edition| {
+                let path = KeyPath::new(key.bytes(), edition.plan.levels()).ok()?;
+                let (plan, calendars) = (&edition.plan, &change.calendars);
+                let look = Request::look(plan, &path, change.at, calendars);
+                Some((edition.known, look))
+            });
+            let (calls, looks) = (self.clone(), looks.collect::<Vec<_>>());
+            tasks.spawn(async move {
+                for (edition, look) in looks {
+                    // What fails is carried over when it is asked for.
+                    if calls.ask(edition, &look).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        tasks.join_all().await;
+    }
+}

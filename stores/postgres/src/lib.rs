@@ -1,0 +1,73 @@
+//! Remembers limits in PostgreSQL, for a fleet that shares them.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`store`](PostgresStore) | the store: connections, tables by name |
+//! | [`Options`] | clock, deadline, how rows are kept |
+//! | `table` | a command's way |
+//! | `request` | a command with all that it needs on its way |
+//! | `calls` | the functions of the schema, called for one table |
+//! | `plan`, `reply` | plans and answers as numbers |
+//! | `registry` | the sets by name, and the newest plan of each |
+//! | `listing` | keys and leases, a page at a time |
+//! | `definitions` | what is defined for an owner |
+//! | `session` | what leases end with, if that is asked for |
+//! | [`AdvisoryLock`] | the server's own locks, by name |
+//! | `prune` | the removal of what nobody asks for any more |
+//! | `migrate` | the schema, made and brought up to date |
+//! | `link` | a pool of connections, deadlines |
+//!
+//! **One round trip.** A command is one call of one function, and one
+//! transaction, whatever the number of its limits and ancestors, also after a
+//! change of limits. The functions (`migrations/`) are a translation of the core
+//! and of the contract's decision loop, exact to the last unit: they count in
+//! `numeric`. A take from a lone plain bucket is one `UPDATE` in `bigint`, its
+//! refusal one `SELECT`. A second trip is made where five hundred expired leases
+//! of one root are to be dealt with first.
+//!
+//! **Locks.** Every command locks the row of its root first, which guards all rows
+//! and leases below: there is no second lock to wait for, so no deadlock.
+//!
+//! **Several processes, several configurations.** A row says by which edition of
+//! its set's plan it was written, and is carried over, inside the function, to the
+//! edition of who asks: over each change since, as of when it was made. Processes
+//! with different limits never get stuck: the row is carried to and fro, at the
+//! price that `tidegate-redis` describes. Limits of a key's own come with the
+//! command and are kept in the key's row.
+//!
+//! **Durability** is the server's: see [`Options::tables`] and
+//! [`Options::waits_for_disk`].
+//!
+//! **Errors.** Whatever the server or the way there fails in is
+//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable) within
+//! the deadline. When no answer came, the command may have been executed. Nothing
+//! is asked again by the store itself. Passwords are in no message.
+//!
+//! `docs/postgres.md` has the schema, the grants that a role needs, and what is
+//! lost when.
+//!
+//! Deliberately absent: TLS, waiting (the engine waits), a bound on the number of
+//! keys (the disk is one).
+#![forbid(unsafe_code)]
+
+mod calls;
+mod definitions;
+mod error;
+mod link;
+mod listing;
+mod lock;
+mod migrate;
+mod options;
+mod plan;
+mod prune;
+mod registry;
+mod reply;
+mod request;
+mod session;
+mod store;
+mod table;
+
+pub use error::PostgresError;
+pub use lock::AdvisoryLock;
+pub use options::{Clock, Options, Tables};
+pub use store::PostgresStore;

@@ -1,0 +1,139 @@
+//! Connections to a server, and how a function is called on one.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use tidegate_contract::StoreError;
+use tidegate_remote::Driver;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Row};
+
+use crate::error::{PostgresError, no_connection, unavailable};
+use crate::options::Options;
+
+/// What a statement is given.
+pub(crate) type Argument<'a> = &'a (dyn ToSql + Sync);
+
+/// Connections, made when they are needed and again when they are lost.
+pub(crate) struct Link {
+    pool: Pool,
+    config: Config,
+}
+
+impl Link {
+    /// A link to the server at `address`, which is not asked for anything yet.
+    pub(crate) fn new(address: &str, options: &Options) -> Result<Self, PostgresError> {
+        let mut config: Config = address.parse().map_err(|_| PostgresError::Address)?;
+        if config.get_hosts().is_empty() {
+            return Err(PostgresError::Address);
+        }
+        config.options(session(&config, options));
+        config.connect_timeout(options.deadline);
+        if config.get_application_name().is_none() {
+            config.application_name("tidegate");
+        }
+        let how = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
+        let deadline = Some(options.deadline);
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, how))
+            .max_size(options.connections)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(deadline)
+            .create_timeout(deadline)
+            .recycle_timeout(deadline)
+            .build();
+        let pool = pool.map_err(|error| PostgresError::Server(error.to_string()))?;
+        Ok(Self { pool, config })
+    }
+
+    /// A connection beside the pool, driven until it ends.
+    pub(crate) async fn beside(&self) -> Result<Client, StoreError> {
+        let connected = self.config.connect(NoTls).await;
+        let (client, connection) = connected.map_err(|error| unavailable(&error))?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    /// A connection of one's own.
+    pub(crate) async fn connection(&self) -> Result<Borrowed, StoreError> {
+        let connection = self.pool.get().await;
+        let connection = connection.map_err(|error| no_connection(&error))?;
+        Ok(Borrowed(Some(connection)))
+    }
+
+    /// Asks one statement, which is prepared once for each connection.
+    pub(crate) async fn ask(
+        &self,
+        statement: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let connection = self.connection().await?;
+        let client = connection.client()?;
+        let prepared = client.prepare_cached(statement).await;
+        let prepared = prepared.map_err(|error| unavailable(&error))?;
+        let rows = client.query(&prepared, arguments).await;
+        connection.give_back();
+        rows.map_err(|error| unavailable(&error))
+    }
+}
+
+impl std::fmt::Debug for Link {
+    /// Without the address, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+/// A connection that is closed unless it is given back: what is given up in the
+/// middle of a command would make the next one wait for its answer.
+pub(crate) struct Borrowed(Option<Object>);
+
+impl Borrowed {
+    pub(crate) fn client(&self) -> Result<&Object, StoreError> {
+        let gone = || StoreError::Unavailable("the store is closed".to_owned());
+        self.0.as_ref().ok_or_else(gone)
+    }
+
+    pub(crate) fn client_mut(&mut self) -> Result<&mut Object, StoreError> {
+        let gone = || StoreError::Unavailable("the store is closed".to_owned());
+        self.0.as_mut().ok_or_else(gone)
+    }
+
+    pub(crate) fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// What every session is started with; what the address says goes first. The
+/// server gives a statement up a little before nobody waits for it any more.
+fn session(config: &Config, options: &Options) -> String {
+    let mut words = config.get_options().unwrap_or_default().to_owned();
+    let millis = (options.deadline * 9 / 10)
+        .max(Duration::from_millis(1))
+        .as_millis();
+    words.push_str(&format!(
+        " -c statement_timeout={millis} -c idle_in_transaction_session_timeout={millis} \
+         -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \
+         -c search_path=pg_catalog -c jit=off -c plan_cache_mode=force_generic_plan \
+         -c client_min_messages=warning"
+    ));
+    if !options.waits_for_disk {
+        words.push_str(" -c synchronous_commit=off");
+    }
+    words
+}
+
+/// The thread that drives a store's connections.
+pub(crate) fn driver(options: &Options) -> Result<Driver, PostgresError> {
+    let driver = Driver::new("tidegate-postgres", options.deadline);
+    driver.map_err(|error| PostgresError::Server(format!("no thread for the store: {error}")))
+}

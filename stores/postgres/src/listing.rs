@@ -1,0 +1,179 @@
+//! Keys and leases, a page at a time, in the order of the table's own index. Where
+//! a page ends is the place in it of what was looked at last.
+
+use smallvec::SmallVec;
+use tidegate_contract::core::{Amount, Timestamp};
+use tidegate_contract::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
+use tokio_postgres::Row;
+
+use crate::calls::Calls;
+use crate::error::garbled;
+use crate::link::Argument;
+use crate::reply::translated;
+
+/// How many rows are looked at for one page, at most.
+const LOOKED_AT: i64 = 2_000;
+
+/// So much of a key is surely in the index as it is.
+const INDEXED: usize = 224;
+
+/// What the place of a page begins with, before the number of the set.
+const MARK: &[u8] = b"tidegate page ";
+
+/// A [`Listing`] on its way.
+pub(crate) struct Wanted {
+    select: Selected,
+    after: Option<Vec<u8>>,
+    most: usize,
+    now: Timestamp,
+}
+
+/// A [`Select`] on its way.
+enum Selected {
+    Prefix(Vec<u8>),
+    Key(Vec<u8>),
+}
+
+impl Wanted {
+    pub(crate) fn new(listing: &Listing<'_>) -> Self {
+        Self {
+            select: match listing.select {
+                Select::All => Selected::Prefix(Vec::new()),
+                Select::Prefix(prefix) => Selected::Prefix(prefix.to_vec()),
+                Select::Key(key) => Selected::Key(key.to_vec()),
+            },
+            after: listing.after.map(<[u8]>::to_vec),
+            most: listing.most.max(1),
+            now: listing.now,
+        }
+    }
+
+    fn takes(&self, key: &[u8]) -> bool {
+        match &self.select {
+            Selected::Prefix(prefix) => Select::Prefix(prefix).takes(key),
+            Selected::Key(one) => key == one,
+        }
+    }
+
+    /// What the keys, or their roots, begin with, as the index holds them.
+    fn beginning(&self, roots: bool) -> Vec<u8> {
+        let (Selected::Prefix(bytes) | Selected::Key(bytes)) = &self.select;
+        let mut end = bytes.len().min(INDEXED);
+        if roots && let Some(slash) = bytes[..end].iter().position(|&byte| byte == b'/') {
+            end = slash;
+        }
+        bytes[..end].to_vec()
+    }
+
+    /// The place behind which the page begins.
+    fn place(&self, calls: &Calls) -> Result<Vec<u8>, StoreError> {
+        let Some(after) = &self.after else {
+            return Ok(Vec::new());
+        };
+        let rest = after.strip_prefix(MARK);
+        let rest = rest.and_then(|rest| rest.strip_prefix(&calls.tab.to_be_bytes()));
+        rest.map(<[u8]>::to_vec).ok_or(StoreError::UnknownPage)
+    }
+}
+
+fn place_at(calls: &Calls, at: &[u8]) -> Vec<u8> {
+    [MARK, &calls.tab.to_be_bytes(), at].concat()
+}
+
+/// What no key that begins so is as large as; `None` if there is no such thing.
+fn end_of(beginning: &[u8]) -> Option<Vec<u8>> {
+    let last = beginning.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut end = beginning[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// Whatever is looked at has room on the page.
+fn looked_at(most: usize) -> i64 {
+    i64::try_from(most).unwrap_or(LOOKED_AT).min(LOOKED_AT)
+}
+
+impl Calls {
+    pub(crate) async fn page_of_keys(&self, wanted: &Wanted) -> Result<Page<OwnedKey>, StoreError> {
+        let statement = "SELECT coalesce(long_key, key), key,
+                forget_at > CASE WHEN $6 THEN $5 ELSE tidegate.clock() END
+            FROM tidegate.rows
+            WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) AND key > $4
+            ORDER BY key LIMIT $7";
+        let (place, now) = (wanted.place(self)?, wanted.now.as_micros());
+        let beginning = wanted.beginning(false);
+        let (end, most) = (end_of(&beginning), looked_at(wanted.most));
+        let caller = self.is_callers();
+        let arguments: [Argument<'_>; 7] =
+            [&self.tab, &beginning, &end, &place, &now, &caller, &most];
+        let rows = self.link.ask(statement, &arguments).await?;
+        let found = rows.iter().filter(|row| row.get(2));
+        let keys = found.map(|row| OwnedKey::new(row.get(0)));
+        let next = rows.last().filter(|_| rows.len() as i64 >= most);
+        Ok(Page {
+            items: keys.filter(|key| wanted.takes(key.bytes())).collect(),
+            next: next.map(|row| place_at(self, row.get(1))),
+        })
+    }
+
+    /// The place is the id, then the root.
+    pub(crate) async fn page_of_leases(
+        &self,
+        wanted: &Wanted,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        let statement = "SELECT owner, id::text, expires_at, fence::text,
+                array_to_string(shares, ','), now, root, stage = 0 AND expires_at > now
+            FROM tidegate.leases,
+                (SELECT CASE WHEN $7 THEN $6 ELSE tidegate.clock() END AS now) AS clock
+            WHERE tab = $1 AND root >= $2 AND ($3::bytea IS NULL OR root < $3)
+                AND (root, id) > ($4, $5::text::numeric)
+            ORDER BY leases.root, leases.id LIMIT $8";
+        let place = wanted.place(self)?;
+        let (id, root) = match place.split_first_chunk::<16>() {
+            Some((id, root)) => (u128::from_be_bytes(*id).to_string(), root),
+            None => ("-1".to_owned(), &b""[..]),
+        };
+        let beginning = wanted.beginning(true);
+        let (end, most) = (end_of(&beginning), looked_at(wanted.most));
+        let (now, caller) = (wanted.now.as_micros(), self.is_callers());
+        let arguments: [Argument<'_>; 8] = [
+            &self.tab, &beginning, &end, &root, &id, &now, &caller, &most,
+        ];
+        let rows = self.link.ask(statement, &arguments).await?;
+        let held = rows.iter().filter(|row| row.get(7));
+        let held: Result<Vec<_>, _> = held.map(|row| lease(row, wanted.now)).collect();
+        let mut items = held?;
+        items.retain(|lease| wanted.takes(lease.key.bytes()));
+        let next = rows.last().filter(|_| rows.len() as i64 >= most);
+        let next = next.map(|row| {
+            let id = number::<u128>(row.get(1))?.to_be_bytes();
+            Ok::<_, StoreError>(place_at(self, &[&id[..], row.get(6)].concat()))
+        });
+        Ok(Page {
+            items,
+            next: next.transpose()?,
+        })
+    }
+}
+
+/// A lease, by the clock of a caller for whom it is `now`.
+fn lease(row: &Row, now: Timestamp) -> Result<HeldLease, StoreError> {
+    let ahead = i128::from(row.get::<_, i64>(5)) - i128::from(now.as_micros());
+    let shares: Result<Vec<i128>, _> = row.get::<_, &str>(4).split(',').map(number).collect();
+    let shares = match row.get::<_, &str>(4) {
+        "" => Vec::new(),
+        _ => shares?,
+    };
+    let share = |share: &[i128]| (share[0] as u32, share[1] as Amount);
+    Ok(HeldLease {
+        key: OwnedKey::new(row.get(0)),
+        id: number(row.get(1))?,
+        expires_at: translated(Timestamp::from_micros(row.get(2)), ahead),
+        fence: number(row.get(3))?,
+        taken: shares.chunks_exact(4).map(share).collect::<SmallVec<_>>(),
+    })
+}
+
+fn number<T: std::str::FromStr>(word: &str) -> Result<T, StoreError> {
+    word.parse().map_err(|_| garbled("no number"))
+}

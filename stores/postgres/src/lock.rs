@@ -1,0 +1,64 @@
+//! The server's own locks, by name.
+
+use std::time::Duration;
+
+use tidegate_contract::StoreError;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::error::unavailable;
+use crate::link::Link;
+
+/// A lock of the server, held until this is dropped, or its connection is lost:
+/// by a crash of the process, of the server, or of the way between. Who waits is
+/// served in order of arrival, by the server.
+///
+/// It has no expiry and no fence: a holder that hangs keeps it, and one whose
+/// connection was lost may not know yet. Where that matters take slots, whose
+/// leases have both.
+pub struct AdvisoryLock(Client);
+
+impl AdvisoryLock {
+    /// Whether the connection that it depends on is there, as far as is known.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.0.is_closed()
+    }
+}
+
+impl std::fmt::Debug for AdvisoryLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdvisoryLock")
+            .field("is_held", &self.is_held())
+            .finish()
+    }
+}
+
+/// Takes the lock called `name` on a connection of its own; `None` if it is not
+/// free `within` this time.
+pub(crate) async fn take(
+    link: &Link,
+    name: &str,
+    within: Duration,
+    deadline: Duration,
+) -> Result<Option<AdvisoryLock>, StoreError> {
+    let client = link.beside().await?;
+    // Zero would mean no limit.
+    let millis = within.as_millis().clamp(1, i32::MAX as u128);
+    let patience = format!("SET statement_timeout = 0; SET lock_timeout = {millis}");
+    let set = client.batch_execute(&patience).await;
+    set.map_err(|error| unavailable(&error))?;
+    let lock = "SELECT pg_advisory_lock(tidegate.lock_key($1))";
+    let parameters: [crate::link::Argument<'_>; 1] = [&name];
+    let asked = timeout(
+        within.saturating_add(deadline),
+        client.query_one(lock, &parameters),
+    );
+    let silent = || StoreError::Unavailable("the PostgreSQL server does not answer".to_owned());
+    match asked.await.map_err(|_| silent())? {
+        Ok(_) => Ok(Some(AdvisoryLock(client))),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(None),
+        Err(error) => Err(unavailable(&error)),
+    }
+}

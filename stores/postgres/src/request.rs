@@ -1,0 +1,188 @@
+//! A command on its way: all of it that is needed once its caller has gone on.
+
+use std::sync::Arc;
+
+use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Timestamp};
+use tidegate_contract::{Command, Detail, Ending, KeyPath, Plan, Verb};
+
+use crate::plan;
+
+/// What brings rows up to the plan and does nothing else.
+const LOOK: i32 = 7;
+
+/// A take as a lease.
+const LEASE: i32 = 1;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) plan: Arc<Plan>,
+    /// The plan with the limits that the keys of the path have of their own.
+    pub(crate) deciding: Arc<Plan>,
+    /// Its numbers, if that is another, and which levels have any.
+    pub(crate) rules: Option<String>,
+    pub(crate) own: Vec<bool>,
+    pub(crate) now: Timestamp,
+    pub(crate) bounds: Box<[Option<Bounds>]>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) ends: Vec<i32>,
+    pub(crate) calendars: Vec<Option<i64>>,
+    pub(crate) verb: i32,
+    pub(crate) amounts: Vec<i64>,
+    pub(crate) detail: i32,
+    pub(crate) id: Option<String>,
+    pub(crate) until: i64,
+    pub(crate) ask: Option<Vec<u8>>,
+    pub(crate) ending: i32,
+    /// What was used of each limit, or for a failure whether it comes back.
+    pub(crate) used: Vec<Option<i64>>,
+    pub(crate) remember: bool,
+}
+
+/// A take from one plain bucket, whose numbers fit 62 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    pub(crate) amount: i64,
+    pub(crate) drain: i64,
+    /// What one unit weighs.
+    pub(crate) unit: i64,
+    pub(crate) brim: i64,
+    /// What the amount weighs.
+    pub(crate) weight: i64,
+}
+
+impl Request {
+    /// Whether it asks for a lease.
+    pub(crate) const fn makes_lease(&self) -> bool {
+        self.verb == LEASE
+    }
+
+    /// As what one UPDATE decides, if that can be said of it.
+    pub(crate) fn plain(&self) -> Option<Plain> {
+        let ([limit], [amount], 0) = (self.plan.limits(), &*self.amounts, self.verb) else {
+            return None;
+        };
+        let plain = limit.payment == Payment::Prepaid && !limit.shadow && !limit.refund_on_expiry;
+        let Rule::Bucket(bucket) = &limit.rule else {
+            return None;
+        };
+        let most = bucket.brim() + (u128::from(bucket.drain()) << plan::DEBT_SPAN_BITS);
+        let fits = (1..=bucket.capacity()).contains(&(*amount as u64));
+        if self.rules.is_some()
+            || !plain
+            || !fits
+            || self.plan.levels() > 1
+            || most + bucket.brim() >= 1 << 62
+        {
+            return None;
+        }
+        Some(Plain {
+            amount: *amount,
+            drain: bucket.drain() as i64,
+            unit: bucket.weight() as i64,
+            brim: bucket.brim() as i64,
+            // No more than the brim.
+            weight: amount * bucket.weight() as i64,
+        })
+    }
+
+    pub(crate) fn new(command: &Command<'_>) -> Self {
+        let (plan, calendars) = (command.plan, command.calendars);
+        let mut request = Self::look(plan, &command.key, command.now, calendars);
+        request.ask_for(&command.verb);
+        request
+    }
+
+    /// A look at the rows of `key`, which brings them up to `plan`.
+    pub(crate) fn look(
+        plan: &Arc<Plan>,
+        key: &KeyPath<'_>,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+    ) -> Self {
+        let end = |level| key.prefix(level).len() as i32;
+        let deciding = plan.at(key);
+        let own = match &deciding {
+            Some(_) => plan::own_levels(plan, key),
+            None => Vec::new(),
+        };
+        let has_own = own.contains(&true);
+        Self {
+            plan: Arc::clone(plan),
+            rules: deciding.as_deref().filter(|_| has_own).map(plan::numbers),
+            deciding: deciding.unwrap_or_else(|| Arc::clone(plan)),
+            own,
+            now,
+            bounds: calendars.into(),
+            key: key.bytes().to_vec(),
+            ends: (0..key.depth()).map(end).collect(),
+            calendars: plan::calendars(calendars),
+            verb: LOOK,
+            amounts: Vec::new(),
+            detail: 0,
+            id: None,
+            until: 0,
+            ask: None,
+            ending: 0,
+            used: Vec::new(),
+            remember: false,
+        }
+    }
+
+    fn ask_for(&mut self, verb: &Verb<'_>) {
+        match *verb {
+            Verb::Take {
+                amounts,
+                lease,
+                detail,
+            } => {
+                (self.verb, self.amounts) = (0, whole(amounts));
+                self.detail = match detail {
+                    Detail::Verdict => 0,
+                    Detail::OnRefusal => 1,
+                    Detail::Always => 2,
+                };
+                if let Some(terms) = lease {
+                    self.verb = LEASE;
+                    self.id = Some(terms.id.to_string());
+                    self.until = terms.expires_at.as_micros();
+                    self.ask = terms.idempotency.map(<[u8]>::to_vec);
+                }
+            }
+            Verb::Debit { amounts } => (self.verb, self.amounts) = (2, whole(amounts)),
+            Verb::Peek { amounts } => (self.verb, self.amounts) = (3, whole(amounts)),
+            Verb::End {
+                id,
+                ending,
+                remember,
+            } => {
+                (self.verb, self.id, self.remember) = (4, Some(id.to_string()), remember);
+                (self.ending, self.used) = ended(ending);
+            }
+            Verb::Renew { id, until } => {
+                (self.verb, self.id) = (5, Some(id.to_string()));
+                self.until = until.as_micros();
+            }
+            Verb::Reset => self.verb = 6,
+        }
+    }
+}
+
+fn ended(ending: Ending<'_>) -> (i32, Vec<Option<i64>>) {
+    let number = |used: &Option<Amount>| used.map(amount);
+    match ending {
+        Ending::Settle(used) => (0, used.iter().map(number).collect()),
+        Ending::Release => (1, Vec::new()),
+        Ending::Fail(back) => (2, back.iter().map(|&b| Some(i64::from(b))).collect()),
+        Ending::Cancel => (3, Vec::new()),
+    }
+}
+
+fn whole(amounts: &[Amount]) -> Vec<i64> {
+    amounts.iter().map(|&number| amount(number)).collect()
+}
+
+/// No amount is larger than 2^53 - 1.
+fn amount(number: Amount) -> i64 {
+    number.min(MAX_AMOUNT) as i64
+}

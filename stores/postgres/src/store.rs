@@ -1,0 +1,136 @@
+//! The store: connections, tables by name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+
+use crate::definitions;
+use crate::error::PostgresError;
+use crate::link::{Link, driver};
+use crate::lock::{self, AdvisoryLock};
+use crate::migrate::migrate;
+use crate::options::{Clock, Options};
+use crate::prune;
+use crate::registry;
+use crate::table::{PostgresTable, Shared};
+
+/// State in a PostgreSQL database, shared by all who use it. See the [crate].
+#[derive(Debug)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+impl PostgresStore {
+    /// The store at `address`: `postgres://[user[:password]@]host[:port]/database`.
+    /// The server is asked for its schema, which is made or brought up to date if
+    /// the options allow it.
+    ///
+    /// # Errors
+    /// [`PostgresError`]; a password is in none of its messages.
+    pub fn open(address: &str, options: Options) -> Result<Self, PostgresError> {
+        if options.deadline.is_zero() {
+            return Err(PostgresError::Option(
+                "the deadline of a PostgreSQL store is zero; give it a second",
+            ));
+        }
+        if options.connections == 0 {
+            return Err(PostgresError::Option(
+                "a PostgreSQL store needs at least one connection",
+            ));
+        }
+        let shared = Arc::new(Shared {
+            link: Arc::new(Link::new(address, &options)?),
+            driver: driver(&options)?,
+            clock: options.clock,
+            session: options.leases_end_with_session.then(Arc::default),
+        });
+        let prune_every = options.prune_every;
+        let link = Arc::clone(&shared.link);
+        let ready = async move { Ok(migrate(&link, &options).await) };
+        let ready = shared.driver.block_on(ready);
+        ready.map_err(|error| PostgresError::Server(error.to_string()))??;
+        if shared.clock == Clock::Server && !prune_every.is_zero() {
+            prune::start(&shared, prune_every);
+        }
+        Ok(Self { shared })
+    }
+
+    /// Removes rows that equal "never seen", and deals with leases that are due,
+    /// wherever nobody asks any more; how many. One process at a time does it:
+    /// another gets 0. It is done by itself every now and then
+    /// ([`Options::prune_every`]).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn prune(&self) -> Result<usize, StoreError> {
+        let link = Arc::clone(&self.shared.link);
+        let pruned = async move { prune::some(&link).await };
+        self.shared.driver.block_on(pruned)
+    }
+
+    /// Takes the server's own lock called `name`, and waits for it up to `within`
+    /// (a millisecond at least); the calling thread waits as long. `None` if it
+    /// was not free. It costs a connection for as long as it is held.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn lock(&self, name: &str, within: Duration) -> Result<Option<AdvisoryLock>, StoreError> {
+        let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
+        let deadline = self.shared.driver.deadline();
+        let take = async move { lock::take(&link, &name, within, deadline).await };
+        self.shared.driver.block_on_within(within, take)
+    }
+
+    /// The plan that was adopted last by anyone, if there is any.
+    fn newest(&self, name: &str) -> Result<Option<Plan>, StoreError> {
+        let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
+        let newest = async move { registry::newest(&link, &name).await };
+        self.shared.driver.block_on(newest)
+    }
+}
+
+impl Store for PostgresStore {
+    /// Rows that are unlogged are durable until the server crashes.
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: true,
+            shared: true,
+            own_clock: self.shared.clock == Clock::Server,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        self.newest(name).ok().flatten().map(Arc::new)
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        let (link, owner) = (Arc::clone(&self.shared.link), owner.to_owned());
+        let read = async move { definitions::read(&link, &owner).await };
+        self.shared.driver.block_on(read)
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        let (link, owner) = (Arc::clone(&self.shared.link), owner.to_owned());
+        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+        let write = async move { definitions::write(&link, &owner, &key, value.as_deref()).await };
+        self.shared.driver.block_on(write)
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        match self.newest(name)?.map(|kept| kept.levels()) {
+            Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            }),
+            _ => {
+                let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
+                let number = async move { registry::number(&link, &name).await };
+                let number = self.shared.driver.block_on(number)?;
+                let table = PostgresTable::new(Arc::clone(&self.shared), number);
+                Ok(Arc::new(table))
+            }
+        }
+    }
+}

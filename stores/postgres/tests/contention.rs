@@ -1,0 +1,90 @@
+//! Many clients at once: never more than the core grants, and nobody waits for
+//! somebody who waits for him.
+
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use support::{Desk, SECOND, hourly, machine_time, open, plan, rate, slots};
+use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_contract::core::Rule;
+use tidegate_contract::{Ending, Store, Verb};
+use tidegate_postgres::{Clock, PostgresStore};
+
+const CLIENTS: u64 = 8;
+
+/// Runs `work` for each client with a store of its own.
+fn at_once(server: &PostgresServer, work: impl Fn(&PostgresStore, u64) + Sync) {
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let work = &work;
+            scope.spawn(move || work(&open(server, Clock::Server), client));
+        }
+    });
+}
+
+fn desk(store: &dyn Store, levels: usize, rules: &[(usize, Rule)]) -> Desk {
+    Desk::at(store, "t", plan(0, levels, rules), machine_time())
+}
+
+#[test]
+fn eight_clients_of_one_hot_key_are_granted_what_it_has_and_no_more() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    // A bucket by its one UPDATE, and a window by the general way. Of the bucket
+    // a unit comes back in each thousand seconds.
+    let bucket = Rule::Bucket(
+        tidegate_contract::core::Bucket::new(
+            1,
+            tidegate_contract::core::Span::from_secs(100_000),
+            300,
+        )
+        .expect("a sound rate"),
+    );
+    for (name, rule) in [("bucket", bucket), ("window", hourly(300))] {
+        let admitted = AtomicU64::new(0);
+        at_once(&server, |store, _| {
+            let desk = Desk::at(store, name, plan(0, 1, &[(0, rule)]), machine_time());
+            for _ in 0..60 {
+                if desk.admits(b"hot", &[1]) {
+                    admitted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        assert_eq!(admitted.load(Ordering::Relaxed), 300, "of a {name}");
+    }
+}
+
+/// Each takes of all levels, in an order of keys of its own, and gives slots
+/// back; some forget keys, some look.
+#[test]
+fn slots_are_conserved_and_no_two_clients_lock_each_other_out() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let rules = [(0, slots(5)), (1, rate(1_000, 1_000)), (2, slots(2))];
+    at_once(&server, |store, client| {
+        let mut desk = desk(store, 3, &rules);
+        desk.leases = u128::from(client) * 1_000;
+        for round in 0..40 {
+            let key = format!("root/{}/{}", (client + round) % 3, (client * round) % 4);
+            let decision = desk.lease(key.as_bytes(), &[1, 1, 1], 600 * SECOND);
+            let left = desk.left(key.as_bytes());
+            assert!(left[0] <= 5 && left[2] <= 2);
+            if let Some(lease) = decision.lease {
+                assert!(left[0] < 5 && left[2] < 2, "held slots are not free");
+                let ended = desk.end(key.as_bytes(), lease.id, Ending::Release);
+                ended.expect("it is held");
+            }
+            if round % 8 == client {
+                desk.ask(key.as_bytes(), Verb::Reset).expect("an answer");
+            }
+        }
+    });
+    let desk = desk(&open(&server, Clock::Server), 3, &rules);
+    for key in ["root/0/0", "root/1/1", "root/2/3"] {
+        let left = desk.left(key.as_bytes());
+        assert_eq!((left[0], left[2]), (5, 2), "all came back");
+    }
+}

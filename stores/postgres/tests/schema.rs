@@ -1,0 +1,181 @@
+//! The schema: made, brought up to date, refused, and who may do what in it.
+
+mod support;
+
+use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
+use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_contract::{Ending, Listing, Select, Store};
+use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
+
+/// The files of `migrations/`, in order.
+fn files() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+    let entries = std::fs::read_dir(folder).expect("the folder");
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("a file").path();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        let text = std::fs::read_to_string(&path).expect("its text");
+        (name.into_owned(), text)
+    };
+    let mut files: Vec<_> = entries.map(read).collect();
+    files.sort();
+    files
+}
+
+/// Applies the first `count` files by hand, as an older program left it.
+fn left_at(server: &PostgresServer, count: usize) {
+    sql(
+        server,
+        "CREATE SCHEMA tidegate; CREATE TABLE tidegate.migrations (version integer PRIMARY KEY,
+         name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())",
+    );
+    for (number, (name, text)) in files().iter().enumerate().take(count) {
+        sql(server, text);
+        let note = format!(
+            "INSERT INTO tidegate.migrations (version, name) VALUES ({}, '{name}')",
+            number + 1
+        );
+        sql(server, &note);
+    }
+}
+
+/// From every version there has been, with rows in it.
+#[test]
+fn an_older_schema_is_brought_up_to_date_and_keeps_what_is_in_it() {
+    let all = files().len();
+    for count in [1, all / 2, all - 1] {
+        let Some(server) = PostgresServer::start() else {
+            return;
+        };
+        left_at(&server, count);
+        sql(
+            &server,
+            "INSERT INTO tidegate.sets (name) VALUES ('t');
+             INSERT INTO tidegate.definitions (owner, key, value) VALUES ('me', 'k', 'v')",
+        );
+        let store = open(&server, Clock::Server);
+        let kept = (b"k".to_vec(), b"v".to_vec());
+        assert_eq!(store.definitions("me").expect("an answer"), [kept]);
+        let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+        assert!(desk.admits(b"k", &[4]));
+        assert_eq!(desk.left(b"k"), [5]);
+        let applied = "SELECT count(*), max(version) FROM tidegate.migrations";
+        assert_eq!(sql(&server, applied), [format!("{all} {all}")]);
+        assert_eq!(sql(&server, "SELECT count(*) FROM tidegate.sets"), ["1"]);
+    }
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_an_older_one_where_it_may_not_be_changed() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let all = files().len() as i32;
+    let content = Options {
+        migrate: false,
+        ..options(Clock::Server)
+    };
+    let none = PostgresStore::open(&server.url(), content.clone());
+    let known = all;
+    assert_eq!(none.err(), Some(PostgresError::Older { found: 0, known }));
+    left_at(&server, 3);
+    let older = PostgresStore::open(&server.url(), content.clone());
+    assert_eq!(older.err(), Some(PostgresError::Older { found: 3, known }));
+    drop(open(&server, Clock::Server));
+    drop(PostgresStore::open(&server.url(), content).expect("it is as it must be"));
+    let found = all + 1;
+    sql(
+        &server,
+        &format!("INSERT INTO tidegate.migrations (version, name) VALUES ({found}, 'later')"),
+    );
+    let newer = PostgresStore::open(&server.url(), options(Clock::Server));
+    assert_eq!(newer.err(), Some(PostgresError::Newer { found, known }));
+}
+
+#[test]
+fn rows_and_leases_are_logged_or_not_as_is_asked() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let kept = "SELECT relname, relpersistence FROM pg_class
+        WHERE relname IN ('rows', 'leases', 'definitions') ORDER BY 1";
+    let open_as = |tables| {
+        let options = Options {
+            tables,
+            ..options(Clock::Server)
+        };
+        let store = PostgresStore::open(&server.url(), options).expect("a server");
+        let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+        assert!(desk.admits(b"k", &[1]));
+        desk.left(b"k")
+    };
+    assert_eq!(open_as(Tables::AsTheyAre), [8]);
+    let logged = ["definitions p", "leases p", "rows p"];
+    assert_eq!(sql(&server, kept), logged);
+    assert_eq!(open_as(Tables::Unlogged), [7]);
+    let unlogged = ["definitions p", "leases u", "rows u"];
+    assert_eq!(sql(&server, kept), unlogged);
+    assert_eq!(open_as(Tables::AsTheyAre), [6]);
+    assert_eq!(sql(&server, kept), unlogged);
+    assert_eq!(open_as(Tables::Logged), [5]);
+    assert_eq!(sql(&server, kept), logged);
+}
+
+/// What docs/postgres.md says a role needs.
+fn grants() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/postgres.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, rest) = page.split_once("```sql\n").expect("the grants");
+    let (grants, _) = rest.split_once("```").expect("their end");
+    grants.to_owned()
+}
+
+#[test]
+fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_schema() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    drop(open(&server, Clock::Server));
+    sql(&server, "CREATE ROLE app LOGIN; CREATE ROLE nobody LOGIN");
+    sql(&server, &grants());
+    let content = Options {
+        migrate: false,
+        ..options(Clock::Server)
+    };
+    let store = PostgresStore::open(&server.url_as("app"), content.clone()).expect("the role");
+    let rules = [(0, rate(1, 100)), (1, hourly(9)), (1, slots(4))];
+    let mut desk = Desk::at(&store, "t", plan(0, 2, &rules), machine_time());
+    let lease = desk.lease(b"a/b", &[1, 2, 1], 60 * SECOND).lease;
+    assert_eq!(desk.left(b"a/b")[1..], [7, 3]);
+    desk.end(b"a/b", lease.expect("it fits").id, Ending::Cancel)
+        .expect("held");
+    desk.plan = plan(1, 2, &[(0, rate(2, 50))]);
+    desk.table.adopt(&desk.plan, desk.now, &[]);
+    assert!(desk.admits(b"a/b", &[50]));
+    let alone = Desk::at(
+        &store,
+        "one",
+        plan(0, 1, &[(0, rate(1, 9))]),
+        machine_time(),
+    );
+    assert!(alone.admits(b"k", &[9]) && !alone.admits(b"k", &[9]));
+    let all = Listing {
+        select: Select::All,
+        after: None,
+        most: 9,
+        now: desk.now,
+    };
+    assert_eq!(desk.table.list_keys(&all).expect("a page").items.len(), 1);
+    desk.table.list_leases(&all).expect("a page");
+    store.define("me", b"k", Some(b"v")).expect("room");
+    store.define("me", b"k", None).expect("an answer");
+    store.prune().expect("an answer");
+    let unlogged = Options {
+        tables: Tables::Unlogged,
+        ..content.clone()
+    };
+    let error = PostgresStore::open(&server.url_as("app"), unlogged).expect_err("not the owner");
+    assert!(error.to_string().contains("docs/postgres.md"), "{error}");
+    let error = PostgresStore::open(&server.url_as("nobody"), content).expect_err("no grants");
+    assert!(error.to_string().contains("docs/postgres.md"), "{error}");
+}

@@ -1,0 +1,78 @@
+//! Leases that end with the store that made them.
+
+mod support;
+
+use support::{Desk, SECOND, machine_time, open, options, plan, slots, sql};
+use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_contract::Ending;
+use tidegate_postgres::{Clock, Options, PostgresStore};
+
+fn open_ending(server: &PostgresServer) -> PostgresStore {
+    let options = Options {
+        leases_end_with_session: true,
+        ..options(Clock::Server)
+    };
+    PostgresStore::open(&server.url(), options).expect("a server")
+}
+
+/// The lease of one key of a tree; asked for by another.
+#[test]
+fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let rules = [(0, slots(1)), (1, slots(1))];
+    let desk = |store: &PostgresStore, leases| {
+        let mut desk = Desk::at(store, "t", plan(0, 2, &rules), machine_time());
+        desk.leases = leases;
+        desk
+    };
+    let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
+    let held = desk(&holder, 0).lease(b"a/one", &[1, 1], 600 * SECOND);
+    let held = held.lease.expect("it is free");
+    let mut asking = desk(&other, 100);
+    for _ in 0..20 {
+        let refused = asking.lease(b"a/two", &[1, 1], 600 * SECOND);
+        assert!(refused.lease.is_none(), "its holder is there");
+    }
+    drop(holder);
+    // The server sees a connection end when it comes to it.
+    let granted = (0..100_000).find_map(|_| asking.lease(b"a/two", &[1, 1], 600 * SECOND).lease);
+    assert!(granted.expect("it is free again").fence > held.fence);
+    assert_eq!(asking.left(b"a/one"), [0, 1]);
+    let late = asking.end(b"a/one", held.id, Ending::Release);
+    assert!(late.expect("it is remembered").expired);
+    assert_eq!(asking.left(b"a/two"), [0, 0], "another's is not given back");
+}
+
+#[test]
+fn a_lease_of_a_store_that_does_not_ask_for_it_outlives_the_store() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let limits = || plan(0, 1, &[(0, slots(1))]);
+    let (holder, other) = (open(&server, Clock::Server), open(&server, Clock::Server));
+    let mut desk = Desk::at(&holder, "t", limits(), machine_time());
+    assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    drop((desk, holder));
+    let mut asking = Desk::at(&other, "t", limits(), machine_time());
+    asking.leases = 100;
+    assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_none());
+}
+
+#[test]
+fn leases_that_nobody_asks_about_are_ended_by_pruning() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let (holder, other) = (open_ending(&server), open(&server, Clock::Server));
+    let mut desk = Desk::at(&holder, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+    assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    let live = "SELECT count(*) FROM tidegate.leases WHERE stage = 0";
+    assert_eq!(other.prune(), Ok(0));
+    assert_eq!(sql(&server, live), ["1"]);
+    drop((desk, holder));
+    let ended = (0..10_000).any(|_| other.prune().expect("an answer") > 0);
+    assert!(ended);
+    assert_eq!(sql(&server, live), ["0"]);
+}

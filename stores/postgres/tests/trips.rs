@@ -1,0 +1,86 @@
+//! Statements, counted by the server's own pg_stat_statements.
+
+mod support;
+
+use support::{Desk, hourly, machine_time, options, plan, rate, slots, sql};
+use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_contract::core::Rule;
+use tidegate_postgres::{Clock, Options, PostgresStore};
+
+fn server() -> Option<PostgresServer> {
+    let server = PostgresServer::start_with(&[
+        "shared_preload_libraries=pg_stat_statements",
+        "pg_stat_statements.track=top",
+        "pg_stat_statements.track_utility=on",
+    ])?;
+    sql(&server, "CREATE EXTENSION pg_stat_statements");
+    Some(server)
+}
+
+/// What was asked since the last time: how often, and its beginning.
+fn asked(server: &PostgresServer) -> Vec<String> {
+    let found = sql(
+        server,
+        "SELECT calls, substring(query FROM 1 FOR 22) FROM pg_stat_statements
+         WHERE query NOT LIKE '%pg_stat_statements%' ORDER BY 2",
+    );
+    sql(server, "SELECT pg_stat_statements_reset()");
+    found
+}
+
+/// Whoever is the first to say a thing on a connection has it prepared.
+fn desk(server: &PostgresServer, levels: usize, rules: &[(usize, Rule)]) -> (PostgresStore, Desk) {
+    let options = Options {
+        connections: 1,
+        ..options(Clock::Server)
+    };
+    let store = PostgresStore::open(&server.url(), options).expect("a server");
+    let name = format!("{levels} {}", rules.len());
+    let desk = Desk::at(&store, &name, plan(0, levels, rules), machine_time());
+    (store, desk)
+}
+
+#[test]
+fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
+    let Some(server) = server() else { return };
+    let one = [(0, rate(1, 9))];
+    let five = [
+        (0, rate(1, 9)),
+        (0, rate(2, 9)),
+        (0, hourly(9)),
+        (0, slots(9)),
+        (0, rate(7, 9)),
+    ];
+    let ancestors = [(0, rate(1, 9)), (1, hourly(9)), (2, slots(9))];
+    for (levels, rules) in [(1, &one[..]), (1, &five), (3, &ancestors)] {
+        let (_store, mut desk) = desk(&server, levels, rules);
+        let amounts = vec![1; rules.len()];
+        assert!(desk.admits(b"a/b/c", &amounts));
+        asked(&server);
+        assert!(desk.admits(b"a/b/c", &amounts));
+        let name = match rules.len() {
+            1 => "SELECT tidegate.decide_",
+            _ => "SELECT tidegate.decide(",
+        };
+        assert_eq!(asked(&server), [format!("1 {}", &name[..22])]);
+        assert!(desk.lease(b"a/b/c", &amounts, 1_000_000).lease.is_some());
+        assert_eq!(desk.left(b"a/b/c").len(), rules.len());
+        assert_eq!(asked(&server), ["2 SELECT tidegate.decide"]);
+    }
+}
+
+#[test]
+fn a_refusal_is_one_statement_and_so_is_what_follows_a_change_of_limits() {
+    let Some(server) = server() else { return };
+    let (_store, mut desk) = desk(&server, 1, &[(0, rate(1, 9))]);
+    assert!(desk.admits(b"k", &[9]));
+    assert_eq!(desk.left(b"k").len(), 1);
+    asked(&server);
+    assert!(!desk.admits(b"k", &[9]));
+    assert_eq!(asked(&server).len(), 1);
+    desk.plan = plan(1, 1, &[(0, hourly(7))]);
+    desk.table.adopt(&desk.plan, desk.now, &[]);
+    asked(&server);
+    assert_eq!(desk.left(b"k").len(), 1);
+    assert_eq!(asked(&server), ["1 SELECT tidegate.decide"]);
+}

@@ -1,0 +1,129 @@
+//! A thread of a store's own: commands go on there whoever waits for them, and
+//! wherever they were made.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use tidegate_contract::StoreError;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Drives a store, on a thread of its own.
+#[derive(Debug)]
+pub struct Driver {
+    deadline: Duration,
+    /// Only `None` while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Driver {
+    /// A thread called `name`, on which no command takes longer than `deadline`.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn new(name: &str, deadline: Duration) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name(name)
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            deadline,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// How long a command may take, with everything.
+    #[must_use]
+    pub const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Where its work is done.
+    #[must_use]
+    pub fn handle(&self) -> Option<Handle> {
+        let runtime = self.runtime.as_ref();
+        runtime.map(|runtime| runtime.handle().clone())
+    }
+
+    /// Starts `work`. What it comes to can be waited for anywhere, and it goes on
+    /// if nobody does.
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        self.start_within(Duration::ZERO, work)
+    }
+
+    /// As [`start`](Self::start), for work that waits for as long as `longer` by
+    /// its nature.
+    fn start_within<T: Send + 'static>(
+        &self,
+        longer: Duration,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        let deadline = self.deadline.saturating_add(longer);
+        let task = self.handle().map(|handle| {
+            handle.spawn(async move {
+                let timed = tokio::time::timeout(deadline, work).await;
+                timed.unwrap_or_else(|_| Err(too_late(deadline)))
+            })
+        });
+        async move {
+            match task {
+                Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
+                None => Err(closed()),
+            }
+        }
+    }
+
+    /// As [`start`](Self::start); the calling thread waits.
+    ///
+    /// # Errors
+    /// Those of the work; [`StoreError::Unavailable`] if it takes too long.
+    pub fn block_on<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.block_on_within(Duration::ZERO, work)
+    }
+
+    /// As [`block_on`](Self::block_on), for work that waits for as long as
+    /// `longer` by its nature.
+    ///
+    /// # Errors
+    /// As [`block_on`](Self::block_on).
+    pub fn block_on_within<T: Send + 'static>(
+        &self,
+        longer: Duration,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let started = self.start_within(longer, work);
+        if let Some(handle) = self.handle() {
+            handle.spawn(async move { tell.send(started.await) });
+        }
+        told.recv().unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+impl Drop for Driver {
+    /// In the background: the last table may be dropped where nothing may block.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// No answer in time.
+fn too_late(deadline: Duration) -> StoreError {
+    StoreError::Unavailable(format!(
+        "no answer within {} ms; the command may have been executed",
+        deadline.as_millis()
+    ))
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the store is closed".to_owned())
+}

@@ -1,0 +1,15 @@
+//! What stores beyond a network have in common.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
+//! | [`Changes`] | by what limits a process decides, written to the server in order |
+//!
+//! Deliberately absent: any server, any wire.
+#![forbid(unsafe_code)]
+
+mod changes;
+mod driver;
+
+pub use changes::{Change, Changes, Edition, Writer};
+pub use driver::Driver;
