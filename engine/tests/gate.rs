@@ -1,20 +1,20 @@
 //! The threshold that every door asks.
 #![cfg(feature = "gate")]
 
+#[path = "support/gate.rs"]
+mod support;
+
 use std::time::Duration;
 
 use tidegate::gate::{
     Answer, Credential, Credentials, Entry, Gate, GateError, Kind, MOST_RATES, Rate, Scope,
 };
-use tidegate::policy::{PolicyFile, parse};
 use tidegate::{Ask, Key, ManualClock};
+
+use support::{file, now};
 
 const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                     running = { concurrency = 1 }\n";
-
-fn file(text: &str) -> PolicyFile {
-    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
-}
 
 fn gate(text: &str) -> (Gate, ManualClock) {
     let time = ManualClock::default();
@@ -27,15 +27,6 @@ fn left(gate: &Gate, limit: &str) -> u64 {
     let chat = gate.policy(&caller, Scope::Observe, "chat").unwrap();
     let peek = chat.peek("k", &[(limit, 1)]).unwrap();
     peek.standing(limit).unwrap().remaining
-}
-
-fn now<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => panic!("it waits"),
-    }
 }
 
 #[test]

@@ -74,7 +74,12 @@ fn place(resource: usize, entity: usize) -> Place {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    // Each case opens many gates.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: ProptestConfig::default().cases.min(500),
+        ..ProptestConfig::default()
+    })]
 
     /// Against a resolver without any index: four look-ups in a map.
     #[test]

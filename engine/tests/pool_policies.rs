@@ -1,24 +1,24 @@
 //! Pools in policy files, through the gate.
 #![cfg(feature = "gate")]
 
+#[path = "support/gate.rs"]
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::gate::{
     Answer, Entry, Finish, Gate, GateError, HeldTicket, Kind, Report, Scope, Served, Ticket,
 };
-use tidegate::policy::{PolicyFile, parse};
 use tidegate::{Ask, Key, LeaseId, ManualClock, Outcome, PageOf, contract::Select};
+
+use support::{file, now};
 
 const CHAT: &str = "[policy.chat]\nbalancer = 'first_available'\nmetadata = { team = 'ml' }\n\
     [policy.chat.member.eu]\nmetadata = { region = 'eu-west' }\ncool_down = '30s'\n\
     limits.rpm = { calls = 2, per = '1h' }\nlimits.slots = { concurrency = 2 }\n\
     [policy.chat.member.us]\n\
     limits.rpm = { calls = 2, per = '1h' }\nlimits.slots = { concurrency = 1 }\n";
-
-fn file(text: &str) -> PolicyFile {
-    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
-}
 
 fn gate(text: &str) -> (Gate, ManualClock) {
     let time = ManualClock::default();
@@ -29,15 +29,6 @@ fn gate(text: &str) -> (Gate, ManualClock) {
 fn chat(gate: &Gate) -> Arc<Served> {
     let caller = gate.enter(None).unwrap();
     gate.policy(&caller, Scope::Decide, "chat").unwrap()
-}
-
-fn now<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => panic!("it waits"),
-    }
 }
 
 fn acquire(chat: &Served, key: &str) -> Entry {

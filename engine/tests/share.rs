@@ -1,15 +1,20 @@
 //! A share of the limits decides while the store cannot tell.
 #![cfg(feature = "gate")]
 
+#[path = "support/gate.rs"]
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
 use tidegate::gate::{Answer, Entry, Gate, Kind, Place, Scope, Served, Ticket};
-use tidegate::policy::{PolicyFile, parse};
+use tidegate::policy::parse;
 use tidegate::{Ask, Key, Limit, ManualClock};
 use tidegate_memory::MemoryStore;
+
+use support::{file, now};
 
 /// The memory store, for as long as nobody pulls its cable.
 #[derive(Default)]
@@ -55,10 +60,6 @@ impl Table for FarTable {
 const CHAT: &str = "[policy.chat]\nfailure_mode = 'share'\nshare = 25\n\
     [policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\nrunning = { concurrency = 4 }\n";
 
-fn file(text: &str) -> PolicyFile {
-    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
-}
-
 struct House {
     gate: Gate,
     pulled: Arc<AtomicBool>,
@@ -95,15 +96,6 @@ impl House {
             Entry::Granted(ticket) => ticket,
             other => panic!("{other:?}"),
         }
-    }
-}
-
-fn now<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => panic!("it waits"),
     }
 }
 

@@ -295,13 +295,6 @@ fn shuttle_a_refusal_at_one_member_hides_no_slot_of_another() {
     shuttle::check_random(run, SCHEDULES);
 }
 
-/// Yields until so many stand in line.
-fn until_waiting(set: &LimitSet, count: u64) {
-    while set.statistics().waiting < count {
-        thread::yield_now();
-    }
-}
-
 /// Three come one after the other, and go in that order, however their threads
 /// and the release interleave.
 #[test]

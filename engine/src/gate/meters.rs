@@ -83,9 +83,11 @@ impl Meters {
     }
 
     /// What only the sets themselves know, as of now.
-    pub(super) fn observe(&self, waiting: u64, keys: usize, leases: Option<usize>) {
+    pub(super) fn observe(&self, waiting: u64, keys: Option<usize>, leases: Option<usize>) {
         self.waiting.set(waiting as f64);
-        self.keys.set(keys as f64);
+        if let Some(held) = keys {
+            self.keys.set(held as f64);
+        }
         if let Some(held) = leases {
             self.leases.set(held as f64);
         }
@@ -117,6 +119,12 @@ pub(super) fn describe() {
         "Time that admitted asks have waited for their turn"
     );
     describe_gauge!("tidegate_waiting", "Asks waiting now");
-    describe_gauge!("tidegate_keys", "Keys whose state is held");
-    describe_gauge!("tidegate_leases", "Leases held now");
+    describe_gauge!(
+        "tidegate_keys",
+        "Keys whose state is held; not counted beyond a network"
+    );
+    describe_gauge!(
+        "tidegate_leases",
+        "Leases held now; not counted beyond a network"
+    );
 }

@@ -471,7 +471,9 @@ impl Served {
 
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
-        let keys = self.sets().map(LimitSet::keys).sum();
+        // To count them beyond a network is to read them all.
+        let here = |set: &LimitSet| (!set.is_remote()).then(|| set.keys());
+        let keys = self.sets().map(here).sum();
         let leases = self.sets().map(LimitSet::leases_held).sum();
         self.meters.observe(self.waiting(), keys, leases);
     }

@@ -341,6 +341,9 @@ impl Shard {
     /// is touched.
     fn adopt_overrides(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         let old = std::mem::replace(&mut self.plan, Arc::clone(plan));
+        if self.positions() == 0 {
+            return;
+        }
         for key in plan.differing_from(&old) {
             let hash = hash_of(&self.hasher, key.bytes());
             let row = (hash, key.bytes());

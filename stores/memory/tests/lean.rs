@@ -52,7 +52,6 @@ proptest! {
             prop_assert_eq!(decision.refused_levels, u8::from(refused));
             prop_assert!(decision.refund_at.is_none() && !decision.shadowed);
         }
-        prop_assert_eq!(lean.len(), full.len());
     }
 }
 

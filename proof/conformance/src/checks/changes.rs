@@ -10,13 +10,7 @@ use crate::Subject;
 /// Used and idle keys alike, at every instant from the change on.
 pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let raises: [(Rule, Rule); 4] = [
-        (rate(1, 8), rate(1, 12)),
-        (rate(1, 8), rate(3, 8)),
-        (budget(8), budget(11)),
-        (slots(8), slots(9)),
-    ];
-    for (old, new) in raises {
+    for (old, new) in raises() {
         let (mut raised, kept) = (desk(subject, old), desk(subject, old));
         raised.pass(300);
         kept.pass(300);
@@ -24,6 +18,16 @@ pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Ski
         leaves_no_less(&raised, &kept, &format!("{old:?} became {new:?}"));
     }
     Ok(())
+}
+
+/// Limits, and what each is raised to.
+pub(super) fn raises() -> [(Rule, Rule); 4] {
+    [
+        (rate(1, 8), rate(1, 12)),
+        (rate(1, 8), rate(3, 8)),
+        (budget(8), budget(11)),
+        (slots(8), slots(9)),
+    ]
 }
 
 /// A limit that is used up for one key and half used for another.

@@ -6,7 +6,7 @@ use tidegate::contract::core::Rule;
 use tidegate::contract::{Plan, Store};
 
 use super::Skipped;
-use super::changes::{desk, leaves_no_less};
+use super::changes::{desk, leaves_no_less, raises};
 use super::desk::{Desk, budget, overrides, plan, rate, slots, table_name};
 use crate::Subject;
 
@@ -29,13 +29,7 @@ pub(super) fn a_limit_of_its_own_holds_for_its_key_and_no_other(
 /// Used and idle keys alike, by every kind, at every instant from the change on.
 pub(super) fn raising_a_keys_own_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {
     subject.needs_the_callers_clock()?;
-    let raises: [(Rule, Rule); 4] = [
-        (rate(1, 8), rate(1, 12)),
-        (rate(1, 8), rate(3, 8)),
-        (budget(8), budget(11)),
-        (slots(8), slots(9)),
-    ];
-    for (old, new) in raises {
+    for (old, new) in raises() {
         for from in [None, Some(old)] {
             let (mut raised, mut kept) = (desk(subject, old), desk(subject, old));
             if let Some(own) = from {

@@ -1,5 +1,5 @@
 //! How long a decision takes the server, beside the smallest GCRA script:
-//! `cargo run --release -p tidegate-redis --example speed`.
+//! `cargo run --release -p tidegate-redis --example redis_speed`.
 //!
 //! Fifty clients ask at once over one connection. The server's own time for each
 //! call (`INFO commandstats`) says more than the rate where client and server
