@@ -43,7 +43,8 @@ pub struct Serve {
     pub config: Option<PathBuf>,
 
     /// Where state is kept: memory:, file:PATH[?sync=always|never|interval=100ms],
-    /// or redis://, redis+cluster://, redis+sentinel:// (rediss with TLS)
+    /// redis://, redis+cluster://, redis+sentinel:// (rediss with TLS), postgres://
+    /// or mysql://HOST/DATABASE
     #[arg(long, value_name = "URL", env = "TIDEGATE_STORE")]
     pub store: Option<String>,
 

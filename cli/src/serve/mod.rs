@@ -97,7 +97,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         let apply = applied.map(|applied| applied.verb(&gate));
         doors.serve(gate, recorder, signals, apply).await
     })?;
-    opened.flush()?;
+    opened.flush().map_err(Trouble::failure)?;
     traces.finish();
     info!("stopped");
     Ok(())

@@ -2,7 +2,7 @@
 //! the same answers, the same standings, and exact instants.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -197,6 +197,23 @@ impl Walk {
         for (limit, model) in self.models[held.key].iter_mut().enumerate() {
             let taken = held.taken[limit];
             model.settle(held.number, taken, used.unwrap_or(taken), now);
+        }
+        drop(held.lease);
+        if used.is_none() {
+            self.await_the_slots(held.key);
+        }
+    }
+
+    /// A store beyond a network hears a moment later of a lease that is dropped.
+    fn await_the_slots(&self, key: usize) {
+        let [.., slots] = &self.models[key];
+        let free = slots.remaining(self.now());
+        let patience = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < patience {
+            let peeked = self.set.peek(KEYS[key], &[("slots", 1)]).expect("a peek");
+            if peeked.standing("slots").expect("a standing").remaining == free {
+                return;
+            }
         }
     }
 

@@ -1,31 +1,33 @@
-//! Stores beyond a network, which may be away.
+//! The store that a URL names. One beyond a network may be away: then not
+//! everyone asks it, and `/metrics` and the log say so.
 
 use std::sync::Arc;
 
 use metrics::{describe_gauge, gauge};
 use tidegate::contract::Store;
 use tidegate_guard::{Breaker, Guarded, Position, Settings};
+use tidegate_url::UrlError;
+pub use tidegate_url::{Opened, shown};
 use tracing::{info, warn};
 
 use crate::trouble::{Outcome, Trouble};
 
-/// One server, a cluster, or what sentinels know.
-#[cfg(feature = "redis")]
-pub fn redis(url: &str) -> Outcome<Arc<dyn Store>> {
-    let options = tidegate_redis::Options::default();
-    let store = tidegate_redis::RedisStore::open(url, options).map_err(Trouble::failure)?;
-    Ok(guarded(Arc::new(store)))
+/// What a server opens if nothing is said: a kill loses a tenth of a second.
+pub const USUAL: &str = "file:tidegate.redb?sync=interval=100ms";
+
+/// Opens the store that `url` names.
+pub fn open(url: &str) -> Outcome<Opened> {
+    let mut opened = tidegate_url::open(url).map_err(|error| match error {
+        UrlError::Store(why) => Trouble::failure(why),
+        error => Trouble::usage(error),
+    })?;
+    if opened.is_far() {
+        opened.store = guarded(opened.store);
+    }
+    Ok(opened)
 }
 
-#[cfg(not(feature = "redis"))]
-pub fn redis(_: &str) -> Outcome<Arc<dyn Store>> {
-    Err(Trouble::usage(
-        "this build knows no Redis; build it with the feature `redis`",
-    ))
-}
-
-/// The same, not asked by everyone while it is away; `/metrics` and the log say
-/// when it goes and when it comes back.
+/// The store, not asked by everyone while it is away.
 fn guarded(store: Arc<dyn Store>) -> Arc<dyn Store> {
     describe_gauge!(
         "tidegate_store_answers",

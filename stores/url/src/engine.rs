@@ -1,0 +1,112 @@
+//! The engines, each opened by its own crate.
+
+use std::sync::Arc;
+
+use tidegate_memory::MemoryStore;
+
+use crate::Opened;
+use crate::error::UrlError;
+use crate::options::Options;
+
+pub fn memory(said: &Options) -> Result<Opened, UrlError> {
+    said.done("memory")?;
+    Ok(Opened::near(Arc::new(MemoryStore::default())))
+}
+
+#[cfg(feature = "file")]
+pub fn file(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+    use tidegate_file::{FileStore, Options as FileOptions, SyncMode};
+
+    let path = address.trim_start_matches("file:");
+    if let Some((_, rest)) = path.split_once('?') {
+        let name = rest.split('=').next().unwrap_or_default();
+        return Err(UrlError::option(name, "a file store knows `sync` alone"));
+    }
+    let sync = match said.take("sync") {
+        // `interval=100ms`, as a `+` or a blank would be hard to write in a URL.
+        Some(said) => said.replace('=', " ").parse(),
+        None => Ok(SyncMode::default()),
+    };
+    let options = FileOptions {
+        sync: sync.map_err(|why| UrlError::option("sync", why))?,
+        ..FileOptions::default()
+    };
+    said.done("file")?;
+    let file = Arc::new(FileStore::open(path, options).map_err(UrlError::store)?);
+    Ok(Opened {
+        file: Some(Arc::clone(&file)),
+        ..Opened::near(file)
+    })
+}
+
+#[cfg(feature = "redis")]
+pub fn redis(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+    use tidegate_redis::{Options as RedisOptions, RedisStore};
+
+    let usual = RedisOptions::default();
+    let options = RedisOptions {
+        prefix: said.take("prefix").unwrap_or(usual.prefix),
+        deadline: said.span("deadline")?.unwrap_or(usual.deadline),
+        ..RedisOptions::default()
+    };
+    said.done("Redis")?;
+    let store = RedisStore::open(address, options).map_err(UrlError::store)?;
+    Ok(Opened::far(Arc::new(store)))
+}
+
+#[cfg(feature = "postgres")]
+pub fn postgres(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+    use tidegate_postgres::{Options as PostgresOptions, PostgresStore, Tables};
+
+    let usual = PostgresOptions::default();
+    let tables = [("logged", Tables::Logged), ("unlogged", Tables::Unlogged)];
+    let options = PostgresOptions {
+        deadline: said.span("deadline")?.unwrap_or(usual.deadline),
+        connections: said.parse("connections")?.unwrap_or(usual.connections),
+        tables: said.word("tables", &tables)?.unwrap_or(usual.tables),
+        waits_for_disk: said
+            .word("synchronous_commit", &[("on", true), ("off", false)])?
+            .unwrap_or(usual.waits_for_disk),
+        leases_end_with_session: said
+            .word("leases", &[("ttl", false), ("session", true)])?
+            .unwrap_or(usual.leases_end_with_session),
+        ..usual
+    };
+    said.done("PostgreSQL")?;
+    let store = PostgresStore::open(address, options).map_err(UrlError::store)?;
+    Ok(Opened::far(Arc::new(store)))
+}
+
+#[cfg(feature = "mysql")]
+pub fn mysql(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+    use tidegate_mysql::{MysqlStore, Options as MysqlOptions};
+
+    let usual = MysqlOptions::default();
+    let options = MysqlOptions {
+        prefix: said.take("prefix").unwrap_or(usual.prefix),
+        deadline: said.span("deadline")?.unwrap_or(usual.deadline),
+        connections: said.parse("connections")?.unwrap_or(usual.connections),
+        clock: usual.clock,
+    };
+    said.done("MariaDB")?;
+    let store = MysqlStore::open(address, options).map_err(UrlError::store)?;
+    Ok(Opened::far(Arc::new(store)))
+}
+
+/// What this build was made without.
+macro_rules! not_built {
+    ($opened:ident, $feature:literal, $engine:literal) => {
+        #[cfg(not(feature = $feature))]
+        pub fn $opened(_: &str, _: &mut Options) -> Result<Opened, UrlError> {
+            Err(UrlError::NotBuilt {
+                engine: $engine,
+                feature: $feature,
+            })
+        }
+    };
+}
+
+not_built!(file, "file", "store in a file");
+not_built!(redis, "redis", "Redis");
+not_built!(postgres, "postgres", "PostgreSQL");
+not_built!(mysql, "mysql", "MariaDB");

@@ -1,0 +1,54 @@
+//! Why a URL opens nothing.
+
+use std::fmt::Display;
+
+use thiserror::Error;
+
+/// Why a URL opens no store. No message repeats a password.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// No store is called so.
+    #[error(
+        "`{0}` is no store; write memory:, file:PATH, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE or mysql://HOST/DATABASE"
+    )]
+    Unknown(String),
+    /// This build was made without the engine.
+    #[error("this build knows no {engine}; build it with the feature `{feature}`")]
+    NotBuilt {
+        /// What it is called.
+        engine: &'static str,
+        /// The feature that brings it.
+        feature: &'static str,
+    },
+    /// What stands behind the `?` makes no sense.
+    #[error("the option `{name}` of the store: {why}")]
+    Option {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store cannot be opened or written, and says why.
+    #[error("{0}")]
+    Store(String),
+}
+
+impl UrlError {
+    pub(crate) fn option(name: &str, why: impl Display) -> Self {
+        Self::Option {
+            name: name.to_owned(),
+            why: why.to_string(),
+        }
+    }
+
+    #[cfg(any(
+        feature = "file",
+        feature = "redis",
+        feature = "postgres",
+        feature = "mysql"
+    ))]
+    pub(crate) fn store(why: impl Display) -> Self {
+        Self::Store(why.to_string())
+    }
+}

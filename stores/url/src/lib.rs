@@ -1,0 +1,137 @@
+//! A store by its URL, for whoever lets its user choose where state is kept.
+//!
+//! | URL | the store | feature |
+//! |---|---|---|
+//! | `memory:` | this process's memory | |
+//! | `file:PATH[?sync=always\|never\|interval=100ms]` | a file of this process | `file` |
+//! | `redis://[user:password@]host[:port][/database]` | a Redis or Valkey server | `redis` |
+//! | `redis+cluster://[user:password@]host[:port],...` | a cluster; any of its nodes | `redis` |
+//! | `redis+sentinel://[user:password@]host[:port],.../service[/database]` | the master of a service | `redis` |
+//! | `postgres://[user[:password]@]host[:port]/database` (or `postgresql`) | a PostgreSQL server | `postgres` |
+//! | `mysql://[user[:password]@]host[:port]/database` (or `mariadb`) | a MariaDB server | `mysql` |
+//!
+//! With the feature `tls`, `rediss` for `redis` encrypts the way there, and so does
+//! `?require_ssl=true` to a MariaDB server.
+//!
+//! Behind a `?` come options, `name=value`, parted by `&`. Ours are below; others
+//! are the engine's own and go to it as they are.
+//!
+//! | option | of | unless said |
+//! |---|---|---|
+//! | `deadline=200ms`: the longest that a command may take, with everything | beyond a network | a second |
+//! | `connections=16`: so many at most | `postgres`, `mysql` | 8 |
+//! | `prefix=name`: what all names there begin with | `redis`, `mysql` | `tidegate` |
+//! | `tables=logged\|unlogged`: what survives a crash of the server | `postgres` | as they are; else logged |
+//! | `synchronous_commit=off`: an answer does not wait for the server's disk | `postgres` | on |
+//! | `leases=session`: leases end with the process that made them | `postgres` | `ttl` |
+//!
+//! ```
+//! let opened = tidegate_url::open("memory:")?;
+//! assert!(!opened.is_far());
+//! assert_eq!(
+//!     tidegate_url::shown("redis://tide:secret@10.0.0.5/2"),
+//!     "redis://***@10.0.0.5/2",
+//! );
+//! # Ok::<(), tidegate_url::UrlError>(())
+//! ```
+
+mod engine;
+mod error;
+// Which of it is used depends on the engines of this build.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+mod options;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_contract::Store;
+
+pub use error::UrlError;
+use options::Options;
+
+/// A store that was named by a URL.
+#[derive(Clone)]
+pub struct Opened {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    far: bool,
+    #[cfg(feature = "file")]
+    file: Option<Arc<tidegate_file::FileStore>>,
+}
+
+impl Opened {
+    /// Whether it lies beyond a network, and so may be away.
+    #[must_use]
+    pub const fn is_far(&self) -> bool {
+        self.far
+    }
+
+    /// Waits until everything decided so far is in the store's file, if it has one.
+    ///
+    /// # Errors
+    /// [`UrlError::Store`]: the disk is full or broken.
+    pub fn flush(&self) -> Result<(), UrlError> {
+        #[cfg(feature = "file")]
+        if let Some(file) = &self.file {
+            return file.flush().map_err(UrlError::store);
+        }
+        Ok(())
+    }
+
+    /// Of this process, with nothing to write.
+    fn near(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            far: false,
+            #[cfg(feature = "file")]
+            file: None,
+        }
+    }
+
+    /// Beyond a network.
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+    fn far(store: Arc<dyn Store>) -> Self {
+        Self {
+            far: true,
+            ..Self::near(store)
+        }
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("far", &self.far)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens the store that `url` names. A server is asked once, so that what is wrong
+/// is told at once.
+///
+/// # Errors
+/// [`UrlError`]; a password is in none of its messages.
+pub fn open(url: &str) -> Result<Opened, UrlError> {
+    let unknown = || UrlError::Unknown(shown(url));
+    let (scheme, _) = url.split_once(':').ok_or_else(unknown)?;
+    let (address, mut options) = Options::split(url)?;
+    let opened = match scheme {
+        "memory" if address == "memory:" => engine::memory(&options)?,
+        "file" if address.len() > "file:".len() => engine::file(&address, &mut options)?,
+        "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
+        "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,
+        scheme if scheme.starts_with("redis") => engine::redis(&address, &mut options)?,
+        _ => return Err(unknown()),
+    };
+    Ok(opened)
+}
+
+/// A URL as it may be shown: without user and password.
+#[must_use]
+pub fn shown(url: &str) -> String {
+    let parts = url.split_once("://");
+    match parts.and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, host)) => format!("{scheme}://***@{host}"),
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,89 @@
+//! What a URL opens, and what is said of one that opens nothing.
+#![cfg(all(
+    feature = "file",
+    feature = "redis",
+    feature = "postgres",
+    feature = "mysql"
+))]
+
+use tidegate_url::{UrlError, open, shown};
+
+#[test]
+fn a_store_is_named_by_its_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    assert!(open("memory:").is_ok());
+    for mode in ["", "?sync=always", "?sync=never", "?sync=interval=100ms"] {
+        let url = format!("file:{}{mode}", path.display());
+        let opened = open(&url).expect(&url);
+        assert!(!opened.is_far());
+        opened.flush().unwrap();
+    }
+    for url in ["memory", "memory:x", "file:", "disk:/x", ""] {
+        assert!(matches!(open(url), Err(UrlError::Unknown(_))), "{url}");
+    }
+}
+
+#[test]
+fn an_option_that_makes_no_sense_is_named() {
+    for (url, name) in [
+        ("file:/x?sync=perhaps", "sync"),
+        ("file:/x?prefix=a", "prefix"),
+        ("file:/x?mode=always", "mode"),
+        ("memory:?deadline=1s", "deadline"),
+        ("redis://127.0.0.1:1?connections=4", "connections"),
+        ("redis://127.0.0.1:1?deadline=soon", "deadline"),
+        ("redis://127.0.0.1:1?deadline=-1s", "deadline"),
+        ("redis://127.0.0.1:1?deadline=1s&deadline=2s", "deadline"),
+        ("postgres://127.0.0.1:1/d?connections=many", "connections"),
+        ("postgres://127.0.0.1:1/d?tables=wooden", "tables"),
+        ("postgres://127.0.0.1:1/d?sync=always", "sync"),
+        ("mysql://127.0.0.1:1/d?tables=logged", "tables"),
+    ] {
+        match open(url) {
+            Err(UrlError::Option { name: told, .. }) => assert_eq!(told, name, "{url}"),
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn nobody_listens_there_and_it_says_so() {
+    for url in [
+        "redis://127.0.0.1:1?deadline=200ms",
+        "postgres://127.0.0.1:1/d?deadline=200ms&connections=2&tables=unlogged",
+        "mariadb://127.0.0.1:1/d?deadline=200ms",
+    ] {
+        assert!(matches!(open(url), Err(UrlError::Store(_))), "{url}");
+    }
+}
+
+#[test]
+fn a_password_is_in_no_error_and_on_no_screen() {
+    for url in [
+        "reddis://u:secret@127.0.0.1",
+        "redis://u:secret@127.0.0.1:1",
+        "redis://u:sec@ret:secret@127.0.0.1:port",
+        "redis://u:sec?deadline=secret@127.0.0.1:1",
+        "redis+ring://u:secret@127.0.0.1",
+        "redis+cluster://u:secret@127.0.0.1:1",
+        "redis+sentinel://u:secret@127.0.0.1:1/main",
+        "postgres://u:secret@127.0.0.1:1/d",
+        "postgres://u:secret@127.0.0.1:port/d",
+        "postgres://u:sec@ret:secret@127.0.0.1:1/d?tables=secret",
+        "mysql://u:secret@127.0.0.1:1/d",
+        "mysql://u:sec@ret:secret@127.0.0.1:port/d",
+    ] {
+        let said = open(url).err().map(|trouble| trouble.to_string());
+        let said = said.expect("nothing listens there");
+        assert!(!said.contains("secret"), "{said}");
+        let (host, _) = shown(url).split_once('?').map_or_else(
+            || (shown(url), String::new()),
+            |(host, rest)| (host.to_owned(), rest.to_owned()),
+        );
+        assert!(!host.contains("secret"), "{host}");
+        assert!(host.contains("***@"));
+    }
+    assert_eq!(shown("file:a@b"), "file:a@b");
+    assert_eq!(shown("redis://h:1/2"), "redis://h:1/2");
+}
