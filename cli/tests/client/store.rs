@@ -1,13 +1,13 @@
-//! `tidegate run --store`: leases of a Redis, without a server of ours.
+//! `tidegate run --store`: leases of a store beyond a network, without a server of ours.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::Beyond;
 
-fn job(redis: &RedisServer, more: &[&str], script: &str) -> Command {
+fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["run", "--store", &redis.url(), "--limit", "gpu=2"]);
+    command.args(["run", "--store", &store.url, "--limit", "gpu=2"]);
     command.args(more).args(["--", "sh", "-c", script]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::piped());
@@ -15,17 +15,17 @@ fn job(redis: &RedisServer, more: &[&str], script: &str) -> Command {
 }
 
 /// Starts one that holds a slot until it is killed; answers with its fence.
-fn holder(redis: &RedisServer, more: &[&str]) -> (Child, u64) {
+fn holder(store: &Beyond, more: &[&str]) -> (Child, u64) {
     let script = "echo $TIDEGATE_FENCE; exec sleep 1000";
-    let mut child = job(redis, more, script).spawn().expect("it runs");
+    let mut child = job(store, more, script).spawn().expect("it runs");
     let mut line = String::new();
     let output = child.stdout.take().expect("piped");
     BufReader::new(output).read_line(&mut line).expect("text");
     (child, line.trim().parse().expect("a fence"))
 }
 
-fn ended(redis: &RedisServer, more: &[&str], script: &str) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } = job(redis, more, script).output().expect("it runs");
+fn ended(store: &Beyond, more: &[&str], script: &str) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = job(store, more, script).output().expect("it runs");
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
@@ -36,31 +36,46 @@ fn signal(name: &str, child: &Child) {
 }
 
 #[test]
-fn a_semaphore_for_scripts_needs_no_server_of_ours() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
-    let (mut first, fence) = holder(&redis, &[]);
-    let (mut second, later) = holder(&redis, &["--ttl", "1s"]);
+fn a_semaphore_for_scripts_needs_no_server_of_ours_but_a_redis() {
+    Beyond::redis().iter().for_each(is_a_semaphore_for_scripts);
+}
+
+#[test]
+fn a_semaphore_for_scripts_needs_no_server_of_ours_but_a_postgresql() {
+    Beyond::postgres()
+        .iter()
+        .for_each(is_a_semaphore_for_scripts);
+}
+
+#[test]
+fn a_semaphore_for_scripts_needs_no_server_of_ours_but_a_mariadb() {
+    Beyond::mariadb()
+        .iter()
+        .for_each(is_a_semaphore_for_scripts);
+}
+
+fn is_a_semaphore_for_scripts(store: &Beyond) {
+    let (mut first, fence) = holder(store, &[]);
+    let (mut second, later) = holder(store, &["--ttl", "1s"]);
     assert!(later > fence);
-    let (code, said) = ended(&redis, &[], "true");
+    let (code, said) = ended(store, &[], "true");
     assert_eq!(code, Some(121), "{said}");
     assert!(said.contains("refused by `gpu`"), "{said}");
     // Other keys, and other names, are others' limits.
-    assert_eq!(ended(&redis, &["--key", "other"], "exit 3").0, Some(3));
-    assert_eq!(ended(&redis, &["--policy", "other"], "exit 4").0, Some(4));
+    assert_eq!(ended(store, &["--key", "other"], "exit 3").0, Some(3));
+    assert_eq!(ended(store, &["--policy", "other"], "exit 4").0, Some(4));
     // Who waits is served when a holder ends.
-    let waiting = job(&redis, &["--wait", "100s"], "exit 5").spawn();
+    let waiting = job(store, &["--wait", "100s"], "exit 5").spawn();
     let waiting = waiting.expect("it runs");
     signal("TERM", &first);
     assert_eq!(first.wait().expect("it ends").code(), Some(128 + 15));
     let waited = waiting.wait_with_output().expect("it ends");
     assert_eq!(waited.status.code(), Some(5), "{waited:?}");
     // And when one is killed, and its lease expires.
-    let (mut third, _) = holder(&redis, &[]);
+    let (mut third, _) = holder(store, &[]);
     second.kill().expect("killed");
     second.wait().expect("it ends");
-    let (code, said) = ended(&redis, &["--wait", "100s"], "exit 6");
+    let (code, said) = ended(store, &["--wait", "100s"], "exit 6");
     assert_eq!(code, Some(6), "{said}");
     signal("TERM", &third);
     third.wait().expect("it ends");

@@ -1,10 +1,8 @@
 //! A server whose store is away: answers by each policy's failure mode, and is
 //! itself again when the store is.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::{Beyond, Paused};
 
 use crate::http::Http;
 use crate::server::{Server, folder, until};
@@ -14,12 +12,6 @@ const POLICIES: &str = "[policy.deny.limits]\nrpm = { calls = 1_000_000, per = '
     limits.rpm = { calls = 1_000_000, per = '1h' }\n\
     [policy.share]\nfailure_mode = 'share'\nshare = 50\n\
     limits.rpm = { calls = 8, per = '1h' }\n";
-
-fn signal(server: &RedisServer, name: &str) {
-    let pid = server.pid().to_string();
-    let sent = Command::new("kill").args(["-s", name, &pid]).status();
-    assert!(sent.expect("kill runs").success());
-}
 
 struct House {
     http: Http,
@@ -46,12 +38,23 @@ impl House {
 }
 
 #[test]
-fn a_server_whose_store_is_away_answers_by_the_failure_mode_and_is_itself_again() {
-    let Some(redis) = RedisServer::start() else {
-        return;
-    };
+fn a_server_whose_redis_is_away_answers_by_the_failure_mode_and_is_itself_again() {
+    Beyond::redis().iter().for_each(may_be_away);
+}
+
+#[test]
+fn a_server_whose_postgresql_is_away_answers_by_the_failure_mode_and_is_itself_again() {
+    Beyond::postgres().iter().for_each(may_be_away);
+}
+
+#[test]
+fn a_server_whose_mariadb_is_away_answers_by_the_failure_mode_and_is_itself_again() {
+    Beyond::mariadb().iter().for_each(may_be_away);
+}
+
+fn may_be_away(store: &Beyond) {
     let folder = folder(POLICIES);
-    let server = Server::start(folder.path(), &["--store", &redis.url()]);
+    let server = Server::start(folder.path(), &["--store", &store.url]);
     let mut house = House {
         http: Http::connect(server.http).expect("it listens"),
     };
@@ -59,7 +62,7 @@ fn a_server_whose_store_is_away_answers_by_the_failure_mode_and_is_itself_again(
         assert_eq!(house.check("share", "ann").0, 200);
     }
     // It neither answers nor hangs up.
-    signal(&redis, "STOP");
+    let paused = Paused::new(store.pid);
     until("it is asked no longer", || {
         house.is_away() && server.logged("the store is away") > 0
     });
@@ -70,7 +73,7 @@ fn a_server_whose_store_is_away_answers_by_the_failure_mode_and_is_itself_again(
     let (_, said) = house.check("deny", "k");
     let words = said["detail"].as_str().expect("words").to_owned();
     assert!(words.contains("the store is unavailable"), "{words}");
-    signal(&redis, "CONT");
+    drop(paused);
     until("it answers again", || {
         !house.is_away() && server.logged("the store answers again") > 0
     });

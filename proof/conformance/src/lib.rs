@@ -11,10 +11,12 @@
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
+//! | [`Beyond`], [`Paused`] | any of them by its URL; one that stands still |
 //!
 //! A store's own test is a small file: it says how to open the store, and
 //! [`suite`] makes a test of each. Deliberately absent: any store.
 
+mod beyond;
 pub mod checks;
 pub mod desk;
 mod dice;
@@ -22,6 +24,7 @@ mod differential;
 pub mod lone;
 pub mod mariadb_server;
 pub mod model;
+mod paused;
 mod ports;
 pub mod postgres_server;
 pub mod redis_server;
@@ -29,6 +32,8 @@ mod subject;
 pub mod walk;
 mod wide;
 
+pub use beyond::Beyond;
 pub use differential::differential;
+pub use paused::Paused;
 pub use subject::Subject;
 pub use wide::wide;

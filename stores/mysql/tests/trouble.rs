@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use support::{Desk, ask, hourly, machine_time, open, plan, slots};
+use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_contract::StoreError;
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
@@ -90,48 +91,6 @@ fn an_option_that_makes_no_sense_is_told_at_open() {
     }
 }
 
-/// SIGSTOP, and SIGCONT when it is dropped: a paused server must not be left.
-struct Paused<'s>(&'s MariadbServer);
-
-impl<'s> Paused<'s> {
-    fn new(server: &'s MariadbServer) -> Self {
-        signal("-STOP", server);
-        // The signal is sent; until a thread of the server takes it, others go on.
-        while !stands_still(server) {}
-        Self(server)
-    }
-}
-
-/// Whether all its threads are stopped.
-fn stands_still(server: &MariadbServer) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads");
-    let mut states = tasks.map(|task| {
-        let stat = std::fs::read_to_string(task.expect("a thread").path().join("stat"));
-        let stat = stat.unwrap_or_default();
-        let state = stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .chars()
-            .next();
-        state == Some('T') || state.is_none()
-    });
-    states.all(|is_stopped| is_stopped)
-}
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        signal("-CONT", self.0);
-    }
-}
-
-fn signal(name: &str, server: &MariadbServer) {
-    let mut kill = Command::new("kill");
-    let status = kill.args([name, &server.pid().to_string()]).status();
-    assert!(status.expect("kill runs").success());
-}
-
 #[test]
 fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     let Some(server) = MariadbServer::start() else {
@@ -140,7 +99,7 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     let quick = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
     let desk = Desk::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
-    let paused = Paused::new(&server);
+    let paused = Paused::new(server.pid());
     // More commands than there are connections: none is held up by another.
     for _ in 0..2 {
         let said = words(desk.take(b"k", &[1]));

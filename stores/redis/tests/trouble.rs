@@ -2,10 +2,10 @@
 
 mod support;
 
-use std::process::Command;
 use std::time::Duration;
 
 use support::{Desk, ask, connect, hourly, machine_time, open, plan};
+use tidegate_conformance::Paused;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_contract::{Detail, StoreError, Verb};
 use tidegate_redis::{Clock, Options, RedisError, RedisStore};
@@ -66,28 +66,6 @@ fn a_server_that_is_not_there_is_told_at_open() {
     );
 }
 
-/// SIGSTOP, and SIGCONT when it is dropped: a paused server must not be left.
-struct Paused<'s>(&'s RedisServer);
-
-impl<'s> Paused<'s> {
-    fn new(server: &'s RedisServer) -> Self {
-        signal("-STOP", server);
-        Self(server)
-    }
-}
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        signal("-CONT", self.0);
-    }
-}
-
-fn signal(name: &str, server: &RedisServer) {
-    let mut kill = Command::new("kill");
-    let status = kill.args([name, &server.pid().to_string()]).status();
-    assert!(status.expect("kill runs").success());
-}
-
 #[test]
 fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     let Some(server) = RedisServer::start() else {
@@ -95,7 +73,7 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     };
     let quick = RedisStore::open(&server.url(), options(3_000)).expect("a server");
     let desk = Desk::at(&quick, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
-    let paused = Paused::new(&server);
+    let paused = Paused::new(server.pid());
     let said = words(desk.take(b"k", &[1]));
     assert!(
         said.contains("no answer") || said.contains("does not answer"),
