@@ -59,17 +59,19 @@ pub fn postgres(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
     use tidegate_postgres::{Options as PostgresOptions, PostgresStore, Tables};
 
     let usual = PostgresOptions::default();
+    let switch = [("on", true), ("off", false)];
     let tables = [("logged", Tables::Logged), ("unlogged", Tables::Unlogged)];
     let options = PostgresOptions {
         deadline: said.span("deadline")?.unwrap_or(usual.deadline),
         connections: said.parse("connections")?.unwrap_or(usual.connections),
         tables: said.word("tables", &tables)?.unwrap_or(usual.tables),
         waits_for_disk: said
-            .word("synchronous_commit", &[("on", true), ("off", false)])?
+            .word("synchronous_commit", &switch)?
             .unwrap_or(usual.waits_for_disk),
         leases_end_with_session: said
             .word("leases", &[("ttl", false), ("session", true)])?
             .unwrap_or(usual.leases_end_with_session),
+        migrate: said.word("migrate", &switch)?.unwrap_or(usual.migrate),
         ..usual
     };
     said.done("PostgreSQL")?;

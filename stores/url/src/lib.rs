@@ -23,6 +23,7 @@
 //! | `prefix=name`: what all names there begin with | `redis`, `mysql` | `tidegate` |
 //! | `tables=logged\|unlogged`: what survives a crash of the server | `postgres` | as they are; else logged |
 //! | `synchronous_commit=off`: an answer does not wait for the server's disk | `postgres` | on |
+//! | `migrate=off`: the schema is made and upgraded by somebody else | `postgres` | on |
 //! | `leases=session`: leases end with the process that made them | `postgres` | `ttl` |
 //!
 //! ```

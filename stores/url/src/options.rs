@@ -9,10 +9,11 @@ use jiff::SignedDuration;
 use crate::error::UrlError;
 
 /// The options that are ours; others are the engine's own.
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
     "connections",
     "deadline",
     "leases",
+    "migrate",
     "prefix",
     "sync",
     "synchronous_commit",
