@@ -51,6 +51,18 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
     ),
     (
+        // Opens the stores, and asks them nothing.
+        "tidegate-url",
+        &[
+            "tidegate-contract",
+            "tidegate-file",
+            "tidegate-memory",
+            "tidegate-mysql",
+            "tidegate-postgres",
+            "tidegate-redis",
+        ],
+    ),
+    (
         "tidegate",
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-contract", "tidegate-core", "tidegate-memory"],
@@ -62,13 +74,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "tidegate-cli",
         &[
             "tidegate",
-            "tidegate-file",
             "tidegate-grpc",
             "tidegate-guard",
             "tidegate-http",
-            "tidegate-memory",
-            "tidegate-redis",
             "tidegate-resp",
+            "tidegate-url",
         ],
     ),
 ];
