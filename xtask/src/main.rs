@@ -31,7 +31,7 @@ cargo xtask demo                                        a server, real traffic, 
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
-cargo xtask differential [--commands N] [--seed N] [--store memory|redis|postgres]
+cargo xtask differential [--commands N] [--seed N] [--store memory|redis|postgres|mariadb]
                                                         a million commands
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";

@@ -1,9 +1,11 @@
 //! The differential test for as long as one likes, on the memory store or on
 //! another: `cargo xtask differential --commands 1000000 --seed 1 --store redis`.
 
+#[path = "../tests/support/open.rs"]
+mod open;
+
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate::contract::Store;
 use tidegate_conformance::mariadb_server::MariadbServer;
@@ -11,9 +13,6 @@ use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Subject, differential};
 use tidegate_memory::MemoryStore;
-use tidegate_mysql::MysqlStore;
-use tidegate_postgres::PostgresStore;
-use tidegate_redis::{Clock, Options, RedisStore};
 
 /// How often it says how far it is.
 const REPORTS: usize = 20;
@@ -73,58 +72,27 @@ fn wish(mut arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
 fn subject(store: &str) -> Result<Subject, String> {
     match store {
         "memory" => Ok(Subject::new(|| Arc::new(MemoryStore::default()) as _)),
-        "mariadb" => mariadb(),
-        "redis" => redis(),
-        "postgres" => postgres(),
+        "mariadb" => {
+            let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;
+            Ok(served(open::mariadb, &server.url(), server))
+        }
+        "postgres" => {
+            let server = PostgresServer::start().ok_or("a PostgreSQL server is needed")?;
+            Ok(served(open::postgres, &server.url(), server))
+        }
+        "redis" => {
+            let server = RedisServer::start().ok_or("a Redis server is needed")?;
+            Ok(served(open::redis, &server.url(), server))
+        }
         other => Err(format!("`{other}` is no store")),
     }
 }
 
-/// A server of its own, which runs for as long as the subject is there.
-fn mariadb() -> Result<Subject, String> {
-    let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;
-    let options = tidegate_mysql::Options {
-        clock: tidegate_mysql::Clock::Caller,
-        deadline: Duration::from_secs(60),
-        ..tidegate_mysql::Options::default()
-    };
-    let store = MysqlStore::open(&server.url(), options).map_err(|error| error.to_string())?;
-    let store = Arc::new(store);
-    Ok(Subject::new(move || {
+/// The store at `url`. Its server runs for as long as the subject is there.
+fn served(open: fn(&str) -> Arc<dyn Store>, url: &str, server: impl Sized + 'static) -> Subject {
+    let store = open(url);
+    Subject::new(move || {
         let _stays = &server;
-        Arc::clone(&store) as Arc<dyn Store>
-    }))
-}
-
-/// A server of its own, which runs for as long as the subject is there.
-fn redis() -> Result<Subject, String> {
-    let server = RedisServer::start().ok_or("a Redis server is needed")?;
-    let options = Options {
-        clock: Clock::Caller,
-        deadline: Duration::from_secs(60),
-        ..Options::default()
-    };
-    let store = RedisStore::open(&server.url(), options).map_err(|error| error.to_string())?;
-    let store = Arc::new(store);
-    Ok(Subject::new(move || {
-        let _stays = &server;
-        Arc::clone(&store) as Arc<dyn Store>
-    }))
-}
-
-/// Likewise.
-fn postgres() -> Result<Subject, String> {
-    let server = PostgresServer::start().ok_or("a PostgreSQL server is needed")?;
-    let options = tidegate_postgres::Options {
-        clock: tidegate_postgres::Clock::Caller,
-        deadline: Duration::from_secs(60),
-        waits_for_disk: false,
-        ..tidegate_postgres::Options::default()
-    };
-    let store = PostgresStore::open(&server.url(), options).map_err(|error| error.to_string())?;
-    let store = Arc::new(store);
-    Ok(Subject::new(move || {
-        let _stays = &server;
-        Arc::clone(&store) as Arc<dyn Store>
-    }))
+        Arc::clone(&store)
+    })
 }

@@ -10,12 +10,14 @@
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
+//! | [`apart()`] | one store for many walks |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`] | any of them by its URL; one that stands still |
 //!
 //! A store's own test is a small file: it says how to open the store, and
 //! [`suite`] makes a test of each. Deliberately absent: any store.
 
+mod apart;
 mod beyond;
 pub mod checks;
 pub mod desk;
@@ -32,6 +34,7 @@ mod subject;
 pub mod walk;
 mod wide;
 
+pub use apart::apart;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use paused::Paused;

@@ -1,9 +1,12 @@
 //! The store under test, and what it can do.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate::contract::{Abilities, Store};
 
+use crate::apart::apart;
 use crate::checks::Skipped;
 
 type Open = Box<dyn Fn() -> Arc<dyn Store>>;
@@ -36,6 +39,20 @@ impl Subject {
             random_commands: RANDOM_COMMANDS,
             most_walks: u32::MAX,
         }
+    }
+
+    /// A store that is opened once for many tests and walks, each with names of its
+    /// own in it, and again, as after a restart, by `open`.
+    #[must_use]
+    pub fn opened_once(open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
+        let (open, walks) = (Rc::new(open), Rc::new(Cell::new(0)));
+        let (reopen, walked) = (Rc::clone(&open), Rc::clone(&walks));
+        let store = open();
+        Self::new(move || {
+            walks.set(walks.get() + 1);
+            apart(Arc::clone(&store), walks.get())
+        })
+        .reopened(move || apart(reopen(), walked.get()))
     }
 
     /// `open(max_keys, max_leases)` opens a store whose tables hold no more.

@@ -9,7 +9,7 @@ use tidegate_conformance::suite;
 macro_rules! servers {
     () => {
         match RedisServer::start_valkey() {
-            Some(servers) => support::subject(servers.url(), servers),
+            Some(servers) => support::subject(support::open::redis, servers.url(), servers),
             None => return,
         }
     };

@@ -5,51 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
-use tidegate_conformance::{Subject, checks, suite};
+use tidegate_conformance::{Subject, apart, checks, suite};
 use tidegate_file::{FileStore, Options, SyncMode};
 
 /// So many walks share a file.
 const TABLES: usize = 256;
-
-/// A store in which every walk has a table of its own: to make a file for each
-/// would be most of the work.
-struct Fresh {
-    store: Arc<FileStore>,
-    walk: usize,
-}
-
-impl Store for Fresh {
-    fn abilities(&self) -> Abilities {
-        self.store.abilities()
-    }
-
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        self.store.last_plan(&format!("{name} {}", self.walk))
-    }
-
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        self.store.definitions(&format!("{owner} {}", self.walk))
-    }
-
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        self.store
-            .define(&format!("{owner} {}", self.walk), key, value)
-    }
-
-    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        let opened = self.store.open(&format!("{name} {}", self.walk), plan);
-        opened.map_err(|error| match error {
-            StoreError::InUse(_) => StoreError::InUse(name.to_owned()),
-            StoreError::OtherLevels { kept, asked, .. } => StoreError::OtherLevels {
-                name: name.to_owned(),
-                kept,
-                asked,
-            },
-            other => other,
-        })
-    }
-}
 
 fn options() -> Options {
     Options {
@@ -73,7 +33,7 @@ fn file() -> Subject {
             *current.borrow_mut() = open(&folder.path().join(walk.to_string()), options());
         }
         let store = Arc::clone(&current.borrow());
-        Arc::new(Fresh { store, walk }) as Arc<dyn Store>
+        apart(store, walk)
     };
     Subject::new(fresh).with_random_commands(40_000)
 }

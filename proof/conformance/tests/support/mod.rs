@@ -1,85 +1,30 @@
-//! The Redis store on servers of a test's own, as a subject of the suite.
+//! A store on servers of a test's own, as a subject of the suite.
+#![allow(dead_code, reason = "each test opens one of the stores")]
+
+pub mod open;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate::contract::Store;
 use tidegate_conformance::Subject;
-use tidegate_redis::{Clock, Options, RedisStore};
 
-/// Random commands in a run: each is a round trip.
+/// Random commands in a run: each is a round trip or two.
 const COMMANDS: usize = 20_000;
 
-/// Random walks in a run, some hundred round trips each.
-const WALKS: u32 = 300;
-
-/// A store in which every walk has a table of its own.
-struct Fresh {
-    store: Arc<RedisStore>,
-    walk: usize,
-}
-
-impl Store for Fresh {
-    fn abilities(&self) -> Abilities {
-        self.store.abilities()
-    }
-
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        self.store.last_plan(&format!("{name} {}", self.walk))
-    }
-
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        self.store.definitions(owner)
-    }
-
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        self.store.define(owner, key, value)
-    }
-
-    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        let opened = self.store.open(&format!("{name} {}", self.walk), plan);
-        opened.map_err(|error| match error {
-            StoreError::OtherLevels { kept, asked, .. } => StoreError::OtherLevels {
-                name: name.to_owned(),
-                kept,
-                asked,
-            },
-            other => other,
-        })
-    }
-}
-
-fn open(url: &str) -> Arc<RedisStore> {
-    let options = Options {
-        clock: Clock::Caller,
-        deadline: Duration::from_secs(30),
-        ..Options::default()
-    };
-    Arc::new(RedisStore::open(url, options).expect("a server"))
-}
+/// Random walks in a run, some hundred commands each.
+const WALKS: u32 = 100;
 
 /// The store at `url`. The servers stay for as long as the subject.
-pub fn subject(url: String, servers: impl Sized + 'static) -> Subject {
-    let store = open(&url);
-    let (walks, walked) = shared_count();
-    let fresh = move || {
-        let _ = &servers;
-        let walk = walks.fetch_add(1, Ordering::Relaxed);
-        let store = Arc::clone(&store);
-        Arc::new(Fresh { store, walk }) as Arc<dyn Store>
+pub fn subject(
+    open: fn(&str) -> Arc<dyn Store>,
+    url: String,
+    servers: impl Sized + 'static,
+) -> Subject {
+    let opened = move || {
+        let _stays = &servers;
+        open(&url)
     };
-    let reopened = move || {
-        let (store, walk) = (open(&url), walked.load(Ordering::Relaxed) - 1);
-        Arc::new(Fresh { store, walk }) as Arc<dyn Store>
-    };
-    Subject::new(fresh)
-        .reopened(reopened)
+    Subject::opened_once(opened)
         .with_random_commands(COMMANDS)
         .with_most_walks(WALKS)
-}
-
-fn shared_count() -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
-    let count = Arc::new(AtomicUsize::new(0));
-    (Arc::clone(&count), count)
 }

@@ -1,0 +1,55 @@
+//! One store for many walks, each with tables of its own: to open a store for each
+//! would be most of the work.
+
+use std::sync::Arc;
+
+use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+
+/// A store in which everything is named by a walk.
+struct Apart {
+    store: Arc<dyn Store>,
+    walk: usize,
+}
+
+/// What `walk` sees of `store`: names of its own.
+#[must_use]
+pub fn apart(store: Arc<dyn Store>, walk: usize) -> Arc<dyn Store> {
+    Arc::new(Apart { store, walk })
+}
+
+impl Apart {
+    fn named(&self, name: &str) -> String {
+        format!("{name} {}", self.walk)
+    }
+}
+
+impl Store for Apart {
+    fn abilities(&self) -> Abilities {
+        self.store.abilities()
+    }
+
+    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+        self.store.last_plan(&self.named(name))
+    }
+
+    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+        self.store.definitions(&self.named(owner))
+    }
+
+    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+        self.store.define(&self.named(owner), key, value)
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let opened = self.store.open(&self.named(name), plan);
+        opened.map_err(|error| match error {
+            StoreError::InUse(_) => StoreError::InUse(name.to_owned()),
+            StoreError::OtherLevels { kept, asked, .. } => StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked,
+            },
+            other => other,
+        })
+    }
+}

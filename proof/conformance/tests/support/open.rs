@@ -1,0 +1,40 @@
+//! Stores on servers, as a test opens them: by the caller's clock, and patient.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::contract::Store;
+use tidegate_mysql::MysqlStore;
+use tidegate_postgres::PostgresStore;
+use tidegate_redis::RedisStore;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub fn redis(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_redis::Options {
+        clock: tidegate_redis::Clock::Caller,
+        deadline: DEADLINE,
+        ..tidegate_redis::Options::default()
+    };
+    Arc::new(RedisStore::open(url, options).expect("a server"))
+}
+
+pub fn postgres(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_postgres::Options {
+        clock: tidegate_postgres::Clock::Caller,
+        deadline: DEADLINE,
+        waits_for_disk: false,
+        ..tidegate_postgres::Options::default()
+    };
+    Arc::new(PostgresStore::open(url, options).expect("a server"))
+}
+
+pub fn mariadb(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_mysql::Options {
+        clock: tidegate_mysql::Clock::Caller,
+        deadline: DEADLINE,
+        connections: 2,
+        ..tidegate_mysql::Options::default()
+    };
+    Arc::new(MysqlStore::open(url, options).expect("a server"))
+}
