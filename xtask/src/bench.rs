@@ -4,12 +4,22 @@
 use crate::command::{self, cargo, target_directory};
 use std::process::Command;
 
-/// `cargo xtask bench`: the arguments are the bench's own, but for `server`.
+/// `cargo xtask bench`: the arguments are the bench's own, but for `server` and
+/// `stores`.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     match arguments.split_first() {
         Some((first, rest)) if first == "server" => crate::server::run(rest),
+        Some((first, rest)) if first == "stores" => stores(rest),
         _ => command::run(bench().args(arguments)),
     }
+}
+
+/// Stores beyond a network, beside the least that their servers could be asked.
+fn stores(arguments: &[String]) -> Result<(), String> {
+    crate::needs::provide()?;
+    let mut bench = cargo(["run", "--quiet", "--release"]);
+    bench.args(["--package", "tidegate-bench-stores", "--"]);
+    command::run(bench.args(arguments))
 }
 
 /// The rows that count allocations; they fail where one is too many.

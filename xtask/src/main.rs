@@ -30,6 +30,7 @@ cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
 cargo xtask demo                                        a server, real traffic, a kill
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
+cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N] [--store memory|redis|postgres|mariadb]
                                                         a million commands

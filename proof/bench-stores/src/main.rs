@@ -1,0 +1,101 @@
+//! Stores beyond a network, beside the least that their servers could be asked for
+//! the same: `cargo xtask bench stores`.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `host` | a server on one core, and the CPU time that it has spent |
+//! | `drive` | clients that ask as fast as they are answered |
+//! | `ours` | takes from a set on a store |
+//! | `measure` | interleaved rounds, and what they come to |
+//! | `redis`, `postgres`, `mariadb` | who is asked what |
+//!
+//! Servers run on the first core and clients on the last. A round asks everyone of a
+//! row once; ratios are taken inside a round, and their median is told, with the
+//! least and the most.
+
+mod drive;
+mod host;
+mod mariadb;
+mod measure;
+mod ours;
+mod postgres;
+mod redis;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use measure::{Outcome, json};
+
+/// Each engine's rows, by the word that they begin with.
+const ENGINES: [(&str, fn(&Bench) -> Vec<Outcome>); 3] = [
+    ("redis", redis::rows),
+    ("postgres", postgres::rows),
+    ("mariadb", mariadb::rows),
+];
+
+/// Stores beside the least that their servers could be asked for the same.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench stores")]
+struct Options {
+    /// How often each of a row is asked
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+    /// How long each time, in seconds
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=100))]
+    seconds: u8,
+    /// Rows whose name contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Every figure of every round as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What every row is told.
+#[derive(Clone, Debug)]
+struct Bench {
+    rounds: usize,
+    lap: Duration,
+    only: String,
+}
+
+impl Bench {
+    fn wants(&self, row: &str) -> bool {
+        row.contains(&self.only)
+    }
+
+    /// Whether any row of an engine may be wanted.
+    fn wants_engine(&self, name: &str) -> bool {
+        let others = ENGINES.iter().filter(|(other, _)| *other != name);
+        !others
+            .into_iter()
+            .any(|(other, _)| self.only.contains(other))
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let bench = Bench {
+        rounds: options.rounds.into(),
+        lap: Duration::from_secs(options.seconds.into()),
+        only: options.only,
+    };
+    host::keep_to_the_last_core();
+    println!("asks a second, and CPU time of the server for each; rate x: beside the first of");
+    println!("the row, CPU x: its CPU time over this one's; median (least-most) of the rounds");
+    let engines = ENGINES.iter().filter(|(name, _)| bench.wants_engine(name));
+    let outcomes: Vec<Outcome> = engines.flat_map(|(_, rows)| rows(&bench)).collect();
+    let Some(path) = options.json else {
+        return ExitCode::SUCCESS;
+    };
+    match std::fs::write(&path, json(&outcomes).to_string()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot write {}: {error}", path.display());
+            ExitCode::FAILURE
+        }
+    }
+}
