@@ -11,7 +11,7 @@
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | where it hears that it has come |
-//! | `lone` | the plainest takes, by a script of their own |
+//! | `plain` | the plainest takes, by a script of their own |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
 //! | `connection` | the connections to it |
@@ -89,8 +89,8 @@
 //! restarts without its data, the line is lost: who waits is told that the store
 //! failed, or takes a new place.
 //!
-//! **One plain bucket** without levels, which is most of what is asked, has a
-//! script of its own, the whole arithmetic without the rest.
+//! **Plain buckets** without levels, which are most of what is asked, have a
+//! script of their own, the whole arithmetic without the rest.
 //!
 //! **Cluster and Sentinel.** A command goes to the master of its root's slot. In a
 //! cluster the client follows slots that move, and may send a command again whose
@@ -114,8 +114,8 @@ mod keys;
 mod limits;
 mod link;
 mod listing;
-mod lone;
 mod options;
+mod plain;
 mod registry;
 mod request;
 mod script;

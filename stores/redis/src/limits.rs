@@ -9,7 +9,7 @@ use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
-use crate::lone::Lone;
+use crate::plain::Plain;
 use crate::registry::Change;
 use crate::request::Request;
 use crate::script::Needs;
@@ -47,8 +47,8 @@ pub(crate) struct Edition {
     pub(crate) number: i64,
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) needs: Needs,
-    /// What it is, if it is one plain bucket.
-    pub(crate) lone: Option<Arc<Lone>>,
+    /// What it is, if it is plain buckets.
+    pub(crate) plain: Option<Arc<Plain>>,
 }
 
 impl Limits {
@@ -137,7 +137,7 @@ impl Inner {
                 number: last.number,
                 bytes: Arc::clone(&last.bytes),
                 needs: last.needs,
-                lone: last.lone.clone(),
+                plain: last.plain.clone(),
             });
         }
         let (link, scripts) = (&self.shared.link, &self.shared.scripts);
@@ -146,7 +146,7 @@ impl Inner {
             number,
             bytes: wire::plan::edition(&change.plan, number).into(),
             needs: Needs::of(&change.plan),
-            lone: Lone::of(&change.plan, number).map(Arc::new),
+            plain: Plain::of(&change.plan, number).map(Arc::new),
             plan: Arc::clone(&change.plan),
         })
     }

@@ -6,7 +6,7 @@ use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{Command, KeyPath, Plan};
 
 use crate::keys::Names;
-use crate::lone::Take;
+use crate::plain::Take;
 use crate::script::Needs;
 use crate::table::Inner;
 use crate::wire;
@@ -82,9 +82,9 @@ impl Request {
         request
     }
 
-    /// The row, and the order of those who wait, if it is for a lone script: its
+    /// The row, and the order of those who wait, if it is for the plain script: its
     /// key has nothing for itself.
-    pub(crate) fn lone_keys(&self) -> Option<[&[u8]; 2]> {
+    pub(crate) fn plain_keys(&self) -> Option<[&[u8]; 2]> {
         match (&self.own[..], &self.keys[..]) {
             ([None], [_, _, queue, _, row]) => Some([row, queue]),
             _ => None,

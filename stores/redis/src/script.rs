@@ -137,8 +137,8 @@ pub(crate) struct Scripts {
     made: Mutex<HashMap<Needs, Arc<Script>>>,
     /// Adds an edition to a table's plans.
     pub(crate) register: Script,
-    /// Decides about one plain bucket.
-    pub(crate) lone: Script,
+    /// Decides about plain buckets.
+    pub(crate) plain: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
 }
@@ -148,7 +148,7 @@ impl Scripts {
         Self {
             made: Mutex::default(),
             register: Script::new(lua!("register").to_owned()),
-            lone: Script::new(lua!("lone").to_owned()),
+            plain: Script::new(lua!("plain").to_owned()),
             held: Script::new(lua!("held").to_owned()),
         }
     }

@@ -173,22 +173,22 @@ impl Inner {
         if !Arc::ptr_eq(&edition.plan, &request.plan) {
             return Err(StoreError::StalePlan);
         }
-        if let Some(answer) = self.ask_lone(&edition, request).await? {
+        if let Some(answer) = self.ask_plain(&edition, request).await? {
             return Ok(answer);
         }
         self.ask(&edition, request).await
     }
 
     /// The answer to a plain take, if all about it is plain.
-    async fn ask_lone(
+    async fn ask_plain(
         &self,
         edition: &Edition,
         request: &Request,
     ) -> Result<Option<Answer>, StoreError> {
-        let (Some(lone), Some(take)) = (&edition.lone, request.plain) else {
+        let (Some(plain), Some(take)) = (&edition.plain, &request.plain) else {
             return Ok(None);
         };
-        let Some(keys) = request.lone_keys() else {
+        let Some(keys) = request.plain_keys() else {
             return Ok(None);
         };
         if self.not_plain.spend() {
@@ -197,8 +197,8 @@ impl Inner {
         let shared = &self.shared;
         let by_caller = shared.clock == Clock::Caller;
         let now = by_caller.then(|| wire::instant(request.now));
-        let (script, arguments) = (&shared.scripts.lone, lone.arguments(take, now));
-        let value = shared.link.call(script, &keys, &arguments).await?;
+        let (script, argument) = (&shared.scripts.plain, plain.argument(take, now));
+        let value = shared.link.call(script, &keys, &[argument]).await?;
         if value == Value::Nil {
             self.not_plain.fill();
             return Ok(None);

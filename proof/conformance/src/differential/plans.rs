@@ -213,12 +213,17 @@ impl LimitData {
 }
 
 impl PlanData {
-    /// A lone plain bucket, one limit of any kind, or several over some levels.
+    /// Plain buckets (one, or a few), one limit of any kind, or several over some
+    /// levels.
     pub(crate) fn random(dice: &mut Dice) -> Self {
         let keep = dice.between(1_000, 9_000);
-        let (levels, limits) = match dice.below(4) {
+        let (levels, limits) = match dice.below(5) {
             0 => (1, vec![LimitData::plain(dice, 0)]),
             1 => (1, vec![LimitData::random(dice, 0, 1)]),
+            2 => {
+                let uids = 0..dice.between(2, 4) as u32;
+                (1, uids.map(|uid| LimitData::plain(dice, uid)).collect())
+            }
             _ => {
                 let levels = dice.between(1, 3) as usize;
                 let count = dice.between(1, MAX_LIMITS as u64) as u32;

@@ -177,13 +177,8 @@ fn put_verb(verb: &Verb<'_>, pack: &mut Pack) {
 fn put_amounts(amounts: &[Amount], pack: &mut Pack) {
     pack.name("amounts").array(amounts.len());
     for &amount in amounts {
-        put_amount(amount, pack);
+        pack.amount(amount);
     }
-}
-
-/// No amount is larger than 2^53 - 1.
-fn put_amount(amount: Amount, pack: &mut Pack) {
-    pack.int(amount.min(tidegate_contract::core::MAX_AMOUNT) as i64);
 }
 
 fn put_terms(terms: &Terms<'_>, pack: &mut Pack) {
@@ -204,7 +199,7 @@ fn put_ending(ending: Ending<'_>, pack: &mut Pack) {
             pack.name("settle").name("used").array(used.len());
             for used in used {
                 match used {
-                    Some(amount) => put_amount(*amount, pack),
+                    Some(amount) => drop(pack.amount(*amount)),
                     None => drop(pack.bool(false)),
                 }
             }

@@ -11,7 +11,7 @@
 
 pub(crate) mod command;
 pub(crate) mod held;
-mod pack;
+pub(crate) mod pack;
 pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod reply;

@@ -2,6 +2,7 @@
 //! written as strings, which is all it knows.
 
 use rmp::encode::{self, ByteBuf};
+use tidegate_contract::core::{Amount, MAX_AMOUNT};
 
 /// Something written piece by piece. (Writing to memory does not fail.)
 #[derive(Debug, Default)]
@@ -28,6 +29,11 @@ impl Pack {
     pub(crate) fn int(&mut self, number: i64) -> &mut Self {
         let Ok(_) = encode::write_sint(&mut self.0, number);
         self
+    }
+
+    /// No amount is larger than 2^53 - 1.
+    pub(crate) fn amount(&mut self, amount: Amount) -> &mut Self {
+        self.int(amount.min(MAX_AMOUNT) as i64)
     }
 
     pub(crate) fn bool(&mut self, truth: bool) -> &mut Self {

@@ -15,10 +15,12 @@
 //! 4 more           owners of leases whose rows are needed; call again
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! 6 looked         whether the row is more than "never seen"
-//! 8 lone           verdict, its instant, and of the one limit: whether anything
-//!                  is used, remaining, debt, when the next is there, when all are
 //! 7 queued         call again with a script that knows of those who wait
+//! 8 plain          verdict, its instant, binding (-1 none), then standings, or none
 //! ```
+//!
+//! A plain take that is admitted, and whose standings nobody wants, is answered by
+//! now alone.
 
 use redis::Value;
 use tidegate_contract::core::{Span, Standing, Timestamp, Verdict};
@@ -47,6 +49,10 @@ pub(crate) enum Answer {
 /// Reads the answer to a command that was made at `asked_at` by its caller's
 /// clock, for the limits of `plan`.
 pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Answer, StoreError> {
+    if let Value::Int(_) = value {
+        let decision = Decision::bare(Verdict::Admit, None);
+        return Ok(Answer::Reply(Reply::Decision(decision)));
+    }
     let (mut reader, kind) = Reader::of(value, asked_at)?;
     match kind {
         0 => {
@@ -65,7 +71,7 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
         6 => reader.flag().map(Answer::Looked),
         7 => Ok(Answer::Queued),
         8 => {
-            let decision = reader.lone(plan)?;
+            let decision = reader.plain(plan)?;
             Ok(Answer::Reply(Reply::Decision(decision)))
         }
         _ => Err(garbled("unknown kind")),
@@ -190,30 +196,21 @@ impl Reader {
         Ok((decision, kind == 3))
     }
 
-    /// A decision about the one limit that there is.
-    fn lone(mut self, plan: &Plan) -> Result<Decision, StoreError> {
-        let (kind, at) = (self.int()?, self.instant()?);
-        let mut decision = match kind {
-            0 => Decision::bare(Verdict::Admit, None),
-            1 => Decision::bare(Verdict::NotUntil(at), Some(0)),
-            _ => Decision::bare(Verdict::Never, Some(0)),
+    /// A decision about plain buckets, all of one level.
+    fn plain(mut self, plan: &Plan) -> Result<Decision, StoreError> {
+        let (kind, at, binding) = (self.int()?, self.instant()?, self.int()?);
+        let verdict = match kind {
+            0 => Verdict::Admit,
+            1 => Verdict::NotUntil(at),
+            _ => Verdict::Never,
         };
+        let mut decision = Decision::bare(verdict, usize::try_from(binding).ok());
         decision.refused_levels = u8::from(kind != 0);
         if self.values.len() > 0 {
-            let used = self.flag()?;
-            let limit = plan
-                .limits()
-                .first()
-                .map_or(0, |limit| limit.rule.capacity());
-            let (remaining, debt) = (self.amount()?, self.amount()?);
-            let (replenish_at, full_at) = (self.instant()?, self.instant()?);
-            decision.standings.push(Some(Standing {
-                limit,
-                remaining,
-                debt,
-                replenish_at: used.then_some(replenish_at),
-                full_at: used.then_some(full_at),
-            }));
+            for limit in plan.limits() {
+                let standing = self.standing(limit.rule.capacity())?;
+                decision.standings.push(Some(standing));
+            }
         }
         Ok(decision)
     }
