@@ -153,10 +153,10 @@ impl Doors {
         let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
         let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let router = self.traces.http(tidegate_http::router(gate.clone(), http));
+            let front = self.traces.http(tidegate_http::front(gate.clone(), http));
             let bounds = settings::http_bounds(settings);
             let sockets = sockets(listener, Offer::Http);
-            let served = tidegate_http::serve_within(sockets, router, bounds, closed());
+            let served = tidegate_http::serve_within(sockets, front, bounds, closed());
             serving.spawn(async move {
                 served.await;
                 Ok(())

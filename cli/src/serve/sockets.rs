@@ -22,6 +22,7 @@ use tracing::debug;
 
 use super::stream::Stream;
 use super::tls::{Offer, Tls};
+use super::turn::{InTurn, Turns};
 
 /// How long a handshake may take.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -50,6 +51,7 @@ pub struct Sockets {
     tls: Option<Arc<Tls>>,
     handshakes: JoinSet<Option<Stream>>,
     oldest: VecDeque<AbortHandle>,
+    turns: Turns,
 }
 
 impl Sockets {
@@ -60,11 +62,17 @@ impl Sockets {
             tls,
             handshakes: JoinSet::new(),
             oldest: VecDeque::new(),
+            turns: Turns::default(),
         }
     }
 
     /// The next connection that can be talked on. Dropping the future loses none.
-    async fn next(&mut self) -> Stream {
+    async fn next(&mut self) -> InTurn<Stream> {
+        let stream = self.accepted().await;
+        self.turns.of(stream)
+    }
+
+    async fn accepted(&mut self) -> Stream {
         loop {
             tokio::select! {
                 Some(done) = self.handshakes.join_next() => {
@@ -103,7 +111,7 @@ impl Sockets {
     }
 
     /// Connections one after the other, without end.
-    pub fn stream(self) -> impl Connections<Item = io::Result<Stream>> {
+    pub fn stream(self) -> impl Connections<Item = io::Result<InTurn<Stream>>> {
         futures_util::stream::unfold(self, |mut sockets| async move {
             let next = sockets.next().await;
             Some((Ok(next), sockets))
@@ -112,10 +120,10 @@ impl Sockets {
 }
 
 impl axum::serve::Listener for Sockets {
-    type Io = Stream;
+    type Io = InTurn<Stream>;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Stream, SocketAddr) {
+    async fn accept(&mut self) -> (InTurn<Stream>, SocketAddr) {
         let at = SocketAddr::from(([0, 0, 0, 0], 0));
         (self.next().await, at)
     }
