@@ -22,11 +22,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// A request takes memory a few dozen times and gives it back at once.
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {

@@ -163,7 +163,7 @@ impl Doors {
             });
         }
         if let Some(listener) = self.grpc {
-            let connections = sockets(listener, Offer::Grpc).stream();
+            let connections = sockets(listener, Offer::Grpc).in_turn();
             let (gate, mut settings) = (gate.clone(), settings::grpc(settings));
             settings.trace = self.traces.grpc();
             let served = tidegate_grpc::serve_on(gate, settings, connections, closed());

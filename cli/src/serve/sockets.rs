@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_stream::Stream as Connections;
+use tokio_stream::{Stream as Connections, StreamExt};
 use tracing::debug;
 
 use super::stream::Stream;
@@ -67,12 +67,7 @@ impl Sockets {
     }
 
     /// The next connection that can be talked on. Dropping the future loses none.
-    async fn next(&mut self) -> InTurn<Stream> {
-        let stream = self.accepted().await;
-        self.turns.of(stream)
-    }
-
-    async fn accepted(&mut self) -> Stream {
+    async fn next(&mut self) -> Stream {
         loop {
             tokio::select! {
                 Some(done) = self.handshakes.join_next() => {
@@ -111,11 +106,18 @@ impl Sockets {
     }
 
     /// Connections one after the other, without end.
-    pub fn stream(self) -> impl Connections<Item = io::Result<InTurn<Stream>>> {
+    pub fn stream(self) -> impl Connections<Item = io::Result<Stream>> {
         futures_util::stream::unfold(self, |mut sockets| async move {
             let next = sockets.next().await;
             Some((Ok(next), sockets))
         })
+    }
+
+    /// The same, and they answer in turn.
+    pub fn in_turn(self) -> impl Connections<Item = io::Result<InTurn<Stream>>> {
+        let turns = self.turns.clone();
+        let connections = self.stream();
+        connections.map(move |next| next.map(|stream| turns.of(stream)))
     }
 }
 
@@ -125,7 +127,8 @@ impl axum::serve::Listener for Sockets {
 
     async fn accept(&mut self) -> (InTurn<Stream>, SocketAddr) {
         let at = SocketAddr::from(([0, 0, 0, 0], 0));
-        (self.next().await, at)
+        let stream = self.next().await;
+        (self.turns.of(stream), at)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

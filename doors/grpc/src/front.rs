@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tonic::body::Body;
@@ -22,16 +23,28 @@ use crate::service::Service;
 
 type Answer = Result<Response<Body>, Infallible>;
 
-/// All services of the door.
+/// All services of the door. It is copied for each call.
 #[derive(Clone)]
 pub struct Front {
-    pub tidegate: TidegateServer<Service>,
-    /// How many calls of that service may be inside.
+    tidegate: TidegateServer<Service>,
+    about: Arc<About>,
+}
+
+/// What is the same for all calls.
+pub struct About {
+    /// How many calls of our own service may be inside.
     pub places: Places,
-    /// Health and reflection.
-    pub others: Routes,
     /// How long a message may take to arrive.
     pub unary: Unary,
+    /// Health and reflection.
+    pub others: Routes,
+}
+
+impl Front {
+    pub fn new(tidegate: TidegateServer<Service>, about: About) -> Self {
+        let about = Arc::new(about);
+        Self { tidegate, about }
+    }
 }
 
 impl Serves<Request<Body>> for Front {
@@ -44,11 +57,11 @@ impl Serves<Request<Body>> for Front {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut request = self.unary.hurry(request);
+        let mut request = self.about.unary.hurry(request);
         if !is_for::<TidegateServer<Service>>(request.uri().path()) {
-            return Box::pin(self.others.call(request));
+            return Box::pin(self.about.others.clone().call(request));
         }
-        match self.places.take(request.extensions_mut()) {
+        match self.about.places.take(request.extensions_mut()) {
             Ok(()) => self.tidegate.call(request),
             Err(status) => Box::pin(ready(Ok(status.into_http()))),
         }

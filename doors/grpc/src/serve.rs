@@ -14,7 +14,7 @@ use tonic::service::Routes;
 use tonic::transport::{Error, Server};
 
 use crate::connection::Connection;
-use crate::front::Front;
+use crate::front::{About, Front};
 use crate::hurry::Unary;
 use crate::places::Places;
 use crate::proto;
@@ -67,12 +67,12 @@ where
     let others = Routes::new(health_service)
         .add_service(reflection)
         .add_service(reflection_alpha);
-    let front = Front {
-        tidegate: service,
+    let about = About {
         places: Places::new(settings.max_in_flight),
-        others: others.prepare(),
         unary: Unary::of(&settings),
+        others: others.prepare(),
     };
+    let front = Front::new(service, about);
     server(&settings)
         .serve_with_incoming_shutdown(front, bounded(connections, &settings), shutdown)
         .await
