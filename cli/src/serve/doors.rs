@@ -153,17 +153,17 @@ impl Doors {
         let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
         let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let router = self.traces.http(tidegate_http::router(gate.clone(), http));
+            let front = self.traces.http(tidegate_http::front(gate.clone(), http));
             let bounds = settings::http_bounds(settings);
             let sockets = sockets(listener, Offer::Http);
-            let served = tidegate_http::serve_within(sockets, router, bounds, closed());
+            let served = tidegate_http::serve_within(sockets, front, bounds, closed());
             serving.spawn(async move {
                 served.await;
                 Ok(())
             });
         }
         if let Some(listener) = self.grpc {
-            let connections = sockets(listener, Offer::Grpc).stream();
+            let connections = sockets(listener, Offer::Grpc).in_turn();
             let (gate, mut settings) = (gate.clone(), settings::grpc(settings));
             settings.trace = self.traces.grpc();
             let served = tidegate_grpc::serve_on(gate, settings, connections, closed());

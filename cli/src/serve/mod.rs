@@ -6,7 +6,7 @@
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `applied` | policies applied over those of the file |
 //! | `doors`, `settings` | what is served, and what each door keeps to |
-//! | `sockets`, `stream`, `tls` | connections: accepted, encrypted |
+//! | `sockets`, `stream`, `tls`, `turn` | connections: accepted, encrypted, in turn |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
 //! | `denied` | who is refused most, for `/metrics` |
 //! | `otlp` | traces of requests, for a collector |
@@ -28,6 +28,7 @@ mod sockets;
 mod stream;
 mod supervisor;
 mod tls;
+mod turn;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -17,11 +17,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_stream::Stream as Connections;
+use tokio_stream::{Stream as Connections, StreamExt};
 use tracing::debug;
 
 use super::stream::Stream;
 use super::tls::{Offer, Tls};
+use super::turn::{InTurn, Turns};
 
 /// How long a handshake may take.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -50,6 +51,7 @@ pub struct Sockets {
     tls: Option<Arc<Tls>>,
     handshakes: JoinSet<Option<Stream>>,
     oldest: VecDeque<AbortHandle>,
+    turns: Turns,
 }
 
 impl Sockets {
@@ -60,6 +62,7 @@ impl Sockets {
             tls,
             handshakes: JoinSet::new(),
             oldest: VecDeque::new(),
+            turns: Turns::default(),
         }
     }
 
@@ -109,15 +112,23 @@ impl Sockets {
             Some((Ok(next), sockets))
         })
     }
+
+    /// The same, and they answer in turn.
+    pub fn in_turn(self) -> impl Connections<Item = io::Result<InTurn<Stream>>> {
+        let turns = self.turns.clone();
+        let connections = self.stream();
+        connections.map(move |next| next.map(|stream| turns.of(stream)))
+    }
 }
 
 impl axum::serve::Listener for Sockets {
-    type Io = Stream;
+    type Io = InTurn<Stream>;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Stream, SocketAddr) {
+    async fn accept(&mut self) -> (InTurn<Stream>, SocketAddr) {
         let at = SocketAddr::from(([0, 0, 0, 0], 0));
-        (self.next().await, at)
+        let stream = self.next().await;
+        (self.turns.of(stream), at)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`serve()`], [`serve_on()`] | the door itself |
 //! | [`Settings`] | what it allows |
+//! | `front` | where each call goes |
 //! | `connection`, `places`, `hurry` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `service` | each call, over the gate |
@@ -20,6 +21,7 @@
 
 mod connection;
 mod denials;
+mod front;
 mod hurry;
 mod listing;
 mod overrides;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use tidegate::gate::GateError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::{Request, Status};
+use tonic::Status;
+use tonic::codegen::http::Extensions;
 
 use crate::words;
 
@@ -22,11 +23,12 @@ impl Places {
         Self(Arc::new(Semaphore::new(most)))
     }
 
-    /// Gives `request` a place, for as long as it is kept.
-    pub fn take(&self, mut request: Request<()>) -> Result<Request<()>, Status> {
+    /// Gives the request that these belong to a place, for as long as they are
+    /// kept.
+    pub fn take(&self, request: &mut Extensions) -> Result<(), Status> {
         let place = Arc::new(self.place()?);
-        request.extensions_mut().insert(place);
-        Ok(request)
+        request.insert(place);
+        Ok(())
     }
 
     /// A place by itself.

@@ -10,11 +10,11 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::service::interceptor::InterceptedService;
+use tonic::service::Routes;
 use tonic::transport::{Error, Server};
-use tower::util::MapRequestLayer;
 
 use crate::connection::Connection;
+use crate::front::{About, Front};
 use crate::hurry::Unary;
 use crate::places::Places;
 use crate::proto;
@@ -64,16 +64,17 @@ where
     let reflection_alpha = described().build_v1alpha().expect(sound);
     let service = TidegateServer::new(Service::new(gate, &settings))
         .max_decoding_message_size(settings.max_message_bytes);
-    let places = Places::new(settings.max_in_flight);
-    let service = InterceptedService::new(service, move |request| places.take(request));
-    let unary = Unary::of(&settings);
-    server(&settings)
-        .layer(MapRequestLayer::new(move |request| unary.hurry(request)))
-        .add_service(health_service)
+    let others = Routes::new(health_service)
         .add_service(reflection)
-        .add_service(reflection_alpha)
-        .add_service(service)
-        .serve_with_incoming_shutdown(bounded(connections, &settings), shutdown)
+        .add_service(reflection_alpha);
+    let about = About {
+        places: Places::new(settings.max_in_flight),
+        unary: Unary::of(&settings),
+        others: others.prepare(),
+    };
+    let front = Front::new(service, about);
+    server(&settings)
+        .serve_with_incoming_shutdown(front, bounded(connections, &settings), shutdown)
         .await
 }
 

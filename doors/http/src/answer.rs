@@ -1,7 +1,8 @@
 //! What is said back.
 
+use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::gate::{Answer as Answered, Level, Served, Ticket};
@@ -10,6 +11,9 @@ use tidegate::{Decision, Metadata, Standing, Timestamp, Verdict};
 use crate::headers::{self, Style};
 use crate::instant::{Instant, millis, seconds};
 use crate::problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
+
+/// As much as an answer usually comes to, in bytes.
+const USUAL: usize = 512;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -170,8 +174,20 @@ impl<'a> Answer<'a> {
 
 /// Any value, as JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).unwrap_or_default();
-    (status, [(CONTENT_TYPE, JSON)], body).into_response()
+    written(status, JSON, value)
+}
+
+/// Any value, as a kind of JSON.
+fn written(status: StatusCode, kind: HeaderValue, value: &impl Serialize) -> Response {
+    let mut body = Vec::with_capacity(USUAL);
+    // Writing to memory fails for no value of ours.
+    if serde_json::to_writer(&mut body, value).is_err() {
+        body.clear();
+    }
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 /// What the gate answered to whoever wants to begin: a refusal is a problem.
@@ -225,16 +241,15 @@ pub(crate) fn refused_as(
         return Problem::never(decision.binding()).into_response();
     };
     let now = served.now();
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, PROBLEM_JSON);
-    headers.insert(RETRY_AFTER, HeaderValue::from(seconds(now, at).max(1)));
-    headers::put(&mut headers, decision, now, style);
     let refusal = Refusal {
         status: status.as_u16(),
         ..refusal(served, decision, at, now)
     };
-    let body = serde_json::to_vec(&refusal).unwrap_or_default();
-    (status, headers, body).into_response()
+    let mut response = written(status, PROBLEM_JSON, &refusal);
+    let headers = response.headers_mut();
+    headers.insert(RETRY_AFTER, HeaderValue::from(seconds(now, at).max(1)));
+    headers::put(headers, decision, now, style);
+    response
 }
 
 fn refusal<'a>(

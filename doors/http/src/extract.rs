@@ -1,13 +1,19 @@
 //! A body, within its bounds, as a request.
 
 use std::error::Error;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
-use axum::body::{self, Bytes};
+use axum::body::{self, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http_body_util::LengthLimitError;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use crate::door::Door;
 use crate::object::Object;
@@ -15,6 +21,9 @@ use crate::problem::Problem;
 
 /// The longest file of policies, in bytes.
 const MAX_DOCUMENT: usize = 1 << 20;
+
+/// Why a body did not come to its end.
+type Broken = Box<dyn Error + Send + Sync>;
 
 /// A request that was read from JSON.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -40,7 +49,8 @@ impl FromRequest<Door> for Document {
     type Rejection = Problem;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, Problem> {
-        let name = match essence(request.headers()).as_str() {
+        let essence = essence(request.headers()).to_ascii_lowercase();
+        let name = match essence.as_str() {
             "application/toml" | "text/x-toml" => "policies.toml",
             "application/yaml" | "application/x-yaml" | "text/yaml" => "policies.yaml",
             "application/json" => "policies.json",
@@ -60,10 +70,44 @@ async fn read(request: Request, door: &Door, most: usize) -> Result<Bytes, Probl
     if said_length(request.headers()).is_some_and(|length| length > most as u64) {
         return Err(Problem::too_large(most));
     }
-    let reading = body::to_bytes(request.into_body(), most);
-    match tokio::time::timeout(settings.body_timeout, reading).await {
-        Ok(read) => read.map_err(|error| broken(&error, most)),
+    let reading = whole(request.into_body(), most);
+    match within(settings.body_timeout, reading).await {
+        Ok(read) => read.map_err(|error| broken(&*error, most)),
         Err(_) => Err(Problem::too_slow()),
+    }
+}
+
+/// All of a body. Nearly every one comes in one piece, which is not copied.
+async fn whole(body: body::Body, most: usize) -> Result<Bytes, Broken> {
+    let mut body = Limited::new(body, most);
+    let Some(first) = body.frame().await.transpose()? else {
+        return Ok(Bytes::new());
+    };
+    let first = first.into_data().unwrap_or_default();
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let rest = body.collect().await?.to_bytes();
+    Ok([first, rest].concat().into())
+}
+
+/// What is done in time. What came with the head is there at the second look
+/// (the first one asks the connection for it): no clock is set for that.
+async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
+    let mut work = pin!(work);
+    let mut looked = false;
+    let early = poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if looked => Poll::Ready(None),
+        Poll::Pending => {
+            looked = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    match early.await {
+        Some(done) => Ok(done),
+        None => timeout(time, work).await,
     }
 }
 
@@ -71,8 +115,8 @@ fn said_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn broken(error: &axum::Error, most: usize) -> Problem {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+fn broken(error: &(dyn Error + 'static), most: usize) -> Problem {
+    let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<LengthLimitError>() {
             return Problem::too_large(most);
@@ -85,34 +129,45 @@ fn broken(error: &axum::Error, most: usize) -> Problem {
 /// `application/json`, or anything that is built on it; parameters are nobody's
 /// business.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let essence = essence(headers);
-    let built_on_json = essence.starts_with("application/") && essence.ends_with("+json");
-    if essence == "application/json" || built_on_json {
+    let said = headers.get(CONTENT_TYPE);
+    // Nearly everyone says just that.
+    if said.is_some_and(|said| said == "application/json") || is_json(essence(headers)) {
         return Ok(());
     }
     Err(Problem::not_json())
 }
 
-/// The type of the body, without its parameters.
-fn essence(headers: &HeaderMap) -> String {
+fn is_json(essence: &str) -> bool {
+    let essence = essence.to_ascii_lowercase();
+    let built_on_it = essence.starts_with("application/") && essence.ends_with("+json");
+    essence == "application/json" || built_on_it
+}
+
+/// The type of the body, without its parameters, as it was written.
+fn essence(headers: &HeaderMap) -> &str {
     let value = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
     let essence = value.and_then(|value| value.split(';').next());
-    essence.unwrap_or_default().trim().to_ascii_lowercase()
+    essence.unwrap_or_default().trim()
 }
 
 /// The request, or what is wrong with it, and where.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    match serde_json::from_slice(body) {
+        Ok(Object(value)) => Ok(value),
+        Err(error) => Err(wrong::<T>(body, &error)),
+    }
+}
+
+/// A body that is wrong is read once more, with an eye on where one is: that
+/// costs as much as the reading itself, and nearly every body is right.
+fn wrong<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        match path.as_str() {
-            "." => Problem::invalid(error.inner().to_string()),
-            path => Problem::invalid(format!("`{path}`: {}", error.inner())),
-        }
-    })?;
-    json.end()
-        .map_err(|error| Problem::invalid(error.to_string()))?;
-    Ok(value)
+    let read = serde_path_to_error::deserialize::<_, Object<T>>(&mut json);
+    let path = read.err().map(|error| error.path().to_string());
+    match path.as_deref() {
+        None | Some(".") => Problem::invalid(error.to_string()),
+        Some(path) => Problem::invalid(format!("`{path}`: {error}")),
+    }
 }

@@ -23,6 +23,9 @@ const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// As much as a field usually comes to, in bytes.
+const USUAL: usize = 64;
+
 /// The largest integer of a structured field: 15 digits.
 const LARGEST: u64 = 999_999_999_999_999;
 
@@ -37,7 +40,8 @@ pub(crate) enum Style {
 
 /// Puts in what `decision` says of the limits, as of `now`.
 pub(crate) fn put(headers: &mut HeaderMap, decision: &Decision, now: Timestamp, style: Style) {
-    let (mut policy, mut state) = (String::new(), String::new());
+    let mut policy = String::with_capacity(USUAL);
+    let mut state = String::with_capacity(USUAL);
     for (name, standing) in decision.standings() {
         if let Some(limit) = decision.limit(name) {
             write_policy(begin(&mut policy, name), limit);
@@ -101,20 +105,35 @@ fn window(limit: &Limit) -> Option<u64> {
 /// printable ASCII. What is not is written as a URL would have it.
 fn begin<'l>(list: &'l mut String, name: &str) -> &'l mut String {
     list.push_str(if list.is_empty() { "\"" } else { ",\"" });
-    for byte in name.bytes() {
-        match byte {
-            b'"' | b'\\' => list.extend(['\\', char::from(byte)]),
-            b' '..=b'~' => list.push(char::from(byte)),
-            _ => _ = write!(list, "%{byte:02X}"),
-        }
+    match name.bytes().all(is_plain) {
+        true => list.push_str(name),
+        false => escape(list, name),
     }
     list.push('"');
     list
 }
 
+/// Whether a byte stands in such a string as itself.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
+}
+
+fn escape(list: &mut String, name: &str) {
+    for byte in name.bytes() {
+        match byte {
+            b'"' | b'\\' => list.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => list.push(char::from(byte)),
+            // Writing to a string does not fail.
+            _ => _ = write!(list, "%{byte:02X}"),
+        }
+    }
+}
+
 fn parameter(list: &mut String, name: &str, value: u64) {
-    // Writing to a string does not fail.
-    _ = write!(list, ";{name}={}", value.min(LARGEST));
+    let mut digits = itoa::Buffer::new();
+    for part in [";", name, "=", digits.format(value.min(LARGEST))] {
+        list.push_str(part);
+    }
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, list: String) {

@@ -2,29 +2,40 @@
 
 use std::fmt;
 
+use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Serialize, Serializer};
 use tidegate::Timestamp;
+
+/// How long an instant is when it is written, with a sign and a microsecond.
+const LENGTH: usize = 32;
 
 /// An instant that is written as RFC 3339, in UTC.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) Timestamp);
 
-impl fmt::Display for Instant {
+impl Instant {
     /// Whatever lies beyond the year 9999 is written as the end of it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn text(self) -> String {
         let (first, last) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
         let range = first.as_microsecond()..=last.as_microsecond();
         let micros = self.0.as_micros().clamp(*range.start(), *range.end());
-        match jiff::Timestamp::from_microsecond(micros) {
-            Ok(instant) => instant.fmt(f),
-            Err(_) => last.fmt(f),
-        }
+        let instant = jiff::Timestamp::from_microsecond(micros).unwrap_or(last);
+        let mut text = String::with_capacity(LENGTH);
+        // Writing to a string does not fail.
+        _ = DateTimePrinter::new().print_timestamp(&instant, &mut text);
+        text
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
     }
 }
 
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(&self.text())
     }
 }
 

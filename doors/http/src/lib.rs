@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use tidegate::gate::Gate;
-//! use tidegate_http::{Settings, router, serve};
+//! use tidegate_http::{Settings, front, serve};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let text = "policy.chat.limits.rpm = { calls = 300, per = '1m' }";
@@ -10,7 +10,7 @@
 //! let gate = Gate::builder().build(&policies)?;
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
 //! let stopped = std::future::pending();
-//! serve(listener, router(gate, Settings::default()), stopped).await;
+//! serve(listener, front(gate, Settings::default()), stopped).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -18,6 +18,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`router()`] | which path is which verb |
+//! | [`front()`], [`Front`] | a way past the router for what is asked most |
 //! | [`serve()`], [`serve_within()`], `prompt` | connections, and how they end |
 //! | [`Settings`], [`Bounds`], [`Ready`] | bounds, and what the caller brings |
 //! | `verbs` | one handler for each path |
@@ -38,6 +39,7 @@ mod amount;
 mod answer;
 mod door;
 mod extract;
+mod front;
 mod handover;
 mod headers;
 mod instant;
@@ -53,6 +55,7 @@ mod verbs;
 mod visit;
 mod written;
 
+pub use front::{Answering, Front, front};
 pub use router::router;
 pub use serve::{serve, serve_within};
 pub use settings::{Application, Apply, Bounds, Ready, Render, Settings};

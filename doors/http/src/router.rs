@@ -14,12 +14,17 @@ use crate::verbs::{decide, forward, lease, listing, operate, overrides, policies
 /// Whatever is wrong with a request is said as `application/problem+json`, the
 /// wrong path and the wrong method included.
 pub fn router(gate: Gate, settings: Settings) -> Router {
+    router_of(Door::new(gate, settings))
+}
+
+/// The same, over a door.
+pub(crate) fn router_of(door: Door) -> Router {
     Router::new()
         .merge(verbs())
         .merge(operation())
         .fallback(async || Problem::no_such_path())
         .method_not_allowed_fallback(async || Problem::no_such_method())
-        .with_state(Door::new(gate, settings))
+        .with_state(door)
 }
 
 fn verbs() -> Router<Door> {

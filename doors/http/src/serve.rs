@@ -7,7 +7,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use axum::Router;
 use axum::serve::Listener;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -16,11 +15,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
+use crate::front::Front;
 use crate::problem::Problem;
 use crate::prompt::Prompt;
 use crate::settings::Bounds;
 
-/// Serves `router` on `listener`, over HTTP/1.1 and HTTP/2, until `shutdown`
+/// Serves `front` (or any router) on `listener`, over HTTP/1.1 and HTTP/2, until `shutdown`
 /// is ready. Then no more connections are accepted, those that are idle are
 /// closed, and what was asked is answered before this future ends.
 ///
@@ -32,17 +32,22 @@ use crate::settings::Bounds;
 /// A listener of the caller's own brings TLS, or a bound on connections; one
 /// of TCP should set `TCP_NODELAY`
 /// ([`ListenerExt::tap_io`](axum::serve::ListenerExt::tap_io)).
-pub async fn serve<L: Listener>(listener: L, router: Router, shutdown: impl Future<Output = ()>) {
-    serve_within(listener, router, Bounds::default(), shutdown).await;
+pub async fn serve<L: Listener>(
+    listener: L,
+    front: impl Into<Front>,
+    shutdown: impl Future<Output = ()>,
+) {
+    serve_within(listener, front, Bounds::default(), shutdown).await;
 }
 
 /// As [`serve`], with bounds of the caller's own.
 pub async fn serve_within<L: Listener>(
     mut listener: L,
-    router: Router,
+    front: impl Into<Front>,
     bounds: Bounds,
     shutdown: impl Future<Output = ()>,
 ) {
+    let front = front.into();
     let mut shutdown = pin!(shutdown);
     let connections = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(
@@ -57,8 +62,8 @@ pub async fn serve_within<L: Listener>(
                     continue;
                 };
                 let io = Prompt::new(io, bounds.head_timeout);
-                let (server, router) = (server.clone(), router.clone());
-                let talk = converse(server, io, router, connections.watcher());
+                let (server, front) = (server.clone(), front.clone());
+                let talk = converse(server, io, front, connections.watcher());
                 tokio::spawn(async move {
                     talk.await;
                     drop(place);
@@ -76,6 +81,8 @@ fn server(bounds: Bounds) -> Builder<TokioExecutor> {
     let mut http1 = server.http1();
     http1.timer(TokioTimer::new());
     http1.header_read_timeout(bounds.head_timeout);
+    // An answer is short: copied behind its head, it is one piece to the system.
+    http1.writev(false);
     // Less makes the server panic.
     http1.max_buf_size(bounds.max_head_bytes.max(8 * 1024));
     let mut http2 = server.http2();
@@ -98,11 +105,11 @@ fn turn_away(mut io: impl AsyncWrite + Unpin) {
 
 /// One connection, to its end. What goes wrong with it is the client's: it
 /// went away, or spoke no HTTP, and there is nobody to tell.
-async fn converse<I>(server: Builder<TokioExecutor>, io: I, router: Router, watcher: Watcher)
+async fn converse<I>(server: Builder<TokioExecutor>, io: I, front: Front, watcher: Watcher)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = TowerToHyperService::new(router);
+    let service = TowerToHyperService::new(front);
     let connection = server.serve_connection(TokioIo::new(io), service);
     let _ = watcher.watch(connection).await;
 }

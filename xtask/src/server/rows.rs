@@ -333,12 +333,16 @@ fn memory(bench: &Bench) -> Result<Vec<Outcome>, String> {
 }
 
 impl Bench {
-    /// A gRPC message in a file: no compression, its length, itself.
+    /// A gRPC message in a file: no compression, its length, itself. It has a
+    /// folder of its own, where the client writes its log, too: our server looks
+    /// up whenever something changes beside its policies.
     fn message(&self, name: &str, message: &[u8]) -> Result<PathBuf, String> {
-        let path = self.folder.join(name).with_extension("bin");
+        let folder = self.folder.join("messages");
+        let path = folder.join(name).with_extension("bin");
         let length = (message.len() as u32).to_be_bytes();
         let bytes = [&[0][..], &length, message].concat();
-        std::fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+        let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
 }

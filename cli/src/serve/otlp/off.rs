@@ -1,7 +1,7 @@
 //! Without the feature there are no traces, and whoever asks for them is told.
 
-use axum::Router;
 use tidegate_grpc::Trace;
+use tidegate_http::Front;
 
 use super::{Listener, Wanted};
 use crate::trouble::{Outcome, Trouble};
@@ -23,8 +23,8 @@ impl Traces {
         }
     }
 
-    pub fn http(&self, router: Router) -> Router {
-        router
+    pub fn http(&self, front: Front) -> Front {
+        front
     }
 
     pub fn grpc(&self) -> Option<Trace> {

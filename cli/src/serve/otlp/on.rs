@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::{Router, middleware};
+use axum::middleware;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::Resource;
@@ -11,6 +11,7 @@ use opentelemetry_sdk::trace::{
 };
 use tidegate::gate::spans;
 use tidegate_grpc::Trace;
+use tidegate_http::Front;
 use tracing::debug;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Layer;
@@ -52,11 +53,12 @@ impl Traces {
         Ok((Self(Some(provider)), Some(layer.with_filter(only).boxed())))
     }
 
-    /// The router, with each request in a span.
-    pub fn http(&self, router: Router) -> Router {
+    /// The door, with each request in a span.
+    pub fn http(&self, front: Front) -> Front {
+        let spans = || middleware::from_fn(requests::over_http);
         match self.0 {
-            Some(_) => router.layer(middleware::from_fn(requests::over_http)),
-            None => router,
+            Some(_) => front.behind(|router| router.layer(spans())),
+            None => front,
         }
     }
 

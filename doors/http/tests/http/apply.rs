@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::json;
 use tidegate::gate::{Gate, Scope};
-use tidegate_http::{Application, Settings, router};
+use tidegate_http::{Application, Settings, front};
 
 use crate::support::{House, Reply};
 
@@ -23,7 +23,7 @@ fn house() -> (House, Arc<Mutex<Vec<Application>>>) {
         })),
         ..Settings::default()
     };
-    house.router = router(house.gate.clone(), settings);
+    house.front = front(house.gate.clone(), settings);
     (house, sent)
 }
 

@@ -28,7 +28,7 @@ impl Live {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { _ = stopped.await };
-        let running = tokio::spawn(serve(listener, house.router.clone(), stopped));
+        let running = tokio::spawn(serve(listener, house.front.clone(), stopped));
         Self {
             address,
             stop,

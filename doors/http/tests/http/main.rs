@@ -4,6 +4,7 @@ mod apply;
 mod bounds;
 mod decide;
 mod forward;
+mod front;
 mod headers;
 mod hostile;
 mod lease;

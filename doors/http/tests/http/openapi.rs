@@ -8,7 +8,7 @@ use axum::http::Request;
 use serde_json::Value;
 use tidegate::ManualClock;
 use tidegate::gate::{Gate, Kind};
-use tidegate_http::{Settings, router};
+use tidegate_http::{Settings, front};
 use tokio::process::Command;
 
 use crate::live::Live;
@@ -36,7 +36,7 @@ fn house() -> House {
         ..Settings::default()
     };
     House {
-        router: router(gate.clone(), settings),
+        front: front(gate.clone(), settings),
         time: ManualClock::default(),
         gate,
     }

@@ -33,7 +33,7 @@ async fn answer_to(said: &str) -> (String, Duration) {
     let (mut client, server) = tokio::io::duplex(65_536);
     let serving = serve(
         One(Some(server)),
-        house.router.clone(),
+        house.front.clone(),
         std::future::pending(),
     );
     tokio::spawn(serving);
@@ -102,7 +102,7 @@ async fn one_connection_too_many_is_told_so_and_a_place_is_given_on() {
     let bounds = Bounds::default().max_connections(1);
     let serving = serve_within(
         Several(accepted),
-        house.router.clone(),
+        house.front.clone(),
         bounds,
         std::future::pending(),
     );
@@ -145,7 +145,7 @@ async fn a_client_of_http2_that_does_not_say_that_it_lives_is_let_go() {
     let (mut client, server) = tokio::io::duplex(65_536);
     let serving = serve(
         One(Some(server)),
-        house.router.clone(),
+        house.front.clone(),
         std::future::pending(),
     );
     tokio::spawn(serving);

@@ -1,13 +1,12 @@
 //! A door over a clock that stands still, asked without a socket.
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, Response};
 use serde_json::{Value, json};
 use tidegate::ManualClock;
 use tidegate::gate::{Credential, Credentials, Gate, Scope};
 use tidegate::policy::parse;
-use tidegate_http::{Settings, router};
+use tidegate_http::{Front, Settings, front};
 use tower::ServiceExt;
 
 /// Noon of 1 January 2026: where the clock stands.
@@ -43,7 +42,7 @@ rpm = { calls = 1, per = "1m", shadow = true }
 pub struct House {
     pub gate: Gate,
     pub time: ManualClock,
-    pub router: Router,
+    pub front: Front,
 }
 
 /// What came back.
@@ -67,8 +66,8 @@ impl House {
         let time = ManualClock::default();
         let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
         let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
-        let router = router(gate.clone(), settings);
-        Self { gate, time, router }
+        let front = front(gate.clone(), settings);
+        Self { gate, time, front }
     }
 
     /// From now on only these tokens are let in.
@@ -112,7 +111,7 @@ impl House {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Reply {
-        Reply::of(self.router.clone().oneshot(request).await.unwrap()).await
+        Reply::of(self.front.clone().oneshot(request).await.unwrap()).await
     }
 
     /// Takes a lease on `jobs`; its id.
