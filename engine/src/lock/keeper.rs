@@ -1,0 +1,135 @@
+//! The thread that renews the permits of one semaphore: on any async runtime, or
+//! none, and whatever the holders' threads are busy with.
+//!
+//! It runs futures, each when it is woken, and sleeps otherwise. A renewal at a
+//! store beyond a network does not hold up the others.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use crate::error::Error;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See the [module](self). Dropped, it lets its thread end when the last permit
+/// has.
+pub(super) struct Keeper(Arc<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each task at most once.
+    woken: VecDeque<Arc<Task>>,
+    /// How many have not ended.
+    tasks: usize,
+    closed: bool,
+}
+
+struct Task {
+    /// Taken out while it is polled; `None` when it has ended.
+    work: Mutex<Option<Work>>,
+    is_woken: Mutex<bool>,
+    queue: Arc<Queue>,
+}
+
+impl Keeper {
+    /// # Errors
+    /// [`Error::NoWorker`].
+    pub(super) fn start() -> Result<Self, Error> {
+        let queue = Arc::<Queue>::default();
+        let runs = Arc::clone(&queue);
+        let thread = thread::Builder::new().name("tidegate-keeper".into());
+        let spawned = thread.spawn(move || runs.run());
+        spawned.map_err(|error| Error::NoWorker(error.to_string()))?;
+        Ok(Self(queue))
+    }
+
+    /// Runs `work` to its end.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let task = Arc::new(Task {
+            work: Mutex::new(Some(Box::pin(work))),
+            is_woken: Mutex::new(false),
+            queue: Arc::clone(&self.0),
+        });
+        self.0.lock().tasks += 1;
+        task.wake();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Queue {
+    fn run(&self) {
+        while let Some(task) = self.next() {
+            if task.step() {
+                self.lock().tasks -= 1;
+            }
+        }
+    }
+
+    /// Who was woken first; `None` when there is nobody to come.
+    fn next(&self) -> Option<Arc<Task>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(task) = state.woken.pop_front() {
+                return Some(task);
+            }
+            if state.closed && state.tasks == 0 {
+                return None;
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Task {
+    /// Polls it once; `true` if that was its end.
+    fn step(self: &Arc<Self>) -> bool {
+        // Before the poll: a wake in it counts.
+        *lock(&self.is_woken) = false;
+        let mut work = lock(&self.work);
+        let Some(pending) = work.as_mut() else {
+            return false;
+        };
+        let waker = Waker::from(Arc::clone(self));
+        if pending.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
+            return false;
+        }
+        *work = None;
+        true
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if std::mem::replace(&mut *lock(&self.is_woken), true) {
+            return;
+        }
+        let queue = Arc::clone(&self.queue);
+        queue.lock().woken.push_back(self);
+        queue.changed.notify_one();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
