@@ -27,11 +27,13 @@ pub enum Mood {
 pub struct Flaky {
     store: MemoryStore,
     mood: Arc<AtomicUsize>,
+    asked: Arc<AtomicUsize>,
 }
 
 struct FlakyTable {
     table: Arc<dyn Table>,
     mood: Arc<AtomicUsize>,
+    asked: Arc<AtomicUsize>,
 }
 
 const AWAY: usize = usize::MAX;
@@ -45,6 +47,11 @@ impl Flaky {
         };
         self.mood.store(mood, Ordering::SeqCst);
     }
+
+    /// How often it was.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
 }
 
 impl Store for Flaky {
@@ -56,12 +63,14 @@ impl Store for Flaky {
         Ok(Arc::new(FlakyTable {
             table: self.store.open(name, plan)?,
             mood: Arc::clone(&self.mood),
+            asked: Arc::clone(&self.asked),
         }))
     }
 }
 
 impl Table for FlakyTable {
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         let away = Err(StoreError::Unavailable("nobody answers".into()));
         match self.mood.load(Ordering::SeqCst) {
             0 => self.table.execute(command),
