@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use crate::error::Error;
@@ -35,7 +35,7 @@ struct State {
 }
 
 struct Task {
-    /// Taken out while it is polled; `None` when it has ended.
+    /// `None` when it has ended.
     work: Mutex<Option<Work>>,
     is_woken: Mutex<bool>,
     queue: Arc<Queue>,
@@ -53,15 +53,26 @@ impl Keeper {
         Ok(Self(queue))
     }
 
-    /// Runs `work` to its end.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Runs `work` to its end, or until the answer is dropped.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Kept {
         let task = Arc::new(Task {
             work: Mutex::new(Some(Box::pin(work))),
             is_woken: Mutex::new(false),
             queue: Arc::clone(&self.0),
         });
         self.0.lock().tasks += 1;
-        task.wake();
+        Arc::clone(&task).wake();
+        Kept(task)
+    }
+}
+
+/// Work under way. Dropped, it is dropped, too, and with it the store that it
+/// asks: whoever has let go of everything may open that anew at once.
+pub(super) struct Kept(Arc<Task>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -75,9 +86,7 @@ impl Drop for Keeper {
 impl Queue {
     fn run(&self) {
         while let Some(task) = self.next() {
-            if task.step() {
-                self.lock().tasks -= 1;
-            }
+            task.step();
         }
     }
 
@@ -102,20 +111,28 @@ impl Queue {
 }
 
 impl Task {
-    /// Polls it once; `true` if that was its end.
-    fn step(self: &Arc<Self>) -> bool {
+    /// Polls it once.
+    fn step(self: &Arc<Self>) {
         // Before the poll: a wake in it counts.
         *lock(&self.is_woken) = false;
         let mut work = lock(&self.work);
-        let Some(pending) = work.as_mut() else {
-            return false;
-        };
+        let Some(pending) = work.as_mut() else { return };
         let waker = Waker::from(Arc::clone(self));
-        if pending.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
-            return false;
+        let polled = pending.as_mut().poll(&mut Context::from_waker(&waker));
+        drop(work);
+        if polled.is_ready() {
+            self.end();
         }
-        *work = None;
-        true
+    }
+
+    /// Drops the work, if it is still there.
+    fn end(&self) {
+        let work = lock(&self.work).take();
+        if work.is_some() {
+            drop(work);
+            self.queue.lock().tasks -= 1;
+            self.queue.changed.notify_one();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use tidegate_contract::StoreError;
 use tidegate_core::Timestamp;
 
 use super::builder::Shared;
+use super::keeper::Kept;
 use super::renewal::Renewal;
 use super::tenure::{End, Loss, Tenure};
 use super::watch::Watch;
@@ -29,12 +30,15 @@ pub struct Permit {
     shared: Arc<Shared>,
 }
 
-/// Ends the tenure when its holder lets go.
-struct Term(Arc<Tenure>);
+/// Ends the tenure when its holder lets go, and the renewal.
+struct Term {
+    tenure: Arc<Tenure>,
+    _renewal: Kept,
+}
 
 impl Drop for Term {
     fn drop(&mut self) {
-        self.0.finish(End::GivenBack);
+        self.tenure.finish(End::GivenBack);
     }
 }
 
@@ -43,9 +47,12 @@ impl Permit {
     pub(super) fn begin(shared: &Arc<Shared>, lease: Lease, sure_until: Timestamp) -> Self {
         let tenure = Arc::new(Tenure::new(shared.clock.clone(), sure_until));
         let renewal = Renewal::new(shared, lease.key(), lease.id(), &tenure);
-        shared.keeper.spawn(renewal.run());
+        let term = Term {
+            _renewal: shared.keeper.spawn(renewal.run()),
+            tenure,
+        };
         Self {
-            term: Term(tenure),
+            term,
             lease,
             shared: Arc::clone(shared),
         }
@@ -76,14 +83,14 @@ impl Permit {
     /// Whether it is surely held now. Once it is not, it never is again.
     #[must_use]
     pub fn is_sure(&self) -> bool {
-        self.term.0.end().is_none()
+        self.term.tenure.end().is_none()
     }
 
     /// Until when it is surely held if it is not renewed any more, by the clock
     /// of its semaphore.
     #[must_use]
     pub fn sure_until(&self) -> Timestamp {
-        self.term.0.sure_until()
+        self.term.tenure.sure_until()
     }
 
     /// Why it is lost, if it is.
@@ -107,7 +114,7 @@ impl Permit {
     /// An eye on it for others, threads among them.
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch(Arc::clone(&self.term.0))
+        Watch(Arc::clone(&self.term.tenure))
     }
 
     /// Renews it now, before a step that matters; `false` if it is lost.
@@ -127,7 +134,7 @@ impl Permit {
             return Ok(false);
         }
         let (key, id) = (self.lease.key(), self.lease.id());
-        let renewal = Renewal::new(&self.shared, key, id, &self.term.0);
+        let renewal = Renewal::new(&self.shared, key, id, &self.term.tenure);
         Ok(renewal.renew().await? && self.is_sure())
     }
 

@@ -60,6 +60,7 @@ impl Renewal {
         let mut pause = pace.answered(self.left());
         loop {
             Sleep::until(clock.clone(), clock.now() + Span::from(pause)).await;
+            self.tenure.ask();
             pause = match self.renew().await {
                 Ok(true) => pace.answered(self.left()),
                 Ok(false) => return,

@@ -77,7 +77,7 @@ impl Tenure {
         if state.end.is_some() || now < state.sure_until {
             return state.end.clone();
         }
-        let none = || "its holder stood still".to_owned();
+        let none = || "this process stood still".to_owned();
         let why = state.trouble.take().unwrap_or_else(none);
         let end = End::Lost(Loss::NotRenewed(why));
         drop(state);
@@ -90,6 +90,12 @@ impl Tenure {
         let mut state = self.state.lock();
         state.sure_until = state.sure_until.max(sure_until);
         state.trouble = None;
+    }
+
+    /// Its renewal is under way.
+    pub(super) fn ask(&self) {
+        let silence = || "the store does not answer".to_owned();
+        self.state.lock().trouble.get_or_insert_with(silence);
     }
 
     /// It could not be renewed, for now.
