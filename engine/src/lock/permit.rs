@@ -173,7 +173,8 @@ impl Permit {
 }
 
 fn held_to_the_end(settlement: &Settlement, expired_at: Timestamp) -> Result<(), Error> {
-    match settlement.expired() {
+    // A repeated answer is that to another, who released it by its id.
+    match settlement.expired() || settlement.repeated() {
         true => Err(StoreError::LeaseEnded(expired_at).into()),
         false => Ok(()),
     }

@@ -142,6 +142,8 @@ fn a_permit_that_is_revoked_is_lost_at_its_next_renewal() {
     let next = take(&gpus);
     assert_eq!(permit.confirm(), Ok(false), "who asks is told at once");
     assert!(matches!(permit.loss(), Some(Loss::Ended | Loss::Forgotten)));
+    let told = permit.release();
+    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
     gpus.release(next.id()).expect("it is held");
     clock.advance(TTL / 3);
     let loss = next.watch().wait();

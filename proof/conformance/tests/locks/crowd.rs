@@ -1,6 +1,7 @@
 //! Processes that come, hold, and are killed: no more hold than there are slots,
 //! and no slot is lost.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, PipeWriter, Write, pipe};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tidegate::contract::Select;
 use tidegate::lock::Semaphore;
 use tidegate::{LONGEST_PAGE, PageOf};
 
-use crate::holders::is_full;
+use crate::holders::acquire;
 use crate::servers::{on_each, semaphore};
 
 const SLOTS: u64 = 3;
@@ -18,7 +19,7 @@ const GRANTS: usize = 150;
 
 /// Longer than any process stands still for want of a processor; short enough to
 /// see the slots of the killed ones come back.
-const TTL: Duration = Duration::from_secs(15);
+const TTL: Duration = Duration::from_secs(8);
 
 /// Where such a process finds the server, and its own number.
 const SERVER: &str = "TIDEGATE_TEST_SERVER_OF_A_CROWD";
@@ -44,6 +45,10 @@ fn a_process_of_a_crowd() {
         };
         let said = format!("{SAYS}{number} + {}\n", permit.fence());
         out.write_all(said.as_bytes()).expect("somebody reads");
+        // It holds for a while.
+        for _ in 0..5 {
+            gpus.available().expect("an answer");
+        }
         let said = format!("{SAYS}{number} -\n");
         out.write_all(said.as_bytes()).expect("somebody reads");
         permit.release().expect("held to the end");
@@ -66,8 +71,7 @@ struct Seen {
     holders: Vec<u32>,
     grants: usize,
     most: usize,
-    last_fence: u64,
-    late: usize,
+    fences: HashSet<u64>,
 }
 
 impl Seen {
@@ -80,9 +84,7 @@ impl Seen {
         match words[1] {
             "+" => {
                 let fence: u64 = words[2].parse().expect("a fence");
-                self.late += usize::from(fence < self.last_fence);
-                assert_ne!(fence, self.last_fence, "two have one fence");
-                self.last_fence = self.last_fence.max(fence);
+                assert!(self.fences.insert(fence), "two have one fence");
                 self.holders.push(number);
                 self.grants += 1;
                 self.most = self.most.max(self.holders.len());
@@ -91,6 +93,11 @@ impl Seen {
             _ => self.holders.retain(|holder| *holder != number),
         }
         assert!(self.holders.len() <= SLOTS as usize, "{:?}", self.holders);
+    }
+
+    fn a_holder_among(&self, processes: &[(u32, Child)]) -> Option<usize> {
+        let holds = |(number, _): &(u32, Child)| self.holders.contains(number);
+        processes.iter().position(holds)
     }
 }
 
@@ -101,38 +108,38 @@ fn no_slot_is_taken_twice_and_none_is_lost_while_processes_come_and_go() {
         let gpus = semaphore(&url, SLOTS, TTL);
         let (reader, mut out) = pipe().expect("a pipe");
         let mut lines = BufReader::new(reader).lines().map_while(Result::ok);
-        let mut processes: Vec<_> = (0..PROCESSES).map(|n| start(&url, n, &out)).collect();
+        let mut processes: Vec<_> = (0..PROCESSES).map(|n| (n, start(&url, n, &out))).collect();
         let (mut seen, mut next) = (Seen::default(), PROCESSES);
         while seen.grants < GRANTS {
             seen.hear(&lines.next().expect("a line"));
             assert!(gpus.available().expect("an answer") <= SLOTS);
-            // In the middle of whatever it does.
-            if seen.grants == GRANTS / 3 * (1 + (next - PROCESSES) as usize) {
-                let mut killed = processes.remove(0);
+            if seen.grants >= GRANTS / 3 * (1 + (next - PROCESSES) as usize)
+                && let Some(at) = seen.a_holder_among(&processes)
+            {
+                // In the middle of its hold, or of whatever it does by now.
+                let (number, mut killed) = processes.swap_remove(at);
                 killed.kill().expect("it was there");
                 killed.wait().expect("it ends");
-                let gone = format!("{SAYS}{} -\n", next - PROCESSES);
+                let gone = format!("{SAYS}{number} -\n");
                 out.write_all(gone.as_bytes()).expect("a pipe");
-                processes.push(start(&url, next, &out));
+                processes.push((next, start(&url, next, &out)));
                 next += 1;
             }
         }
         drop(out);
         // They end when their input does.
-        processes
-            .iter_mut()
-            .for_each(|process| drop(process.stdin.take()));
+        let stop = |(_, process): &mut (u32, Child)| drop(process.stdin.take());
+        processes.iter_mut().for_each(stop);
         lines.for_each(|line| seen.hear(&line));
-        processes.iter_mut().for_each(|process| {
+        for (_, process) in &mut processes {
             process.wait().expect("it ends");
-        });
+        }
         let (held, free) = settled(&gpus);
         assert_eq!(held + free, SLOTS);
         let (grants, most) = (seen.grants, seen.most);
         println!("{url}: {grants} grants, at most {most} at once, {held} left by the killed");
-        while gpus.available().expect("an answer") < SLOTS {}
-        let all = gpus.many(SLOTS);
-        assert!(!is_full(&all));
+        // Those of the killed come back, too.
+        drop(acquire(&gpus.many(SLOTS)));
     });
 }
 
