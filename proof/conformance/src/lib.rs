@@ -32,3 +32,8 @@ mod wide;
 pub use differential::differential;
 pub use subject::Subject;
 pub use wide::wide;
+
+/// The examples of docs/locks.md compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/locks.md")]
+struct LocksPage;
