@@ -2,8 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 
+use tidegate::lock::Semaphore;
 use tidegate_conformance::redis_server::RedisServer;
+use tidegate_redis::{Options, RedisStore};
 
 fn job(redis: &RedisServer, more: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -64,6 +67,27 @@ fn a_semaphore_for_scripts_needs_no_server_of_ours() {
     assert_eq!(code, Some(6), "{said}");
     signal("TERM", &third);
     third.wait().expect("it ends");
+}
+
+#[test]
+fn a_command_and_a_program_share_the_slots_of_one_name() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let store = RedisStore::open(&redis.url(), Options::default()).expect("a server");
+    let builder = Semaphore::builder("gpu", 2).store(Arc::new(store));
+    let gpus = builder.build().expect("sound");
+    let (mut command, fence) = holder(&redis, &["--policy", "gpu"]);
+    let permit = gpus.try_acquire().expect("an answer").expect("one is free");
+    assert!(permit.fence() > fence);
+    assert!(gpus.try_acquire().expect("an answer").is_none());
+    let (code, said) = ended(&redis, &["--policy", "gpu"], "true");
+    assert_eq!(code, Some(121), "{said}");
+    permit.release().expect("held to the end");
+    assert_eq!(ended(&redis, &["--policy", "gpu"], "exit 3").0, Some(3));
+    signal("TERM", &command);
+    command.wait().expect("it ends");
+    assert_eq!(gpus.available(), Ok(2));
 }
 
 #[test]

@@ -6,13 +6,16 @@
 //! | `holders` | a holder that is killed, that stands still, that lives long |
 //! | `servers_away` | a server that is killed, restarted, paused |
 //! | `fences` | fences grow across expiry and restart |
+//! | `answers_lost` | a connection that is cut between a grant and its answer |
 //! | `crowd` | slots are conserved while processes come and go |
-//! | `holder`, `register`, `servers` | a process, a row that checks fences, the servers |
+//! | `holder`, `proxy`, `register`, `servers` | a process, a way that is cut, a row that checks fences, the servers |
 
+mod answers_lost;
 mod crowd;
 mod fences;
 mod holder;
 mod holders;
+mod proxy;
 mod register;
 mod servers;
 mod servers_away;

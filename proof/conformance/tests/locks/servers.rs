@@ -41,6 +41,14 @@ impl Server {
         }
     }
 
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Redis(server) => server.port(),
+            Self::Postgres(server) => server.port(),
+            Self::Mariadb(server) => server.port(),
+        }
+    }
+
     pub fn kill(&mut self) {
         match self {
             Self::Redis(server) => server.kill(),
