@@ -68,4 +68,4 @@ pub use pace::Pace;
 pub use permit::Permit;
 pub use semaphore::Semaphore;
 pub use tenure::Loss;
-pub use watch::Watch;
+pub use watch::{StillHeld, Watch};

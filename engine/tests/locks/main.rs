@@ -308,6 +308,24 @@ fn an_ask_that_gives_up_leaves_at_most_one_slot_for_one_ttl() {
     drop(take(&gpus));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
+    let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
+    let held = gpus.acquire_async().await.expect("an answer");
+    let waits = gpus.clone();
+    let waits = tokio::spawn(async move { waits.acquire_async().await });
+    let watch = held.watch();
+    let sees = tokio::spawn(async move { watch.lost().await });
+    let released = thread::spawn(|| held.release());
+    released.join().expect("it ends").expect("held to the end");
+    assert_eq!(sees.await.expect("it ends"), None);
+    let permit = waits.await.expect("it ends").expect("an answer");
+    let lost = tokio::spawn(async move { permit.lost().await });
+    lost.abort();
+    assert!(lost.await.is_err(), "it was held, and is dropped");
+    drop(gpus.acquire_async().await.expect("an answer"));
+}
+
 #[test]
 fn what_makes_no_sense_is_told_when_it_is_built() {
     assert!(Semaphore::builder("gpu", 0).build().is_err());

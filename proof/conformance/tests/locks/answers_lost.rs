@@ -1,4 +1,7 @@
-//! The server grants, and the connection is cut before its answer is here.
+//! The server grants, and nobody is there to be told: the connection was cut, or
+//! the caller has gone.
+
+use std::time::Duration;
 
 use crate::holders::{LONG, is_full};
 use crate::proxy::Proxy;
@@ -31,5 +34,31 @@ fn an_answer_that_is_lost_leaves_no_slot_taken() {
         }
         assert!(proxy.cuts() > 0);
         println!("{url}: cut {} times", proxy.cuts());
+    });
+}
+
+/// After so long, in steps of a tenth of a millisecond, the caller goes.
+const MOMENTS: u32 = 60;
+
+#[test]
+fn an_acquire_that_is_dropped_at_any_moment_leaves_no_slot_taken() {
+    on_each(|server| {
+        let url = server.url();
+        let gpus = semaphore(&url, 1, 10 * LONG);
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build().expect("a runtime");
+        let mut gone = 0;
+        for moment in 1..=MOMENTS {
+            let patience = moment * Duration::from_micros(100);
+            let permit = runtime
+                .block_on(async { tokio::time::timeout(patience, gpus.acquire_async()).await });
+            match permit {
+                Ok(permit) => drop(permit.expect("an answer")),
+                Err(_) => gone += 1,
+            }
+        }
+        println!("{url}: {gone} of {MOMENTS} had gone");
+        let permit = gpus.acquire_within(LONG).expect("an answer");
+        assert!(permit.is_some(), "nobody holds it any more");
     });
 }
