@@ -7,6 +7,7 @@
 //! | `servers_away` | a server that is killed, restarted, paused |
 //! | `fences` | fences grow across expiry and restart |
 //! | `answers_lost` | a connection that is cut between a grant and its answer |
+//! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
 //! | `crowd` | slots are conserved while processes come and go |
 //! | `holder`, `proxy`, `register`, `servers` | a process, a way that is cut, a row that checks fences, the servers |
 
@@ -15,6 +16,7 @@ mod crowd;
 mod fences;
 mod holder;
 mod holders;
+mod page;
 mod proxy;
 mod register;
 mod servers;

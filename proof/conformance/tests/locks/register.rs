@@ -38,12 +38,17 @@ impl Register {
     }
 
     fn sql(&self, words: &str) -> String {
-        let mut psql = Command::new("psql");
-        psql.args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1"]);
-        let output = psql.arg("-c").arg(words).arg(&self.url).output();
-        let output = output.expect("psql runs (postgresql-client)");
-        let trouble = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words}: {trouble}");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        sql(&self.url, words)
     }
+}
+
+/// What the database at `url` answers.
+pub fn sql(url: &str, words: &str) -> String {
+    let mut psql = Command::new("psql");
+    psql.args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1"]);
+    let output = psql.arg("-c").arg(words).arg(url).output();
+    let output = output.expect("psql runs (postgresql-client)");
+    let trouble = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}: {trouble}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }

@@ -99,7 +99,7 @@ pub fn on_each(act: impl Fn(&mut Server) + Sync) {
 /// A store of its own, as a process has.
 pub fn store(url: &str) -> Arc<dyn Store> {
     match url.split_once(':') {
-        Some(("redis", _)) => {
+        Some((scheme, _)) if scheme.starts_with("redis") => {
             let options = tidegate_redis::Options {
                 deadline: DEADLINE,
                 ..Default::default()

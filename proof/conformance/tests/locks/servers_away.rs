@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tidegate::Clock;
-use tidegate::lock::{Loss, Permit};
-use tidegate_conformance::redis_server::RedisServer;
+use tidegate::lock::Loss;
+use tidegate_conformance::redis_server::{RedisServer, RedisService};
 
 use crate::holders::{LONG, acquire, is_full};
 use crate::servers::{on_each, semaphore};
@@ -48,7 +48,7 @@ fn a_restart_within_the_ttl_costs_nobody_a_permit() {
         until(|| others.available().is_ok());
         assert!(is_full(&others));
         let fence = permit.fence();
-        until_released(permit);
+        permit.release().expect("held to the end");
         assert!(acquire(&others).fence() > fence);
     });
 }
@@ -75,11 +75,33 @@ fn a_redis_that_keeps_nothing_forgets_permits_and_their_holders_learn() {
     assert!(matches!(loss, Loss::Forgotten | Loss::NotRenewed(_)));
 }
 
+/// The replica may have seen the grant or not. Whoever holds afterwards has the
+/// larger fence.
+#[test]
+fn after_a_failover_a_permit_is_kept_or_its_holder_learns() {
+    let Some(mut service) = RedisService::start() else {
+        return;
+    };
+    let gpus = semaphore(&service.url(), 1, LONG);
+    let permit = acquire(&gpus);
+    service.kill_master();
+    let is_kept = loop {
+        if let Ok(is_kept) = permit.confirm() {
+            break is_kept;
+        }
+    };
+    let others = semaphore(&service.url(), 1, LONG);
+    assert_eq!(is_full(&others), is_kept);
+    let fence = permit.fence();
+    match is_kept {
+        true => permit.release().expect("held to the end"),
+        false => assert_eq!(permit.loss(), Some(Loss::Forgotten)),
+    }
+    assert!(acquire(&others).fence() > fence);
+    println!("kept: {is_kept}");
+}
+
 /// A store needs a moment to notice that its connections are gone.
 fn until(holds: impl Fn() -> bool) {
     while !holds() {}
-}
-
-fn until_released(permit: Permit) {
-    permit.release().expect("held to the end");
 }
