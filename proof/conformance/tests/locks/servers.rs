@@ -15,6 +15,9 @@ use tidegate_conformance::redis_server::RedisServer;
 /// nobody learns of an outage by it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// With its usual `everysec` a Redis may answer up to two seconds before it writes.
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
 /// One that remembers what it has answered, even if it is killed.
 pub enum Server {
     Redis(RedisServer),
@@ -26,7 +29,7 @@ impl Server {
     /// Those that this machine has.
     pub fn all() -> Vec<Self> {
         let each: [fn() -> Option<Self>; 3] = [
-            || RedisServer::start_with(&["--appendonly", "yes"]).map(Self::Redis),
+            || RedisServer::start_with(&DURABLE).map(Self::Redis),
             || PostgresServer::start().map(Self::Postgres),
             || MariadbServer::start().map(Self::Mariadb),
         ];

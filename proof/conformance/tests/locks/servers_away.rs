@@ -44,7 +44,7 @@ fn a_restart_within_the_ttl_costs_nobody_a_permit() {
         server.kill();
         server.start_again();
         until(|| permit.confirm().is_ok());
-        assert!(permit.is_sure());
+        assert_eq!(permit.loss(), None, "{url}");
         until(|| others.available().is_ok());
         assert!(is_full(&others));
         let fence = permit.fence();
