@@ -28,6 +28,7 @@ pub struct Builder<L> {
     name: String,
     slots: Amount,
     ttl: Duration,
+    longest_hold: Option<Duration>,
     set: LimitSetBuilder,
     has_own_clock: bool,
     made: PhantomData<fn() -> L>,
@@ -39,6 +40,7 @@ pub(super) struct Shared {
     /// The limit's name.
     pub(super) limit: String,
     pub(super) ttl: Duration,
+    pub(super) longest_hold: Option<Duration>,
     /// Two clocks measure a lease: the store's and ours.
     pub(super) has_own_clock: bool,
     pub(super) clock: Clock,
@@ -52,6 +54,7 @@ impl<L> Builder<L> {
             name,
             slots,
             ttl: TTL,
+            longest_hold: None,
             has_own_clock: false,
             made: PhantomData,
         }
@@ -75,6 +78,14 @@ impl<L> Builder<L> {
         self
     }
 
+    /// No permit is held for longer than this, whatever its holder does: then it
+    /// is renewed no more, and lost. Without it, a holder that hangs in a process
+    /// that lives keeps its slots for ever.
+    pub fn longest_hold(mut self, longest: Duration) -> Self {
+        self.longest_hold = Some(longest);
+        self
+    }
+
     /// Reads the time from `clock`.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.set = self.set.clock(clock);
@@ -88,14 +99,16 @@ impl<L> Builder<L> {
     }
 
     fn semaphore(self) -> Result<Semaphore, Error> {
-        lease_length(self.ttl)?;
+        let ttl = self.longest_hold.map_or(self.ttl, |l| l.min(self.ttl));
+        lease_length(ttl)?;
         let limit = Limit::concurrency(self.name.as_str(), self.slots);
         let set = self.set.limit(limit).build()?;
         Ok(Semaphore::new(Shared {
             clock: set.inner().clock.clone(),
             keeper: Keeper::start()?,
             limit: self.name,
-            ttl: self.ttl,
+            ttl,
+            longest_hold: self.longest_hold,
             has_own_clock: self.has_own_clock,
             set,
         }))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_contract::StoreError;
-use tidegate_core::Timestamp;
+use tidegate_core::{Span, Timestamp};
 
 use super::builder::Shared;
 use super::keeper::Kept;
@@ -45,7 +45,9 @@ impl Drop for Term {
 impl Permit {
     /// The permit that `lease` is, surely held until then; its renewal begins.
     pub(super) fn begin(shared: &Arc<Shared>, lease: Lease, sure_until: Timestamp) -> Self {
-        let tenure = Arc::new(Tenure::new(shared.clock.clone(), sure_until));
+        let clock = shared.clock.clone();
+        let longest = shared.longest_hold.map(|l| clock.now() + Span::from(l));
+        let tenure = Arc::new(Tenure::new(clock, sure_until, longest));
         let renewal = Renewal::new(shared, lease.key(), lease.id(), &tenure);
         let term = Term {
             _renewal: shared.keeper.spawn(renewal.run()),

@@ -18,6 +18,9 @@ use crate::error::Error;
 use crate::lease::LeaseId;
 use crate::set::LimitSet;
 
+/// Why a permit is not renewed any more.
+const LAST: &str = "it was held for as long as it may be";
+
 /// What is renewed, and how.
 pub(super) struct Renewal {
     pub(super) set: LimitSet,
@@ -62,6 +65,7 @@ impl Renewal {
             Sleep::until(clock.clone(), clock.now() + Span::from(pause)).await;
             self.tenure.ask();
             pause = match self.renew().await {
+                Ok(true) if self.length() < self.ttl => return self.tenure.note(LAST.to_owned()),
                 Ok(true) => pace.answered(self.left()),
                 Ok(false) => return,
                 Err(error) => {
@@ -77,11 +81,18 @@ impl Renewal {
     /// # Errors
     /// *Cannot tell*.
     pub(super) async fn renew(&self) -> Result<bool, Error> {
-        let renewed = self.set.renew_async(self.key.bytes(), self.id, self.ttl);
+        let length = self.length();
+        if length < Span::MILLISECOND.as_duration() {
+            return Ok(true);
+        }
+        let renewed = self.set.renew_async(self.key.bytes(), self.id, length);
         let loss = match renewed.await {
             Ok(until) => {
-                let sure = sure_until(until, Span::from(self.ttl), self.has_own_clock);
+                let sure = sure_until(until, Span::from(length), self.has_own_clock);
                 self.tenure.extend(sure);
+                if length < self.ttl {
+                    self.tenure.note(LAST.to_owned());
+                }
                 return Ok(true);
             }
             Err(Error::Store(StoreError::LeaseEnded(_))) => Loss::Ended,
@@ -90,6 +101,13 @@ impl Renewal {
         };
         self.tenure.finish(End::Lost(loss));
         Ok(false)
+    }
+
+    /// For how long it is renewed now: its ttl, or what is left of the longest hold.
+    fn length(&self) -> Duration {
+        let longest = self.tenure.longest;
+        let left = longest.map(|until| until.since(self.tenure.clock.now()).as_duration());
+        left.map_or(self.ttl, |left| left.min(self.ttl))
     }
 
     fn left(&self) -> Duration {

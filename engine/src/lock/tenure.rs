@@ -29,6 +29,8 @@ pub enum Loss {
 /// See the [module](self).
 pub(super) struct Tenure {
     pub(super) clock: Clock,
+    /// It is not renewed beyond this.
+    pub(super) longest: Option<Timestamp>,
     state: Mutex<State>,
 }
 
@@ -50,7 +52,7 @@ pub(super) enum End {
 }
 
 impl Tenure {
-    pub(super) fn new(clock: Clock, sure_until: Timestamp) -> Self {
+    pub(super) fn new(clock: Clock, sure_until: Timestamp, longest: Option<Timestamp>) -> Self {
         let state = State {
             sure_until,
             end: None,
@@ -60,6 +62,7 @@ impl Tenure {
         };
         Self {
             clock,
+            longest,
             state: Mutex::new(state),
         }
     }

@@ -134,6 +134,25 @@ fn a_store_that_comes_back_in_time_keeps_the_permit() {
 }
 
 #[test]
+fn no_permit_is_held_for_longer_than_it_may_be() {
+    let clock = clock();
+    let builder = Semaphore::builder("gpu", 1).ttl(TTL).clock(clock.clock());
+    let gpus = builder.longest_hold(TTL / 2 * 3).build().expect("sound");
+    let (permit, began) = (take(&gpus), clock.clock().now());
+    pass_a_third(&clock, &permit);
+    pass_a_third(&clock, &permit);
+    let held = permit.sure_until().since(began).as_duration();
+    assert_eq!(held, TTL / 2 * 3, "the last renewal is as long as is left");
+    clock.advance(TTL / 6 * 5 - Duration::from_micros(1));
+    assert_eq!(permit.confirm(), Ok(true));
+    assert!(is_full(&gpus));
+    clock.advance(Duration::from_micros(1));
+    let loss = permit.watch().wait().expect("it is lost");
+    assert!(loss.to_string().contains("as long as it may be"), "{loss}");
+    take(&gpus).release().expect("it is the next one's");
+}
+
+#[test]
 fn a_permit_that_is_revoked_is_lost_at_its_next_renewal() {
     let clock = clock();
     let gpus = semaphore(&clock, 1);
