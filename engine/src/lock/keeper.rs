@@ -125,11 +125,14 @@ impl Task {
         }
     }
 
-    /// Drops the work, if it is still there.
+    /// Drops the work, if it is still there; under its lock, so that it is gone
+    /// for whoever finds that another has dropped it.
     fn end(&self) {
-        let work = lock(&self.work).take();
-        if work.is_some() {
-            drop(work);
+        let mut work = lock(&self.work);
+        let ends = work.is_some();
+        *work = None;
+        drop(work);
+        if ends {
             self.queue.lock().tasks -= 1;
             self.queue.changed.notify_one();
         }
