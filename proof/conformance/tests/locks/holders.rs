@@ -80,11 +80,11 @@ fn the_slot_of_a_holder_that_is_killed_is_back_within_its_ttl() {
 #[test]
 fn a_permit_is_held_for_as_long_as_it_is_renewed() {
     on_each(|server| {
-        let (url, ttl) = (server.url(), Duration::from_secs(4));
+        let (url, ttl) = (server.url(), Duration::from_secs(6));
         let (gpus, others) = (semaphore(&url, 1, ttl), semaphore(&url, 1, ttl));
         let permit = acquire(&gpus);
         let watch = permit.watch();
-        let lost = watch.wait_within(ttl * 2 + ttl / 2);
+        let lost = watch.wait_within(ttl * 2 + ttl / 4);
         assert!(lost.is_err(), "{lost:?}");
         assert!(is_full(&others));
         permit.release().expect("held to the end");
