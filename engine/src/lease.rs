@@ -192,6 +192,23 @@ impl Lease {
         self.end(Ending::Release)
     }
 
+    /// As [`release`](Self::release), on any async runtime. If the store cannot
+    /// be asked, or the future is dropped, the lease is as one that was dropped.
+    ///
+    /// # Errors
+    /// A lease that has ended; the store.
+    pub async fn release_async(mut self) -> Result<Settlement, Error> {
+        self.check_live()?;
+        if !self.set.is_remote() {
+            return self.release();
+        }
+        let (key, id) = (self.key.bytes(), self.granted.id);
+        let release = self.set.end_later(key, id, None, Ending::Release, false);
+        let settlement = release.await?;
+        self.over();
+        Ok(settlement)
+    }
+
     /// Gives everything back: the work did not start.
     ///
     /// # Errors

@@ -31,6 +31,7 @@
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
 //! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
+//! | [`lock`] | semaphores and mutexes at any store: renewed, fenced, lost in time |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
 //! | `gate` | policies by name, tokens, meters: what every door asks (feature `gate`) |
@@ -51,6 +52,7 @@ pub mod gate;
 mod key;
 mod lease;
 mod limit;
+pub mod lock;
 mod permit;
 #[cfg(feature = "policy")]
 pub mod policy;

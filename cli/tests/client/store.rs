@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+use tidegate::lock::Semaphore;
 use tidegate_conformance::Beyond;
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
@@ -79,6 +80,30 @@ fn is_a_semaphore_for_scripts(store: &Beyond) {
     assert_eq!(code, Some(6), "{said}");
     signal("TERM", &third);
     third.wait().expect("it ends");
+}
+
+#[test]
+fn a_command_and_a_program_share_the_slots_of_one_name() {
+    for store in [Beyond::redis(), Beyond::postgres(), Beyond::mariadb()] {
+        store.iter().for_each(is_shared_with_a_program);
+    }
+}
+
+fn is_shared_with_a_program(store: &Beyond) {
+    let opened = tidegate_url::open(&store.url).expect("a server");
+    let builder = Semaphore::builder("gpu", 2).store(opened.store);
+    let gpus = builder.build().expect("sound");
+    let (mut command, fence) = holder(store, &["--policy", "gpu"]);
+    let permit = gpus.try_acquire().expect("an answer").expect("one is free");
+    assert!(permit.fence() > fence);
+    assert!(gpus.try_acquire().expect("an answer").is_none());
+    let (code, said) = ended(store, &["--policy", "gpu"], "true");
+    assert_eq!(code, Some(121), "{said}");
+    permit.release().expect("held to the end");
+    assert_eq!(ended(store, &["--policy", "gpu"], "exit 3").0, Some(3));
+    signal("TERM", &command);
+    command.wait().expect("it ends");
+    assert_eq!(gpus.available(), Ok(2));
 }
 
 #[test]

@@ -89,12 +89,13 @@ impl Inner {
     }
 
     /// Ends a lease; `ending` is told what was used by the view's limits.
-    async fn end_later(
+    pub(crate) async fn end_later(
         &self,
         key: &[u8],
         id: u128,
         used: Option<&[(&str, Amount)]>,
         ending: Ending<'static>,
+        remember: bool,
     ) -> Result<Settlement, Error> {
         let send = |remote: &dyn RemoteTable, view: &View, path: &KeyPath<'_>| {
             let uses = used.map(|used| view.uses(used)).transpose()?;
@@ -104,7 +105,7 @@ impl Inner {
             let verb = Verb::End {
                 id,
                 ending,
-                remember: true,
+                remember,
             };
             Ok(self.with_command(view, path, verb, |command| remote.send(command)))
         };
@@ -236,7 +237,8 @@ impl LimitSet {
             return self.settle(key, id, used);
         }
         let release = Ending::Release;
-        set.end_later(key.bytes(), id.0, Some(used), release).await
+        set.end_later(key.bytes(), id.0, Some(used), release, true)
+            .await
     }
 
     /// As [`release`](Self::release), on any async runtime.
@@ -252,7 +254,7 @@ impl LimitSet {
         if !set.is_remote() {
             return self.release(key, id);
         }
-        set.end_later(key.bytes(), id.0, None, Ending::Release)
+        set.end_later(key.bytes(), id.0, None, Ending::Release, true)
             .await
     }
 
@@ -269,7 +271,8 @@ impl LimitSet {
         if !set.is_remote() {
             return self.cancel(key, id);
         }
-        set.end_later(key.bytes(), id.0, None, Ending::Cancel).await
+        set.end_later(key.bytes(), id.0, None, Ending::Cancel, true)
+            .await
     }
 
     /// As [`renew`](Self::renew), on any async runtime.

@@ -40,3 +40,8 @@ pub use differential::differential;
 pub use paused::Paused;
 pub use subject::Subject;
 pub use wide::wide;
+
+/// The examples of docs/locks.md compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/locks.md")]
+struct LocksPage;

@@ -12,6 +12,9 @@ use crate::ports;
 /// If this is set, a test that cannot find a server fails.
 const REQUIRED: &str = "TIDEGATE_REQUIRE_REDIS";
 
+/// What a server says when it listens.
+const READY: &str = "Ready to accept connections";
+
 /// Where `cargo xtask test` puts Valkey, if the machine has none of its own.
 const VALKEY: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -23,6 +26,8 @@ const VALKEY: &str = concat!(
 pub struct RedisServer {
     child: Child,
     port: u16,
+    /// How it was started.
+    command: Command,
     /// Removed after the server is gone.
     _folder: TempDir,
 }
@@ -89,6 +94,25 @@ impl RedisServer {
         self.child.id()
     }
 
+    /// Kills it, at any instruction.
+    ///
+    /// # Panics
+    /// If it cannot be killed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("its process is ours");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Starts it again where it was left, on the same port, with what its
+    /// persistence has kept.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_again(&mut self) {
+        let child = launch(&mut self.command, READY);
+        self.child = child.expect("it starts on its own port");
+    }
+
     /// `None` if it does not start: someone else was faster to take the port.
     fn at(program: &str, port: u16, options: &[&str]) -> Option<Self> {
         let mut command = Command::new(program);
@@ -96,24 +120,20 @@ impl RedisServer {
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
         command.args(options);
         let folder = tempfile::tempdir().expect("a folder");
-        Self::spawned(command, folder, port, "Ready to accept connections")
+        Self::spawned(command, folder, port, READY)
     }
 
     /// `None` if it ends before it says that it is `ready`.
     fn spawned(mut command: Command, folder: TempDir, port: u16, ready: &str) -> Option<Self> {
         command.current_dir(folder.path());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut server = Self {
-            child: child.expect("the server runs"),
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = launch(&mut command, ready)?;
+        Some(Self {
+            child,
             port,
+            command,
             _folder: folder,
-        };
-        let output = server.child.stdout.take().expect("its output");
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let ready = lines.any(|line| line.contains(ready));
-        // What it says later is read to its end, or it would block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        ready.then_some(server)
+        })
     }
 }
 
@@ -251,6 +271,22 @@ impl RedisServer {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// `None` if it ends before it says that it is `ready`.
+fn launch(command: &mut Command, ready: &str) -> Option<Child> {
+    let mut child = command.spawn().expect("the server runs");
+    let output = child.stdout.take().expect("its output");
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    if !lines.any(|line| line.contains(ready)) {
+        // It may be gone already.
+        let _ = child.kill();
+        let _ = child.wait();
+        return None;
+    }
+    // What it says later is read to its end, or it would block on a full pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    Some(child)
 }
 
 fn is_installed(program: &str) -> bool {

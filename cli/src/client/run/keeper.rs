@@ -2,46 +2,37 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tidegate::lock::Pace;
+use tokio::time::{Instant, sleep};
 
 use super::leases::{Held, Leases, Renewal};
-
-/// The longest pause between two attempts while nobody answers.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Renews `held` each time a third of its length has passed, and answers why it
 /// is lost, if it ever is. While nobody answers, it is not lost before it must
 /// have expired.
 pub async fn keep(leases: &impl Leases, held: &Held, ttl: Duration) -> String {
     let mut sure_until = held.sure_until;
-    let mut wake = next(sure_until, ttl);
-    let mut pause = ttl / 30;
+    let left = |until: Instant| until.saturating_duration_since(Instant::now());
+    let mut pace = Pace::new(ttl);
+    // Of a lease that was waited for, most may have passed: then at once.
+    let mut pause = pace.answered(left(sure_until));
     loop {
-        sleep_until(wake).await;
-        match leases.renew(held).await {
+        sleep(pause).await;
+        pause = match leases.renew(held).await {
             Renewal::Lost(why) => return why,
             Renewal::Until(until) => {
-                (sure_until, pause) = (until, ttl / 30);
-                wake = next(until, ttl);
+                sure_until = until;
+                pace.answered(left(until))
             }
             Renewal::Unsure(why) if Instant::now() >= sure_until => return why,
             Renewal::Unsure(why) => {
-                if pause == ttl / 30 {
+                if pace.is_answered() {
                     eprintln!("tidegate run: the lease is not renewed: {why}; trying again");
                 }
-                wake = (Instant::now() + pause).min(sure_until);
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pace.unanswered(left(sure_until))
             }
-        }
+        };
     }
-}
-
-/// When a third of its length has passed. (Of a lease that was waited for, more
-/// may have: then at once.)
-fn next(sure_until: Instant, ttl: Duration) -> Instant {
-    sure_until
-        .checked_sub(ttl - ttl / 3)
-        .unwrap_or_else(Instant::now)
 }
 
 #[cfg(test)]

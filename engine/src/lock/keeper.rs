@@ -1,0 +1,155 @@
+//! The thread that renews the permits of one semaphore: on any async runtime, or
+//! none, and whatever the holders' threads are busy with.
+//!
+//! It runs futures, each when it is woken, and sleeps otherwise. A renewal at a
+//! store beyond a network does not hold up the others.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use crate::error::Error;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See the [module](self). Dropped, it lets its thread end when the last permit
+/// has.
+pub(super) struct Keeper(Arc<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each task at most once.
+    woken: VecDeque<Arc<Task>>,
+    /// How many have not ended.
+    tasks: usize,
+    closed: bool,
+}
+
+struct Task {
+    /// `None` when it has ended.
+    work: Mutex<Option<Work>>,
+    is_woken: Mutex<bool>,
+    queue: Arc<Queue>,
+}
+
+impl Keeper {
+    /// # Errors
+    /// [`Error::NoWorker`].
+    pub(super) fn start() -> Result<Self, Error> {
+        let queue = Arc::<Queue>::default();
+        let runs = Arc::clone(&queue);
+        let thread = thread::Builder::new().name("tidegate-keeper".into());
+        let spawned = thread.spawn(move || runs.run());
+        spawned.map_err(|error| Error::NoWorker(error.to_string()))?;
+        Ok(Self(queue))
+    }
+
+    /// Runs `work` to its end, or until the answer is dropped.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Kept {
+        let task = Arc::new(Task {
+            work: Mutex::new(Some(Box::pin(work))),
+            is_woken: Mutex::new(false),
+            queue: Arc::clone(&self.0),
+        });
+        self.0.lock().tasks += 1;
+        Arc::clone(&task).wake();
+        Kept(task)
+    }
+}
+
+/// Work under way. Dropped, it is dropped, too, and with it the store that it
+/// asks: whoever has let go of everything may open that anew at once.
+pub(super) struct Kept(Arc<Task>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Queue {
+    fn run(&self) {
+        while let Some(task) = self.next() {
+            task.step();
+        }
+    }
+
+    /// Who was woken first; `None` when there is nobody to come.
+    fn next(&self) -> Option<Arc<Task>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(task) = state.woken.pop_front() {
+                return Some(task);
+            }
+            if state.closed && state.tasks == 0 {
+                return None;
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Task {
+    /// Polls it once.
+    fn step(self: &Arc<Self>) {
+        // Before the poll: a wake in it counts.
+        *lock(&self.is_woken) = false;
+        let mut work = lock(&self.work);
+        let Some(pending) = work.as_mut() else { return };
+        let waker = Waker::from(Arc::clone(self));
+        let polled = pending.as_mut().poll(&mut Context::from_waker(&waker));
+        drop(work);
+        if polled.is_ready() {
+            self.end();
+        }
+    }
+
+    /// Drops the work, if it is still there; under its lock, so that it is gone
+    /// for whoever finds that another has dropped it.
+    fn end(&self) {
+        let mut work = lock(&self.work);
+        let ends = work.is_some();
+        *work = None;
+        drop(work);
+        if ends {
+            self.queue.lock().tasks -= 1;
+            self.queue.changed.notify_one();
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if std::mem::replace(&mut *lock(&self.is_woken), true) {
+            return;
+        }
+        let queue = Arc::clone(&self.queue);
+        queue.lock().woken.push_back(self);
+        queue.changed.notify_one();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

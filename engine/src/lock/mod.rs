@@ -1,0 +1,71 @@
+//! Semaphores and mutexes whose permits are leases: of this process, of all
+//! that share a file's server, or of a fleet, as the store is.
+//!
+//! A permit is a lease on one limit of slots of a [`LimitSet`](crate::LimitSet):
+//! the store grants it, expires it, gives it its fence and keeps the line of
+//! those who wait; nothing of that is decided here. This room renews a permit
+//! while it is held, and knows for how long its holder may believe in it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidegate::lock::Semaphore;
+//!
+//! let gpus = Semaphore::builder("gpu", 2).ttl(Duration::from_secs(30)).build()?;
+//! if let Some(permit) = gpus.acquire_within(Duration::from_secs(5))? {
+//!     // ... write with permit.fence(), and stop if permit.is_sure() ends ...
+//!     permit.release()?;
+//! }
+//! # Ok::<(), tidegate::Error>(())
+//! ```
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Semaphore`], [`Mutex`] | a number of slots for each of many keys; one |
+//! | [`Builder`] | how one is made |
+//! | `acquire` | an ask that outlives a lost answer, and never takes twice |
+//! | [`Permit`] | what is held; given back when dropped |
+//! | [`Watch`], [`Loss`] | for how long it is surely held, and why it is not any more |
+//! | `tenure` | what both read: until when, by this machine's clock |
+//! | `renewal` | one permit renewed, until it is given back or lost |
+//! | [`Pace`] | when a lease is renewed, and when tried again |
+//! | `keeper` | the thread that renews all permits of a semaphore |
+//!
+//! # What a holder may believe
+//!
+//! A store counts a lease's ttl from when the request reached it; the holder
+//! counts it from *before* it was sent, on a clock that never steps. So a permit
+//! is unsure before the store gives its slots to another, as long as
+//!
+//! - the store's clock and this machine's run alike to one part in a thousand
+//!   ([`DRIFT`]): as much is taken off (NTP slews by at most half of it);
+//! - the store's clock is not set forward while the lease lasts;
+//! - this machine's clock goes on while the process stands still. It does for a
+//!   stopped process and a long collection of garbage; a virtual machine that is
+//!   suspended may find it stopped.
+//!
+//! None of these is needed for the [fence](Permit::fence), and nothing but the
+//! fence helps a holder that is stopped between a look at the clock and its write:
+//! see `docs/locks.md`.
+//!
+//! Deliberately absent: slots of one process without expiry, which are an order
+//! of magnitude cheaper ([`crate::Semaphore`], [`crate::Mutex`]), and locks that
+//! a database keeps for a connection (the stores' own crates).
+
+mod acquire;
+mod builder;
+mod keeper;
+mod mutex;
+mod pace;
+mod permit;
+mod renewal;
+mod semaphore;
+mod tenure;
+mod watch;
+
+pub use builder::{Builder, DRIFT};
+pub use mutex::Mutex;
+pub use pace::Pace;
+pub use permit::Permit;
+pub use semaphore::Semaphore;
+pub use tenure::Loss;
+pub use watch::{StillHeld, Watch};

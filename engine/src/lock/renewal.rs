@@ -1,0 +1,126 @@
+//! One permit, renewed until it is given back or lost.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate_contract::{OwnedKey, StoreError};
+use tidegate_core::{Span, Timestamp};
+
+use super::builder::Shared;
+use super::pace::Pace;
+use super::tenure::{End, Loss, Tenure};
+use super::watch::Ending;
+use crate::clock::Sleep;
+use crate::error::Error;
+use crate::lease::LeaseId;
+use crate::set::LimitSet;
+
+/// Why a permit is not renewed any more.
+const LAST: &str = "it was held for as long as it may be";
+
+/// What is renewed, and how.
+pub(super) struct Renewal {
+    pub(super) set: LimitSet,
+    pub(super) key: OwnedKey,
+    pub(super) id: LeaseId,
+    pub(super) ttl: Duration,
+    pub(super) has_own_clock: bool,
+    pub(super) tenure: Arc<Tenure>,
+}
+
+impl Renewal {
+    pub(super) fn new(shared: &Shared, key: &[u8], id: LeaseId, tenure: &Arc<Tenure>) -> Self {
+        Self {
+            set: shared.set.clone(),
+            key: OwnedKey::new(key),
+            id,
+            ttl: shared.ttl,
+            has_own_clock: shared.has_own_clock,
+            tenure: Arc::clone(tenure),
+        }
+    }
+
+    /// Renews until the permit is given back or lost: then also if a renewal is
+    /// under way that nobody answers.
+    pub(super) async fn run(self) {
+        let (mut ending, mut renewing) = (Ending::of(&self.tenure), pin!(self.go_on()));
+        poll_fn(|context| {
+            let ended = pin!(&mut ending).poll(context).is_ready();
+            if ended || renewing.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    async fn go_on(&self) {
+        let clock = &self.tenure.clock;
+        let mut pace = Pace::new(self.ttl);
+        let mut pause = pace.answered(self.left());
+        loop {
+            Sleep::until(clock.clone(), clock.now() + Span::from(pause)).await;
+            self.tenure.ask();
+            pause = match self.renew().await {
+                Ok(true) if self.length() < self.ttl => return self.tenure.note(LAST.to_owned()),
+                Ok(true) => pace.answered(self.left()),
+                Ok(false) => return,
+                Err(error) => {
+                    self.tenure.note(error.to_string());
+                    pace.unanswered(self.left())
+                }
+            };
+        }
+    }
+
+    /// Renews it now; `false` if it is lost.
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    pub(super) async fn renew(&self) -> Result<bool, Error> {
+        let length = self.length();
+        if length < Span::MILLISECOND.as_duration() {
+            return Ok(true);
+        }
+        let renewed = self.set.renew_async(self.key.bytes(), self.id, length);
+        let loss = match renewed.await {
+            Ok(until) => {
+                let sure = sure_until(until, Span::from(length), self.has_own_clock);
+                self.tenure.extend(sure);
+                if length < self.ttl {
+                    self.tenure.note(LAST.to_owned());
+                }
+                return Ok(true);
+            }
+            Err(Error::Store(StoreError::LeaseEnded(_))) => Loss::Ended,
+            Err(Error::Store(StoreError::UnknownLease)) => Loss::Forgotten,
+            Err(error) => return Err(error),
+        };
+        self.tenure.finish(End::Lost(loss));
+        Ok(false)
+    }
+
+    /// For how long it is renewed now: its ttl, or what is left of the longest hold.
+    fn length(&self) -> Duration {
+        let longest = self.tenure.longest;
+        let left = longest.map(|until| until.since(self.tenure.clock.now()).as_duration());
+        left.map_or(self.ttl, |left| left.min(self.ttl))
+    }
+
+    fn left(&self) -> Duration {
+        let until = self.tenure.sure_until();
+        until.since(self.tenure.clock.now()).as_duration()
+    }
+}
+
+/// Until when a lease that expires at `until` is surely held, where two clocks
+/// have measured `length`.
+pub(super) fn sure_until(until: Timestamp, length: Span, has_own_clock: bool) -> Timestamp {
+    match has_own_clock {
+        true => until - Span::from_micros(length.as_micros() / super::DRIFT),
+        false => until,
+    }
+}

@@ -1,0 +1,371 @@
+//! Semaphores and mutexes of leases: renewed while they are held, lost in time,
+//! fenced; and a store that is away, or whose answers are lost.
+
+mod flaky;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use flaky::{Flaky, Mood};
+use tidegate::contract::StoreError;
+use tidegate::lock::{Loss, Mutex, Pace, Permit, Semaphore};
+use tidegate::{Error, LeaseId, ManualClock, Timestamp};
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn clock() -> ManualClock {
+    ManualClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000))
+}
+
+fn semaphore(clock: &ManualClock, slots: u64) -> Semaphore {
+    let builder = Semaphore::builder("gpu", slots).ttl(TTL);
+    builder.clock(clock.clock()).build().expect("sound")
+}
+
+fn flaky(clock: &ManualClock) -> (Semaphore, Arc<Flaky>) {
+    let store = Arc::<Flaky>::default();
+    let builder = Semaphore::builder("gpu", 1).ttl(TTL).clock(clock.clock());
+    let built = builder.store(Arc::<Flaky>::clone(&store)).build();
+    (built.expect("sound"), store)
+}
+
+fn take(semaphore: &Semaphore) -> Permit {
+    let permit = semaphore.try_acquire().expect("an answer");
+    permit.expect("a slot is free")
+}
+
+fn is_full(semaphore: &Semaphore) -> bool {
+    semaphore.try_acquire().expect("an answer").is_none()
+}
+
+/// The keeper is a thread: what it is woken for it does a moment later.
+fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        std::hint::spin_loop();
+    }
+}
+
+/// A third of the ttl passes, and the renewal that is due is made.
+fn pass_a_third(clock: &ManualClock, permit: &Permit) {
+    let before = permit.sure_until();
+    clock.advance(TTL / 3);
+    until(|| permit.sure_until() > before);
+}
+
+#[test]
+fn a_permit_is_renewed_for_as_long_as_it_is_held() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    let permit = take(&gpus);
+    let fence = permit.fence();
+    let other = gpus.clone();
+    drop(gpus);
+    for _ in 0..12 {
+        pass_a_third(&clock, &permit);
+        assert!(permit.is_sure() && is_full(&other));
+    }
+    permit.release().expect("held to the end");
+    assert!(take(&other).fence() > fence);
+}
+
+#[test]
+fn a_permit_that_is_dropped_is_back_at_once_and_renewed_no_more() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 2);
+    let (one, other) = (take(&gpus), take(&gpus));
+    let watch = one.watch();
+    assert_eq!(gpus.available(), Ok(0));
+    drop(one);
+    assert_eq!(gpus.available(), Ok(1));
+    assert_eq!((watch.is_sure(), watch.wait()), (false, None));
+    drop((other, gpus));
+    until(|| clock.next_alarm().is_none());
+}
+
+#[test]
+fn a_permit_that_nobody_can_renew_is_lost_when_it_expires_and_not_before() {
+    let clock = clock();
+    let (gpus, store) = flaky(&clock);
+    let permit = take(&gpus);
+    let sure_until = permit.sure_until();
+    store.is(Mood::Away);
+    clock.advance(TTL - Duration::from_micros(1));
+    assert!(permit.is_sure());
+    assert_eq!(permit.sure_until(), sure_until);
+    let watch = permit.watch();
+    let waits = thread::spawn(move || watch.wait());
+    clock.advance(Duration::from_micros(1));
+    let Some(Loss::NotRenewed(_)) = waits.join().expect("it ends") else {
+        panic!("another reason");
+    };
+    assert!(!permit.is_sure());
+    store.is(Mood::Well);
+    assert!(!permit.is_sure(), "what was lost stays lost");
+    let fence = permit.fence();
+    let next = take(&gpus);
+    assert!(next.fence() > fence);
+    let ended = permit.release();
+    assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");
+    assert!(is_full(&gpus), "the next one's slot is not given back");
+}
+
+#[test]
+fn a_store_that_comes_back_in_time_keeps_the_permit() {
+    let clock = clock();
+    let (gpus, store) = flaky(&clock);
+    let permit = take(&gpus);
+    let before = permit.sure_until();
+    store.is(Mood::Away);
+    let asked = store.asked();
+    clock.advance(TTL / 3);
+    until(|| store.asked() > asked);
+    store.is(Mood::Well);
+    // It is tried again before the end.
+    let again = || clock.next_alarm().filter(|at| *at < before);
+    until(|| again().is_some());
+    let pause = again().map(|at| at.since(clock.clock().now()).as_duration());
+    clock.advance(pause.expect("an alarm"));
+    until(|| permit.sure_until() > before);
+    assert!(permit.is_sure());
+}
+
+#[test]
+fn no_permit_is_held_for_longer_than_it_may_be() {
+    let clock = clock();
+    let builder = Semaphore::builder("gpu", 1).ttl(TTL).clock(clock.clock());
+    let gpus = builder.longest_hold(TTL / 2 * 3).build().expect("sound");
+    let (permit, began) = (take(&gpus), clock.clock().now());
+    pass_a_third(&clock, &permit);
+    pass_a_third(&clock, &permit);
+    let held = permit.sure_until().since(began).as_duration();
+    assert_eq!(held, TTL / 2 * 3, "the last renewal is as long as is left");
+    clock.advance(TTL / 6 * 5 - Duration::from_micros(1));
+    assert_eq!(permit.confirm(), Ok(true));
+    assert!(is_full(&gpus));
+    clock.advance(Duration::from_micros(1));
+    let loss = permit.watch().wait().expect("it is lost");
+    assert!(loss.to_string().contains("as long as it may be"), "{loss}");
+    take(&gpus).release().expect("it is the next one's");
+}
+
+#[test]
+fn a_permit_that_is_revoked_is_lost_at_its_next_renewal() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    let permit = take(&gpus);
+    gpus.release(permit.id()).expect("it is held");
+    let next = take(&gpus);
+    assert_eq!(permit.confirm(), Ok(false), "who asks is told at once");
+    assert!(matches!(permit.loss(), Some(Loss::Ended | Loss::Forgotten)));
+    let told = permit.release();
+    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    gpus.release(next.id()).expect("it is held");
+    clock.advance(TTL / 3);
+    let loss = next.watch().wait();
+    assert!(matches!(loss, Some(Loss::Ended | Loss::Forgotten)));
+}
+
+#[test]
+fn nothing_is_given_back_by_another_id_nor_twice() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    let permit = take(&gpus);
+    let other: LeaseId = "0123456789abcdef0123456789abcdef".parse().expect("an id");
+    let unknown = Err(Error::Store(StoreError::UnknownLease));
+    assert_eq!(gpus.release(other), unknown);
+    assert_eq!(gpus.of("elsewhere").release(other), unknown);
+    assert!(is_full(&gpus));
+    let id = permit.detach();
+    assert!(is_full(&gpus), "left to who knows its id");
+    gpus.release(id).expect("it is held");
+    let next = take(&gpus);
+    // A retry gets the first answer, and takes nothing from the next.
+    gpus.release(id).expect("the same answer");
+    assert!(next.is_sure() && is_full(&gpus));
+}
+
+#[test]
+fn a_permit_that_is_left_behind_is_back_when_it_expires() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    take(&gpus).detach();
+    clock.advance(TTL - Duration::from_micros(1));
+    assert!(is_full(&gpus));
+    clock.advance(Duration::from_micros(1));
+    drop(take(&gpus));
+}
+
+#[test]
+fn each_key_has_slots_of_its_own_and_a_permit_may_take_several() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 3);
+    let two = take(&gpus.many(2));
+    assert!(is_full(&gpus.many(2)));
+    let one = take(&gpus);
+    assert!(is_full(&gpus));
+    let elsewhere = take(&gpus.of("elsewhere").many(3));
+    assert_eq!(elsewhere.key(), b"elsewhere");
+    let never = gpus.many(4).acquire();
+    assert!(matches!(never, Err(Error::NeverFits { .. })));
+    drop((one, two));
+    assert_eq!(gpus.available(), Ok(3));
+}
+
+#[test]
+fn who_waits_gets_the_slot_of_a_holder_that_expires_in_order_of_arrival() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    take(&gpus).detach();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut first = Box::pin(gpus.acquire_async());
+    let mut second = Box::pin(gpus.acquire_within_async(4 * TTL));
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    clock.advance(TTL);
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    let std::task::Poll::Ready(Ok(permit)) = first.as_mut().poll(&mut context) else {
+        panic!("its turn has come");
+    };
+    let fence = permit.fence();
+    drop(permit);
+    let std::task::Poll::Ready(Ok(Some(permit))) = second.as_mut().poll(&mut context) else {
+        panic!("its turn has come");
+    };
+    assert!(permit.fence() > fence);
+}
+
+#[test]
+fn an_acquire_that_is_dropped_leaves_its_place_and_no_slot_taken() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    let mut context = Context::from_waker(Waker::noop());
+    let held = take(&gpus);
+    let mut waits = Box::pin(gpus.acquire_async());
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    // It was given the slot by now, and was not told.
+    drop(waits);
+    assert_eq!(gpus.available(), Ok(1));
+    drop(gpus.release_async(take(&gpus).detach()));
+    assert_eq!(
+        gpus.available(),
+        Ok(0),
+        "nothing is done before it is polled"
+    );
+}
+
+#[test]
+fn who_waits_too_long_is_told_not_now() {
+    let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
+    let held = take(&gpus);
+    let late = gpus.acquire_within(Duration::from_millis(20));
+    assert!(late.expect("an answer").is_none());
+    drop(held);
+    let soon = gpus.acquire_within(Duration::from_secs(60));
+    assert!(soon.expect("an answer").is_some());
+}
+
+#[test]
+fn a_mutex_has_one_holder_at_a_time_and_every_holder_a_larger_fence() {
+    const THREADS: u64 = 4;
+    const ROUNDS: u64 = 50;
+    let account = Mutex::builder("account").build().expect("sound");
+    let (counter, last) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    let held = account.lock().expect("an answer");
+                    let count = counter.load(Ordering::Relaxed);
+                    let before = last.swap(held.fence(), Ordering::Relaxed);
+                    assert!(held.fence() > before && held.is_sure());
+                    counter.store(count + 1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner(), THREADS * ROUNDS);
+}
+
+/// The store grants, and nobody hears of it: the slot is found, and no second one
+/// is taken.
+#[test]
+fn an_answer_that_is_lost_takes_no_second_slot() {
+    let (gpus, store) = {
+        let store = Arc::<Flaky>::default();
+        let builder = Semaphore::builder("gpu", 2).ttl(TTL);
+        let built = builder.store(Arc::<Flaky>::clone(&store)).build();
+        (built.expect("sound"), store)
+    };
+    store.is(Mood::Mute(1));
+    let permit = gpus.acquire_within(Duration::from_secs(20));
+    let permit = permit.expect("an answer").expect("a slot is free");
+    assert_eq!(gpus.available(), Ok(1));
+    assert!(permit.is_sure());
+    permit.release().expect("held to the end");
+    assert_eq!(gpus.available(), Ok(2));
+}
+
+/// Of an ask that is told nothing at all, at most one slot is taken, for its ttl.
+#[test]
+fn an_ask_that_gives_up_leaves_at_most_one_slot_for_one_ttl() {
+    let clock = clock();
+    let (gpus, store) = flaky(&clock);
+    store.is(Mood::Mute(1));
+    let told = gpus.try_acquire();
+    assert!(matches!(
+        told,
+        Err(Error::Store(StoreError::Unavailable(_)))
+    ));
+    store.is(Mood::Well);
+    assert!(is_full(&gpus));
+    clock.advance(TTL);
+    drop(take(&gpus));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
+    let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
+    let held = gpus.acquire_async().await.expect("an answer");
+    let waits = gpus.clone();
+    let waits = tokio::spawn(async move { waits.acquire_async().await });
+    let watch = held.watch();
+    let sees = tokio::spawn(async move { watch.lost().await });
+    let released = thread::spawn(|| held.release());
+    released.join().expect("it ends").expect("held to the end");
+    assert_eq!(sees.await.expect("it ends"), None);
+    let permit = waits.await.expect("it ends").expect("an answer");
+    let lost = tokio::spawn(async move { permit.lost().await });
+    lost.abort();
+    assert!(lost.await.is_err(), "it was held, and is dropped");
+    drop(gpus.acquire_async().await.expect("an answer"));
+}
+
+#[test]
+fn what_makes_no_sense_is_told_when_it_is_built() {
+    assert!(Semaphore::builder("gpu", 0).build().is_err());
+    assert!(Semaphore::builder("", 1).build().is_err());
+    assert!(Mutex::builder("m").ttl(Duration::ZERO).build().is_err());
+    let ages = Duration::from_secs(1 << 40);
+    assert!(Mutex::builder("m").ttl(ages).build().is_err());
+    let empty = Mutex::builder("m").build().expect("sound");
+    assert!(empty.of("").try_lock().is_err(), "a key has bytes");
+}
+
+#[test]
+fn a_lease_is_renewed_at_each_third_and_tried_again_ever_later() {
+    let mut pace = Pace::new(TTL);
+    assert_eq!(pace.answered(TTL), TTL / 3);
+    let pauses = [1, 2, 4, 5, 5].map(Duration::from_secs);
+    let tried: Vec<_> = (0..5).map(|_| pace.unanswered(TTL)).collect();
+    assert_eq!(tried, pauses);
+    assert!(!pace.is_answered());
+    let little = Duration::from_secs(3);
+    assert_eq!(pace.unanswered(little), little, "not beyond its end");
+    assert_eq!(pace.answered(little), Duration::ZERO, "at once");
+    assert!(pace.is_answered());
+}

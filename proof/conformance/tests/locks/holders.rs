@@ -1,0 +1,113 @@
+//! What becomes of a permit when its holder is killed, stands still or goes on.
+
+use std::time::Duration;
+
+use tidegate::LeaseId;
+use tidegate::contract::StoreError;
+use tidegate::lock::{Permit, Semaphore};
+use tidegate::{Clock, Error};
+use tidegate_conformance::postgres_server::PostgresServer;
+
+use crate::holder::Holder;
+use crate::register::Register;
+use crate::servers::{on_each, semaphore};
+
+/// Long enough for any machine.
+pub const LONG: Duration = Duration::from_secs(120);
+
+pub fn acquire(gpus: &Semaphore) -> Permit {
+    let permit = gpus.acquire_within(LONG).expect("an answer");
+    permit.expect("it is free by then")
+}
+
+pub fn is_full(gpus: &Semaphore) -> bool {
+    gpus.try_acquire().expect("an answer").is_none()
+}
+
+/// Kleppmann's hole, closed: between its look at the clock and its write a holder
+/// may stand still for any time, and only the fence tells that it did.
+#[test]
+fn a_paused_holders_late_write_is_refused_by_a_store_that_checks_the_fence() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let register = Register::new(&server);
+    let ttl = Duration::from_secs(2);
+    let mut paused = Holder::start(&server.url(), ttl);
+    let first: u64 = paused.ask("acquire").parse().expect("a fence");
+    assert_eq!(paused.ask("write before"), "true");
+    // It was sure when it looked.
+    paused.signal("STOP");
+    let second = acquire(&semaphore(&server.url(), 1, Duration::from_secs(60)));
+    assert!(second.fence() > first);
+    assert!(register.write(second.fence(), "second"));
+    paused.tell("write late");
+    paused.signal("CONT");
+    assert_eq!(paused.hears(), "false", "its write is refused");
+    assert_eq!(register.value(), "second");
+    assert_eq!(paused.ask("sure"), "false");
+    let loss = paused.ask("lost");
+    assert!(loss.starts_with("Some("), "{loss}");
+    let told = paused.ask("release");
+    assert!(told.starts_with("Some(Err("), "{told}");
+    assert!(
+        second.confirm().expect("an answer"),
+        "the slot is the second's"
+    );
+    paused.kill();
+}
+
+#[test]
+fn the_slot_of_a_holder_that_is_killed_is_back_within_its_ttl() {
+    on_each(|server| {
+        let (url, ttl) = (server.url(), Duration::from_secs(2));
+        let mut holder = Holder::start(&url, ttl);
+        let first: u64 = holder.ask("acquire").parse().expect("a fence");
+        let gpus = semaphore(&url, 1, ttl);
+        let clock = Clock::system();
+        holder.kill();
+        let killed = clock.now();
+        let next = acquire(&gpus);
+        let took = clock.now().since(killed).as_duration();
+        println!("{url}: back {took:?} after the kill, ttl {ttl:?}");
+        assert!(next.fence() > first);
+        // A loaded machine is slow to ask; the slot was free by then.
+        assert!(took < ttl + Duration::from_secs(30), "{took:?}");
+    });
+}
+
+/// For several ttls, while another tries; on a thread of the semaphore's.
+#[test]
+fn a_permit_is_held_for_as_long_as_it_is_renewed() {
+    on_each(|server| {
+        let (url, ttl) = (server.url(), Duration::from_secs(6));
+        let (gpus, others) = (semaphore(&url, 1, ttl), semaphore(&url, 1, ttl));
+        let permit = acquire(&gpus);
+        let watch = permit.watch();
+        let lost = watch.wait_within(ttl * 2 + ttl / 4);
+        assert!(lost.is_err(), "{lost:?}");
+        assert!(is_full(&others));
+        permit.release().expect("held to the end");
+        drop(acquire(&others));
+    });
+}
+
+#[test]
+fn nobody_gives_back_by_another_id() {
+    on_each(|server| {
+        let url = server.url();
+        let gpus = semaphore(&url, 1, LONG);
+        let others = semaphore(&url, 1, LONG);
+        let permit = acquire(&gpus);
+        let wrong: LeaseId = "0123456789abcdef0123456789abcdef".parse().expect("an id");
+        let unknown = Err(Error::Store(StoreError::UnknownLease));
+        assert_eq!(others.release(wrong), unknown);
+        assert!(is_full(&others));
+        let id = permit.id();
+        others.release(id).expect("whoever knows the id may");
+        let next = acquire(&others);
+        assert_eq!(permit.confirm(), Ok(false));
+        assert!(permit.release().is_err(), "it says that it was lost");
+        assert_eq!(next.confirm(), Ok(true), "and takes nothing from the next");
+    });
+}

@@ -1,0 +1,23 @@
+//! Semaphores on real servers: holders that are stopped and killed, servers that
+//! go away and come back, fences that grow through all of it.
+//!
+//! | room | shows |
+//! |---|---|
+//! | `holders` | a holder that is killed, that stands still, that lives long |
+//! | `servers_away` | a server that is killed, restarted, paused |
+//! | `fences` | fences grow across expiry and restart |
+//! | `answers_lost` | a connection that is cut between a grant and its answer |
+//! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
+//! | `crowd` | slots are conserved while processes come and go |
+//! | `holder`, `proxy`, `register`, `servers` | a process, a way that is cut, a row that checks fences, the servers |
+
+mod answers_lost;
+mod crowd;
+mod fences;
+mod holder;
+mod holders;
+mod page;
+mod proxy;
+mod register;
+mod servers;
+mod servers_away;

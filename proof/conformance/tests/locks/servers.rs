@@ -1,0 +1,140 @@
+//! The servers that keep the slots, and stores of them. A test opens a store for
+//! each process that it stands for.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::contract::Store;
+use tidegate::lock::Semaphore;
+use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_conformance::redis_server::RedisServer;
+
+/// What the stores' callers wait for an answer: longer than any ttl here, so that
+/// nobody learns of an outage by it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// With its usual `everysec` a Redis may answer up to two seconds before it writes.
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+/// One that remembers what it has answered, even if it is killed.
+pub enum Server {
+    Redis(RedisServer),
+    Postgres(PostgresServer),
+    Mariadb(MariadbServer),
+}
+
+impl Server {
+    /// Those that this machine has.
+    pub fn all() -> Vec<Self> {
+        let each: [fn() -> Option<Self>; 3] = [
+            || RedisServer::start_with(&DURABLE).map(Self::Redis),
+            || PostgresServer::start().map(Self::Postgres),
+            || MariadbServer::start().map(Self::Mariadb),
+        ];
+        each.into_iter().filter_map(|start| start()).collect()
+    }
+
+    pub fn url(&self) -> String {
+        match self {
+            Self::Redis(server) => server.url(),
+            Self::Postgres(server) => server.url(),
+            Self::Mariadb(server) => server.url(),
+        }
+    }
+
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Redis(server) => server.port(),
+            Self::Postgres(server) => server.port(),
+            Self::Mariadb(server) => server.port(),
+        }
+    }
+
+    pub fn kill(&mut self) {
+        match self {
+            Self::Redis(server) => server.kill(),
+            Self::Postgres(server) => server.kill(),
+            Self::Mariadb(server) => server.kill(),
+        }
+    }
+
+    pub fn start_again(&mut self) {
+        match self {
+            Self::Redis(server) => server.start_again(),
+            Self::Postgres(server) => server.start_again(),
+            Self::Mariadb(server) => server.start_again(),
+        }
+    }
+
+    /// It stands still, and answers nobody. What serves PostgreSQL's connections
+    /// are other processes, so that is killed.
+    pub fn go_away(&mut self) {
+        match self {
+            Self::Redis(server) => signal("STOP", server.pid()),
+            Self::Mariadb(server) => signal("STOP", server.pid()),
+            Self::Postgres(server) => server.kill(),
+        }
+    }
+
+    pub fn come_back(&mut self) {
+        match self {
+            Self::Redis(server) => signal("CONT", server.pid()),
+            Self::Mariadb(server) => signal("CONT", server.pid()),
+            Self::Postgres(server) => server.start_again(),
+        }
+    }
+}
+
+/// Runs `act` on each server of this machine, beside one another: most of the
+/// time they wait.
+pub fn on_each(act: impl Fn(&mut Server) + Sync) {
+    let mut servers = Server::all();
+    std::thread::scope(|scope| {
+        let act = &act;
+        for server in &mut servers {
+            scope.spawn(move || act(server));
+        }
+    });
+}
+
+/// A store of its own, as a process has.
+pub fn store(url: &str) -> Arc<dyn Store> {
+    match url.split_once(':') {
+        Some((scheme, _)) if scheme.starts_with("redis") => {
+            let options = tidegate_redis::Options {
+                deadline: DEADLINE,
+                ..Default::default()
+            };
+            Arc::new(tidegate_redis::RedisStore::open(url, options).expect("a server"))
+        }
+        Some(("postgres", _)) => {
+            let options = tidegate_postgres::Options {
+                deadline: DEADLINE,
+                ..Default::default()
+            };
+            Arc::new(tidegate_postgres::PostgresStore::open(url, options).expect("a server"))
+        }
+        _ => {
+            let options = tidegate_mysql::Options {
+                deadline: DEADLINE,
+                ..Default::default()
+            };
+            Arc::new(tidegate_mysql::MysqlStore::open(url, options).expect("a server"))
+        }
+    }
+}
+
+/// A semaphore as a process of its own has it.
+pub fn semaphore(url: &str, slots: u64, ttl: Duration) -> Semaphore {
+    let builder = Semaphore::builder("gpu", slots).ttl(ttl);
+    builder.store(store(url)).build().expect("sound")
+}
+
+/// Sends a signal to a process that the test has started.
+pub fn signal(name: &str, pid: u32) {
+    let mut kill = Command::new("kill");
+    let sent = kill.arg(format!("-{name}")).arg(pid.to_string()).status();
+    assert!(sent.expect("kill runs").success(), "{name} to {pid}");
+}
