@@ -37,7 +37,12 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-guard", &["tidegate-contract", "tidegate-core"]),
     (
         "tidegate-mysql",
-        &["tidegate-contract", "tidegate-core", "tidegate-swap"],
+        &[
+            "tidegate-contract",
+            "tidegate-core",
+            "tidegate-remote",
+            "tidegate-swap",
+        ],
     ),
     ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),

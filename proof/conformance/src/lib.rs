@@ -10,6 +10,7 @@
 //! | [`lone`] | the same for a set of one bucket: by key, by handles, by leases |
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
+//! | [`waiting`] | those who wait in one line, in several processes |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //!
 //! A store's own test is a small file: it says how to open the store, and
@@ -26,6 +27,7 @@ mod ports;
 pub mod postgres_server;
 pub mod redis_server;
 mod subject;
+pub mod waiting;
 pub mod walk;
 mod wide;
 

@@ -44,6 +44,7 @@ impl PostgresStore {
             driver: driver(&options)?,
             clock: options.clock,
             session: options.leases_end_with_session.then(Arc::default),
+            wakes: Arc::default(),
         });
         let prune_every = options.prune_every;
         let link = Arc::clone(&shared.link);

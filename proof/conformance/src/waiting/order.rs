@@ -1,0 +1,180 @@
+//! Who comes first, is served first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate::{Admission, Ask, Limit, LimitSet};
+use tokio::time::Instant;
+
+use super::{KEY, LONG, Lines, Move, acquire, client, one_slot, run, until};
+
+const CLIENTS: usize = 8;
+
+/// If this is set, so many grants are made.
+const GRANTS: &str = "TIDEGATE_WAITING_GRANTS";
+
+/// Else these.
+const FEW_GRANTS: usize = 400;
+
+fn grants() -> usize {
+    let said = std::env::var(GRANTS).ok();
+    said.map_or(FEW_GRANTS, |said| said.parse().expect("a number"))
+}
+
+#[derive(Default)]
+struct Seen {
+    grants: HashMap<usize, usize>,
+    total: usize,
+    released: Option<Instant>,
+    waits: Vec<Duration>,
+}
+
+async fn take_turns(set: LimitSet, number: usize, seen: Arc<Mutex<Seen>>, most: usize) {
+    loop {
+        let Some(lease) = acquire(&set, LONG).await else {
+            return;
+        };
+        {
+            let mut seen = seen.lock();
+            if seen.total == most {
+                return;
+            }
+            seen.total += 1;
+            *seen.grants.entry(number).or_default() += 1;
+            if let Some(released) = seen.released.take() {
+                seen.waits.push(released.elapsed());
+            }
+            seen.released = Some(Instant::now());
+        }
+        set.release_async(KEY, lease.detach())
+            .await
+            .expect("an answer");
+    }
+}
+
+/// Eight take turns at one slot: the order of grants is that of arrivals as the
+/// server has seen them, and each has at least four fifths of its share.
+pub fn processes_that_wait_for_one_slot_are_served_in_order_of_arrival<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let sets: Vec<_> = (0..CLIENTS)
+            .map(|_| client(&*server, &one_slot()))
+            .collect();
+        let most = grants();
+        let held = acquire(&sets[0], LONG).await.expect("it is free");
+        let end = server.watch();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let clients = sets.iter().cloned().enumerate();
+        let tasks: Vec<_> = clients
+            .map(|(number, set)| tokio::spawn(take_turns(set, number, Arc::clone(&seen), most)))
+            .collect();
+        until(|| server.standing() == CLIENTS).await;
+        drop(held);
+        for task in tasks {
+            task.await.expect("a client that ends");
+        }
+        check_order(end(), most);
+        check_shares(&seen.lock(), most);
+    });
+}
+
+fn check_order(moves: Vec<Move>, most: usize) {
+    let (mut came, mut went) = (Vec::new(), Vec::new());
+    for step in moves {
+        match step {
+            Move::Came(who) => came.push(who),
+            Move::Went(who) => went.push(who),
+        }
+    }
+    assert!(came.len() >= most - CLIENTS, "{} came", came.len());
+    assert!(went.len() >= most - CLIENTS, "{} went", went.len());
+    assert_eq!(
+        came[..went.len()],
+        went[..],
+        "order of grant, order of arrival"
+    );
+}
+
+fn check_shares(seen: &Seen, most: usize) {
+    for number in 0..CLIENTS {
+        let share = seen.grants.get(&number).copied().unwrap_or(0);
+        assert!(
+            share * CLIENTS * 10 >= most * 8,
+            "client {number} has {share}"
+        );
+    }
+    let mut waits = seen.waits.clone();
+    waits.sort_unstable();
+    let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+    println!(
+        "from release to grant, {most} grants: p50 {:?}, p99 {:?}",
+        at(50),
+        at(99)
+    );
+}
+
+/// A newcomer is refused what is free if somebody waits for the same, with a lease
+/// or without; another key is nobody's business.
+pub fn nobody_overtakes_who_waits<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = [
+            Limit::concurrency("gpu", 2).ttl(2 * LONG),
+            Limit::rate("r", 1_000, Duration::from_secs(1)),
+        ];
+        let (one, other) = (client(&*server, &limits), client(&*server, &limits));
+        let two: &[(&str, u64)] = &[("gpu", 2), ("r", 1)];
+        let single: &[(&str, u64)] = &[("gpu", 1), ("r", 1)];
+        let rate: &[(&str, u64)] = &[("r", 1)];
+        let held = one.try_acquire(KEY, single).expect("an answer").granted();
+        assert!(held.is_some());
+        let waits = {
+            let one = one.clone();
+            tokio::spawn(async move {
+                let ask = Ask::named(two).within(LONG);
+                one.acquire_async(KEY, ask)
+                    .await
+                    .expect("an answer")
+                    .granted()
+            })
+        };
+        until(|| server.standing() == 1).await;
+        let late = other.try_acquire(KEY, single).expect("an answer");
+        assert!(
+            matches!(late, Admission::Refused(_)),
+            "one is free, but others are first"
+        );
+        let checked = other.check(KEY, rate).expect("an answer");
+        assert!(!checked.admitted(), "without a lease, too");
+        let elsewhere = other.try_acquire("elsewhere", single).expect("an answer");
+        assert!(elsewhere.granted().is_some());
+        drop(held);
+        assert!(waits.await.expect("it ends").is_some());
+    });
+}
+
+/// Six wait for a rate, in two processes, each come when the one before it stood.
+pub fn who_waits_for_a_rate_is_served_at_its_instant_and_in_order<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = [Limit::rate("r", 20, Duration::from_secs(1)).burst(1)];
+        let sets = [client(&*server, &limits), client(&*server, &limits)];
+        let order = Arc::<Mutex<Vec<usize>>>::default();
+        assert!(sets[0].check(KEY, 1).expect("an answer").admitted());
+        let mut tasks = Vec::new();
+        for number in 0..6 {
+            let (set, order) = (sets[number % 2].clone(), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let lease = acquire(&set, LONG).await;
+                order.lock().push(number);
+                lease.is_some()
+            }));
+            let finished = || tasks.iter().filter(|task| task.is_finished()).count();
+            // The next comes when this one stands in line, or was served.
+            until(|| server.standing() + finished() > number).await;
+        }
+        for task in tasks {
+            assert!(task.await.expect("it ends"));
+        }
+        assert_eq!(*order.lock(), [0, 1, 2, 3, 4, 5]);
+    });
+}
