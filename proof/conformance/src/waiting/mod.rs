@@ -29,7 +29,8 @@ pub use ends::{
     who_waits_is_told_when_its_process_closes,
 };
 pub use order::{
-    nobody_overtakes_who_waits, processes_that_wait_for_one_slot_are_served_in_order_of_arrival,
+    nobody_overtakes_who_waits, nobody_takes_before_who_waits,
+    processes_that_wait_for_one_slot_are_served_in_order_of_arrival,
     who_waits_for_a_rate_is_served_at_its_instant_and_in_order,
 };
 
@@ -123,6 +124,7 @@ macro_rules! waiting_suite {
             $lines;
             processes_that_wait_for_one_slot_are_served_in_order_of_arrival
             nobody_overtakes_who_waits
+            nobody_takes_before_who_waits
             who_waits_for_a_rate_is_served_at_its_instant_and_in_order
             who_gives_up_leaves_the_line_at_once
             a_lease_whose_waiter_is_gone_is_given_back

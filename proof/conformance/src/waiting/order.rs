@@ -114,18 +114,14 @@ fn check_shares(seen: &Seen, most: usize) {
     );
 }
 
-/// A newcomer is refused what is free if somebody waits for the same, with a lease
-/// or without; another key is nobody's business.
+/// A newcomer is refused what is free if somebody waits for the same; another key is
+/// nobody's business.
 pub fn nobody_overtakes_who_waits<L: Lines>() {
     run(|server: Arc<L>| async move {
-        let limits = [
-            Limit::concurrency("gpu", 2).ttl(2 * LONG),
-            Limit::rate("r", 1_000, Duration::from_secs(1)),
-        ];
+        let limits = [Limit::concurrency("gpu", 2).ttl(2 * LONG)];
         let (one, other) = (client(&*server, &limits), client(&*server, &limits));
-        let two: &[(&str, u64)] = &[("gpu", 2), ("r", 1)];
-        let single: &[(&str, u64)] = &[("gpu", 1), ("r", 1)];
-        let rate: &[(&str, u64)] = &[("r", 1)];
+        let two: &[(&str, u64)] = &[("gpu", 2)];
+        let single: &[(&str, u64)] = &[("gpu", 1)];
         let held = one.try_acquire(KEY, single).expect("an answer").granted();
         assert!(held.is_some());
         let waits = {
@@ -144,12 +140,32 @@ pub fn nobody_overtakes_who_waits<L: Lines>() {
             matches!(late, Admission::Refused(_)),
             "one is free, but others are first"
         );
-        let checked = other.check(KEY, rate).expect("an answer");
-        assert!(!checked.admitted(), "without a lease, too");
         let elsewhere = other.try_acquire("elsewhere", single).expect("an answer");
         assert!(elsewhere.granted().is_some());
         drop(held);
         assert!(waits.await.expect("it ends").is_some());
+    });
+}
+
+/// Nor does who takes without a lease, until nobody waits.
+pub fn nobody_takes_before_who_waits<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = [Limit::rate("r", 1, 2 * LONG).burst(2)];
+        let (one, other) = (client(&*server, &limits), client(&*server, &limits));
+        let takes = || other.check(KEY, 1).expect("an answer").admitted();
+        assert!(takes());
+        let waits = tokio::spawn(async move {
+            let ask = Ask::default().cost(2).within(LONG);
+            one.acquire_async(KEY, ask)
+                .await
+                .expect("an answer")
+                .granted()
+        });
+        until(|| server.standing() == 1).await;
+        assert!(!takes(), "one is left, but others are first");
+        waits.abort();
+        until(|| server.standing() == 0).await;
+        assert!(takes());
     });
 }
 
