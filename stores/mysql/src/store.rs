@@ -7,7 +7,6 @@ use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_swap::Clock;
 
 use crate::error::{MysqlError, Trouble};
-use crate::line::Line;
 use crate::link::Link;
 use crate::lock::NativeLock;
 use crate::options::Options;
@@ -51,16 +50,6 @@ impl MysqlStore {
         let provided = shared.link.block_on(provide);
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
         Ok(Self { shared })
-    }
-
-    /// The lines of those who wait for the keys of the set called `name`.
-    ///
-    /// # Errors
-    /// *Cannot tell*.
-    pub fn line(&self, name: &str) -> Result<Line, StoreError> {
-        let found = self.find(name, true)?;
-        let (number, _) = found.unwrap_or_default();
-        Ok(Line::new(Arc::clone(&self.shared), number))
     }
 
     /// Waits up to `patience` for the server's own lock `name`; `None` if others

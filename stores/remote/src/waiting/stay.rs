@@ -11,8 +11,12 @@ use tokio::sync::oneshot;
 use super::ask::Waiting;
 use crate::driver::closed;
 
+/// The answer, and where it is said that somebody has it: one that is dropped with
+/// whoever waited for it says nothing.
+type Told = (Result<Reply, StoreError>, oneshot::Sender<()>);
+
 /// Whom it tells.
-type Tell = oneshot::Sender<Result<Reply, StoreError>>;
+type Tell = oneshot::Sender<Told>;
 
 /// What a try came to.
 #[derive(Debug)]
@@ -69,7 +73,14 @@ pub fn stay(handle: Option<Handle>, waiting: Waiting, line: impl Line) -> Sent {
     if let Some(handle) = handle {
         handle.spawn(run(waiting, line, tell));
     }
-    Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
+    Box::pin(async move {
+        let Ok((answer, taken)) = told.await else {
+            return Err(closed());
+        };
+        // Whoever tells it may have gone with the store.
+        let _ = taken.send(());
+        answer
+    })
 }
 
 /// Waits, and tells the answer; gives back what nobody is there to be told.
@@ -78,7 +89,9 @@ async fn run(waiting: Waiting, mut line: impl Line, mut tell: Tell) {
         return;
     };
     let granted = answer.as_ref().is_ok_and(is_new_lease);
-    if tell.send(answer).is_err() && granted {
+    let (take, taken) = oneshot::channel();
+    let is_lost = tell.send((answer, take)).is_err() || taken.await.is_err();
+    if is_lost && granted {
         line.cancel(&waiting).await;
     }
 }
