@@ -44,7 +44,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-swap",
         ],
     ),
-    ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate-redis",
+        &["tidegate-contract", "tidegate-core", "tidegate-remote"],
+    ),
     ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-remote", &["tidegate-contract", "tidegate-core"]),
     (

@@ -66,9 +66,7 @@ const STEPS: &[&[&str]] = &[
         PRIMARY KEY (owner, name)
     ) ENGINE=InnoDB",
     ],
-    &[
-        "DROP TABLE IF EXISTS {p}_waiters",
-        "CREATE TABLE IF NOT EXISTS {p}_turns (
+    &["CREATE TABLE IF NOT EXISTS {p}_turns (
         table_id INT UNSIGNED NOT NULL,
         name VARBINARY(201) NOT NULL,
         came BIGINT NOT NULL,
@@ -77,8 +75,7 @@ const STEPS: &[&[&str]] = &[
         PRIMARY KEY (table_id, name, came, turn),
         KEY turn (table_id, turn),
         KEY until (until)
-    ) ENGINE=InnoDB",
-    ],
+    ) ENGINE=InnoDB"],
 ];
 
 /// How long it waits for another that is at it.

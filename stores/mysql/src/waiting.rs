@@ -11,9 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::{Timestamp, Verdict};
-use tidegate_contract::{Reply, StoreError};
-use tidegate_remote::waiting::{Line, Try, Waiting};
+use tidegate_contract::StoreError;
+use tidegate_contract::core::Timestamp;
+use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_swap::Request;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -138,16 +138,5 @@ impl Line for InLine {
             let ended = Arc::clone(&self.table).execute(Request::of(&command), None);
             let _ = timeout(self.deadline(), ended).await;
         }
-    }
-}
-
-/// When one who was refused may be admitted, as far as its limits say.
-fn next_try(reply: &Reply) -> Option<Timestamp> {
-    match reply {
-        Reply::Decision(decision) => match decision.verdict {
-            Verdict::NotUntil(at) => Some(decision.refund_at.map_or(at, |refund| refund.min(at))),
-            _ => None,
-        },
-        _ => None,
     }
 }

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::{Span, Timestamp, Verdict};
+use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{Reply, StoreError};
-use tidegate_remote::waiting::{Line, Try, Waiting};
+use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tokio::time::timeout;
 
 use crate::calls::Turn;
@@ -119,16 +119,5 @@ impl Line for InLine {
             let ended = self.table.execute(Request::new(&command));
             let _ = timeout(self.deadline, ended).await;
         }
-    }
-}
-
-/// When one who was refused may try by itself.
-fn next_try(reply: &Reply) -> Option<Timestamp> {
-    match reply {
-        Reply::Decision(decision) => match decision.verdict {
-            Verdict::NotUntil(at) => Some(decision.refund_at.map_or(at, |refund| refund.min(at))),
-            _ => None,
-        },
-        _ => None,
     }
 }

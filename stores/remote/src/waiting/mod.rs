@@ -10,4 +10,4 @@ mod ask;
 mod stay;
 
 pub use ask::Waiting;
-pub use stay::{Line, Try, stay};
+pub use stay::{Line, Try, next_try, stay};

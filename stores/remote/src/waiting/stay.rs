@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tidegate_contract::core::Verdict;
+use tidegate_contract::core::{Timestamp, Verdict};
 use tidegate_contract::{Reply, Sent, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -37,6 +37,19 @@ impl Try {
             }
             _ => Self::Told(reply),
         }
+    }
+}
+
+/// When one who was refused may be admitted, as far as its limits say, by its
+/// caller's clock.
+#[must_use]
+pub fn next_try(reply: &Reply) -> Option<Timestamp> {
+    match reply {
+        Reply::Decision(decision) => match decision.verdict {
+            Verdict::NotUntil(at) => Some(decision.refund_at.map_or(at, |refund| refund.min(at))),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
