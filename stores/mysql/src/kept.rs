@@ -5,9 +5,9 @@ use tidegate_contract::core::{Span, Timestamp, Verdict};
 use tidegate_contract::{Detail, Reply, StoreError};
 use tidegate_swap::Request;
 
+use crate::attempt::Outcome;
 use crate::error::Trouble;
 use crate::names;
-use crate::table::Outcome;
 use crate::trips::Place;
 use crate::turns::Turn;
 

@@ -6,7 +6,8 @@
 //! | [`store`](MysqlStore) | the store: connections to a server, tables by name |
 //! | [`Options`] | prefix, clock, deadline, connections |
 //! | [`NativeLock`] | the server's own locks |
-//! | `table` | a command's way: its edition, its tries |
+//! | `table` | a command's way, and its edition |
+//! | `attempt` | its tries |
 //! | `kept` | what a decision means for the line, and the line for a decision |
 //! | `turns` | those who wait, in whatever process, in order |
 //! | `waiting` | an ask that waits for its turn |
@@ -70,6 +71,7 @@
 //! Deliberately absent: a bound on the number of keys.
 #![forbid(unsafe_code)]
 
+mod attempt;
 mod definitions;
 mod error;
 mod kept;
