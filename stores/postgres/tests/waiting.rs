@@ -3,13 +3,15 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use support::{open, options, sql};
+use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::waiting::{Lines, Move};
 use tidegate_conformance::waiting_suite;
 use tidegate_contract::Store;
-use tidegate_postgres::{Clock, PostgresStore};
+use tidegate_postgres::{Clock, Options, PostgresStore};
 
 /// Notes who gets a place, and who has none any more.
 const WATCH: &str = "CREATE TABLE IF NOT EXISTS public.moves (
@@ -76,3 +78,50 @@ fn ask(server: &PostgresServer, text: &str) -> Vec<String> {
 }
 
 waiting_suite!(Server);
+
+/// Many wait in a process that has two connections, and the one that listens; the
+/// server is left to others.
+#[test]
+fn who_waits_holds_no_connection() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let store = PostgresStore::open(
+        &server.address(),
+        Options {
+            connections: 2,
+            ..options(Clock::Server)
+        },
+    );
+    let store = Arc::new(store.expect("a server"));
+    let builder = LimitSet::builder().name("gpus").store(store);
+    let set = builder.limit(Limit::concurrency("gpu", 1)).build();
+    let set = set.expect("a sound set");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let acquire = || {
+            let set = set.clone();
+            async move {
+                let asked = set.acquire_async("k", Ask::default()).await;
+                asked.expect("an answer").granted()
+            }
+        };
+        let held = acquire().await;
+        // Each gives back what it is granted.
+        let take_turns = (0..40).map(|_| {
+            let turn = acquire();
+            tokio::spawn(async move { turn.await.is_some() })
+        });
+        let waiting: Vec<_> = take_turns.collect();
+        while server.standing() < 40 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidegate'";
+        let open: usize = ask(&server.0, open)[0].parse().expect("a number");
+        assert!(open <= 3, "{open} connections");
+        drop(held);
+        for granted in waiting {
+            assert!(granted.await.expect("it ends"));
+        }
+    });
+}
