@@ -100,11 +100,15 @@ struct Walk {
     models: Vec<[Model; 5]>,
     held: Vec<Held>,
     leases: usize,
+    /// A lease that is dropped goes on its way unseen, and a look on another
+    /// connection may be there before it: here it is released instead.
+    releases: bool,
 }
 
 impl Walk {
     fn start(numbers: &Numbers, store: Arc<dyn Store>) -> Self {
         let time = ManualClock::default();
+        let releases = store.abilities().shared;
         let set = LimitSet::builder()
             .limits(limits(numbers))
             .clock(time.clock())
@@ -119,6 +123,7 @@ impl Walk {
             models,
             held: Vec::new(),
             leases: 0,
+            releases,
         }
     }
 
@@ -193,6 +198,8 @@ impl Walk {
             let names = NAMES[..4].iter().map(|name| (*name, used));
             let settlement = held.lease.settle(&names.collect::<Vec<_>>()).expect("live");
             assert_eq!(settlement.expired(), held.at + TTL as i64 <= now);
+        } else if self.releases {
+            held.lease.release().expect("live");
         }
         for (limit, model) in self.models[held.key].iter_mut().enumerate() {
             let taken = held.taken[limit];

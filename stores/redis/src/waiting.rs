@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::StoreError;
+use tidegate_contract::core::{Span, Timestamp};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tokio::time::timeout;
 
