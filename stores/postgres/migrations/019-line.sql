@@ -127,6 +127,7 @@ DECLARE
   v_root bytea := tidegate.short(p_root);
   v_latest bigint;
 BEGIN
+  PERFORM set_config('synchronous_commit', 'off', true);
   SELECT latest INTO v_latest FROM tidegate.rows WHERE tab = p_tab AND key = v_root FOR UPDATE;
   PERFORM tidegate.leave(p_tab, v_root, p_turn,
     CASE WHEN p_caller THEN p_now ELSE tidegate.instant(v_latest) END);

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Waiting`] | the ask, whole, and how long it waits |
-//! | [`stay`] | its way: ask, pause, ask again, until it is told or nobody is there |
+//! | [`stay()`] | its way: ask, pause, ask again, until it is told or nobody is there |
 //! | [`Line`] | what a store does for it |
 
 mod ask;
