@@ -31,6 +31,7 @@ pub use ends::{
 pub use order::{
     nobody_overtakes_who_waits, nobody_takes_before_who_waits,
     processes_that_wait_for_one_slot_are_served_in_order_of_arrival,
+    who_waits_below_a_root_keeps_back_whoever_needs_the_same,
     who_waits_for_a_rate_is_served_at_its_instant_and_in_order,
 };
 
@@ -125,6 +126,7 @@ macro_rules! waiting_suite {
             processes_that_wait_for_one_slot_are_served_in_order_of_arrival
             nobody_overtakes_who_waits
             nobody_takes_before_who_waits
+            who_waits_below_a_root_keeps_back_whoever_needs_the_same
             who_waits_for_a_rate_is_served_at_its_instant_and_in_order
             who_gives_up_leaves_the_line_at_once
             a_lease_whose_waiter_is_gone_is_given_back

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate::{Admission, Ask, Limit, LimitSet};
 use tokio::time::Instant;
 
-use super::{KEY, LONG, Lines, Move, acquire, client, one_slot, run, until};
+use super::{KEY, LONG, Lines, Move, SET, acquire, client, one_slot, run, until};
 
 const CLIENTS: usize = 8;
 
@@ -166,6 +166,54 @@ pub fn nobody_takes_before_who_waits<L: Lines>() {
         waits.abort();
         until(|| server.standing() == 0).await;
         assert!(takes());
+    });
+}
+
+/// Who waits for a limit of its own keeps back nobody but who comes for the same;
+/// who waits for an ancestor's keeps back all below it.
+pub fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let sets = [(); 2].map(|()| {
+            let builder = LimitSet::builder().name(SET).levels(["org", "user"]);
+            let store = builder.store(L::open(&server.address()));
+            let limits = [
+                Limit::concurrency("all", 3).at_level("org").ttl(2 * LONG),
+                Limit::concurrency("own", 1).at_level("user").ttl(2 * LONG),
+            ];
+            store.limits(limits).build().expect("a sound set")
+        });
+        let [one, other] = sets;
+        let of = |user: &str| format!("{KEY}/{user}");
+        let takes = |set: &LimitSet, user: &str| {
+            let asked = set.try_acquire(of(user).as_str(), 1);
+            asked.expect("an answer").granted()
+        };
+        let waits = |set: &LimitSet, user: &str, of_all: u64| {
+            let (set, key) = (set.clone(), of(user));
+            tokio::spawn(async move {
+                let amounts = [("all", of_all), ("own", 1)];
+                let ask = Ask::named(&amounts).within(LONG);
+                let asked = set.acquire_async(key.as_str(), ask).await;
+                asked.expect("an answer").granted()
+            })
+        };
+        let first = takes(&one, "a").expect("it is free");
+        let own = waits(&one, "a", 1);
+        until(|| server.standing() == 1).await;
+        let second = takes(&other, "b").expect("it waits for nothing of this one's");
+        let root = waits(&other, "c", 2);
+        until(|| server.standing() == 2).await;
+        assert!(
+            takes(&one, "d").is_none(),
+            "one is left, for who waits for two"
+        );
+        drop(second);
+        let third = root.await.expect("it ends").expect("two are free");
+        assert_eq!(server.standing(), 1);
+        drop(first);
+        let fourth = own.await.expect("it ends").expect("it is free");
+        assert_eq!(server.standing(), 0);
+        drop((third, fourth));
     });
 }
 
