@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_swap::Clock;
+use tokio::sync::Semaphore;
 
 use crate::error::{MysqlError, Trouble};
 use crate::link::Link;
@@ -36,6 +37,7 @@ impl MysqlStore {
         let shared = Arc::new(Shared {
             link: Link::new(options.deadline)?,
             pool: Pool::new(address, options.connections, options.deadline)?,
+            turns: Semaphore::new(options.connections.div_ceil(2)),
             clock: options.clock,
             prefix: options.prefix,
         });

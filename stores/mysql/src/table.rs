@@ -11,6 +11,7 @@ use tidegate_contract::{
 };
 use tidegate_remote::waiting::{self, Waiting};
 use tidegate_swap::{Clock, Edition, Limits, Request};
+use tokio::sync::Semaphore;
 
 use crate::error::Trouble;
 use crate::link::Link;
@@ -27,6 +28,8 @@ use crate::{registry, sql};
 pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) pool: Pool,
+    /// So many of those who wait ask at once: others have the other connections.
+    pub(crate) turns: Semaphore,
     pub(crate) clock: Clock,
     pub(crate) prefix: String,
 }

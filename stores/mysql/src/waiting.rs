@@ -78,7 +78,11 @@ impl InLine {
             return Ok(());
         };
         loop {
-            let look = timeout(deadline, turn.look(&self.table)).await;
+            let look = {
+                let room = self.table.shared.turns.acquire();
+                let _room = timeout(deadline, room).await;
+                timeout(deadline, turn.look(&self.table)).await
+            };
             let look = look.map_err(|_| too_late(deadline))?;
             let pause = match look.map_err(Trouble::told)? {
                 0 => return Ok(()),
@@ -96,7 +100,16 @@ impl InLine {
 impl Line for InLine {
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = Request::of(&waiting.take()?);
-        let deadline = self.deadline();
+        let (deadline, shared) = (self.deadline(), Arc::clone(&self.table.shared));
+        // Nobody is held up for longer by those who wait with it.
+        let room = self
+            .turn
+            .is_some()
+            .then(|| timeout(deadline, shared.turns.acquire()));
+        let _room = match room {
+            Some(room) => room.await.ok(),
+            None => None,
+        };
         let answer = Arc::clone(&self.table).execute(request, self.turn.as_mut());
         let answer = timeout(deadline, answer).await;
         let (reply, is_kept) = answer.unwrap_or_else(|_| Err(too_late(deadline)))?;

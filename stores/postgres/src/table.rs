@@ -9,6 +9,7 @@ use tidegate_contract::{
 };
 use tidegate_remote::waiting::{self, Waiting};
 use tidegate_remote::{Changes, Driver};
+use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Turn};
 use crate::error::garbled;
@@ -31,6 +32,9 @@ pub(crate) struct Shared {
     pub(crate) session: Option<Arc<Session>>,
     /// Where those who wait are told.
     pub(crate) wakes: Arc<Wakes>,
+    /// So many of those who stand in line ask at once: others have the other
+    /// connections, also when all are woken.
+    pub(crate) turns: Semaphore,
 }
 
 /// See the [module](self).

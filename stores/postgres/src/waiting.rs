@@ -31,8 +31,7 @@ pub(crate) struct InLine {
     table: Arc<Inner>,
     link: Arc<Link>,
     wakes: Arc<Wakes>,
-    /// What drives the connections lasts as long as this.
-    _shared: Arc<Shared>,
+    shared: Arc<Shared>,
     deadline: Duration,
     /// With an ear, it stands in line when it is refused.
     ear: Option<Ear>,
@@ -51,7 +50,7 @@ impl InLine {
             link: Arc::clone(&shared.link),
             wakes: Arc::clone(&shared.wakes),
             deadline: shared.driver.deadline(),
-            _shared: Arc::clone(shared),
+            shared: Arc::clone(shared),
             ear: ear.flatten(),
             again: None,
         }
@@ -62,6 +61,12 @@ impl InLine {
         request: Request,
         turn: Option<&Turn>,
     ) -> Result<(Reply, bool), StoreError> {
+        // Nobody is held up for longer by those who stand with it.
+        let room = turn.map(|_| timeout(self.deadline, self.shared.turns.acquire()));
+        let _room = match room {
+            Some(room) => room.await.ok(),
+            None => None,
+        };
         let answer = async {
             match turn {
                 None => Ok((self.table.execute(request).await?, false)),
