@@ -171,7 +171,11 @@ impl Inner {
                 lent.put_back();
                 Ok(decided.outcome(reply))
             }
-            Err(trouble) => Err(self.lost_in_commit(lent, trouble).await),
+            Err(Trouble::Broken(words)) => Err(StoreError::Unavailable(format!(
+                "{words}; the command may have been executed"
+            ))
+            .into()),
+            Err(trouble) => Err(self.give_up(lent, trouble).await),
         }
     }
 
@@ -189,23 +193,14 @@ impl Inner {
         Ok(Outcome::Kept(None))
     }
 
+    /// Keeps what has changed in line, and nothing else: that may be done twice.
     async fn commit(&self, mut lent: Lent) -> Result<(), Trouble> {
         match lent.conn.query_drop("COMMIT").await {
             Ok(()) => {
                 lent.put_back();
                 Ok(())
             }
-            Err(error) => Err(self.lost_in_commit(lent, error.into()).await),
-        }
-    }
-
-    async fn lost_in_commit(&self, lent: Lent, trouble: Trouble) -> Trouble {
-        match trouble {
-            Trouble::Broken(words) => {
-                StoreError::Unavailable(format!("{words}; the command may have been executed"))
-                    .into()
-            }
-            trouble => self.give_up(lent, trouble).await,
+            Err(error) => Err(self.give_up(lent, error.into()).await),
         }
     }
 
