@@ -37,9 +37,17 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-guard", &["tidegate-contract", "tidegate-core"]),
     (
         "tidegate-mysql",
-        &["tidegate-contract", "tidegate-core", "tidegate-swap"],
+        &[
+            "tidegate-contract",
+            "tidegate-core",
+            "tidegate-remote",
+            "tidegate-swap",
+        ],
     ),
-    ("tidegate-redis", &["tidegate-contract", "tidegate-core"]),
+    (
+        "tidegate-redis",
+        &["tidegate-contract", "tidegate-core", "tidegate-remote"],
+    ),
     ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
     ("tidegate-remote", &["tidegate-contract", "tidegate-core"]),
     (

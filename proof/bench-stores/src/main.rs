@@ -29,8 +29,11 @@ use clap::Parser;
 
 use measure::{Outcome, json};
 
+/// What an engine's rows came to.
+type Rows = fn(&Bench) -> Vec<Outcome>;
+
 /// Each engine's rows, by the word that they begin with.
-const ENGINES: [(&str, fn(&Bench) -> Vec<Outcome>); 3] = [
+const ENGINES: [(&str, Rows); 3] = [
     ("redis", redis::rows),
     ("postgres", postgres::rows),
     ("mariadb", mariadb::rows),

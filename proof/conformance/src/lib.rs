@@ -11,6 +11,7 @@
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
+//! | [`waiting`] | those who wait in one line, in several processes |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`] | any of them by its URL; one that stands still |
 //!
@@ -31,6 +32,7 @@ mod ports;
 pub mod postgres_server;
 pub mod redis_server;
 mod subject;
+pub mod waiting;
 pub mod walk;
 mod wide;
 

@@ -5,9 +5,12 @@
 //! |---|---|
 //! | [`store`](MysqlStore) | the store: connections to a server, tables by name |
 //! | [`Options`] | prefix, clock, deadline, connections |
-//! | [`Line`] | those who wait for a key, in whatever process, in order |
 //! | [`NativeLock`] | the server's own locks |
-//! | `table` | a command's way: its edition, its tries |
+//! | `table` | a command's way, and its edition |
+//! | `attempt` | its tries |
+//! | `kept` | what a decision means for the line, and the line for a decision |
+//! | `turns` | those who wait, in whatever process, in order |
+//! | `waiting` | an ask that waits for its turn |
 //! | `trips` | a load and a swap on a connection |
 //! | `sql` | their statements |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
@@ -59,16 +62,19 @@
 //! asked again without taking twice. Passwords are in no message. Who stands still
 //! in mid-command is cut off by the server, and its locks are freed.
 //!
-//! **Waiting.** A refusal names the instant at which asking again makes sense, as
-//! on every store. Who must come up in order of arrival across processes stands in
-//! a [`Line`] first, which is polled, as it states.
+//! **Waiting.** Asks of all processes that wait for one key stand in a line that the
+//! database keeps, in order of arrival; nobody overtakes them. MariaDB wakes nobody:
+//! who waits polls, with pauses of 2 to 128 ms (`docs/mysql.md` says which), holds no
+//! connection meanwhile, and says every second that it is there; a place that was not
+//! heard of for three is lost.
 //!
 //! Deliberately absent: a bound on the number of keys.
 #![forbid(unsafe_code)]
 
+mod attempt;
 mod definitions;
 mod error;
-mod line;
+mod kept;
 mod link;
 mod listing;
 mod lock;
@@ -83,9 +89,10 @@ mod store;
 mod sweep;
 mod table;
 mod trips;
+mod turns;
+mod waiting;
 
 pub use error::MysqlError;
-pub use line::{Line, Place};
 pub use lock::NativeLock;
 pub use options::{Clock, Options};
 pub use store::MysqlStore;

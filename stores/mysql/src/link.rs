@@ -71,24 +71,13 @@ impl Link {
         told.recv().unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Lets time pass: the future may be polled anywhere.
-    pub(crate) fn pause(
-        &self,
-        time: Duration,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
-        let within = time.saturating_add(self.deadline);
-        self.start_within(within, async move {
-            tokio::time::sleep(time).await;
-            Ok(())
-        })
-    }
-
     /// How long anything may take.
     pub(crate) const fn deadline(&self) -> Duration {
         self.deadline
     }
 
-    fn handle(&self) -> Option<Handle> {
+    /// Where its work is done.
+    pub(crate) fn handle(&self) -> Option<Handle> {
         self.runtime
             .as_ref()
             .map(|runtime| runtime.handle().clone())

@@ -12,19 +12,20 @@ use crate::error::Trouble;
 
 /// What each step does; `{p}` is the prefix. The number of a step is its place,
 /// from 1 on: none is ever changed or taken out.
-const STEPS: &[&[&str]] = &[&[
-    "CREATE TABLE IF NOT EXISTS {p}_tables (
+const STEPS: &[&[&str]] = &[
+    &[
+        "CREATE TABLE IF NOT EXISTS {p}_tables (
         id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
         name VARBINARY(512) NOT NULL UNIQUE,
         newest INT UNSIGNED NOT NULL DEFAULT 0
     ) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS {p}_plans (
+        "CREATE TABLE IF NOT EXISTS {p}_plans (
         table_id INT UNSIGNED NOT NULL,
         edition INT UNSIGNED NOT NULL,
         body MEDIUMBLOB NOT NULL,
         PRIMARY KEY (table_id, edition)
     ) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS {p}_rows (
+        "CREATE TABLE IF NOT EXISTS {p}_rows (
         table_id INT UNSIGNED NOT NULL,
         name VARBINARY(201) NOT NULL,
         whole VARBINARY(4096) NULL,
@@ -35,7 +36,7 @@ const STEPS: &[&[&str]] = &[&[
         PRIMARY KEY (table_id, name),
         KEY keep_until (keep_until)
     ) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS {p}_leases (
+        "CREATE TABLE IF NOT EXISTS {p}_leases (
         table_id INT UNSIGNED NOT NULL,
         root VARBINARY(201) NOT NULL,
         id BINARY(16) NOT NULL,
@@ -49,7 +50,7 @@ const STEPS: &[&[&str]] = &[&[
         KEY ask (table_id, root, ask),
         KEY due_anywhere (table_id, due)
     ) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS {p}_waiters (
+        "CREATE TABLE IF NOT EXISTS {p}_waiters (
         number BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
         table_id INT UNSIGNED NOT NULL,
         name VARBINARY(201) NOT NULL,
@@ -57,14 +58,25 @@ const STEPS: &[&[&str]] = &[&[
         KEY line (table_id, name, number),
         KEY until (until)
     ) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS {p}_definitions (
+        "CREATE TABLE IF NOT EXISTS {p}_definitions (
         owner VARBINARY(201) NOT NULL,
         name VARBINARY(201) NOT NULL,
         whole VARBINARY(4096) NULL,
         body MEDIUMBLOB NOT NULL,
         PRIMARY KEY (owner, name)
     ) ENGINE=InnoDB",
-]];
+    ],
+    &["CREATE TABLE IF NOT EXISTS {p}_turns (
+        table_id INT UNSIGNED NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        came BIGINT NOT NULL,
+        turn BINARY(16) NOT NULL,
+        until BIGINT NOT NULL,
+        PRIMARY KEY (table_id, name, came, turn),
+        KEY turn (table_id, turn),
+        KEY until (until)
+    ) ENGINE=InnoDB"],
+];
 
 /// How long it waits for another that is at it.
 const PATIENCE_SECONDS: u32 = 60;

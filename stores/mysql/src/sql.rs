@@ -23,10 +23,12 @@ pub(crate) struct LoadShape {
     /// Those due first; whether from the beginning.
     pub(crate) due: Option<bool>,
     pub(crate) all: bool,
+    /// Those are looked for who stand in line before it.
+    pub(crate) line: bool,
 }
 
 impl LoadShape {
-    pub(crate) fn of(wanted: &Wanted, first: bool) -> Self {
+    pub(crate) fn of(wanted: &Wanted, first: bool, line: bool) -> Self {
         Self {
             first,
             rows: wanted.rows.len(),
@@ -34,25 +36,29 @@ impl LoadShape {
             ask: wanted.ask.is_some(),
             due: wanted.due.map(|due| due.after.is_none()),
             all: wanted.all_leases,
+            line,
         }
     }
 
     /// The statement. Its parameters, in order: for the root table and name; for
     /// other rows the table and their names; for leases table and root, then ids,
     /// the idempotency key, the place to go on from (due, due, turn) and how many;
-    /// last, in a first load, the root's table and name again.
+    /// for those in line the table, the ask's own place, the table, the names of all
+    /// rows, how much earlier the ask counts, and its own place; last, in a first load,
+    /// the root's table and name again.
     ///
     /// Result sets: names and bodies of other rows, if any; turns and bodies of
     /// leases for each kind of question, unless the root's row says that it has
-    /// none; and in a first load the root's body, whether it may have leases, the
-    /// clock, and whether a row that was not there is by now.
+    /// none; names of rows for which others wait; and in a first load the root's body, whether it may have leases, the
+    /// clock, whether a row that was not there is by now, and since when the ask stands
+    /// in line itself.
     ///
     /// (A variable hides a column of its name: none of these is one.)
     pub(crate) fn text(self, p: &str) -> String {
         let mut text = "BEGIN NOT ATOMIC ".to_owned();
         if self.first {
             text += "DECLARE its_body MEDIUMBLOB; DECLARE may_have BOOL DEFAULT TRUE; \
-                     START TRANSACTION; ";
+                     DECLARE its_coming BIGINT; START TRANSACTION; ";
             text += &format!(
                 "SELECT body, leases INTO its_body, may_have FROM {p}_rows \
                  WHERE table_id = ? AND name = ? FOR UPDATE; "
@@ -69,8 +75,21 @@ impl LoadShape {
             true => format!("IF may_have THEN {}END IF; ", self.leases(p)),
             false => self.leases(p),
         };
+        if self.line {
+            let names = marks(self.rows);
+            text += &format!(
+                "SELECT MIN(came) INTO its_coming FROM {p}_turns \
+                 WHERE table_id = ? AND turn = ?; \
+                 SELECT DISTINCT name FROM {p}_turns \
+                 WHERE table_id = ? AND name IN ({names}) AND until > {AT_START} \
+                 AND (came < COALESCE(its_coming, {NOW} - ?) \
+                 OR (came = its_coming AND turn < ?)); "
+            );
+        }
         if self.first {
-            let clock = |is_there: &str| format!("SELECT its_body, may_have, {NOW}, {is_there}; ");
+            let clock = |is_there: &str| {
+                format!("SELECT its_body, may_have, {NOW}, {is_there}, its_coming; ")
+            };
             let look = format!("EXISTS (SELECT * FROM {p}_rows WHERE table_id = ? AND name = ?)");
             text += &format!(
                 "IF its_body IS NULL THEN {}ELSE {}END IF; ",
@@ -173,6 +192,6 @@ impl SwapShape {
 }
 
 /// So many parameters.
-fn marks(count: usize) -> String {
+pub(crate) fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
 use tidegate_swap::Clock;
+use tokio::sync::Semaphore;
 
 use crate::error::{MysqlError, Trouble};
-use crate::line::Line;
 use crate::link::Link;
 use crate::lock::NativeLock;
 use crate::options::Options;
@@ -37,6 +37,7 @@ impl MysqlStore {
         let shared = Arc::new(Shared {
             link: Link::new(options.deadline)?,
             pool: Pool::new(address, options.connections, options.deadline)?,
+            turns: Semaphore::new(options.connections.div_ceil(2)),
             clock: options.clock,
             prefix: options.prefix,
         });
@@ -51,16 +52,6 @@ impl MysqlStore {
         let provided = shared.link.block_on(provide);
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
         Ok(Self { shared })
-    }
-
-    /// The lines of those who wait for the keys of the set called `name`.
-    ///
-    /// # Errors
-    /// *Cannot tell*.
-    pub fn line(&self, name: &str) -> Result<Line, StoreError> {
-        let found = self.find(name, true)?;
-        let (number, _) = found.unwrap_or_default();
-        Ok(Line::new(Arc::clone(&self.shared), number))
     }
 
     /// Waits up to `patience` for the server's own lock `name`; `None` if others

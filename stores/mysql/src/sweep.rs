@@ -13,6 +13,7 @@ use crate::error::Trouble;
 use crate::sql::AT_START;
 use crate::table::Inner;
 use crate::trips::Place;
+use crate::turns;
 
 /// A sweep after so many commands: each adds a few rows at most.
 const COMMANDS: u32 = 64;
@@ -44,12 +45,13 @@ impl Sweeper {
 }
 
 impl Inner {
-    /// Looks at leases that are due on roots that nobody asks, and deletes rows
-    /// that are spent.
+    /// Looks at leases that are due on roots that nobody asks, forgets who waits no
+    /// longer, and deletes rows that are spent.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Trouble> {
         for owner in self.owners_of_due_leases().await? {
             self.look_at(&owner).await?;
         }
+        turns::forget(&self.shared).await?;
         self.delete_spent_rows().await
     }
 
@@ -80,7 +82,7 @@ impl Inner {
             calendars: &calendars,
             verb: Verb::Peek { amounts: &[] },
         });
-        self.attempt(&request).await.map(drop)
+        self.attempt(&request, None).await.map(drop)
     }
 
     /// Rows that others have locked are left to them.

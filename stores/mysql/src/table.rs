@@ -6,17 +6,21 @@ use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Params, Row};
 use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{
-    Command, HeldLease, Listing, OwnedKey, Page, Plan, RemoteTable, Reply, Sent, StoreError, Table,
+    Command, HeldLease, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
+    StoreError, Table,
 };
-use tidegate_swap::{Attempt, Clock, Edition, Found, Limits, Request, Step, Swap, trip};
+use tidegate_remote::waiting::{self, Waiting};
+use tidegate_swap::{Clock, Edition, Limits, Request};
+use tokio::sync::Semaphore;
 
 use crate::error::Trouble;
 use crate::link::Link;
 use crate::listing::Wanted;
 use crate::pace::Pace;
-use crate::pool::{Lent, Pool};
+use crate::pool::Pool;
 use crate::sweep::Sweeper;
-use crate::trips::{self, Place};
+use crate::trips::Place;
+use crate::waiting::InLine;
 use crate::{registry, sql};
 
 /// What the tables of a store share.
@@ -24,6 +28,8 @@ use crate::{registry, sql};
 pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) pool: Pool,
+    /// So many of those who wait ask at once: others have the other connections.
+    pub(crate) turns: Semaphore,
     pub(crate) clock: Clock,
     pub(crate) prefix: String,
 }
@@ -88,17 +94,10 @@ pub(crate) struct MysqlTable(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     number: u32,
-    limits: Limits,
+    pub(crate) limits: Limits,
     /// One change of limits is written at a time.
     writing: tokio::sync::Mutex<()>,
     sweeper: Sweeper,
-}
-
-/// What a try came to.
-pub(crate) enum Outcome {
-    Reply(Result<Reply, StoreError>),
-    /// There was more to do than is done at once.
-    Again,
 }
 
 impl MysqlTable {
@@ -131,8 +130,8 @@ impl Table for MysqlTable {
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
         let request = Request::of(command);
         let work = |inner: Arc<Inner>| async move {
-            let reply = inner.execute(request).await;
-            reply.map_err(Trouble::Failed)
+            let reply = inner.execute(request, None).await;
+            reply.map(|(reply, _)| reply).map_err(Trouble::Failed)
         };
         self.block_on(work)
     }
@@ -168,8 +167,14 @@ impl Table for MysqlTable {
 impl RemoteTable for MysqlTable {
     fn send(&self, command: &Command<'_>) -> Sent {
         let (inner, request) = (Arc::clone(&self.0), Request::of(command));
-        let work = async move { inner.execute(request).await };
+        let work = async move { Ok(inner.execute(request, None).await?.0) };
         Box::pin(self.0.shared.link.start(work))
+    }
+
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let waiting = Waiting::of(command, patience)?;
+        let line = InLine::new(&self.0, &waiting);
+        Some(waiting::stay(self.0.shared.link.handle(), waiting, line))
     }
 }
 
@@ -179,114 +184,6 @@ impl Inner {
             prefix: self.shared.prefix.as_str(),
             table: self.number,
         }
-    }
-
-    async fn execute(self: Arc<Self>, request: Request) -> Result<Reply, StoreError> {
-        self.limits
-            .follow(&request.plan, request.now, &request.calendars)?;
-        let mut pace = Pace::default();
-        loop {
-            let trouble = match self.attempt(&request).await {
-                Ok(Outcome::Reply(reply)) => {
-                    self.sweep_in_turn();
-                    return reply;
-                }
-                Ok(Outcome::Again) => continue,
-                Err(trouble) => trouble,
-            };
-            pace.after(trouble).await?;
-        }
-    }
-
-    /// One try, on a connection of its own.
-    pub(crate) async fn attempt(&self, request: &Request) -> Result<Outcome, Trouble> {
-        let edition = self.edition().await?;
-        if !Arc::ptr_eq(&edition.plan, &request.plan) {
-            return Err(StoreError::StalePlan.into());
-        }
-        let mut attempt = Attempt::new(request, edition, self.limits.known(), self.shared.clock);
-        let wanted = attempt.begin()?;
-        let mut lent = self.shared.pool.lend().await?;
-        let loaded = self.load(&mut lent, request, &wanted, true).await;
-        let mut step = match loaded {
-            Ok(found) => attempt.found(found),
-            Err(trouble) => return Err(self.give_up(lent, trouble).await),
-        };
-        loop {
-            let more = match step {
-                Step::Done(reply) => {
-                    self.end(lent);
-                    return Ok(Outcome::Reply(reply));
-                }
-                Step::Swap(swap, reply) => return self.write(lent, swap, reply).await,
-                Step::Load(wanted) => {
-                    let loaded = self.load(&mut lent, request, &wanted, false).await;
-                    loaded.map(|found| attempt.found(found))
-                }
-                Step::Editions(numbers) => {
-                    let learned = self.learn(&mut lent, &numbers).await;
-                    learned.map(|()| attempt.learned(self.limits.known()))
-                }
-            };
-            step = match more {
-                Ok(step) => step,
-                Err(trouble) => return Err(self.give_up(lent, trouble).await),
-            };
-        }
-    }
-
-    async fn load(
-        &self,
-        lent: &mut Lent,
-        request: &Request,
-        wanted: &trip::Wanted,
-        first: bool,
-    ) -> Result<Found, Trouble> {
-        let root = request.root()?;
-        trips::load(&mut lent.conn, self.place(), root, wanted, first).await
-    }
-
-    /// Writes and commits. An answer that does not come leaves it open whether the
-    /// server has done so: this is told, and nothing is tried again.
-    async fn write(
-        &self,
-        mut lent: Lent,
-        swap: Swap,
-        reply: Option<Result<Reply, StoreError>>,
-    ) -> Result<Outcome, Trouble> {
-        match trips::swap(&mut lent.conn, self.place(), swap).await {
-            Ok(()) => {
-                lent.put_back();
-                Ok(reply.map_or(Outcome::Again, Outcome::Reply))
-            }
-            Err(Trouble::Broken(words)) => Err(StoreError::Unavailable(format!(
-                "{words}; the command may have been executed"
-            ))
-            .into()),
-            Err(trouble) => Err(self.give_up(lent, trouble).await),
-        }
-    }
-
-    /// Nothing was changed: the transaction is ended while the caller has its
-    /// answer already.
-    fn end(&self, lent: Lent) {
-        let deadline = self.shared.link.deadline();
-        tokio::spawn(tokio::time::timeout(deadline, lent.roll_back()));
-    }
-
-    /// Ends a try that failed.
-    async fn give_up(&self, lent: Lent, trouble: Trouble) -> Trouble {
-        self.shared.pool.forget_if_gone(&trouble);
-        if !matches!(trouble, Trouble::Broken(_)) {
-            lent.roll_back().await;
-        }
-        trouble
-    }
-
-    async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
-        let editions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
-        self.limits.learn(editions);
-        Ok(())
     }
 
     /// The newest plan's edition, written first if it is not yet.
@@ -324,7 +221,7 @@ impl Inner {
     }
 
     /// Deletes what is spent, every so often.
-    fn sweep_in_turn(self: &Arc<Self>) {
+    pub(crate) fn sweep_in_turn(self: &Arc<Self>) {
         if self.shared.clock == Clock::Server && self.sweeper.is_due() {
             let inner = Arc::clone(self);
             tokio::spawn(async move {

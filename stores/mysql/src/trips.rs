@@ -8,6 +8,7 @@ use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
 use crate::error::{Trouble, garbled};
 use crate::names;
 use crate::sql::{LoadShape, SwapShape};
+use crate::turns::Ahead;
 
 /// A table of limits, as SQL knows it.
 #[derive(Clone, Copy, Debug)]
@@ -25,18 +26,30 @@ const CHUNK: usize = 32;
 /// that the index of a busy row is written once a minute and not at every turn.
 const GRID: i64 = 1 << 26;
 
+/// The first load of an attempt.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) found: Found,
+    /// The names of rows for which others wait, who came before.
+    pub(crate) kept_at: Vec<Vec<u8>>,
+    /// Since when the ask stands in line itself.
+    pub(crate) stands_since: Option<i64>,
+}
+
 /// Loads what is wanted of `root`. The first load of an attempt begins its
-/// transaction and locks the root's row, if it is there.
+/// transaction and locks the root's row, if it is there; it looks for those who are
+/// `ahead`, if that is asked for.
 pub(crate) async fn load(
     conn: &mut Conn,
     place: Place<'_>,
     root: &[u8],
     wanted: &Wanted,
-    first: bool,
-) -> Result<Found, Trouble> {
-    let shape = LoadShape::of(wanted, first);
+    (first, ahead): (bool, Option<Ahead>),
+) -> Result<Loaded, Trouble> {
+    let shape = LoadShape::of(wanted, first, ahead.is_some());
     let statement = conn.prep(shape.text(place.prefix)).await?;
-    let parameters = Params::Positional(load_parameters(place, root, wanted, first));
+    let parameters = load_parameters(place, root, wanted, (first, ahead));
+    let parameters = Params::Positional(parameters);
     let mut sets = Vec::new();
     let mut result = conn.exec_iter(statement, parameters).await?;
     while !result.is_empty() {
@@ -46,7 +59,12 @@ pub(crate) async fn load(
     read(sets, shape, wanted)
 }
 
-fn load_parameters(place: Place<'_>, root: &[u8], wanted: &Wanted, first: bool) -> Vec<Value> {
+fn load_parameters(
+    place: Place<'_>,
+    root: &[u8],
+    wanted: &Wanted,
+    (first, ahead): (bool, Option<Ahead>),
+) -> Vec<Value> {
     let (table, name) = (Value::from(place.table), Value::from(names::name(root)));
     let mut all = Vec::new();
     let others = usize::from(first);
@@ -78,14 +96,22 @@ fn load_parameters(place: Place<'_>, root: &[u8], wanted: &Wanted, first: bool) 
         }
         all.push(Value::from(due.most as u64));
     }
+    if let Some(ahead) = ahead {
+        all.extend([place.table.into(), ahead.turn(), place.table.into()]);
+        let names = wanted.rows.iter();
+        all.extend(names.map(|key| Value::from(names::name(key))));
+        all.extend([ahead.less(), ahead.turn()]);
+    }
     if first {
         all.extend(lease);
     }
     all
 }
 
-fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Found, Trouble> {
+fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Loaded, Trouble> {
     let mut found = Found::default();
+    let mut kept_at = Vec::new();
+    let mut stands_since = None;
     let mut may_have_leases = true;
     if shape.first {
         let last = sets.pop().and_then(|mut set| set.pop());
@@ -93,9 +119,15 @@ fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Fo
         found.rows.push(value(&root, 0)?);
         may_have_leases = value(&root, 1)?;
         found.now = Timestamp::from_micros(value(&root, 2)?);
+        stands_since = value(&root, 4)?;
         if value(&root, 3)? {
             // It was made while the rest was read.
             return Err(Trouble::Lost("another made the root's row".to_owned()));
+        }
+    }
+    if shape.line {
+        for row in sets.pop().ok_or_else(|| garbled("no line"))? {
+            kept_at.push(value(&row, 0)?);
         }
     }
     let mut sets = sets.into_iter();
@@ -113,7 +145,11 @@ fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Fo
         found.rows.push(row.map(|(_, body)| body.clone()));
     }
     if !may_have_leases {
-        return Ok(found);
+        return Ok(Loaded {
+            found,
+            kept_at,
+            stands_since,
+        });
     }
     for asked in [shape.ids > 0, shape.ask, shape.all] {
         if asked {
@@ -123,7 +159,11 @@ fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Fo
     if shape.due.is_some() {
         leases(next()?, &mut found.due)?;
     }
-    Ok(found)
+    Ok(Loaded {
+        found,
+        kept_at,
+        stands_since,
+    })
 }
 
 fn leases(rows: Vec<Row>, into: &mut Vec<Kept>) -> Result<(), Trouble> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{KeyPath, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
@@ -17,15 +18,34 @@ use crate::session::Session;
 const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
     $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19)";
 
+const DECIDE_IN_TURN: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6,
+    $7::text::numeric[], $8, $9, $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19,
+    $20::text::numeric, $21, $22, $23)";
+
+const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
+
 const DECIDE_BUCKET: &str = "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
     $11, $12)";
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
-    $7::text::numeric, $8::text::numeric[], $9, $10)";
+    $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
 
 /// How far the server's clock may stand behind what was written, in microseconds:
 /// that far it stands still (`tidegate.instant`).
 const PATIENCE: i64 = 10_000_000;
+
+/// A place in the line of those who wait for a root.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    /// What it is known by.
+    pub(crate) id: u128,
+    /// Where it hears that its turn may have come.
+    pub(crate) channel: Arc<str>,
+    /// How much earlier than it did it counts as having come.
+    pub(crate) ahead: Span,
+    /// For how long it is taken for alive without being heard of.
+    pub(crate) alive: Span,
+}
 
 /// One table on the server.
 #[derive(Clone, Debug)]
@@ -53,7 +73,47 @@ impl Calls {
         }
     }
 
+    /// As [`ask`](Self::ask), by one who may stand in line.
+    pub(crate) async fn ask_in_turn(
+        &self,
+        edition: i64,
+        request: &Request,
+        turn: &Turn,
+    ) -> Result<Answer, StoreError> {
+        let id = turn.id.to_string();
+        let (ahead, alive) = (micros(turn.ahead), micros(turn.alive));
+        let more: [Argument<'_>; 4] = [&id, &&*turn.channel, &ahead, &alive];
+        loop {
+            let text = self.call(edition, request, Some(more)).await?;
+            match reply::read(&text, &request.deciding, request.now)? {
+                Answer::More => {}
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Gives the place in the line of `root` up.
+    pub(crate) async fn give_place_up(
+        &self,
+        root: &[u8],
+        turn: u128,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let (turn, now) = (turn.to_string(), now.as_micros());
+        let arguments: [Argument<'_>; 5] = [&self.tab, &root, &turn, &now, &self.is_callers()];
+        self.link.ask(GIVE_PLACE_UP, &arguments).await.map(drop)
+    }
+
     async fn decide(&self, edition: i64, request: &Request) -> Result<String, StoreError> {
+        self.call(edition, request, None).await
+    }
+
+    async fn call(
+        &self,
+        edition: i64,
+        request: &Request,
+        turn: Option<[Argument<'_>; 4]>,
+    ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let session = match (&self.session, request.makes_lease()) {
             (Some(session), true) => Some(session.number(&self.link).await?),
@@ -80,7 +140,13 @@ impl Calls {
             &request.remember,
             &session,
         ];
-        self.answer(DECIDE, &arguments).await
+        match turn {
+            None => self.answer(DECIDE, &arguments).await,
+            Some(turn) => {
+                let arguments = [&arguments[..], &turn[..]].concat();
+                self.answer(DECIDE_IN_TURN, &arguments).await
+            }
+        }
     }
 
     async fn decide_bucket(
@@ -182,4 +248,8 @@ impl Writer<i64> for Calls {
         }
         tasks.join_all().await;
     }
+}
+
+fn micros(span: Span) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }

@@ -15,6 +15,8 @@
 //! | [`AdvisoryLock`] | the server's own locks, by name |
 //! | `prune` | the removal of what nobody asks for any more |
 //! | `migrate` | the schema, made and brought up to date |
+//! | `waiting` | an ask that waits for its turn |
+//! | `wakes` | where those who wait are told, on one connection |
 //! | `link` | a pool of connections, deadlines |
 //!
 //! **One round trip.** A command is one call of one function, and one
@@ -43,10 +45,17 @@
 //! the deadline. When no answer came, the command may have been executed. Nothing
 //! is asked again by the store itself. Passwords are in no message.
 //!
+//! **Waiting.** Asks of all processes that wait for one key stand in a line that the
+//! database keeps, in order of arrival; nobody overtakes them. Whose turn may have
+//! come is notified (`LISTEN`, one connection for each store, from the first that
+//! waits on). Who waits holds no connection. He asks every two seconds in any case,
+//! which keeps his place and is the net for a notification that was lost; a place
+//! that was not heard of for six seconds is lost.
+//!
 //! `docs/postgres.md` has the schema, the grants that a role needs, and what is
 //! lost when.
 //!
-//! Deliberately absent: TLS, waiting (the engine waits), a bound on the number of
+//! Deliberately absent: TLS, a bound on the number of
 //! keys (the disk is one).
 #![forbid(unsafe_code)]
 
@@ -66,6 +75,8 @@ mod request;
 mod session;
 mod store;
 mod table;
+mod waiting;
+mod wakes;
 
 pub use error::PostgresError;
 pub use lock::AdvisoryLock;

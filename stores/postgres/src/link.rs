@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tidegate_contract::StoreError;
 use tidegate_remote::Driver;
+use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row};
 
@@ -13,6 +14,9 @@ use crate::options::Options;
 
 /// What a statement is given.
 pub(crate) type Argument<'a> = &'a (dyn ToSql + Sync);
+
+/// A connection on which the server may say something by itself.
+pub(crate) type Heard = tokio_postgres::Connection<tokio_postgres::Socket, NoTlsStream>;
 
 /// Connections, made when they are needed and again when they are lost.
 pub(crate) struct Link {
@@ -49,10 +53,15 @@ impl Link {
 
     /// A connection beside the pool, driven until it ends.
     pub(crate) async fn beside(&self) -> Result<Client, StoreError> {
-        let connected = self.config.connect(NoTls).await;
-        let (client, connection) = connected.map_err(|error| unavailable(&error))?;
+        let (client, connection) = self.connect().await?;
         tokio::spawn(connection);
         Ok(client)
+    }
+
+    /// A connection beside the pool, to be driven by whoever asks for it.
+    pub(crate) async fn connect(&self) -> Result<(Client, Heard), StoreError> {
+        let connected = self.config.connect(NoTls).await;
+        connected.map_err(|error| unavailable(&error))
     }
 
     /// A connection of one's own.

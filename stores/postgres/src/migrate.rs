@@ -34,6 +34,8 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "016-bucket-row",
     "017-prune",
     "018-locks",
+    "019-line",
+    "020-decide-in-turn",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -29,7 +29,8 @@ pub(crate) fn start(shared: &Shared, every: Duration) {
 
 /// One statement's worth; how many rows it looked after.
 pub(crate) async fn some(link: &Link) -> Result<usize, StoreError> {
-    let rows = link.ask("SELECT tidegate.prune($1)", &[&AT_ONCE]).await?;
+    let prune = "SELECT greatest(tidegate.prune($1), tidegate.prune_waiters($1))";
+    let rows = link.ask(prune, &[&AT_ONCE]).await?;
     let row = rows.first().ok_or_else(|| garbled("no count"))?;
     Ok(usize::try_from(row.get::<_, i32>(0)).unwrap_or(0))
 }

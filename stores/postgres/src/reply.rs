@@ -9,6 +9,7 @@
 //!                  whether standings follow, for each that the key reaches:
 //!                  remaining, debt, when the next is there, when all are (NULL
 //!                  if nothing is used)
+//! 7 kept back     as 0: others are first
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
 //! 4 more           call again: not all that is due was done
@@ -30,6 +31,8 @@ const ADMIT: &str = "admit";
 pub(crate) enum Answer {
     /// The command was executed.
     Reply(Reply),
+    /// It was refused, and somebody ahead in line waits for the same.
+    Kept(Reply),
     /// Some of what was due was done: call again.
     More,
     /// Whether the row is more than "never seen".
@@ -55,6 +58,7 @@ pub(crate) fn read(text: &str, plan: &Plan, asked_at: Timestamp) -> Result<Answe
     reader.ahead = i128::from(now) - i128::from(asked_at.as_micros());
     match kind {
         0 => Ok(Answer::Reply(Reply::Decision(reader.decision(plan)?))),
+        7 => Ok(Answer::Kept(Reply::Decision(reader.decision(plan)?))),
         1 => Ok(Answer::Reply(Reply::Settled(reader.settlement()?))),
         2 => Ok(Answer::Reply(Reply::Done)),
         4 => Ok(Answer::More),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tokio::sync::Semaphore;
 
 use crate::definitions;
 use crate::error::PostgresError;
@@ -44,6 +45,8 @@ impl PostgresStore {
             driver: driver(&options)?,
             clock: options.clock,
             session: options.leases_end_with_session.then(Arc::default),
+            wakes: Arc::default(),
+            turns: Semaphore::new(options.connections.div_ceil(2)),
         });
         let prune_every = options.prune_every;
         let link = Arc::clone(&shared.link);

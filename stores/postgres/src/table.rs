@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{
-    Command, HeldLease, Listing, OwnedKey, Page, Plan, RemoteTable, Reply, Sent, StoreError, Table,
+    Command, HeldLease, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
+    StoreError, Table,
 };
+use tidegate_remote::waiting::{self, Waiting};
 use tidegate_remote::{Changes, Driver};
+use tokio::sync::Semaphore;
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Turn};
 use crate::error::garbled;
 use crate::link::Link;
 use crate::listing::Wanted;
@@ -16,6 +19,8 @@ use crate::options::Clock;
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::session::Session;
+use crate::waiting::InLine;
+use crate::wakes::Wakes;
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -25,6 +30,11 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// With what leases end, if they do.
     pub(crate) session: Option<Arc<Session>>,
+    /// Where those who wait are told.
+    pub(crate) wakes: Arc<Wakes>,
+    /// So many of those who stand in line ask at once: others have the other
+    /// connections, also when all are woken.
+    pub(crate) turns: Semaphore,
 }
 
 /// See the [module](self).
@@ -35,8 +45,8 @@ pub(crate) struct PostgresTable {
 }
 
 #[derive(Debug)]
-struct Inner {
-    calls: Calls,
+pub(crate) struct Inner {
+    pub(crate) calls: Calls,
     changes: Changes<i64>,
 }
 
@@ -101,16 +111,40 @@ impl RemoteTable for PostgresTable {
         let work = async move { inner.execute(request).await };
         Box::pin(self.shared.driver.start(work))
     }
+
+    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
+        let waiting = Waiting::of(command, patience)?;
+        let line = InLine::new(&self.inner, &self.shared, &waiting);
+        Some(waiting::stay(self.shared.driver.handle(), waiting, line))
+    }
 }
 
 impl Inner {
-    async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
-        let plan = &request.plan;
-        self.changes.follow(plan, request.now, &request.bounds)?;
-        let edition = self.changes.edition_of(plan, &self.calls).await?;
+    pub(crate) async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
+        let edition = self.edition_for(&request).await?;
         match self.calls.ask(edition, &request).await? {
             Answer::Reply(reply) => Ok(reply),
-            Answer::Looked(_) | Answer::More => Err(garbled("no reply")),
+            _ => Err(garbled("no reply")),
         }
+    }
+
+    /// A take in its turn: the reply, and whether others are first.
+    pub(crate) async fn execute_in_turn(
+        &self,
+        request: Request,
+        turn: &Turn,
+    ) -> Result<(Reply, bool), StoreError> {
+        let edition = self.edition_for(&request).await?;
+        match self.calls.ask_in_turn(edition, &request, turn).await? {
+            Answer::Reply(reply) => Ok((reply, false)),
+            Answer::Kept(reply) => Ok((reply, true)),
+            _ => Err(garbled("no reply")),
+        }
+    }
+
+    async fn edition_for(&self, request: &Request) -> Result<i64, StoreError> {
+        let plan = &request.plan;
+        self.changes.follow(plan, request.now, &request.bounds)?;
+        self.changes.edition_of(plan, &self.calls).await
     }
 }

@@ -2,7 +2,11 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
+use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::{Ending, Listing, Select, Store};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
@@ -130,6 +134,22 @@ fn grants() -> String {
     grants.to_owned()
 }
 
+/// Whether who waits as this role is refused in the end.
+fn waits_in_vain(options: &Options, address: &str) -> bool {
+    let store = PostgresStore::open(address, options.clone()).expect("the role");
+    let builder = LimitSet::builder().name("gpus").store(Arc::new(store));
+    let set = builder.limit(Limit::concurrency("gpu", 1)).build();
+    let set = set.expect("a sound set");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let acquire = || {
+        let ask = Ask::default().within(Duration::from_millis(20));
+        let asked = runtime.block_on(set.acquire_async("k", ask));
+        asked.expect("an answer").granted()
+    };
+    let held = acquire();
+    held.is_some() && acquire().is_none()
+}
+
 #[test]
 fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_schema() {
     let Some(server) = PostgresServer::start() else {
@@ -167,6 +187,7 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     };
     assert_eq!(desk.table.list_keys(&all).expect("a page").items.len(), 1);
     desk.table.list_leases(&all).expect("a page");
+    assert!(waits_in_vain(&content, &server.url_as("app")));
     store.define("me", b"k", Some(b"v")).expect("room");
     store.define("me", b"k", None).expect("an answer");
     store.prune().expect("an answer");

@@ -2,7 +2,11 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use support::{Desk, hourly, machine_time, options, plan, rate, slots, sql};
+use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::core::Rule;
 use tidegate_postgres::{Clock, Options, PostgresStore};
@@ -83,4 +87,41 @@ fn a_refusal_is_one_statement_and_so_is_what_follows_a_change_of_limits() {
     asked(&server);
     assert_eq!(desk.left(b"k").len(), 1);
     assert_eq!(asked(&server), ["1 SELECT tidegate.decide"]);
+}
+
+/// Who may wait, and need not, asks once, also where others in its process have
+/// waited; who is refused and has no patience does, too.
+#[test]
+fn an_ask_that_may_wait_and_need_not_is_one_statement() {
+    let Some(server) = server() else { return };
+    let options = Options {
+        connections: 1,
+        ..options(Clock::Server)
+    };
+    let store = PostgresStore::open(&server.url(), options).expect("a server");
+    let builder = LimitSet::builder().name("gpus").store(Arc::new(store));
+    let set = builder.limit(Limit::concurrency("gpu", 1)).build();
+    let set = set.expect("a sound set");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let acquire = |millis| {
+        let ask = Ask::default().within(Duration::from_millis(millis));
+        let asked = runtime.block_on(set.acquire_async("k", ask));
+        asked.expect("an answer").granted()
+    };
+    const ONE: [&str; 1] = ["1 SELECT tidegate.decide"];
+    drop(acquire(0));
+    asked(&server);
+    let held = acquire(60_000).expect("it is free");
+    assert_eq!(asked(&server), ONE);
+    assert!(acquire(0).is_none());
+    assert_eq!(asked(&server), ONE);
+    assert!(acquire(20).is_none());
+    runtime
+        .block_on(set.release_async("k", held.detach()))
+        .expect("an answer");
+    asked(&server);
+    // The store listens from now on, and a first try is in line.
+    let held = acquire(60_000).expect("it is free");
+    assert_eq!(asked(&server), ONE);
+    drop(held);
 }

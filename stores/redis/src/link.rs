@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
-use tidegate_contract::{Reply, Sent, StoreError};
+use tidegate_contract::StoreError;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::oneshot;
 
 use crate::address::Address;
 use crate::connection::Connection;
@@ -15,9 +14,6 @@ use crate::definitions::scanned;
 use crate::driven::Driven;
 use crate::error::{RedisError, reason, too_late, unavailable};
 use crate::script::Script;
-
-/// Where somebody waits for the reply to a command.
-pub(crate) type Tell = oneshot::Sender<Result<Reply, StoreError>>;
 
 /// A connection, made when it is first used and again when it is lost, and the
 /// thread that drives it.
@@ -85,20 +81,6 @@ impl Link {
         Some(Driven::start(timed, self.handle()?))
     }
 
-    /// Starts what waits: it is told to whom to answer, and when nobody is there
-    /// any more. It has no deadline of the store's.
-    pub(crate) fn stay<W>(&self, wait: impl FnOnce(Tell) -> W) -> Sent
-    where
-        W: Future<Output = ()> + Send + 'static,
-    {
-        let (tell, told) = oneshot::channel();
-        let wait = wait(tell);
-        if let Some(handle) = self.handle() {
-            handle.spawn(wait);
-        }
-        Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
-    }
-
     /// How long a command may take.
     pub(crate) const fn deadline(&self) -> Duration {
         self.deadline
@@ -124,7 +106,8 @@ impl Link {
         told.recv().unwrap_or_else(|_| Err(closed()))
     }
 
-    fn handle(&self) -> Option<Handle> {
+    /// Where its work is done.
+    pub(crate) fn handle(&self) -> Option<Handle> {
         self.runtime
             .as_ref()
             .map(|runtime| runtime.handle().clone())

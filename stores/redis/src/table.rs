@@ -9,6 +9,7 @@ use tidegate_contract::{
     Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
     StoreError, Table,
 };
+use tidegate_remote::waiting::{self, Waiting};
 
 use crate::error::garbled;
 use crate::keys::Names;
@@ -18,7 +19,7 @@ use crate::options::Clock;
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::script::{Needs, Scripts};
-use crate::waiting::Stay;
+use crate::waiting::InLine;
 use crate::wakes::Wakes;
 use crate::wire;
 use crate::wire::reply::{self, Answer};
@@ -149,8 +150,9 @@ impl RemoteTable for RedisTable {
     }
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
-        let stay = Stay::of(&self.0, command, patience)?;
-        Some(self.0.shared.link.stay(|tell| stay.run(tell)))
+        let waiting = Waiting::of(command, patience)?;
+        let handle = self.0.shared.link.handle();
+        Some(waiting::stay(handle, waiting, InLine::new(&self.0)))
     }
 }
 

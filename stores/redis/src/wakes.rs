@@ -2,6 +2,7 @@
 //! store, listened to from the first that waits on.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -53,8 +54,14 @@ impl Ear {
 }
 
 impl Drop for Ear {
+    /// Who asks again with the same turn may have another by now.
     fn drop(&mut self) {
-        self.wakes.ears.lock().remove(&self.turn);
+        let mut ears = self.wakes.ears.lock();
+        if let Entry::Occupied(ear) = ears.entry(self.turn)
+            && Arc::ptr_eq(ear.get(), &self.notify)
+        {
+            ear.remove();
+        }
     }
 }
 

@@ -124,6 +124,6 @@ fn too_late(deadline: Duration) -> StoreError {
     ))
 }
 
-fn closed() -> StoreError {
+pub(crate) fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }

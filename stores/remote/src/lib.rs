@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
+//! | [`waiting`] | an ask that waits in a line that the store keeps |
 //!
 //! Deliberately absent: any server, any wire.
 #![forbid(unsafe_code)]
 
 mod changes;
 mod driver;
+pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::Driver;

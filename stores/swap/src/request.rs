@@ -121,6 +121,42 @@ impl Request {
         }
     }
 
+    /// Whether it takes, as a lease or not.
+    #[must_use]
+    pub const fn is_take(&self) -> bool {
+        matches!(self.verb, OwnedVerb::Take { .. })
+    }
+
+    /// A look at what a take would come to; `None` for any other command. What it
+    /// asks for beside the verdict comes with it, where it is refused.
+    #[must_use]
+    pub fn peek(&self) -> Option<(Self, Detail)> {
+        let OwnedVerb::Take {
+            amounts, detail, ..
+        } = &self.verb
+        else {
+            return None;
+        };
+        let verb = OwnedVerb::Peek(amounts.clone());
+        Some((
+            Self {
+                verb,
+                ..self.clone()
+            },
+            *detail,
+        ))
+    }
+
+    /// The row of the key's path at `level`, the outermost first, if it reaches there.
+    ///
+    /// # Errors
+    /// The key is none under the plan's levels.
+    pub fn row_at(&self, level: usize) -> Result<Option<&[u8]>, StoreError> {
+        let path = self.path()?;
+        let end = (level < path.depth()).then(|| path.prefix(level).len());
+        Ok(end.map(|end| &self.key[..end]))
+    }
+
     pub(crate) const fn is_reset(&self) -> bool {
         matches!(self.verb, OwnedVerb::Reset)
     }

@@ -59,13 +59,16 @@ pub fn machine_time() -> Timestamp {
     Timestamp::from_micros(0) + Span::from(since)
 }
 
-pub fn open(server: &MariadbServer, clock: Clock) -> MysqlStore {
-    let options = Options {
+pub fn options(clock: Clock) -> Options {
+    Options {
         clock,
         deadline: std::time::Duration::from_secs(30),
         ..Options::default()
-    };
-    MysqlStore::open(&server.url(), options).expect("a server")
+    }
+}
+
+pub fn open(server: &MariadbServer, clock: Clock) -> MysqlStore {
+    MysqlStore::open(&server.url(), options(clock)).expect("a server")
 }
 
 /// Asks the server something in SQL; the first column of the answer.

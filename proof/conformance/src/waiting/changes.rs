@@ -1,0 +1,31 @@
+//! Limits that change while somebody waits.
+
+use std::sync::Arc;
+
+use tidegate::Limit;
+
+use super::{LONG, Lines, acquire, client, one_slot, run, until};
+
+/// The limits of the first in line are raised in its process: it is served by the
+/// new ones without a release. Who stands behind it, in a process with the old
+/// ones, keeps its place.
+pub fn who_waits_keeps_its_place_when_the_limits_change<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        let held = acquire(&other, LONG).await.expect("it is free");
+        let first = {
+            let one = one.clone();
+            tokio::spawn(async move { acquire(&one, LONG).await })
+        };
+        until(|| server.standing() == 1).await;
+        let second = tokio::spawn(async move { acquire(&other, LONG).await });
+        until(|| server.standing() == 2).await;
+        let raised = Limit::concurrency("gpu", 2).ttl(2 * LONG);
+        one.put_limit(raised).expect("a sound limit");
+        let granted = first.await.expect("it ends").expect("two fit");
+        assert_eq!(server.standing(), 1, "by its own limits it is refused");
+        drop(held);
+        drop(granted);
+        assert!(second.await.expect("it ends").is_some());
+    });
+}

@@ -1,0 +1,126 @@
+//! Who gives up, dies, or is cut off.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::contract::StoreError;
+use tidegate::{Admission, Ask, Error};
+use tokio::time::Instant;
+
+use super::{KEY, LONG, Lines, acquire, client, client_at, one_slot, run, runtime, until};
+
+/// Where the server of a process is that only waits.
+const ADDRESS: &str = "TIDEGATE_TEST_ADDRESS_OF_A_WAITER";
+
+/// So often a waiter goes as its turn comes.
+const ROUNDS: usize = 12;
+
+/// Its patience ends, with the last refusal; or its future is dropped.
+pub fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let sets = [(); 2].map(|()| client(&*server, &one_slot()));
+        let [one, other] = sets;
+        let held = acquire(&one, LONG).await.expect("it is free");
+        let soon = Ask::default().cost(1).within(Duration::from_millis(20));
+        let refused = other.acquire_async(KEY, soon).await.expect("an answer");
+        let Admission::Refused(refusal) = refused else {
+            panic!("there is one slot");
+        };
+        assert!(refusal.binding().is_some(), "{refusal:?}");
+        assert_eq!(server.standing(), 0);
+        let given_up = tokio::spawn(async move { acquire(&other, LONG).await });
+        until(|| server.standing() == 1).await;
+        given_up.abort();
+        until(|| server.standing() == 0).await;
+        drop(held);
+        assert!(acquire(&one, LONG).await.is_some());
+    });
+}
+
+/// It goes at the moment at which it is granted, again and again: what nobody was
+/// told of is there for the next.
+pub fn a_lease_whose_waiter_is_gone_is_given_back<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        for round in 0..ROUNDS {
+            let held = acquire(&one, LONG).await.expect("it is free");
+            let other = other.clone();
+            let waits = tokio::spawn(async move { acquire(&other, LONG).await });
+            until(|| server.standing() == 1).await;
+            drop(held);
+            // Before the release has got there, with it, or after it.
+            tokio::time::sleep(Duration::from_micros(400 * round as u64)).await;
+            waits.abort();
+            until(|| server.standing() == 0).await;
+        }
+        // A lease that was lost would last longer than the test.
+        assert!(acquire(&one, LONG / 5).await.is_some());
+    });
+}
+
+/// A set that is told to stop tells those who wait.
+pub fn who_waits_is_told_when_its_process_closes<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, closes) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        let _held = acquire(&one, LONG).await.expect("it is free");
+        let waits = {
+            let set = closes.clone();
+            tokio::spawn(async move { set.acquire_async(KEY, Ask::default().within(LONG)).await })
+        };
+        until(|| server.standing() == 1).await;
+        assert_eq!(closes.statistics().waiting, 1);
+        closes.stop_waiting();
+        let told = waits.await.expect("it ends");
+        assert!(matches!(told, Err(Error::Stopped)));
+        until(|| server.standing() == 0).await;
+        assert_eq!(closes.statistics().waiting, 0);
+    });
+}
+
+/// What [`a_waiter_that_dies_loses_its_place_and_stops_nobody`] runs as a process
+/// of its own.
+pub fn wait_as_a_process<L: Lines>() {
+    if let Ok(address) = std::env::var(ADDRESS) {
+        let set = client_at::<L>(&address, &one_slot());
+        runtime().block_on(acquire(&set, LONG));
+    }
+}
+
+/// A process that waits is killed: who stands behind it is served.
+pub fn a_waiter_that_dies_loses_its_place_and_stops_nobody<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, next) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        let held = acquire(&one, LONG).await.expect("it is free");
+        let mut process = Command::new(std::env::current_exe().expect("this test"));
+        process.args(["--ignored", "--exact", "a_process_that_waits"]);
+        process.env(ADDRESS, server.address()).stdout(Stdio::null());
+        let mut process = process.spawn().expect("a process");
+        until(|| server.standing() == 1).await;
+        let waits = tokio::spawn(async move { acquire(&next, LONG).await });
+        until(|| server.standing() == 2).await;
+        process.kill().expect("it was there");
+        process.wait().expect("it ends");
+        let died = Instant::now();
+        drop(held);
+        assert!(waits.await.expect("it ends").is_some());
+        println!("the next was served {:?} after it died", died.elapsed());
+    });
+}
+
+/// All connections are cut while somebody waits: it is served nonetheless.
+pub fn who_waits_is_cut_off_and_waits_on<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        let held = acquire(&one, LONG).await.expect("it is free");
+        let waits = tokio::spawn(async move { acquire(&other, LONG).await });
+        until(|| server.standing() == 1).await;
+        server.cut();
+        let id = held.detach();
+        // On a connection that is gone a release is an error, whether it was done
+        // or not.
+        while let Err(Error::Store(StoreError::Unavailable(_))) = one.release_async(KEY, id).await {
+        }
+        assert!(waits.await.expect("it ends").is_some());
+    });
+}

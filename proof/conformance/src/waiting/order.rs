@@ -1,0 +1,244 @@
+//! Who comes first, is served first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate::{Admission, Ask, Limit, LimitSet};
+use tokio::time::Instant;
+
+use super::{KEY, LONG, Lines, Move, SET, acquire, client, one_slot, run, until};
+
+const CLIENTS: usize = 8;
+
+/// If this is set, so many grants are made.
+const GRANTS: &str = "TIDEGATE_WAITING_GRANTS";
+
+/// Else these.
+const FEW_GRANTS: usize = 400;
+
+fn grants() -> usize {
+    let said = std::env::var(GRANTS).ok();
+    said.map_or(FEW_GRANTS, |said| said.parse().expect("a number"))
+}
+
+#[derive(Default)]
+struct Seen {
+    grants: HashMap<usize, usize>,
+    total: usize,
+    released: Option<Instant>,
+    waits: Vec<Duration>,
+}
+
+async fn take_turns(set: LimitSet, number: usize, seen: Arc<Mutex<Seen>>, most: usize) {
+    loop {
+        let Some(lease) = acquire(&set, LONG).await else {
+            return;
+        };
+        {
+            let mut seen = seen.lock();
+            if seen.total == most {
+                return;
+            }
+            seen.total += 1;
+            *seen.grants.entry(number).or_default() += 1;
+            if let Some(released) = seen.released.take() {
+                seen.waits.push(released.elapsed());
+            }
+            seen.released = Some(Instant::now());
+        }
+        set.release_async(KEY, lease.detach())
+            .await
+            .expect("an answer");
+    }
+}
+
+/// Eight take turns at one slot: the order of grants is that of arrivals as the
+/// server has seen them, and each has at least four fifths of its share.
+pub fn processes_that_wait_for_one_slot_are_served_in_order_of_arrival<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let sets: Vec<_> = (0..CLIENTS)
+            .map(|_| client(&*server, &one_slot()))
+            .collect();
+        let most = grants();
+        let held = acquire(&sets[0], LONG).await.expect("it is free");
+        let end = server.watch();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let clients = sets.iter().cloned().enumerate();
+        let tasks: Vec<_> = clients
+            .map(|(number, set)| tokio::spawn(take_turns(set, number, Arc::clone(&seen), most)))
+            .collect();
+        until(|| server.standing() == CLIENTS).await;
+        drop(held);
+        for task in tasks {
+            task.await.expect("a client that ends");
+        }
+        check_order(end(), most);
+        check_shares(&seen.lock(), most);
+    });
+}
+
+fn check_order(moves: Vec<Move>, most: usize) {
+    let (mut came, mut went) = (Vec::new(), Vec::new());
+    for step in moves {
+        match step {
+            Move::Came(who) => came.push(who),
+            Move::Went(who) => went.push(who),
+        }
+    }
+    assert!(came.len() >= most - CLIENTS, "{} came", came.len());
+    assert!(went.len() >= most - CLIENTS, "{} went", went.len());
+    assert_eq!(
+        came[..went.len()],
+        went[..],
+        "order of grant, order of arrival"
+    );
+}
+
+fn check_shares(seen: &Seen, most: usize) {
+    for number in 0..CLIENTS {
+        let share = seen.grants.get(&number).copied().unwrap_or(0);
+        assert!(
+            share * CLIENTS * 10 >= most * 8,
+            "client {number} has {share}"
+        );
+    }
+    let mut waits = seen.waits.clone();
+    waits.sort_unstable();
+    let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+    println!(
+        "from release to grant, {most} grants: p50 {:?}, p99 {:?}",
+        at(50),
+        at(99)
+    );
+}
+
+/// A newcomer is refused what is free if somebody waits for the same; another key is
+/// nobody's business.
+pub fn nobody_overtakes_who_waits<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = [Limit::concurrency("gpu", 2).ttl(2 * LONG)];
+        let (one, other) = (client(&*server, &limits), client(&*server, &limits));
+        let two: &[(&str, u64)] = &[("gpu", 2)];
+        let single: &[(&str, u64)] = &[("gpu", 1)];
+        let held = one.try_acquire(KEY, single).expect("an answer").granted();
+        assert!(held.is_some());
+        let waits = {
+            let one = one.clone();
+            tokio::spawn(async move {
+                let ask = Ask::named(two).within(LONG);
+                one.acquire_async(KEY, ask)
+                    .await
+                    .expect("an answer")
+                    .granted()
+            })
+        };
+        until(|| server.standing() == 1).await;
+        let late = other.try_acquire(KEY, single).expect("an answer");
+        assert!(
+            matches!(late, Admission::Refused(_)),
+            "one is free, but others are first"
+        );
+        let elsewhere = other.try_acquire("elsewhere", single).expect("an answer");
+        assert!(elsewhere.granted().is_some());
+        drop(held);
+        assert!(waits.await.expect("it ends").is_some());
+    });
+}
+
+/// Nor does who takes without a lease, until nobody waits.
+pub fn nobody_takes_before_who_waits<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = [Limit::rate("r", 1, 2 * LONG).burst(2)];
+        let (one, other) = (client(&*server, &limits), client(&*server, &limits));
+        let takes = || other.check(KEY, 1).expect("an answer").admitted();
+        assert!(takes());
+        let waits = tokio::spawn(async move {
+            let ask = Ask::default().cost(2).within(LONG);
+            one.acquire_async(KEY, ask)
+                .await
+                .expect("an answer")
+                .granted()
+        });
+        until(|| server.standing() == 1).await;
+        assert!(!takes(), "one is left, but others are first");
+        waits.abort();
+        until(|| server.standing() == 0).await;
+        assert!(takes());
+    });
+}
+
+/// Who waits for a limit of its own keeps back nobody but who comes for the same;
+/// who waits for an ancestor's keeps back all below it.
+pub fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let sets = [(); 2].map(|()| {
+            let builder = LimitSet::builder().name(SET).levels(["org", "user"]);
+            let store = builder.store(L::open(&server.address()));
+            let limits = [
+                Limit::concurrency("all", 3).at_level("org").ttl(2 * LONG),
+                Limit::concurrency("own", 1).at_level("user").ttl(2 * LONG),
+            ];
+            store.limits(limits).build().expect("a sound set")
+        });
+        let [one, other] = sets;
+        let of = |user: &str| format!("{KEY}/{user}");
+        let takes = |set: &LimitSet, user: &str| {
+            let asked = set.try_acquire(of(user).as_str(), 1);
+            asked.expect("an answer").granted()
+        };
+        let waits = |set: &LimitSet, user: &str, of_all: u64| {
+            let (set, key) = (set.clone(), of(user));
+            tokio::spawn(async move {
+                let amounts = [("all", of_all), ("own", 1)];
+                let ask = Ask::named(&amounts).within(LONG);
+                let asked = set.acquire_async(key.as_str(), ask).await;
+                asked.expect("an answer").granted()
+            })
+        };
+        let first = takes(&one, "a").expect("it is free");
+        let own = waits(&one, "a", 1);
+        until(|| server.standing() == 1).await;
+        let second = takes(&other, "b").expect("it waits for nothing of this one's");
+        let root = waits(&other, "c", 2);
+        until(|| server.standing() == 2).await;
+        assert!(
+            takes(&one, "d").is_none(),
+            "one is left, for who waits for two"
+        );
+        drop(second);
+        let third = root.await.expect("it ends").expect("two are free");
+        assert_eq!(server.standing(), 1);
+        drop(first);
+        let fourth = own.await.expect("it ends").expect("it is free");
+        assert_eq!(server.standing(), 0);
+        drop((third, fourth));
+    });
+}
+
+/// Six wait for a rate, in two processes, each come when the one before it stood.
+pub fn who_waits_for_a_rate_is_served_at_its_instant_and_in_order<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = [Limit::rate("r", 20, Duration::from_secs(1)).burst(1)];
+        let sets = [client(&*server, &limits), client(&*server, &limits)];
+        let order = Arc::<Mutex<Vec<usize>>>::default();
+        assert!(sets[0].check(KEY, 1).expect("an answer").admitted());
+        let mut tasks = Vec::new();
+        for number in 0..6 {
+            let (set, order) = (sets[number % 2].clone(), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let lease = acquire(&set, LONG).await;
+                order.lock().push(number);
+                lease.is_some()
+            }));
+            let finished = || tasks.iter().filter(|task| task.is_finished()).count();
+            // The next comes when this one stands in line, or was served.
+            until(|| server.standing() + finished() > number).await;
+        }
+        for task in tasks {
+            assert!(task.await.expect("it ends"));
+        }
+        assert_eq!(*order.lock(), [0, 1, 2, 3, 4, 5]);
+    });
+}

@@ -1,0 +1,245 @@
+//! A command's tries: each a transaction on a connection of its own, as the loop of
+//! `tidegate-swap` says, with an eye for the line of those who wait.
+
+use std::sync::Arc;
+
+use mysql_async::prelude::Queryable;
+use tidegate_contract::{Reply, StoreError};
+use tidegate_swap::{Attempt, Request, Step, Swap, trip};
+
+use crate::error::Trouble;
+use crate::kept::{self, Decided};
+use crate::pace::Pace;
+use crate::pool::Lent;
+use crate::registry;
+use crate::table::Inner;
+use crate::trips::{self, Loaded};
+use crate::turns::{Ahead, Turn};
+
+/// What a try came to.
+pub(crate) enum Outcome {
+    Reply(Result<Reply, StoreError>),
+    /// Somebody ahead in line waits for the same: its limits refused it with this, or
+    /// would have admitted it.
+    Kept(Option<Reply>),
+    /// There was more to do than is done at once.
+    Again,
+}
+
+impl Inner {
+    /// Executes a command, one that may wait at its turn; and whether others in line
+    /// are first.
+    pub(crate) async fn execute(
+        self: Arc<Self>,
+        request: Request,
+        mut turn: Option<&mut Turn>,
+    ) -> Result<(Reply, bool), StoreError> {
+        self.limits
+            .follow(&request.plan, request.now, &request.calendars)?;
+        let mut pace = Pace::default();
+        loop {
+            let trouble = match self.attempt(&request, turn.as_deref_mut()).await {
+                Ok(Outcome::Reply(reply)) => {
+                    self.sweep_in_turn();
+                    return Ok((reply?, false));
+                }
+                Ok(Outcome::Kept(refusal)) => {
+                    self.sweep_in_turn();
+                    let reply = match refusal {
+                        Some(reply) => reply,
+                        None => self.refusal(&request).await?,
+                    };
+                    return Ok((reply, true));
+                }
+                Ok(Outcome::Again) => continue,
+                Err(trouble) => trouble,
+            };
+            pace.after(trouble).await?;
+        }
+    }
+
+    /// One try, on a connection of its own.
+    pub(crate) async fn attempt(
+        &self,
+        request: &Request,
+        mut turn: Option<&mut Turn>,
+    ) -> Result<Outcome, Trouble> {
+        let edition = self.edition().await?;
+        if !Arc::ptr_eq(&edition.plan, &request.plan) {
+            return Err(StoreError::StalePlan.into());
+        }
+        let mut attempt = Attempt::new(request, edition, self.limits.known(), self.shared.clock);
+        let wanted = attempt.begin()?;
+        let ahead = request.is_take().then(|| match &turn {
+            Some(turn) => turn.ahead(),
+            None => Ahead::ALL,
+        });
+        let mut lent = self.shared.pool.lend().await?;
+        let loaded = self.load(&mut lent, request, &wanted, (true, ahead)).await;
+        let Loaded {
+            found,
+            kept_at,
+            stands_since,
+        } = match loaded {
+            Ok(loaded) => loaded,
+            Err(trouble) => return Err(self.give_up(lent, trouble).await),
+        };
+        if let (Some(turn), Some(since)) = (&mut turn, stands_since) {
+            turn.resume(since);
+        }
+        let now = found.now;
+        let mut step = attempt.found(found);
+        loop {
+            let more = match step {
+                Step::Done(reply) => {
+                    let decided = Decided::of(request, turn, (now, kept_at));
+                    return self.answer(lent, decided, reply).await;
+                }
+                Step::Swap(swap, reply) => {
+                    let decided = Decided::of(request, turn, (now, kept_at));
+                    return self.write(lent, decided, (swap, reply)).await;
+                }
+                Step::Load(wanted) => {
+                    let loaded = self.load(&mut lent, request, &wanted, (false, None)).await;
+                    loaded.map(|loaded| attempt.found(loaded.found))
+                }
+                Step::Editions(numbers) => {
+                    let learned = self.learn(&mut lent, &numbers).await;
+                    learned.map(|()| attempt.learned(self.limits.known()))
+                }
+            };
+            step = match more {
+                Ok(step) => step,
+                Err(trouble) => return Err(self.give_up(lent, trouble).await),
+            };
+        }
+    }
+
+    async fn load(
+        &self,
+        lent: &mut Lent,
+        request: &Request,
+        wanted: &trip::Wanted,
+        how: (bool, Option<Ahead>),
+    ) -> Result<Loaded, Trouble> {
+        let root = request.root()?;
+        trips::load(&mut lent.conn, self.place(), root, wanted, how).await
+    }
+
+    /// Answers what changed nothing but, perhaps, the line.
+    async fn answer(
+        &self,
+        mut lent: Lent,
+        mut decided: Decided<'_>,
+        reply: Result<Reply, StoreError>,
+    ) -> Result<Outcome, Trouble> {
+        let moved = match &reply {
+            Ok(reply) => {
+                decided
+                    .move_in_line(&mut lent.conn, self.place(), reply)
+                    .await
+            }
+            Err(_) => Ok(false),
+        };
+        match moved {
+            Ok(true) => self.commit(lent).await?,
+            Ok(false) => self.end(lent),
+            Err(trouble) => return Err(self.give_up(lent, trouble).await),
+        }
+        Ok(decided.outcome(Some(reply)))
+    }
+
+    /// Writes and commits. An answer that does not come leaves it open whether the
+    /// server has done so: this is told, and nothing is tried again.
+    async fn write(
+        &self,
+        mut lent: Lent,
+        mut decided: Decided<'_>,
+        (swap, reply): (Swap, Option<Result<Reply, StoreError>>),
+    ) -> Result<Outcome, Trouble> {
+        if let Some(Ok(reply)) = &reply {
+            if decided.is_overtaking(reply) {
+                return self.keep_back(lent, decided).await;
+            }
+            let moved = decided.move_in_line(&mut lent.conn, self.place(), reply);
+            if let Err(trouble) = moved.await {
+                return Err(self.give_up(lent, trouble).await);
+            }
+        }
+        match trips::swap(&mut lent.conn, self.place(), swap).await {
+            Ok(()) => {
+                lent.put_back();
+                Ok(decided.outcome(reply))
+            }
+            Err(Trouble::Broken(words)) => Err(StoreError::Unavailable(format!(
+                "{words}; the command may have been executed"
+            ))
+            .into()),
+            Err(trouble) => Err(self.give_up(lent, trouble).await),
+        }
+    }
+
+    /// Takes nothing, since others are first.
+    async fn keep_back(
+        &self,
+        mut lent: Lent,
+        mut decided: Decided<'_>,
+    ) -> Result<Outcome, Trouble> {
+        match decided.stand(&mut lent.conn, self.place(), 0).await {
+            Ok(true) => self.commit(lent).await?,
+            Ok(false) => self.end(lent),
+            Err(trouble) => return Err(self.give_up(lent, trouble).await),
+        }
+        Ok(Outcome::Kept(None))
+    }
+
+    /// Keeps what has changed in line, and nothing else: that may be done twice.
+    async fn commit(&self, mut lent: Lent) -> Result<(), Trouble> {
+        match lent.conn.query_drop("COMMIT").await {
+            Ok(()) => {
+                lent.put_back();
+                Ok(())
+            }
+            Err(error) => Err(self.give_up(lent, error.into()).await),
+        }
+    }
+
+    /// What a take is told that others keep back: what its limits say, or an instant
+    /// from now on.
+    async fn refusal(&self, request: &Request) -> Result<Reply, StoreError> {
+        let Some((peek, detail)) = request.peek() else {
+            return Err(StoreError::Unavailable("only a take waits".to_owned()));
+        };
+        let mut pace = Pace::default();
+        loop {
+            match self.attempt(&peek, None).await {
+                Ok(Outcome::Reply(Ok(reply))) => return Ok(kept::back(reply, request.now, detail)),
+                Ok(Outcome::Reply(Err(error))) => return Err(error),
+                Ok(Outcome::Kept(_) | Outcome::Again) => {}
+                Err(trouble) => pace.after(trouble).await?,
+            }
+        }
+    }
+
+    /// Nothing was changed: the transaction is ended while the caller has its
+    /// answer already.
+    fn end(&self, lent: Lent) {
+        let deadline = self.shared.link.deadline();
+        tokio::spawn(tokio::time::timeout(deadline, lent.roll_back()));
+    }
+
+    /// Ends a try that failed.
+    pub(crate) async fn give_up(&self, lent: Lent, trouble: Trouble) -> Trouble {
+        self.shared.pool.forget_if_gone(&trouble);
+        if !matches!(trouble, Trouble::Broken(_)) {
+            lent.roll_back().await;
+        }
+        trouble
+    }
+
+    async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
+        let editions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
+        self.limits.learn(editions);
+        Ok(())
+    }
+}

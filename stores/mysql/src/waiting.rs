@@ -1,0 +1,155 @@
+//! An ask that waits for its turn.
+//!
+//! **Polling, stated.** MariaDB wakes nobody, so who waits asks. Who is first tries
+//! after 2 milliseconds, then after twice as long each time, up to 16; from when it
+//! has been first for a second on, after a 64th of the time that it has been, up to
+//! 128. Sooner where its limits name an instant. Others look how many are before
+//! them: who is next every 2 to 16 milliseconds, others every 16 for each who stands
+//! before them, and at most every 128. A look is one statement that finds its answer
+//! in an index; a try is a transaction.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::StoreError;
+use tidegate_contract::core::Timestamp;
+use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
+use tidegate_swap::Request;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::error::{Trouble, too_late};
+use crate::table::Inner;
+use crate::turns::Turn;
+
+/// The shortest pause, of who is first or next.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+
+/// Its longest at first, and that of others for each who stands before them.
+const PAUSE: Duration = Duration::from_millis(16);
+
+/// Nobody pauses for longer.
+const LONGEST_PAUSE: Duration = Duration::from_millis(128);
+
+/// Who has been first for so many times as long, may pause for one.
+const PART: u32 = 64;
+
+/// See the [module](self).
+pub(crate) struct InLine {
+    table: Arc<Inner>,
+    /// `None`: it has no patience.
+    turn: Option<Turn>,
+    /// Since when nobody keeps it back.
+    first: Option<Instant>,
+    /// The instant at which its limits may admit it, by its caller's clock.
+    again: Option<Timestamp>,
+    pause: Duration,
+}
+
+impl InLine {
+    pub(crate) fn new(table: &Arc<Inner>, waiting: &Waiting) -> Self {
+        let patience = waiting.patience();
+        let is_patient = patience.longest != Some(Duration::ZERO);
+        let turn = Turn::new(patience.turn, patience.ahead);
+        Self {
+            table: Arc::clone(table),
+            turn: is_patient.then_some(turn),
+            first: None,
+            again: None,
+            pause: SHORTEST_PAUSE,
+        }
+    }
+
+    fn deadline(&self) -> Duration {
+        self.table.shared.link.deadline()
+    }
+
+    /// Until it may try, nobody being before it.
+    async fn until_next_try(&mut self, first: Instant, waiting: &Waiting) {
+        let pause = self.pause.max(first.elapsed() / PART).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(PAUSE);
+        let again = self.again.map(|at| at.since(waiting.now()).as_duration());
+        sleep(again.map_or(pause, |again| again.min(pause))).await;
+    }
+
+    /// Until nobody is before it.
+    async fn until_first(&mut self) -> Result<(), StoreError> {
+        let deadline = self.deadline();
+        let Some(turn) = &mut self.turn else {
+            return Ok(());
+        };
+        loop {
+            let look = {
+                let room = self.table.shared.turns.acquire();
+                let _room = timeout(deadline, room).await;
+                timeout(deadline, turn.look(&self.table)).await
+            };
+            let look = look.map_err(|_| too_late(deadline))?;
+            let pause = match look.map_err(Trouble::told)? {
+                0 => return Ok(()),
+                1 => {
+                    self.pause = (self.pause * 2).min(PAUSE);
+                    self.pause
+                }
+                others => (PAUSE * others).min(LONGEST_PAUSE),
+            };
+            sleep(pause).await;
+        }
+    }
+}
+
+impl Line for InLine {
+    async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
+        let request = Request::of(&waiting.take()?);
+        let (deadline, shared) = (self.deadline(), Arc::clone(&self.table.shared));
+        // Nobody is held up for longer by those who wait with it.
+        let room = self
+            .turn
+            .is_some()
+            .then(|| timeout(deadline, shared.turns.acquire()));
+        let _room = match room {
+            Some(room) => room.await.ok(),
+            None => None,
+        };
+        let answer = Arc::clone(&self.table).execute(request, self.turn.as_mut());
+        let answer = timeout(deadline, answer).await;
+        let (reply, is_kept) = answer.unwrap_or_else(|_| Err(too_late(deadline)))?;
+        if is_kept {
+            self.first = None;
+        } else if self.first.is_none() {
+            (self.first, self.pause) = (Some(Instant::now()), SHORTEST_PAUSE);
+        }
+        self.again = next_try(&reply);
+        Ok(Try::of(reply))
+    }
+
+    /// A commit whose answer was lost may have granted the lease.
+    fn may_ask_again(&self) -> bool {
+        false
+    }
+
+    async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
+        match self.first {
+            Some(first) => {
+                self.until_next_try(first, waiting).await;
+                Ok(())
+            }
+            None => {
+                self.pause = SHORTEST_PAUSE;
+                self.until_first().await
+            }
+        }
+    }
+
+    async fn leave(&mut self, _: &Waiting) {
+        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.stands()) {
+            let _ = timeout(self.deadline(), turn.give_up(&self.table)).await;
+        }
+    }
+
+    async fn cancel(&mut self, waiting: &Waiting) {
+        if let Ok(command) = waiting.cancel() {
+            let ended = Arc::clone(&self.table).execute(Request::of(&command), None);
+            let _ = timeout(self.deadline(), ended).await;
+        }
+    }
+}

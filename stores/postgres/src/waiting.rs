@@ -1,0 +1,128 @@
+//! An ask that waits for its turn.
+//!
+//! It tries. Refused, it has a place in the root's line (`migrations/019-line.sql`),
+//! and asks again when it is notified that its turn may have come, when its limits
+//! said it might (the exact instant of a refusal, if nobody ahead keeps it from it),
+//! and in any case at every [`BEAT`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::core::{Span, Timestamp};
+use tidegate_contract::{Reply, StoreError};
+use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
+use tokio::time::timeout;
+
+use crate::calls::Turn;
+use crate::error::too_late;
+use crate::link::Link;
+use crate::request::Request;
+use crate::table::{Inner, Shared};
+use crate::wakes::{Ear, Wakes};
+
+/// How often one who waits asks in any case.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// For how long it is taken for alive without being heard of.
+const ALIVE: Span = Span::from_secs(6);
+
+/// See the [module](self).
+pub(crate) struct InLine {
+    table: Arc<Inner>,
+    link: Arc<Link>,
+    wakes: Arc<Wakes>,
+    shared: Arc<Shared>,
+    deadline: Duration,
+    /// With an ear, it stands in line when it is refused.
+    ear: Option<Ear>,
+    /// The instant at which it may try by itself, by its caller's clock.
+    again: Option<Timestamp>,
+}
+
+impl InLine {
+    /// If the store listens already, its first try is in line.
+    pub(crate) fn new(table: &Arc<Inner>, shared: &Arc<Shared>, waiting: &Waiting) -> Self {
+        let patience = waiting.patience();
+        let is_patient = patience.longest != Some(Duration::ZERO);
+        let ear = is_patient.then(|| shared.wakes.at_once(patience.turn));
+        Self {
+            table: Arc::clone(table),
+            link: Arc::clone(&shared.link),
+            wakes: Arc::clone(&shared.wakes),
+            deadline: shared.driver.deadline(),
+            shared: Arc::clone(shared),
+            ear: ear.flatten(),
+            again: None,
+        }
+    }
+
+    async fn try_once(
+        &self,
+        request: Request,
+        turn: Option<&Turn>,
+    ) -> Result<(Reply, bool), StoreError> {
+        // Nobody is held up for longer by those who stand with it.
+        let room = turn.map(|_| timeout(self.deadline, self.shared.turns.acquire()));
+        let _room = match room {
+            Some(room) => room.await.ok(),
+            None => None,
+        };
+        let answer = async {
+            match turn {
+                None => Ok((self.table.execute(request).await?, false)),
+                Some(turn) => self.table.execute_in_turn(request, turn).await,
+            }
+        };
+        let answer = timeout(self.deadline, answer).await;
+        answer.unwrap_or_else(|_| Err(too_late(self.deadline)))
+    }
+}
+
+impl Line for InLine {
+    async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
+        let request = Request::new(&waiting.take()?);
+        let patience = waiting.patience();
+        let turn = self.ear.as_ref().map(|ear| Turn {
+            id: patience.turn,
+            channel: Arc::clone(&ear.channel),
+            ahead: patience.ahead,
+            alive: ALIVE,
+        });
+        let (reply, is_kept) = self.try_once(request, turn.as_ref()).await?;
+        self.again = if is_kept { None } else { next_try(&reply) };
+        Ok(Try::of(reply))
+    }
+
+    /// The server knows the lease of one who stands in line.
+    fn may_ask_again(&self) -> bool {
+        self.ear.is_some()
+    }
+
+    async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
+        let Some(ear) = &self.ear else {
+            let turn = waiting.patience().turn;
+            self.ear = Some(self.wakes.listen(&self.link, turn, self.deadline).await?);
+            return Ok(());
+        };
+        let again = self.again.map(|at| at.since(waiting.now()).as_duration());
+        // Whether it was told or not, it asks.
+        let _ = timeout(again.map_or(BEAT, |again| again.min(BEAT)), ear.hears()).await;
+        Ok(())
+    }
+
+    async fn leave(&mut self, waiting: &Waiting) {
+        let (Some(_), Ok(command)) = (&self.ear, waiting.take()) else {
+            return;
+        };
+        let (root, turn) = (command.key.root(), waiting.patience().turn);
+        let left = self.table.calls.give_place_up(root, turn, command.now);
+        let _ = timeout(self.deadline, left).await;
+    }
+
+    async fn cancel(&mut self, waiting: &Waiting) {
+        if let Ok(command) = waiting.cancel() {
+            let ended = self.table.execute(Request::new(&command));
+            let _ = timeout(self.deadline, ended).await;
+        }
+    }
+}

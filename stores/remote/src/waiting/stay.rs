@@ -1,0 +1,177 @@
+//! The way of an ask that waits.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tidegate_contract::core::{Timestamp, Verdict};
+use tidegate_contract::{Reply, Sent, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::ask::Waiting;
+use crate::driver::closed;
+
+/// The answer, and where it is said that somebody has it: one that is dropped with
+/// whoever waited for it says nothing.
+type Told = (Result<Reply, StoreError>, oneshot::Sender<()>);
+
+/// Whom it tells.
+type Tell = oneshot::Sender<Told>;
+
+/// What a try came to.
+#[derive(Debug)]
+pub enum Try {
+    /// The answer.
+    Told(Reply),
+    /// Refused for now.
+    Refused(Reply),
+}
+
+impl Try {
+    /// What a reply to a take comes to: "not until" is a refusal for now.
+    #[must_use]
+    pub fn of(reply: Reply) -> Self {
+        match &reply {
+            Reply::Decision(decision) if matches!(decision.verdict, Verdict::NotUntil(_)) => {
+                Self::Refused(reply)
+            }
+            _ => Self::Told(reply),
+        }
+    }
+}
+
+/// When one who was refused may be admitted, as far as its limits say, by its
+/// caller's clock.
+#[must_use]
+pub fn next_try(reply: &Reply) -> Option<Timestamp> {
+    match reply {
+        Reply::Decision(decision) => match decision.verdict {
+            Verdict::NotUntil(at) => Some(decision.refund_at.map_or(at, |refund| refund.min(at))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What a store does for one who waits. Each of these ends within the store's
+/// deadline, but for [`pause`](Self::pause).
+pub trait Line: Send + 'static {
+    /// Asks once. Who is refused, and waits on, has a place afterwards, or gets one
+    /// by the next try.
+    fn ask(&mut self, waiting: &Waiting) -> impl Future<Output = Result<Try, StoreError>> + Send;
+
+    /// Whether a try whose answer was lost may be made again: what it has done, the
+    /// next one finds.
+    fn may_ask_again(&self) -> bool;
+
+    /// Until another try makes sense. It may be dropped.
+    fn pause(&mut self, waiting: &Waiting) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Gives the place back, if there is one. What fails, the server forgets by itself.
+    fn leave(&mut self, waiting: &Waiting) -> impl Future<Output = ()> + Send;
+
+    /// Gives the lease back, if there is one.
+    fn cancel(&mut self, waiting: &Waiting) -> impl Future<Output = ()> + Send;
+}
+
+/// So many tries in a row whose answers were lost; then the store cannot tell.
+const MOST_LOST: u32 = 2;
+
+/// The pause after one.
+const AFTER_A_LOSS: Duration = Duration::from_millis(50);
+
+/// Waits by `line`, on the runtime of the store.
+pub fn stay(handle: Option<Handle>, waiting: Waiting, line: impl Line) -> Sent {
+    let (tell, told) = oneshot::channel();
+    if let Some(handle) = handle {
+        handle.spawn(run(waiting, line, tell));
+    }
+    Box::pin(async move {
+        let Ok((answer, taken)) = told.await else {
+            return Err(closed());
+        };
+        // Whoever tells it may have gone with the store.
+        let _ = taken.send(());
+        answer
+    })
+}
+
+/// Waits, and tells the answer; gives back what nobody is there to be told.
+async fn run(waiting: Waiting, mut line: impl Line, mut tell: Tell) {
+    let Some(answer) = until_told(&waiting, &mut line, &mut tell).await else {
+        return;
+    };
+    let granted = answer.as_ref().is_ok_and(is_new_lease);
+    let (take, taken) = oneshot::channel();
+    let is_lost = tell.send((answer, take)).is_err() || taken.await.is_err();
+    if is_lost && granted {
+        line.cancel(&waiting).await;
+    }
+}
+
+/// `None` if nobody is there any more.
+async fn until_told(
+    waiting: &Waiting,
+    line: &mut impl Line,
+    tell: &mut Tell,
+) -> Option<Result<Reply, StoreError>> {
+    let mut lost = 0;
+    loop {
+        let paused = match line.ask(waiting).await {
+            Ok(Try::Told(reply)) => return Some(Ok(reply)),
+            Ok(Try::Refused(reply)) => {
+                lost = 0;
+                if waiting.left().is_zero() {
+                    line.leave(waiting).await;
+                    return Some(Ok(reply));
+                }
+                pause(waiting, line, tell).await
+            }
+            // It keeps its place, for who asks again.
+            Err(StoreError::StalePlan) => return Some(Err(StoreError::StalePlan)),
+            Err(StoreError::Unavailable(_)) if line.may_ask_again() && lost < MOST_LOST => {
+                lost += 1;
+                tokio::time::sleep(AFTER_A_LOSS).await;
+                Ok(Paused::Over)
+            }
+            Err(error) => Err(error),
+        };
+        match paused {
+            Ok(Paused::Over) => {}
+            Ok(Paused::NobodyThere) => {
+                line.leave(waiting).await;
+                return None;
+            }
+            Err(error) => {
+                // What it took, if it did, is given back.
+                line.cancel(waiting).await;
+                line.leave(waiting).await;
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+enum Paused {
+    Over,
+    NobodyThere,
+}
+
+async fn pause(
+    waiting: &Waiting,
+    line: &mut impl Line,
+    tell: &mut Tell,
+) -> Result<Paused, StoreError> {
+    tokio::select! {
+        () = tell.closed() => Ok(Paused::NobodyThere),
+        paused = line.pause(waiting) => paused.map(|()| Paused::Over),
+        () = tokio::time::sleep(waiting.left()) => Ok(Paused::Over),
+    }
+}
+
+fn is_new_lease(reply: &Reply) -> bool {
+    match reply {
+        Reply::Decision(decision) => decision.lease.is_some_and(|lease| !lease.repeated),
+        _ => false,
+    }
+}
