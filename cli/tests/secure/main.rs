@@ -4,5 +4,6 @@ mod bounds;
 mod certificates;
 mod notes;
 mod stop;
+mod stores;
 mod support;
 mod tls;

@@ -28,6 +28,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub struct MariadbServer {
     child: Child,
     port: u16,
+    options: Vec<String>,
     /// Removed after the server is gone.
     folder: TempDir,
 }
@@ -40,6 +41,15 @@ impl MariadbServer {
     /// If it must be there (`TIDEGATE_REQUIRE_MARIADB`), or does not start.
     #[must_use]
     pub fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// As [`start`](Self::start), with more of the server's own options.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_with(options: &[&str]) -> Option<Self> {
         if !Path::new(SERVER).exists() {
             let required = std::env::var_os(REQUIRED).is_some();
             assert!(!required, "MariaDB is not installed, and {REQUIRED} is set");
@@ -48,12 +58,14 @@ impl MariadbServer {
         }
         let folder = tempfile::tempdir().expect("a folder");
         install(folder.path());
-        let started = ports::first(|port| Some((launch(folder.path(), port)?, port)));
+        let options: Vec<_> = options.iter().map(|&option| option.to_owned()).collect();
+        let started = ports::first(|port| Some((launch(folder.path(), port, &options)?, port)));
         let (child, port) = started.expect("a port on which MariaDB starts");
         Some(Self {
             child,
             port,
             folder,
+            options,
         })
     }
 
@@ -89,7 +101,7 @@ impl MariadbServer {
     /// # Panics
     /// If it does not start.
     pub fn start_again(&mut self) {
-        let child = launch(self.folder.path(), self.port);
+        let child = launch(self.folder.path(), self.port, &self.options);
         self.child = child.expect("it starts on its own port");
     }
 }
@@ -118,7 +130,7 @@ fn install(folder: &Path) {
 }
 
 /// `None` if it does not start: someone else was faster to take the port.
-fn launch(folder: &Path, port: u16) -> Option<Child> {
+fn launch(folder: &Path, port: u16, options: &[String]) -> Option<Child> {
     let mut command = Command::new(SERVER);
     command.args(places(folder));
     command.arg(format!("--socket={}", folder.join("socket").display()));
@@ -131,6 +143,7 @@ fn launch(folder: &Path, port: u16) -> Option<Child> {
         "--innodb-buffer-pool-size=32M",
     ]);
     command.args(["--performance-schema=off", "--max-connections=200"]);
+    command.args(options);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let log = std::fs::File::create(folder.join("log")).expect("a log");
     let mut child = command.stderr(log).spawn().expect("mariadbd runs");

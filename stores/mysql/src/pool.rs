@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder};
+use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -28,6 +28,20 @@ const YEAR: usize = 365 * 86_400;
 
 /// When a silent network is noticed to be gone.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// The system's authorities are believed, beside those that the client library
+/// brings.
+#[cfg(feature = "tls")]
+fn trusting(ssl: SslOpts) -> SslOpts {
+    let system = rustls_native_certs::load_native_certs().certs;
+    let roots = system.into_iter().map(|root| root.to_vec().into());
+    ssl.with_root_certs(roots.collect())
+}
+
+#[cfg(not(feature = "tls"))]
+const fn trusting(ssl: SslOpts) -> SslOpts {
+    ssl
+}
 
 /// See the [module](self).
 pub(crate) struct Pool {
@@ -60,7 +74,9 @@ impl Pool {
         if opts.db_name().is_none() {
             return Err(MysqlError::Address("it names no database"));
         }
+        let ssl = opts.ssl_opts().cloned().map(trusting);
         let opts = OptsBuilder::from_opts(opts)
+            .ssl_opts(ssl)
             .prefer_socket(false)
             .stmt_cache_size(STATEMENTS)
             .max_allowed_packet(Some(LARGEST_PACKET))

@@ -75,6 +75,7 @@ mod request;
 mod session;
 mod store;
 mod table;
+mod tls;
 mod waiting;
 mod wakes;
 

@@ -5,23 +5,24 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tidegate_contract::StoreError;
 use tidegate_remote::Driver;
-use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::{Client, Config, Row};
 
 use crate::error::{PostgresError, no_connection, unavailable};
 use crate::options::Options;
+use crate::tls::{Stream, Tls, tls};
 
 /// What a statement is given.
 pub(crate) type Argument<'a> = &'a (dyn ToSql + Sync);
 
 /// A connection on which the server may say something by itself.
-pub(crate) type Heard = tokio_postgres::Connection<tokio_postgres::Socket, NoTlsStream>;
+pub(crate) type Heard = tokio_postgres::Connection<tokio_postgres::Socket, Stream>;
 
 /// Connections, made when they are needed and again when they are lost.
 pub(crate) struct Link {
     pool: Pool,
     config: Config,
+    tls: Tls,
 }
 
 impl Link {
@@ -31,6 +32,7 @@ impl Link {
         if config.get_hosts().is_empty() {
             return Err(PostgresError::Address);
         }
+        let tls = tls(&mut config)?;
         config.options(session(&config, options));
         config.connect_timeout(options.deadline);
         if config.get_application_name().is_none() {
@@ -40,15 +42,19 @@ impl Link {
             recycling_method: RecyclingMethod::Fast,
         };
         let deadline = Some(options.deadline);
-        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, how))
-            .max_size(options.connections)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(deadline)
-            .create_timeout(deadline)
-            .recycle_timeout(deadline)
-            .build();
+        let pool = Pool::builder(Manager::from_config(
+            config.clone(),
+            Clone::clone(&tls),
+            how,
+        ))
+        .max_size(options.connections)
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(deadline)
+        .create_timeout(deadline)
+        .recycle_timeout(deadline)
+        .build();
         let pool = pool.map_err(|error| PostgresError::Server(error.to_string()))?;
-        Ok(Self { pool, config })
+        Ok(Self { pool, config, tls })
     }
 
     /// A connection beside the pool, driven until it ends.
@@ -60,7 +66,7 @@ impl Link {
 
     /// A connection beside the pool, to be driven by whoever asks for it.
     pub(crate) async fn connect(&self) -> Result<(Client, Heard), StoreError> {
-        let connected = self.config.connect(NoTls).await;
+        let connected = self.config.connect(Clone::clone(&self.tls)).await;
         connected.map_err(|error| unavailable(&error))
     }
 

@@ -66,9 +66,10 @@ fn words(error: &redis::RedisError) -> String {
         (ErrorKind::Io, _) => "the Redis server cannot be reached",
         _ => "the Redis server answered with an error",
     };
-    match error.detail() {
-        Some(detail) => format!("{advice}: {detail}"),
-        None => format!("{advice}: {}", error.category()),
+    match (error.detail(), std::error::Error::source(error)) {
+        (Some(detail), _) => format!("{advice}: {detail}"),
+        (None, Some(source)) => format!("{advice}: {source}"),
+        (None, None) => format!("{advice}: {}", error.category()),
     }
 }
 

@@ -10,8 +10,10 @@
 //! | `postgres://[user[:password]@]host[:port]/database` (or `postgresql`) | a PostgreSQL server | `postgres` |
 //! | `mysql://[user[:password]@]host[:port]/database` (or `mariadb`) | a MariaDB server | `mysql` |
 //!
-//! With the feature `tls`, `rediss` for `redis` encrypts the way there, and so does
-//! `?require_ssl=true` to a MariaDB server.
+//! With the feature `tls`, `rediss` for `redis` encrypts the way there, and so do
+//! `?sslmode=require` to PostgreSQL and `?require_ssl=true` to MariaDB; the system's
+//! authorities (or those in the file that `SSL_CERT_FILE` names) must vouch for the
+//! server.
 //!
 //! Behind a `?` come options, `name=value`, parted by `&`. Ours are below; others
 //! are the engine's own and go to it as they are.
