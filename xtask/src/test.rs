@@ -144,6 +144,8 @@ pub fn tests(cases: u32) -> Result<(), String> {
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_MARIADB", "1");
     tests.env("TIDEGATE_REQUIRE_POSTGRES", "1");
+    // And the doors without the clients that nobody here wrote.
+    tests.env("TIDEGATE_REQUIRE_TOOLS", "1");
     command::run(tests.env("PROPTEST_CASES", cases.to_string()))
 }
 

@@ -2,6 +2,7 @@
 //! pace of the trace; the server's clock must run at the same pace.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ struct Stage {
     limits: Vec<Subject>,
     charges: Charges,
     begun: Instant,
+    /// How many leases the server did not know any more when they were settled.
+    forgotten: AtomicU64,
 }
 
 /// What a request reports.
@@ -56,6 +59,7 @@ pub async fn play_through(
         limits,
         charges,
         begun: Instant::now(),
+        forgotten: AtomicU64::new(0),
     });
     let (reports, mut reported) = mpsc::channel(1_024);
     let sender = tokio::spawn(send_all(Arc::clone(&stage), reports));
@@ -64,6 +68,13 @@ pub async fn play_through(
     let (decisions, usage) = gathered?;
     // Aborted or done, it drops its share; a moment may pass until then.
     let _ = sender.await;
+    let forgotten = stage.forgotten.load(Ordering::Relaxed);
+    if forgotten > 0 {
+        eprintln!(
+            "{forgotten} leases had ended long before they were settled: they stay charged as they \
+             were granted. A longer ttl in the policy would keep them."
+        );
+    }
     let stage =
         Arc::into_inner(stage).ok_or_else(|| Trouble::failure("a request outlived the replay"))?;
     Ok(Run {
@@ -183,10 +194,13 @@ impl Stage {
         body["lease"] = granted.body["lease"]["id"].clone();
         body["used"] = self.amounts(number, |limit, request| self.charges.used(limit, request));
         let reply = self.server.client.post("/v1/settle", &body).await?;
-        match reply.is_success() {
-            true => Ok(()),
-            false => Err(reply.stop().into()),
+        match reply.status {
+            // It expired long ago: what it was charged stays, and the rest goes on.
+            404 => drop(self.forgotten.fetch_add(1, Ordering::Relaxed)),
+            _ if reply.is_success() => {}
+            _ => return Err(reply.stop().into()),
         }
+        Ok(())
     }
 
     /// Looks where the limits of the request's key stand.
