@@ -56,7 +56,8 @@ impl Connection {
                     .set_max_delay(LONGEST_PAUSE)
                     .set_number_of_retries(ATTEMPTS)
                     .set_connection_timeout(Some(deadline))
-                    .set_response_timeout(Some(deadline));
+                    // Whoever asks has a deadline, and one timer is enough.
+                    .set_response_timeout(None);
                 let lazy = ConnectionManager::new_lazy_with_config(client.clone(), config)?;
                 Way::Server(Box::new(Server {
                     connection: lazy,

@@ -66,6 +66,12 @@ impl Names {
         book.into_iter().chain(rows).collect()
     }
 
+    /// The row of a path of one level, and the order of those who wait.
+    pub(crate) fn plain(&self, path: &KeyPath<'_>) -> [Vec<u8>; 2] {
+        let (row, tag) = (self.row(path, 0), self.tag(path.root()));
+        [row, [&tag, b":q".as_slice()].concat()]
+    }
+
     /// The row of `path` at `level`.
     pub(crate) fn row(&self, path: &KeyPath<'_>, level: usize) -> Vec<u8> {
         let mut row = self.tag(path.root());

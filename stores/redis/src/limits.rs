@@ -84,10 +84,10 @@ impl Limits {
         Ok(())
     }
 
-    /// Whether `plan` is decided by, and nothing is to be written first.
-    pub(crate) fn are_settled_on(&self, plan: &Arc<Plan>) -> bool {
+    /// The edition of `plan`, if it is decided by, and nothing is to be written first.
+    pub(crate) fn settled_on(&self, plan: &Arc<Plan>) -> Option<Arc<Edition>> {
         self.settled()
-            .is_some_and(|edition| Arc::ptr_eq(&edition.plan, plan))
+            .filter(|edition| Arc::ptr_eq(&edition.plan, plan))
     }
 
     /// The newest plan's edition, if nothing is to be written first.

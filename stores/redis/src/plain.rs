@@ -3,11 +3,17 @@
 
 use std::sync::Arc;
 
+use redis::Value;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Payment, Rule};
-use tidegate_contract::{Command, Detail, Plan, PlanLimit, Verb};
+use tidegate_contract::core::{Amount, Payment, Rule, Timestamp};
+use tidegate_contract::{Command, Detail, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
 
+use crate::error::garbled;
+use crate::keys::Names;
+use crate::options::Clock;
+use crate::wire;
 use crate::wire::pack::Pack;
+use crate::wire::reply::{self, Answer};
 
 /// Below this, everything that is computed of a bucket fits a double.
 const PLAIN: u128 = 1 << 52;
@@ -20,11 +26,16 @@ pub(crate) struct Plain {
     buckets: Box<[[i64; 4]]>,
 }
 
-/// A take that the script may do.
-#[derive(Clone, Debug)]
+/// A take that the script may do: all of it that is needed once the caller is gone.
+#[derive(Debug)]
 pub(crate) struct Take {
+    plan: Arc<Plan>,
+    key: Box<[u8]>,
+    now: Timestamp,
     amounts: SmallVec<[Amount; 4]>,
     detail: Detail,
+    /// Its row, and the order of those who wait.
+    pub(crate) keys: [Vec<u8>; 2],
 }
 
 impl Plain {
@@ -35,14 +46,13 @@ impl Plain {
         Some(Self { edition, buckets })
     }
 
-    /// What the script is told of `take`, made at `now`, if the caller's clock
-    /// decides.
-    pub(crate) fn argument(&self, take: &Take, now: Option<i64>) -> Arc<[u8]> {
+    /// What the script is told of `take`, whose caller's clock decides or not.
+    pub(crate) fn argument(&self, take: &Take, clock: Clock) -> Arc<[u8]> {
         let mut pack = Pack::default();
         pack.array(3 + 5 * self.buckets.len());
-        match now {
-            Some(now) => pack.int(now),
-            None => pack.bool(false),
+        match clock {
+            Clock::Caller => pack.int(wire::instant(take.now)),
+            Clock::Server => pack.bool(false),
         };
         pack.int(match take.detail {
             Detail::Verdict => 0,
@@ -76,7 +86,8 @@ fn numbers(limit: &PlanLimit) -> Option<[i64; 4]> {
 }
 
 impl Take {
-    pub(crate) fn of(command: &Command<'_>) -> Option<Self> {
+    /// `None` for what is more than a take, or of a key with limits of its own.
+    pub(crate) fn of(command: &Command<'_>, names: &Names) -> Option<Self> {
         let Verb::Take {
             amounts,
             lease: None,
@@ -85,10 +96,43 @@ impl Take {
         else {
             return None;
         };
-        let some = amounts.iter().any(|&amount| amount > 0);
-        some.then(|| Self {
+        let (path, plan) = (&command.key, command.plan);
+        let is_common = path.depth() == 1 && plan.overrides().get(path.bytes()).is_none();
+        let takes = is_common && amounts.iter().any(|&amount| amount > 0);
+        takes.then(|| Self {
+            plan: Arc::clone(plan),
+            key: path.bytes().into(),
+            now: command.now,
             amounts: amounts.into(),
             detail,
+            keys: names.plain(path),
         })
+    }
+
+    /// The command that it was: such a plan follows no calendar.
+    pub(crate) fn command(&self) -> Result<Command<'_>, StoreError> {
+        let key = KeyPath::new(&self.key, self.plan.levels());
+        Ok(Command {
+            plan: &self.plan,
+            key: key.map_err(|_| garbled("a take of no key"))?,
+            now: self.now,
+            calendars: &[],
+            verb: Verb::Take {
+                amounts: &self.amounts,
+                lease: None,
+                detail: self.detail,
+            },
+        })
+    }
+
+    /// Reads what the script answered. `None`: it is not as plain as that.
+    pub(crate) fn read(&self, answer: Value) -> Result<Option<Reply>, StoreError> {
+        if answer == Value::Nil {
+            return Ok(None);
+        }
+        match reply::read(answer, &self.plan, self.now)? {
+            Answer::Reply(reply) => Ok(Some(reply)),
+            _ => Err(garbled("no reply")),
+        }
     }
 }

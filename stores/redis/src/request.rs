@@ -6,7 +6,6 @@ use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{Command, KeyPath, Plan};
 
 use crate::keys::Names;
-use crate::plain::Take;
 use crate::script::Needs;
 use crate::table::Inner;
 use crate::wire;
@@ -23,8 +22,6 @@ pub(crate) struct Request {
     pub(crate) keys: Vec<Vec<u8>>,
     /// What it needs of the script beside what the plan needs.
     pub(crate) needs: Needs,
-    /// The take that it is, if it is a plain one.
-    pub(crate) plain: Option<Take>,
     /// For each row: what its key has for itself.
     own: Vec<Option<Arc<[u8]>>>,
     /// The levels of the rows that were added to those of the path.
@@ -35,7 +32,6 @@ impl Request {
     pub(crate) fn of(command: &Command<'_>, table: &Inner) -> Self {
         Self {
             calendars: command.calendars.into(),
-            plain: Take::of(command),
             ..Self::new(
                 command.plan,
                 &command.key,
@@ -74,21 +70,11 @@ impl Request {
             command: command.into(),
             keys: names.of(path),
             needs: Needs::NONE,
-            plain: None,
             own: Vec::new(),
             others: Vec::new(),
         };
         (0..path.depth()).for_each(|level| request.add_own(path, level));
         request
-    }
-
-    /// The row, and the order of those who wait, if it is for the plain script: its
-    /// key has nothing for itself.
-    pub(crate) fn plain_keys(&self) -> Option<[&[u8]; 2]> {
-        match (&self.own[..], &self.keys[..]) {
-            ([None], [_, _, queue, _, row]) => Some([row, queue]),
-            _ => None,
-        }
     }
 
     /// Adds the rows of `path`: one of its leases gives something back.

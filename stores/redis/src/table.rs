@@ -16,12 +16,12 @@ use crate::keys::Names;
 use crate::limits::{Edition, Limits};
 use crate::link::{Link, closed};
 use crate::options::Clock;
+use crate::plain::Take;
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::script::{Needs, Scripts};
 use crate::waiting::InLine;
 use crate::wakes::Wakes;
-use crate::wire;
 use crate::wire::reply::{self, Answer};
 
 /// So many commands.
@@ -50,6 +50,14 @@ pub(crate) struct Inner {
     lines: Likely,
     /// So many more are asked by the whole script.
     not_plain: Likely,
+}
+
+/// A command on its way.
+enum Asked {
+    /// By the short script.
+    Plain(Arc<Edition>, Take),
+    /// By the whole one.
+    Whole(Request),
 }
 
 /// What was met once is likely to be met by the next commands, too.
@@ -97,8 +105,9 @@ impl RedisTable {
 impl Table for RedisTable {
     /// Blocks the calling thread until the answer is there, or the deadline.
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let request = Request::of(command, &self.0);
-        self.block_on(|inner| async move { inner.execute(request).await })
+        let settled = self.0.limits.settled_on(command.plan);
+        let asked = self.0.asked(command, settled);
+        self.block_on(|inner| async move { inner.execute(asked).await })
     }
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
@@ -136,11 +145,12 @@ impl Table for RedisTable {
 
 impl RemoteTable for RedisTable {
     fn send(&self, command: &Command<'_>) -> Sent {
-        let (inner, request) = (Arc::clone(&self.0), Request::of(command, &self.0));
+        let settled = self.0.limits.settled_on(command.plan);
         let link = &self.0.shared.link;
-        let lone = link.connection().is_shared() && self.0.limits.are_settled_on(command.plan);
-        let work = async move { inner.execute(request).await };
-        if !lone {
+        let keeps_nobody = link.connection().is_shared() && settled.is_some();
+        let (inner, asked) = (Arc::clone(&self.0), self.0.asked(command, settled));
+        let work = async move { inner.execute(asked).await };
+        if !keeps_nobody {
             return Box::pin(link.start(work));
         }
         match link.drive(work) {
@@ -157,11 +167,45 @@ impl RemoteTable for RedisTable {
 }
 
 impl Inner {
-    async fn execute(self: Arc<Self>, mut request: Request) -> Result<Reply, StoreError> {
+    /// A command on its shortest way, by the edition of its plan, if that is settled.
+    fn asked(&self, command: &Command<'_>, settled: Option<Arc<Edition>>) -> Asked {
+        let plain = settled.filter(|edition| edition.plain.is_some());
+        let plain = plain.filter(|_| !self.not_plain.spend());
+        let take = plain.and_then(|edition| Some((edition, Take::of(command, &self.names)?)));
+        match take {
+            Some((edition, take)) => Asked::Plain(edition, take),
+            None => Asked::Whole(Request::of(command, self)),
+        }
+    }
+
+    async fn execute(self: Arc<Self>, asked: Asked) -> Result<Reply, StoreError> {
+        let mut request = match asked {
+            Asked::Plain(edition, take) => match self.ask_plain(&edition, &take).await? {
+                Some(reply) => return Ok(reply),
+                None => Request::of(&take.command()?, &self),
+            },
+            Asked::Whole(request) => request,
+        };
         match self.answer(&mut request).await? {
             Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
         }
+    }
+
+    /// The answer to a plain take, if all about it is plain.
+    async fn ask_plain(&self, edition: &Edition, take: &Take) -> Result<Option<Reply>, StoreError> {
+        let shared = &self.shared;
+        let settled = self.limits.settled_on(&edition.plan);
+        let Some(plain) = edition.plain.as_ref().filter(|_| settled.is_some()) else {
+            return Ok(None);
+        };
+        let (script, argument) = (&shared.scripts.plain, plain.argument(take, shared.clock));
+        let answer = shared.link.call(script, &take.keys, &[argument]).await?;
+        let reply = take.read(answer)?;
+        if reply.is_none() {
+            self.not_plain.fill();
+        }
+        Ok(reply)
     }
 
     /// The answer to a command by the plan that it was made for.
@@ -175,37 +219,7 @@ impl Inner {
         if !Arc::ptr_eq(&edition.plan, &request.plan) {
             return Err(StoreError::StalePlan);
         }
-        if let Some(answer) = self.ask_plain(&edition, request).await? {
-            return Ok(answer);
-        }
         self.ask(&edition, request).await
-    }
-
-    /// The answer to a plain take, if all about it is plain.
-    async fn ask_plain(
-        &self,
-        edition: &Edition,
-        request: &Request,
-    ) -> Result<Option<Answer>, StoreError> {
-        let (Some(plain), Some(take)) = (&edition.plain, &request.plain) else {
-            return Ok(None);
-        };
-        let Some(keys) = request.plain_keys() else {
-            return Ok(None);
-        };
-        if self.not_plain.spend() {
-            return Ok(None);
-        }
-        let shared = &self.shared;
-        let by_caller = shared.clock == Clock::Caller;
-        let now = by_caller.then(|| wire::instant(request.now));
-        let (script, argument) = (&shared.scripts.plain, plain.argument(take, now));
-        let value = shared.link.call(script, &keys, &[argument]).await?;
-        if value == Value::Nil {
-            self.not_plain.fill();
-            return Ok(None);
-        }
-        reply::read(value, &request.deciding, request.now).map(Some)
     }
 
     /// Calls the script until nothing is missing to it.
