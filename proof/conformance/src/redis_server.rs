@@ -145,11 +145,16 @@ impl Drop for RedisServer {
     }
 }
 
-/// Three masters that share the slots, each a server of its own.
+/// Three masters that share the slots, each a server of its own, and their replicas,
+/// if they have any.
 #[derive(Debug)]
 pub struct RedisCluster {
-    masters: Vec<RedisServer>,
+    /// The masters first.
+    servers: Vec<RedisServer>,
 }
+
+/// How many masters a cluster has.
+const MASTERS: usize = 3;
 
 impl RedisCluster {
     /// A cluster, if this machine has the servers.
@@ -158,32 +163,58 @@ impl RedisCluster {
     /// As [`RedisServer::start`]; if the masters do not come together.
     #[must_use]
     pub fn start() -> Option<Self> {
-        let master = || {
+        Self::of(MASTERS, &[])
+    }
+
+    /// A cluster in which each master has a replica, which takes its place when it
+    /// was not heard of for a second.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_with_replicas() -> Option<Self> {
+        Self::of(2 * MASTERS, &["--cluster-replicas", "1"])
+    }
+
+    fn of(number: usize, how: &[&str]) -> Option<Self> {
+        let server = || {
             let bus = ports::next_free().expect("a free port").to_string();
-            let options = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+            let mut options = vec!["--cluster-enabled", "yes", "--cluster-port", &bus];
+            options.extend(["--cluster-node-timeout", "1000"]);
             RedisServer::start_with(&options)
         };
-        let masters = (0..3).map(|_| master()).collect::<Option<Vec<_>>>()?;
-        let hosts = masters.iter().map(|m| format!("127.0.0.1:{}", m.port));
+        let servers = (0..number).map(|_| server()).collect::<Option<Vec<_>>>()?;
+        let hosts = servers.iter().map(|one| format!("127.0.0.1:{}", one.port));
         let mut create = Command::new("redis-cli");
-        create.args(["--cluster", "create"]).args(hosts);
+        create.args(["--cluster", "create"]).args(hosts).args(how);
         create.arg("--cluster-yes").stdout(Stdio::null());
         let created = create.status().expect("redis-cli runs (redis-tools)");
         assert!(created.success(), "the masters come together");
-        let cluster = Self { masters };
-        cluster
-            .masters
-            .iter()
-            .for_each(RedisServer::wait_for_cluster);
-        Some(cluster)
+        for server in &servers {
+            server.wait_for_cluster();
+        }
+        for replica in &servers[MASTERS..] {
+            let is_there = |info: &str| info.contains("master_link_status:up");
+            replica.wait_until(&["info", "replication"], is_there);
+        }
+        Some(Self { servers })
     }
 
     /// Its address as a store's URL.
     #[must_use]
     pub fn url(&self) -> String {
-        let hosts = self.masters.iter().map(|m| format!("127.0.0.1:{}", m.port));
+        let masters = self.servers.iter().take(MASTERS);
+        let hosts = masters.map(|one| format!("127.0.0.1:{}", one.port));
         let hosts: Vec<_> = hosts.collect();
         format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// Kills one of the masters; its replica, if it has one, will take its place.
+    ///
+    /// # Panics
+    /// If it cannot be killed.
+    pub fn kill_a_master(&mut self) {
+        self.servers[0].kill();
     }
 }
 

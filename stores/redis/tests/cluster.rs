@@ -1,0 +1,67 @@
+//! A cluster one of whose masters is killed.
+
+mod support;
+
+use support::{Desk, SECOND, hourly, machine_time, plan, slots};
+use tidegate_conformance::redis_server::RedisCluster;
+use tidegate_contract::{Ending, StoreError};
+use tidegate_redis::{Options, RedisStore};
+
+/// As many as reach every master.
+const KEYS: usize = 24;
+const BUDGET: u64 = 5;
+
+/// Asks until there is an answer; whether it was the first. Before, nothing is known,
+/// and that is told within the deadline.
+fn asked<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> (T, bool) {
+    for lost in 0..100_000 {
+        match ask() {
+            Ok(answer) => return (answer, lost == 0),
+            Err(StoreError::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no replica took the master's place");
+}
+
+#[test]
+fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bounded() {
+    let Some(mut cluster) = RedisCluster::start_with_replicas() else {
+        return;
+    };
+    let store = RedisStore::open(&cluster.url(), Options::default()).expect("a cluster");
+    let plan = plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
+    let mut desk = Desk::at(&store, "t", plan, machine_time());
+    let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
+    let leases = keys.iter().map(|key| {
+        let lease = desk.lease(key.as_bytes(), &[BUDGET, 1], 600 * SECOND);
+        lease.lease.expect("it fits")
+    });
+    let leases: Vec<_> = leases.collect();
+    cluster.kill_a_master();
+    let mut waited = 0;
+    for (key, lease) in keys.iter().zip(&leases) {
+        let key = key.as_bytes();
+        let (verdict, at_once) = asked(|| desk.take(key, &[1, 0]));
+        waited += usize::from(!at_once);
+        // Replication is asynchronous: what the replica had not seen is there again,
+        // once. What another master keeps is not.
+        let mut more = u64::from(verdict.admitted());
+        while asked(|| desk.take(key, &[1, 0])).0.admitted() {
+            more += 1;
+        }
+        assert!(more <= BUDGET, "{more} more of {BUDGET}");
+        match asked(|| match desk.end(key, lease.id, Ending::Release) {
+            Err(StoreError::UnknownLease) => Ok(None),
+            ended => ended.map(Some),
+        }) {
+            (Some(_), _) => assert_eq!(more, 0, "a lease without what it took"),
+            // A client of a cluster may send again what was cut, and take twice.
+            (None, _) => assert!(more > 0, "what was taken without its lease"),
+        }
+        let after = desk.lease(key, &[0, 1], 600 * SECOND).lease;
+        let after = after.expect("a slot is free");
+        assert!(after.fence > lease.fence, "fences go on growing");
+    }
+    assert!(waited > 0, "some key was the killed master's");
+}
