@@ -224,7 +224,7 @@ impl Inner {
     /// Nothing was changed: the transaction is ended while the caller has its
     /// answer already.
     fn end(&self, lent: Lent) {
-        let deadline = self.shared.link.deadline();
+        let deadline = self.shared.driver.deadline();
         tokio::spawn(tokio::time::timeout(deadline, lent.roll_back()));
     }
 

@@ -1,7 +1,5 @@
 //! Why a store cannot be opened, and what an error of the server means.
 
-use std::time::Duration;
-
 use mysql_async::{DriverError, Error, UrlError};
 use tidegate_contract::StoreError;
 
@@ -66,14 +64,6 @@ impl Trouble {
             Self::Failed(error) => error,
         }
     }
-}
-
-/// No answer in time.
-pub(crate) fn too_late(deadline: Duration) -> StoreError {
-    StoreError::Unavailable(format!(
-        "no answer within {} ms; the command may have been executed",
-        deadline.as_millis()
-    ))
 }
 
 /// A result that none of our statements gives.

@@ -21,7 +21,6 @@
 //! | `pool` | a bounded number of connections |
 //! | `pace` | how often, and when, a lost transaction is tried again |
 //! | `sweep` | what is spent is deleted |
-//! | `link` | the thread that drives it all, and deadlines |
 //!
 //! **The core decides**, here and not in the server: the loop of `tidegate-swap`.
 //! A command is one transaction of two round trips, whatever the number of its
@@ -75,7 +74,6 @@ mod attempt;
 mod definitions;
 mod error;
 mod kept;
-mod link;
 mod listing;
 mod lock;
 mod names;

@@ -37,8 +37,6 @@ impl NativeLock {
     ) -> Result<Option<Self>, StoreError> {
         let name = native_name(&shared.prefix, name);
         let (pool, lock) = (Arc::clone(&shared), name.clone());
-        // The server waits, and is waited for a deadline longer.
-        let within = patience.saturating_add(shared.link.deadline());
         let take = async move {
             let mut pace = Pace::default();
             loop {
@@ -51,7 +49,7 @@ impl NativeLock {
                 pace.after(trouble).await?;
             }
         };
-        let lent = shared.link.start_within(within, take).await?;
+        let lent = shared.driver.start_within(patience, take).await?;
         Ok(lent.map(|lent| Self {
             shared,
             name,
@@ -77,7 +75,7 @@ impl NativeLock {
                 Err(error) => Err(Trouble::from(error).told()),
             }
         };
-        let (lent, held) = self.shared.link.start(ask).await?;
+        let (lent, held) = self.shared.driver.start(ask).await?;
         self.lent = Some(lent);
         Ok(held)
     }
@@ -91,7 +89,7 @@ impl NativeLock {
         match self.lent.take() {
             Some(lent) => {
                 let freed = free(lent, self.name.clone());
-                self.shared.link.start(freed).await
+                self.shared.driver.start(freed).await
             }
             None => Ok(()),
         }
@@ -101,7 +99,7 @@ impl NativeLock {
 impl Drop for NativeLock {
     fn drop(&mut self) {
         if let Some(lent) = self.lent.take() {
-            drop(self.shared.link.start(free(lent, self.name.clone())));
+            drop(self.shared.driver.start(free(lent, self.name.clone())));
         }
     }
 }

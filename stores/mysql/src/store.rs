@@ -8,12 +8,12 @@ use tidegate_swap::Clock;
 use tokio::sync::Semaphore;
 
 use crate::error::{MysqlError, Trouble};
-use crate::link::Link;
 use crate::lock::NativeLock;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::table::{MysqlTable, Shared};
 use crate::{definitions, registry, schema};
+use tidegate_remote::Driver;
 
 /// The longest name of a table, in bytes.
 const LONGEST_NAME: usize = 512;
@@ -34,8 +34,9 @@ impl MysqlStore {
     /// [`MysqlError`]; a password is in none of its messages.
     pub fn open(address: &str, options: Options) -> Result<Self, MysqlError> {
         options.check().map_err(MysqlError::Option)?;
+        let no_thread = |error| MysqlError::Server(format!("no thread for the store: {error}"));
         let shared = Arc::new(Shared {
-            link: Link::new(options.deadline)?,
+            driver: Driver::new("tidegate-mysql", options.deadline).map_err(no_thread)?,
             pool: Pool::new(address, options.connections, options.deadline)?,
             turns: Semaphore::new(options.connections.div_ceil(2)),
             clock: options.clock,
@@ -49,7 +50,7 @@ impl MysqlStore {
             lent.put_back();
             Ok(())
         };
-        let provided = shared.link.block_on(provide);
+        let provided = shared.driver.block_on(provide);
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
         Ok(Self { shared })
     }
@@ -78,7 +79,7 @@ impl MysqlStore {
             )));
         }
         let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
-        self.shared.link.block_on(async move {
+        self.shared.driver.block_on(async move {
             let found = find(&shared, &name, makes).await;
             found.map_err(Trouble::told)
         })
@@ -120,13 +121,13 @@ impl Store for MysqlStore {
                 .await
                 .map_err(Trouble::told)
         };
-        self.shared.link.block_on(read)
+        self.shared.driver.block_on(read)
     }
 
     fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
         let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
         let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
-        self.shared.link.block_on(async move {
+        self.shared.driver.block_on(async move {
             let changed = definitions::change(&shared, &owner, &key, value.as_deref()).await;
             changed.map_err(Trouble::told)
         })

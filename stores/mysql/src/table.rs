@@ -14,7 +14,6 @@ use tidegate_swap::{Clock, Edition, Limits, Request};
 use tokio::sync::Semaphore;
 
 use crate::error::Trouble;
-use crate::link::Link;
 use crate::listing::Wanted;
 use crate::pace::Pace;
 use crate::pool::Pool;
@@ -22,11 +21,12 @@ use crate::sweep::Sweeper;
 use crate::trips::Place;
 use crate::waiting::InLine;
 use crate::{registry, sql};
+use tidegate_remote::Driver;
 
 /// What the tables of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) link: Link,
+    pub(crate) driver: Driver,
     pub(crate) pool: Pool,
     /// So many of those who wait ask at once: others have the other connections.
     pub(crate) turns: Semaphore,
@@ -121,7 +121,7 @@ impl MysqlTable {
     {
         let work = work(Arc::clone(&self.0));
         let told = async move { work.await.map_err(Trouble::told) };
-        self.0.shared.link.block_on(told)
+        self.0.shared.driver.block_on(told)
     }
 }
 
@@ -168,13 +168,13 @@ impl RemoteTable for MysqlTable {
     fn send(&self, command: &Command<'_>) -> Sent {
         let (inner, request) = (Arc::clone(&self.0), Request::of(command));
         let work = async move { Ok(inner.execute(request, None).await?.0) };
-        Box::pin(self.0.shared.link.start(work))
+        Box::pin(self.0.shared.driver.start(work))
     }
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
         let waiting = Waiting::of(command, patience)?;
         let line = InLine::new(&self.0, &waiting);
-        Some(waiting::stay(self.0.shared.link.handle(), waiting, line))
+        Some(waiting::stay(self.0.shared.driver.handle(), waiting, line))
     }
 }
 
@@ -225,7 +225,7 @@ impl Inner {
         if self.shared.clock == Clock::Server && self.sweeper.is_due() {
             let inner = Arc::clone(self);
             tokio::spawn(async move {
-                let deadline = inner.shared.link.deadline();
+                let deadline = inner.shared.driver.deadline();
                 // What is left over is there the next time.
                 let _ = tokio::time::timeout(deadline, inner.sweep()).await;
                 inner.sweeper.done();

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use tidegate_contract::StoreError;
 use tidegate_contract::core::Timestamp;
+use tidegate_remote::too_late;
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_swap::Request;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::{Trouble, too_late};
+use crate::error::Trouble;
 use crate::table::Inner;
 use crate::turns::Turn;
 
@@ -60,7 +61,7 @@ impl InLine {
     }
 
     fn deadline(&self) -> Duration {
-        self.table.shared.link.deadline()
+        self.table.shared.driver.deadline()
     }
 
     /// Until it may try, nobody being before it.

@@ -1,7 +1,5 @@
 //! Why a store cannot be opened, and what an error of the server means.
 
-use std::time::Duration;
-
 use deadpool_postgres::{PoolError, TimeoutType};
 use tidegate_contract::StoreError;
 use tokio_postgres::error::SqlState;
@@ -57,14 +55,6 @@ pub(crate) fn no_connection(error: &PoolError) -> StoreError {
         _ => "the store is closed".to_owned(),
     };
     StoreError::Unavailable(words)
-}
-
-/// No answer in time.
-pub(crate) fn too_late(deadline: Duration) -> StoreError {
-    StoreError::Unavailable(format!(
-        "no answer within {} ms; the command may have been executed",
-        deadline.as_millis()
-    ))
 }
 
 /// An answer that no version of the functions gives.

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{Reply, StoreError};
+use tidegate_remote::too_late;
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tokio::time::timeout;
 
 use crate::calls::Turn;
-use crate::error::too_late;
 use crate::link::Link;
 use crate::request::Request;
 use crate::table::{Inner, Shared};

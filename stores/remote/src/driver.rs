@@ -57,7 +57,7 @@ impl Driver {
 
     /// As [`start`](Self::start), for work that waits for as long as `longer` by
     /// its nature.
-    fn start_within<T: Send + 'static>(
+    pub fn start_within<T: Send + 'static>(
         &self,
         longer: Duration,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -117,7 +117,8 @@ impl Drop for Driver {
 }
 
 /// No answer in time.
-fn too_late(deadline: Duration) -> StoreError {
+#[must_use]
+pub fn too_late(deadline: Duration) -> StoreError {
     StoreError::Unavailable(format!(
         "no answer within {} ms; the command may have been executed",
         deadline.as_millis()

@@ -14,4 +14,4 @@ mod driver;
 pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
-pub use driver::Driver;
+pub use driver::{Driver, too_late};
