@@ -8,7 +8,9 @@ use tidegate_conformance::Beyond;
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(["run", "--store", &store.url, "--limit", "gpu=2"]);
+    // Whatever else the machine does.
+    let url = format!("{}?deadline=60s", store.url);
+    command.args(["run", "--store", &url, "--limit", "gpu=2"]);
     command.args(more).args(["--", "sh", "-c", script]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::piped());

@@ -65,7 +65,7 @@ pub(super) async fn acquire(
     loop {
         match attempt.ask().await {
             Ok(Answer::Told(permit)) => return Ok(permit),
-            Ok(Answer::Again) => {}
+            Ok(Answer::Again) => attempt.silence = None,
             Err(error) => attempt.pause_after(error).await?,
         }
     }

@@ -13,6 +13,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct Pace {
     ttl: Duration,
     pause: Duration,
+    is_answered: bool,
 }
 
 impl Pace {
@@ -21,26 +22,31 @@ impl Pace {
     pub fn new(ttl: Duration) -> Self {
         Self {
             ttl,
-            pause: ttl / 30,
+            pause: first_pause(ttl),
+            is_answered: true,
         }
     }
 
     /// It was granted or renewed, and this much of it is left.
     pub fn answered(&mut self, left: Duration) -> Duration {
-        self.pause = self.ttl / 30;
+        (self.pause, self.is_answered) = (first_pause(self.ttl), true);
         left.saturating_sub(self.ttl - self.ttl / 3)
     }
 
     /// Nobody answered, and this much of it is left.
     pub fn unanswered(&mut self, left: Duration) -> Duration {
         let pause = self.pause.min(left);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        (self.pause, self.is_answered) = ((self.pause * 2).min(LONGEST_PAUSE), false);
         pause
     }
 
     /// Whether the last attempt was answered.
     #[must_use]
     pub fn is_answered(&self) -> bool {
-        self.pause == self.ttl / 30
+        self.is_answered
     }
+}
+
+fn first_pause(ttl: Duration) -> Duration {
+    (ttl / 30).min(LONGEST_PAUSE)
 }

@@ -57,9 +57,14 @@ fn stands_still(process: u32) -> bool {
     };
     let mut states = threads.flatten().map(|thread| {
         let stat = fs::read_to_string(thread.path().join("stat")).ok();
-        stat.and_then(|stat| stat_field(&stat, 0).map(|state| state == "T"))
+        stat.and_then(|stat| stat_field(&stat, 0).map(is_still))
     });
     states.all(|is_stopped| is_stopped.unwrap_or(true))
+}
+
+/// Stopped, or at its end: nobody has asked yet how that was.
+fn is_still(state: &str) -> bool {
+    matches!(state, "T" | "t" | "Z" | "X")
 }
 
 /// Whom it has started.

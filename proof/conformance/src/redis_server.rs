@@ -163,7 +163,7 @@ impl RedisCluster {
     /// As [`RedisServer::start`]; if the masters do not come together.
     #[must_use]
     pub fn start() -> Option<Self> {
-        Self::of(MASTERS, &[])
+        Self::of(MASTERS, &[], &[])
     }
 
     /// A cluster in which each master has a replica, which takes its place when it
@@ -173,14 +173,15 @@ impl RedisCluster {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn start_with_replicas() -> Option<Self> {
-        Self::of(2 * MASTERS, &["--cluster-replicas", "1"])
+        let timeout = ["--cluster-node-timeout", "1000"];
+        Self::of(2 * MASTERS, &["--cluster-replicas", "1"], &timeout)
     }
 
-    fn of(number: usize, how: &[&str]) -> Option<Self> {
+    fn of(number: usize, how: &[&str], more: &[&str]) -> Option<Self> {
         let server = || {
             let bus = ports::next_free().expect("a free port").to_string();
             let mut options = vec!["--cluster-enabled", "yes", "--cluster-port", &bus];
-            options.extend(["--cluster-node-timeout", "1000"]);
+            options.extend(more);
             RedisServer::start_with(&options)
         };
         let servers = (0..number).map(|_| server()).collect::<Option<Vec<_>>>()?;

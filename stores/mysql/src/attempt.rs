@@ -84,8 +84,8 @@ impl Inner {
             Ok(loaded) => loaded,
             Err(trouble) => return Err(self.give_up(lent, trouble).await),
         };
-        if let (Some(turn), Some(since)) = (&mut turn, stands_since) {
-            turn.resume(since);
+        if let Some(turn) = &mut turn {
+            turn.found(stands_since);
         }
         let now = found.now;
         let mut step = attempt.found(found);

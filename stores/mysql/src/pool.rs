@@ -29,18 +29,22 @@ const YEAR: usize = 365 * 86_400;
 /// When a silent network is noticed to be gone.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// The system's authorities are believed, beside those that the client library
-/// brings.
+/// The system's authorities are believed, and nobody else.
 #[cfg(feature = "tls")]
-fn trusting(ssl: SslOpts) -> SslOpts {
-    let system = rustls_native_certs::load_native_certs().certs;
+fn trusting(ssl: SslOpts) -> Result<SslOpts, MysqlError> {
+    let mut system = rustls_native_certs::load_native_certs().certs;
+    // The client library takes all or none.
+    system.retain(|root| rustls::RootCertStore::empty().add(root.clone()).is_ok());
     let roots = system.into_iter().map(|root| root.to_vec().into());
-    ssl.with_root_certs(roots.collect())
+    let ssl = ssl.with_root_certs(roots.collect());
+    Ok(ssl.with_disable_built_in_roots(true))
 }
 
 #[cfg(not(feature = "tls"))]
-const fn trusting(ssl: SslOpts) -> SslOpts {
-    ssl
+fn trusting(_: SslOpts) -> Result<SslOpts, MysqlError> {
+    Err(MysqlError::Address(
+        "it asks for TLS, which this build has not; build it with the feature `tls`",
+    ))
 }
 
 /// See the [module](self).
@@ -74,7 +78,7 @@ impl Pool {
         if opts.db_name().is_none() {
             return Err(MysqlError::Address("it names no database"));
         }
-        let ssl = opts.ssl_opts().cloned().map(trusting);
+        let ssl = opts.ssl_opts().cloned().map(trusting).transpose()?;
         let opts = OptsBuilder::from_opts(opts)
             .ssl_opts(ssl)
             .prefer_socket(false)

@@ -81,14 +81,18 @@ const STEPS: &[&[&str]] = &[
 /// How long it waits for another that is at it.
 const PATIENCE_SECONDS: u32 = 60;
 
+/// Whether the tables are what this version needs.
+pub(crate) async fn is_provided(conn: &mut Conn, prefix: &str) -> Result<bool, Trouble> {
+    let newest = STEPS.len() as u32;
+    match version(conn, prefix).await? {
+        Some(found) if found > newest => Err(newer(found)),
+        found => Ok(found == Some(newest)),
+    }
+}
+
 /// Makes the tables what this version needs.
 pub(crate) async fn provide(conn: &mut Conn, prefix: &str) -> Result<(), Trouble> {
     let newest = STEPS.len() as u32;
-    match version(conn, prefix).await? {
-        Some(found) if found == newest => return Ok(()),
-        Some(found) if found > newest => return Err(newer(found)),
-        _ => {}
-    }
     let lock = format!("{prefix} schema");
     let locked: Option<Option<u8>> = conn
         .exec_first("SELECT GET_LOCK(?, ?)", (&lock, PATIENCE_SECONDS))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_remote::Driver;
 use tidegate_swap::Clock;
 use tokio::sync::Semaphore;
 
@@ -13,10 +14,12 @@ use crate::options::Options;
 use crate::pool::Pool;
 use crate::table::{MysqlTable, Shared};
 use crate::{definitions, registry, schema};
-use tidegate_remote::Driver;
 
 /// The longest name of a table, in bytes.
 const LONGEST_NAME: usize = 512;
+
+/// SQL tables are made in the time that it takes, up to this.
+const MAKING: Duration = Duration::from_secs(600);
 
 /// State in a MariaDB server, shared by all who use the same database and prefix.
 /// See the [crate].
@@ -42,15 +45,10 @@ impl MysqlStore {
             clock: options.clock,
             prefix: options.prefix,
         });
-        let asked = Arc::clone(&shared);
-        let provide = async move {
-            let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
-            let provided = schema::provide(&mut lent.conn, &asked.prefix).await;
-            provided.map_err(Trouble::told)?;
-            lent.put_back();
-            Ok(())
-        };
-        let provided = shared.driver.block_on(provide);
+        let provided = is_provided(&shared).and_then(|is_provided| match is_provided {
+            true => Ok(()),
+            false => provide(&shared),
+        });
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
         Ok(Self { shared })
     }
@@ -97,6 +95,29 @@ async fn find(
     };
     let Some(table) = table else { return Ok(None) };
     Ok(Some((table, registry::newest(shared, table).await?)))
+}
+
+fn is_provided(shared: &Arc<Shared>) -> Result<bool, StoreError> {
+    let asked = Arc::clone(shared);
+    shared.driver.block_on(async move {
+        let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
+        let is_provided = schema::is_provided(&mut lent.conn, &asked.prefix).await;
+        let is_provided = is_provided.map_err(Trouble::told)?;
+        lent.put_back();
+        Ok(is_provided)
+    })
+}
+
+/// Makes the SQL tables.
+fn provide(shared: &Arc<Shared>) -> Result<(), StoreError> {
+    let asked = Arc::clone(shared);
+    shared.driver.block_on_within(MAKING, async move {
+        let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
+        let provided = schema::provide(&mut lent.conn, &asked.prefix).await;
+        provided.map_err(Trouble::told)?;
+        lent.put_back();
+        Ok(())
+    })
 }
 
 impl Store for MysqlStore {

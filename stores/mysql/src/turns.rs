@@ -101,13 +101,19 @@ impl Turn {
         }
     }
 
-    /// It had a place already, since `came`, of an earlier ask with the same patience.
-    pub(crate) fn resume(&mut self, came: i64) {
-        self.stands.get_or_insert_with(|| Stands {
-            came,
-            names: Vec::new(),
-            heard: Instant::now(),
-        });
+    /// What the server knows of it: since when it has a place, of an earlier ask with
+    /// the same patience, too; or that it has none, whatever was believed (its
+    /// transaction was lost, or it stood still for too long). It gets the same again.
+    pub(crate) fn found(&mut self, since: Option<i64>) {
+        match (since, &mut self.stands) {
+            (Some(came), stands) => drop(stands.get_or_insert_with(|| Stands {
+                came,
+                names: Vec::new(),
+                heard: Instant::now(),
+            })),
+            (None, Some(stands)) => stands.names.clear(),
+            (None, None) => {}
+        }
     }
 
     /// Whether the server must be told that it stands, for these rows.
@@ -180,8 +186,8 @@ impl Turn {
         table.shared.tell(&leave, (number, bytes(self.id))).await
     }
 
-    /// How many are before it, up to [`MOST_COUNTED`] and one; and says every so often
-    /// that it is there.
+    /// How many are before it, up to [`MOST_COUNTED`] and one, or none if it has lost
+    /// its place: then it asks. And says every so often that it is there.
     pub(crate) async fn look(&mut self, table: &Inner) -> Result<u32, Trouble> {
         let id = self.id;
         let Some(stands) = &mut self.stands else {
@@ -201,18 +207,22 @@ impl Turn {
         }
         let (names, most) = (marks(stands.names.len()), MOST_COUNTED + 1);
         let count = format!(
-            "SELECT COUNT(*) FROM (SELECT DISTINCT turn FROM {prefix}_turns \
+            "SELECT COUNT(*), EXISTS(SELECT * FROM {prefix}_turns WHERE table_id = ? \
+             AND turn = ?) FROM (SELECT DISTINCT turn FROM {prefix}_turns \
              WHERE table_id = ? AND name IN ({names}) AND until > {AT_START} \
              AND (came < ? OR (came = ? AND turn < ?)) LIMIT {most}) AS before_it"
         );
-        let mut parameters = vec![Value::from(number)];
+        let mut parameters = vec![number.into(), bytes(id), number.into()];
         parameters.extend(stands.names.iter().map(Value::from));
         parameters.extend([stands.came.into(), stands.came.into(), bytes(id)]);
-        let counts: Vec<u32> = table
+        let counts: Vec<(u32, bool)> = table
             .shared
             .ask(&count, Params::Positional(parameters))
             .await?;
-        Ok(counts.first().copied().unwrap_or(0))
+        match counts.first() {
+            Some((before_it, true)) => Ok(*before_it),
+            _ => Ok(0),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{ask, number, open, options};
+use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::waiting::{Lines, Move};
 use tidegate_conformance::waiting_suite;
@@ -73,6 +74,37 @@ fn as_move(line: &str) -> Move {
 }
 
 waiting_suite!(Server);
+
+/// Two stand in line for a slot; the server forgets both, as if they had stood still
+/// for too long. They have places again, and are served.
+#[test]
+fn who_has_lost_its_place_takes_another() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let slot = || Limit::concurrency("slot", 1);
+    let set = |store| LimitSet::builder().name("t").limit(slot()).store(store);
+    let set = set(Server::open(&server.url())).build().expect("sound");
+    let held = set.try_acquire("k", Ask::default()).expect("an answer");
+    let mut held = held.granted().expect("it is free");
+    let standing = || number(&server, "SELECT COUNT(*) FROM tidegate_turns");
+    std::thread::scope(|scope| {
+        let wait = || {
+            let granted = set.acquire("k", Ask::default().within(PATIENCE));
+            let mut lease = granted.expect("an answer").granted().expect("its turn");
+            lease.release().expect("held");
+        };
+        let waiting = [scope.spawn(wait), scope.spawn(wait)];
+        while standing() < 2 {}
+        ask(&server, "DELETE FROM tidegate_turns");
+        while standing() < 2 {}
+        held.release().expect("held");
+        for one in waiting {
+            one.join().expect("served");
+        }
+    });
+    assert_eq!(standing(), 0);
+}
 
 fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().build();

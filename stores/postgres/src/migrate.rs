@@ -36,6 +36,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "018-locks",
     "019-line",
     "020-decide-in-turn",
+    "021-prune-lines",
 ];
 
 /// Under this number one process at a time changes the schema.
@@ -59,6 +60,19 @@ impl From<tokio_postgres::Error> for Ending {
     }
 }
 
+/// Whether there is nothing to be made or changed.
+pub(crate) async fn is_ready(link: &Link, options: &Options) -> Result<bool, StoreError> {
+    let mut connection = link.connection().await?;
+    let transaction = connection.client_mut()?.transaction().await;
+    let transaction = transaction.map_err(|error| unavailable(&error))?;
+    let found = version(&transaction).await;
+    let is_newest = found.map_err(|error| unavailable(&error))? == MIGRATIONS.len() as i32;
+    let is_ready = is_newest && unlike(&transaction, options.tables).await?.is_empty();
+    drop(transaction);
+    connection.give_back();
+    Ok(is_ready)
+}
+
 /// Brings the schema to the newest version, or says why it is not.
 pub(crate) async fn migrate(link: &Link, options: &Options) -> Result<(), PostgresError> {
     match attempt(link, options).await {
@@ -72,6 +86,9 @@ async fn attempt(link: &Link, options: &Options) -> Result<(), Ending> {
     let mut connection = link.connection().await?;
     let client = connection.client_mut()?;
     let transaction = client.transaction().await?;
+    transaction
+        .batch_execute("SET LOCAL statement_timeout = 0")
+        .await?;
     let known = MIGRATIONS.len() as i32;
     let mut found = version(&transaction).await?;
     if found < known && options.migrate {
@@ -113,8 +130,7 @@ async fn apply(transaction: &Transaction<'_>, found: i32) -> Result<(), tokio_po
             version integer PRIMARY KEY,
             name text NOT NULL,
             applied_at timestamptz NOT NULL DEFAULT now()
-        );
-        SET LOCAL statement_timeout = 0";
+        )";
     transaction.batch_execute(table).await?;
     for (number, (name, text)) in (1..).zip(MIGRATIONS) {
         if number > found {
@@ -126,18 +142,33 @@ async fn apply(transaction: &Transaction<'_>, found: i32) -> Result<(), tokio_po
     Ok(())
 }
 
-/// Makes rows and leases logged or unlogged, if they are not what is asked for.
-async fn keep_as(transaction: &Transaction<'_>, tables: Tables) -> Result<(), StoreError> {
-    let (word, letter) = match tables {
-        Tables::AsTheyAre => return Ok(()),
-        Tables::Logged => ("LOGGED", "p"),
-        Tables::Unlogged => ("UNLOGGED", "u"),
+/// What tables are called that are kept so, in SQL and in the catalogue.
+const fn kept_as(tables: Tables) -> Option<(&'static str, &'static str)> {
+    match tables {
+        Tables::AsTheyAre => None,
+        Tables::Logged => Some(("LOGGED", "p")),
+        Tables::Unlogged => Some(("UNLOGGED", "u")),
+    }
+}
+
+/// The tables that are not kept as is asked for.
+async fn unlike(transaction: &Transaction<'_>, tables: Tables) -> Result<Vec<String>, StoreError> {
+    let Some((_, letter)) = kept_as(tables) else {
+        return Ok(Vec::new());
     };
     let others = "SELECT relname::text FROM pg_class WHERE relnamespace = 'tidegate'::regnamespace
         AND relname IN ('rows', 'leases') AND relpersistence::text <> $1";
     let others = transaction.query(others, &[&letter]).await;
-    for table in others.map_err(|error| unavailable(&error))? {
-        let table: String = table.get(0);
+    let others = others.map_err(|error| unavailable(&error))?;
+    Ok(others.iter().map(|table| table.get(0)).collect())
+}
+
+/// Makes rows and leases logged or unlogged, if they are not what is asked for.
+async fn keep_as(transaction: &Transaction<'_>, tables: Tables) -> Result<(), StoreError> {
+    let Some((word, _)) = kept_as(tables) else {
+        return Ok(());
+    };
+    for table in unlike(transaction, tables).await? {
         let change = format!("ALTER TABLE tidegate.{table} SET {word}");
         let changed = transaction.batch_execute(&change).await;
         changed.map_err(|error| unavailable(&error))?;

@@ -10,11 +10,14 @@ use crate::definitions;
 use crate::error::PostgresError;
 use crate::link::{Link, driver};
 use crate::lock::{self, AdvisoryLock};
-use crate::migrate::migrate;
+use crate::migrate::{is_ready, migrate};
 use crate::options::{Clock, Options};
 use crate::prune;
 use crate::registry;
 use crate::table::{PostgresTable, Shared};
+
+/// The schema is made in the time that it takes, up to this.
+const MAKING: Duration = Duration::from_secs(600);
 
 /// State in a PostgreSQL database, shared by all who use it. See the [crate].
 #[derive(Debug)]
@@ -49,10 +52,7 @@ impl PostgresStore {
             turns: Semaphore::new(options.connections.div_ceil(2)),
         });
         let prune_every = options.prune_every;
-        let link = Arc::clone(&shared.link);
-        let ready = async move { Ok(migrate(&link, &options).await) };
-        let ready = shared.driver.block_on(ready);
-        ready.map_err(|error| PostgresError::Server(error.to_string()))??;
+        make_ready(&shared, options)?;
         if shared.clock == Clock::Server && !prune_every.is_zero() {
             prune::start(&shared, prune_every);
         }
@@ -91,6 +91,22 @@ impl PostgresStore {
         let newest = async move { registry::newest(&link, &name).await };
         self.shared.driver.block_on(newest)
     }
+}
+
+/// Looks at the schema within the deadline, and makes it what it must be, if it is not.
+fn make_ready(shared: &Shared, options: Options) -> Result<(), PostgresError> {
+    let failed = |error: StoreError| PostgresError::Server(error.to_string());
+    let (link, wanted) = (Arc::clone(&shared.link), options.clone());
+    let looked = async move { is_ready(&link, &wanted).await };
+    if shared.driver.block_on(looked).map_err(failed)? {
+        return Ok(());
+    }
+    let link = Arc::clone(&shared.link);
+    let made = async move { Ok(migrate(&link, &options).await) };
+    shared
+        .driver
+        .block_on_within(MAKING, made)
+        .map_err(failed)?
 }
 
 impl Store for PostgresStore {

@@ -67,7 +67,7 @@ fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
             _ => "SELECT tidegate.decide(",
         };
         assert_eq!(asked(&server), [format!("1 {}", &name[..22])]);
-        assert!(desk.lease(b"a/b/c", &amounts, 1_000_000).lease.is_some());
+        assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
         assert_eq!(desk.left(b"a/b/c").len(), rules.len());
         assert_eq!(asked(&server), ["2 SELECT tidegate.decide"]);
     }

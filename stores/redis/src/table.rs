@@ -121,11 +121,6 @@ impl Table for RedisTable {
         Some(self)
     }
 
-    /// A round trip is as long as a disk takes.
-    fn holds_up(&self) -> bool {
-        true
-    }
-
     fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
         let wanted = self.0.wanted(listing)?;
         self.block_on(|inner| async move { inner.page_of_keys(wanted).await })

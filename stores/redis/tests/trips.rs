@@ -49,7 +49,7 @@ fn taken(server: &RedisServer, levels: usize, rules: &[(usize, Rule)]) -> Vec<St
     desk.left(b"a/b/c");
     let mut monitor = Monitor::start(server);
     assert!(desk.admits(b"a/b/c", &amounts));
-    assert!(desk.lease(b"a/b/c", &amounts, 1_000_000).lease.is_some());
+    assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
     desk.left(b"a/b/c");
     monitor.commands(server)
 }

@@ -129,12 +129,21 @@ pub fn open(url: &str) -> Result<Opened, UrlError> {
     Ok(opened)
 }
 
-/// A URL as it may be shown: without user and password.
+/// A URL as it may be shown: without user and password, and without what stands
+/// behind the `?`, where PostgreSQL takes them, too.
 #[must_use]
 pub fn shown(url: &str) -> String {
-    let parts = url.split_once("://");
-    match parts.and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
-        Some((scheme, host)) => format!("{scheme}://***@{host}"),
-        None => url.to_owned(),
+    if url.starts_with("file:") {
+        return url.to_owned();
     }
+    let (begin, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let (stars, host) = match rest.rsplit_once('@') {
+        Some((_, host)) => ("***@", host),
+        None => ("", rest),
+    };
+    let host = host.split('?').next().unwrap_or_default();
+    format!("{begin}{stars}{host}")
 }

@@ -73,16 +73,14 @@ fn a_password_is_in_no_error_and_on_no_screen() {
         "postgres://u:sec@ret:secret@127.0.0.1:1/d?tables=secret",
         "mysql://u:secret@127.0.0.1:1/d",
         "mysql://u:sec@ret:secret@127.0.0.1:port/d",
+        "redis//u:secret@127.0.0.1:1",
+        "postgres://127.0.0.1:1/d?user=u&password=secret",
     ] {
         let said = open(url).err().map(|trouble| trouble.to_string());
         let said = said.expect("nothing listens there");
         assert!(!said.contains("secret"), "{said}");
-        let (host, _) = shown(url).split_once('?').map_or_else(
-            || (shown(url), String::new()),
-            |(host, rest)| (host.to_owned(), rest.to_owned()),
-        );
-        assert!(!host.contains("secret"), "{host}");
-        assert!(host.contains("***@"));
+        assert!(!shown(url).contains("secret"), "{}", shown(url));
+        assert_eq!(shown(url).contains("***@"), url.contains('@'));
     }
     assert_eq!(shown("file:a@b"), "file:a@b");
     assert_eq!(shown("redis://h:1/2"), "redis://h:1/2");
