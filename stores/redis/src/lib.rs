@@ -17,7 +17,8 @@
 //! | `connection` | the connections to it |
 //! | `driven` | work that is driven by who waits for it |
 //! | `link` | what drives them, deadlines, what an error means |
-//! | `script` | the script, put together of the files in `lua/` |
+//! | `script` | the scripts, put together of the files in `lua/` |
+//! | `functions` | the same as a library that the server defines once |
 //! | `keys` | the names of keys |
 //! | `wire` | plans and commands as MessagePack, replies read back |
 //!
@@ -110,6 +111,7 @@ mod connection;
 mod definitions;
 mod driven;
 mod error;
+mod functions;
 mod keys;
 mod limits;
 mod link;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tidegate_contract::StoreError;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::definitions::scanned;
 use crate::driven::Driven;
 use crate::error::{RedisError, reason, too_late, unavailable};
+use crate::functions::{self, Library};
 use crate::script::Script;
 
 /// A connection, made when it is first used and again when it is lost, and the
@@ -166,8 +167,53 @@ impl Link {
         Ok((next, found))
     }
 
-    /// Calls `script`, and hands it over if the server has not seen it.
+    /// Calls `script`: as a function where the server has them.
     pub(crate) async fn call(
+        &self,
+        script: &Script,
+        keys: &[impl AsRef<[u8]>],
+        arguments: &[Arc<[u8]>],
+    ) -> Result<Value, StoreError> {
+        if script.library.is_allowed() {
+            let by_name = command("FCALL", &script.function, keys, arguments);
+            let key = keys.first().map_or(&[][..], AsRef::as_ref);
+            let called = self.call_function(&script.library, key, &by_name).await;
+            if let Some(answer) = called {
+                return answer.map_err(|error| unavailable(&error));
+            }
+        }
+        self.call_script(script, keys, arguments).await
+    }
+
+    /// Calls a function, and loads its library where `key` is if it is not there.
+    /// `None`: nothing was done, and a script is to do it.
+    async fn call_function(
+        &self,
+        library: &Library,
+        key: &[u8],
+        call: &Cmd,
+    ) -> Option<RedisResult<Value>> {
+        let mut answer = self.connection.send(call).await;
+        if answer.as_ref().is_err_and(functions::is_unknown) {
+            let loaded = self.connection.send_to_owner(key, &library.load()).await;
+            match loaded {
+                Err(error) if functions::refuses_libraries(&error) => library.give_up(),
+                Err(error) if !functions::is_loaded(&error) => return None,
+                _ => answer = self.connection.send(call).await,
+            }
+        }
+        match answer {
+            Err(error) if functions::is_unknown(&error) => None,
+            Err(error) if functions::refuses_calls(&error) => {
+                library.give_up();
+                None
+            }
+            answer => Some(answer),
+        }
+    }
+
+    /// Calls `script`, and hands it over if the server has not seen it.
+    async fn call_script(
         &self,
         script: &Script,
         keys: &[impl AsRef<[u8]>],
