@@ -99,12 +99,19 @@ local function catch_up_with_time(now)
   return nil
 end
 
+-- The plan of the last call, and its bytes: most calls are by one plan, which is
+-- then not unpacked again. Nothing changes it.
+local last_plan, last_bytes
+
 -- What belongs to one call, and to no other.
 local function begin(call_keys, call_arguments)
   fmod, min, max = math.fmod, math.min, math.max
   keys, arguments = call_keys, call_arguments
   BOOK, DUE, QUEUE, WAITERS = keys[1], keys[2], keys[3], keys[4]
-  plan, ask = cmsgpack.unpack(arguments[1]), cmsgpack.unpack(arguments[2])
+  if arguments[1] ~= last_bytes then
+    last_plan, last_bytes = cmsgpack.unpack(arguments[1]), arguments[1]
+  end
+  plan, ask = last_plan, cmsgpack.unpack(arguments[2])
   other_levels, own_limits = cmsgpack.unpack(arguments[3])
   rows, path, book_changed, line = {}, {}, false, nil
 end

@@ -35,13 +35,17 @@ local function load_row(key, level, kept, own)
 end
 
 -- The plan as it decides about the path: each level has the limits of its row.
+-- The plan itself is left as it is: the next call may be by the same.
 local function combine()
-  local combined = {}
-  for i, limit in ipairs(plan.limits) do
+  local common, combined = plan, {}
+  plan = { common = common.limits, limits = combined }
+  for field, value in pairs(common) do
+    if field ~= 'limits' then plan[field] = value end
+  end
+  for i, limit in ipairs(common.limits) do
     local row = path[limit.level]
     combined[i] = row and row.limits and row.limits[limit.cell] or limit
   end
-  plan.common, plan.limits = plan.limits, combined
 end
 
 local function load_rows()

@@ -6,7 +6,7 @@
 //! there, so it may be deleted at any time (`FUNCTION DELETE`): who needs it loads
 //! it again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use redis::{Cmd, RedisError};
 
@@ -14,9 +14,20 @@ use redis::{Cmd, RedisError};
 pub(crate) struct Library {
     name: String,
     source: String,
-    /// Once refused, never again: it is not asked for at each call.
-    is_allowed: AtomicBool,
+    use_of_it: AtomicU8,
 }
+
+/// Nothing is known yet.
+const UNTRIED: u8 = 0;
+/// A function of it was called.
+const TRIED: u8 = 1;
+/// Once refused, never again: it is not asked for at each call.
+const REFUSED: u8 = 2;
+
+/// A function that does nothing. Whether there are functions is asked by this one: a
+/// server repeats the arguments of a command that it does not know, and those of
+/// the others are no text, which the client then cannot read.
+const PING: (&str, &str) = ("ping", "function() return 1 end");
 
 /// What the library has: a name, and the text that says which Lua function that is.
 pub(crate) type Entry = (&'static str, String);
@@ -28,14 +39,17 @@ impl Library {
         let text: String = [definitions].into_iter().chain(bodies).collect();
         let name = format!("tidegate_{}", redis::Script::new(&text).get_hash());
         let mut source = format!("#!lua name={name}\n{definitions}");
-        for (entry, function) in entries {
+        let entries = entries
+            .iter()
+            .map(|(entry, function)| (*entry, &**function));
+        for (entry, function) in entries.chain([PING]) {
             let registered = format!("redis.register_function('{name}_{entry}', {function})\n");
             source.push_str(&registered);
         }
         Self {
             name,
             source,
-            is_allowed: AtomicBool::new(is_allowed),
+            use_of_it: AtomicU8::new(if is_allowed { UNTRIED } else { REFUSED }),
         }
     }
 
@@ -51,14 +65,31 @@ impl Library {
         load
     }
 
+    /// The command that shows whether its functions can be called.
+    pub(crate) fn ping(&self) -> Cmd {
+        let mut ping = redis::cmd("FCALL");
+        ping.arg(self.function(PING.0)).arg(0);
+        ping
+    }
+
     /// Whether the server may allow it.
     pub(crate) fn is_allowed(&self) -> bool {
-        self.is_allowed.load(Ordering::Relaxed)
+        self.use_of_it.load(Ordering::Relaxed) != REFUSED
+    }
+
+    /// Whether the server is known to allow it.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.use_of_it.load(Ordering::Relaxed) == TRIED
+    }
+
+    /// The server allows it.
+    pub(crate) fn use_on(&self) {
+        self.use_of_it.store(TRIED, Ordering::Relaxed);
     }
 
     /// The server does not.
     pub(crate) fn give_up(&self) {
-        self.is_allowed.store(false, Ordering::Relaxed);
+        self.use_of_it.store(REFUSED, Ordering::Relaxed);
     }
 }
 

@@ -193,14 +193,15 @@ impl Link {
         key: &[u8],
         call: &Cmd,
     ) -> Option<RedisResult<Value>> {
+        if !library.is_tried() && !self.try_library(library, key).await {
+            return None;
+        }
         let mut answer = self.connection.send(call).await;
         if answer.as_ref().is_err_and(functions::is_unknown) {
-            let loaded = self.connection.send_to_owner(key, &library.load()).await;
-            match loaded {
-                Err(error) if functions::refuses_libraries(&error) => library.give_up(),
-                Err(error) if !functions::is_loaded(&error) => return None,
-                _ => answer = self.connection.send(call).await,
+            if !self.load(library, key).await {
+                return None;
             }
+            answer = self.connection.send(call).await;
         }
         match answer {
             Err(error) if functions::is_unknown(&error) => None,
@@ -209,6 +210,38 @@ impl Link {
                 None
             }
             answer => Some(answer),
+        }
+    }
+
+    /// Whether the server allows the library, where `key` is.
+    async fn try_library(&self, library: &Library, key: &[u8]) -> bool {
+        let ping = library.ping();
+        let mut answer = self.connection.send_to_owner(key, &ping).await;
+        if answer.as_ref().is_err_and(functions::is_unknown) {
+            if !self.load(library, key).await {
+                return false;
+            }
+            answer = self.connection.send_to_owner(key, &ping).await;
+        }
+        match answer {
+            Ok(_) => library.use_on(),
+            Err(error) if functions::refuses_calls(&error) => library.give_up(),
+            // What is wrong is told of the script.
+            Err(_) => {}
+        }
+        library.is_tried()
+    }
+
+    /// Loads the library where `key` is; whether it is there.
+    async fn load(&self, library: &Library, key: &[u8]) -> bool {
+        let load = library.load();
+        match self.connection.send_to_owner(key, &load).await {
+            Err(error) if functions::refuses_libraries(&error) => {
+                library.give_up();
+                false
+            }
+            Err(error) => functions::is_loaded(&error),
+            Ok(_) => true,
         }
     }
 
