@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Ok(wish) => run(&wish),
         Err(wrong) => {
             eprintln!(
-                "{wrong}; --commands N, --seed N and --store memory, mariadb, postgres or redis are understood"
+                "{wrong}; --commands N, --seed N and --store memory, mariadb, postgres, redis or redis-by-scripts are understood"
             );
             return ExitCode::FAILURE;
         }
@@ -83,6 +83,10 @@ fn subject(store: &str) -> Result<Subject, String> {
         "redis" => {
             let server = RedisServer::start().ok_or("a Redis server is needed")?;
             Ok(served(open::redis, &server.url(), server))
+        }
+        "redis-by-scripts" => {
+            let server = RedisServer::start().ok_or("a Redis server is needed")?;
+            Ok(served(open::redis_by_scripts, &server.url(), server))
         }
         other => Err(format!("`{other}` is no store")),
     }

@@ -3,7 +3,7 @@
 -- number ("n"), and the edition up to which changes of limits were followed
 -- ("e"); one sorted set holds what is to be looked at when.
 local LIVE, EXPIRED, ENDED = 0, 1, 2
-local book_changed = false
+local book_changed
 
 local function whole(number)
   return string.format('%.0f', number)

@@ -3,23 +3,29 @@
 -- where that can be: whoever changes a rule there changes it here, and the
 -- differential test finds who did not.
 --
--- KEYS     the book, its order of time, the order of those who wait, who they
+-- A server has these files as a library of functions, defined once, or as a
+-- script, defined anew for every call. So they only define: what is of one call
+-- is set by `begin` (main.lua), and what is the server's own (`math`, `redis`),
+-- which is not there while functions are loaded, is not touched before.
+--
+-- keys     the book, its order of time, the order of those who wait, who they
 --          are, the rows of the path outermost first,
 --          then rows of others that an expired lease gives back to
--- ARGV     in MessagePack: the plan that decides; the command; the levels of
+-- arguments
+--          in MessagePack: the plan that decides; the command; the levels of
 --          those other rows, and what each row's key has for itself, if any has;
 --          then the editions that wrote what is here, oldest first
 --
 -- Numbers are doubles. Amounts, instants and numbers of things stay below
 -- 2^53 and are exact; what may exceed it goes through `wide`. An instant of
 -- 2^53 is "never", and stands for every later one.
-local fmod, floor, min, max = math.fmod, math.floor, math.min, math.max
+local fmod, min, max -- of `math`, set by `begin`
 local EXACT = 9007199254740992 -- 2^53
 local MOST = EXACT - 1         -- the largest amount
 local NEVER, BEGINNING = EXACT, -EXACT
 
 -- A verdict is the instant from which the work may start.
-local ADMIT, NOT_EVER = -math.huge, math.huge
+local ADMIT, NOT_EVER = -1 / 0, 1 / 0
 
 -- An instant, moved by so many microseconds: at the ends of time it stays.
 local function later(at, micros)
@@ -50,8 +56,9 @@ local function drop_first(first, second, gone)
   end
 end
 
--- Those who wait, if this script knows of them.
-local line = nil
+-- The words for those who wait, if they were defined; and the same, if they
+-- matter to this call.
+local lines, line = nil, nil
 
 -- The kernels by number, each a file: what a limit of the plan is.
 local kernels = {}

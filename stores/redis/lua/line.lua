@@ -51,10 +51,10 @@ local function rows_of(key)
   return names
 end
 
-line = {}
+lines = {}
 
 -- Whether somebody ahead waits for a row of the path: then which.
-function line.kept_at(now)
+function lines.kept_at(now)
   local mine, kept = {}, nil
   for _, name in ipairs(rows_of(ask.key)) do mine[name] = true end
   each_waiter(now, function(waiter)
@@ -71,7 +71,7 @@ function line.kept_at(now)
 end
 
 -- The ask stays in line, and waits for these rows.
-function line.stay(now, names)
+function lines.stay(now, names)
   local turn = ask.turn
   local record = cmsgpack.pack(later(now, turn.alive), turn.channel, ask.key, names, turn.entry)
   redis.call('HSET', WAITERS, turn.id, record)
@@ -83,7 +83,7 @@ function line.stay(now, names)
 end
 
 -- Gives the ask a place, if it has none yet.
-function line.stand(now)
+function lines.stand(now)
   local turn = ask.turn
   local known = read_waiter(turn.id)
   if known then
@@ -93,11 +93,11 @@ function line.stand(now)
   local number = redis.call('HINCRBY', WAITERS, 'n', 1)
   turn.entry = struct.pack('>I8', number) .. turn.id
   redis.call('ZADD', QUEUE, whole(earlier(now, turn.ahead)), turn.entry)
-  line.stay(now, {})
+  lines.stay(now, {})
 end
 
 -- The rows that refused a part.
-function line.refused_at(parts)
+function lines.refused_at(parts)
   local names = {}
   for _, part in ipairs(parts) do
     if part.verdict ~= ADMIT and not part.limit.shadow then
@@ -108,7 +108,7 @@ function line.refused_at(parts)
 end
 
 -- Tells everyone who is kept back by nobody to ask again.
-function line.wake(now)
+function lines.wake(now)
   local blocked, root, looked = {}, prefix_of(ask.key, 1, plan.levels), 0
   each_waiter(now, function(waiter)
     local is_kept = false
@@ -122,9 +122,9 @@ function line.wake(now)
 end
 
 -- The ask has no place any more; whoever it kept back may go.
-function line.leave(now)
+function lines.leave(now)
   local known = read_waiter(ask.turn.id)
   local entry = ask.turn.entry or known and known.entry
   if entry then remove_waiter(entry, ask.turn.id) end
-  line.wake(now)
+  lines.wake(now)
 end

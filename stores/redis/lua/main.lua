@@ -72,8 +72,8 @@ local function catch_up_with_time(now)
   local due = next_due()
   local foreign, followed = foreign_editions(due, now)
   local editions, newer = {}, {}
-  for i = 4, #ARGV do
-    local edition = cmsgpack.unpack(ARGV[i])
+  for i = 4, #arguments do
+    local edition = cmsgpack.unpack(arguments[i])
     if edition.edition <= plan.edition then
       table.insert(editions, edition)
     else
@@ -99,18 +99,48 @@ local function catch_up_with_time(now)
   return nil
 end
 
--- Who knows nothing of a line asks again with a script that does.
-if not line and ask.verb ~= 'peek' and ask.verb ~= 'look' and redis.call('EXISTS', QUEUE) == 1 then
-  return { QUEUED, 0 }
+-- The plan of the last call, and its bytes: most calls are by one plan, which is
+-- then not unpacked again. Nothing changes it.
+local last_plan, last_bytes
+
+-- What belongs to one call, and to no other.
+local function begin(call_keys, call_arguments)
+  fmod, min, max = math.fmod, math.min, math.max
+  keys, arguments = call_keys, call_arguments
+  BOOK, DUE, QUEUE, WAITERS = keys[1], keys[2], keys[3], keys[4]
+  if arguments[1] ~= last_bytes then
+    last_plan, last_bytes = cmsgpack.unpack(arguments[1]), arguments[1]
+  end
+  plan, ask = last_plan, cmsgpack.unpack(arguments[2])
+  other_levels, own_limits = cmsgpack.unpack(arguments[3])
+  rows, path, book_changed, line = {}, {}, false, nil
 end
-load_rows()
-local now = instant()
-translate_instants(now)
-local reply = catch_up_with_time(now)
-if not reply then reply = run_verb(now) end
-if reply[1] ~= EDITIONS then
-  for _, row in pairs(rows) do save_row(row, now) end
-  save_book(reply[1] ~= MORE)
-  if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end
+
+-- Whether those who wait matter: who stands in line or is about to, and who may
+-- take or give back where somebody does.
+local function is_in_line()
+  if ask.turn then return true end
+  if ask.verb == 'peek' or ask.verb == 'look' then return false end
+  return redis.call('EXISTS', QUEUE) == 1
 end
-return reply
+
+-- The command `call_keys` and `call_arguments` say, wholly.
+local function run(call_keys, call_arguments)
+  begin(call_keys, call_arguments)
+  if is_in_line() then
+    -- Who knows nothing of a line asks again with a script that does.
+    if not lines then return { QUEUED, 0 } end
+    line = lines
+  end
+  load_rows()
+  local now = instant()
+  translate_instants(now)
+  local reply = catch_up_with_time(now)
+  if not reply then reply = run_verb(now) end
+  if reply[1] ~= EDITIONS then
+    for _, row in pairs(rows) do save_row(row, now) end
+    save_book(reply[1] ~= MORE)
+    if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end
+  end
+  return reply
+end

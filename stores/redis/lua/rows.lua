@@ -2,9 +2,10 @@
 -- order. A row is kept as one string: the edition of the plan that wrote it,
 -- the latest instant, the cells, and the limits that its key had for itself, if
 -- it had any: those of its level, in order, in MessagePack.
-local plan, ask = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
-local other_levels, own_limits = cmsgpack.unpack(ARGV[3])
-local BOOK, DUE, QUEUE, WAITERS, FIRST_ROW = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 5
+local keys, arguments
+local plan, ask, other_levels, own_limits
+local BOOK, DUE, QUEUE, WAITERS
+local FIRST_ROW = 5
 
 -- A server's clock may stand behind what was written by another before a
 -- failover: as far as this, time stands still. Beyond, the clock has stepped
@@ -12,7 +13,7 @@ local BOOK, DUE, QUEUE, WAITERS, FIRST_ROW = KEYS[1], KEYS[2], KEYS[3], KEYS[4],
 local PATIENCE = 10000000
 
 -- Every row by its key, and those of the command's path by level.
-local rows, path = {}, {}
+local rows, path
 
 local function fresh_cells(level)
   local cells = {}
@@ -34,20 +35,24 @@ local function load_row(key, level, kept, own)
 end
 
 -- The plan as it decides about the path: each level has the limits of its row.
+-- The plan itself is left as it is: the next call may be by the same.
 local function combine()
-  local combined = {}
-  for i, limit in ipairs(plan.limits) do
+  local common, combined = plan, {}
+  plan = { common = common.limits, limits = combined }
+  for field, value in pairs(common) do
+    if field ~= 'limits' then plan[field] = value end
+  end
+  for i, limit in ipairs(common.limits) do
     local row = path[limit.level]
     combined[i] = row and row.limits and row.limits[limit.cell] or limit
   end
-  plan.common, plan.limits = plan.limits, combined
 end
 
 local function load_rows()
-  local kept = redis.call('MGET', unpack(KEYS, FIRST_ROW))
+  local kept = redis.call('MGET', unpack(keys, FIRST_ROW))
   for i, value in ipairs(kept) do
     local level = i <= ask.depth and i or other_levels[i - ask.depth]
-    local row = load_row(KEYS[FIRST_ROW + i - 1], level, value, own_limits[i] or nil)
+    local row = load_row(keys[FIRST_ROW + i - 1], level, value, own_limits[i] or nil)
     if i <= ask.depth then path[i] = row end
   end
   if next(own_limits) then combine() end

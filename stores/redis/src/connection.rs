@@ -7,7 +7,7 @@ use redis::aio::{
 };
 use redis::cluster::ClusterConfig;
 use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
 use crate::address::Address;
@@ -111,11 +111,22 @@ impl Connection {
 
     /// Sends one command to this node of a cluster.
     pub(crate) async fn send_to(&self, node: &Node, command: &Cmd) -> RedisResult<Value> {
+        let (host, port) = node.clone();
+        let there = SingleNodeRoutingInfo::ByAddress { host, port };
+        self.send_there(there, command).await
+    }
+
+    /// Sends one command without keys to the master that has `key`.
+    pub(crate) async fn send_to_owner(&self, key: &[u8], command: &Cmd) -> RedisResult<Value> {
+        let owner = Route::with_key(key, SlotAddr::Master);
+        let there = SingleNodeRoutingInfo::SpecificNode(owner);
+        self.send_there(there, command).await
+    }
+
+    async fn send_there(&self, there: SingleNodeRoutingInfo, command: &Cmd) -> RedisResult<Value> {
         let Way::Cluster(connection, _) = &self.way else {
             return self.send(command).await;
         };
-        let (host, port) = node.clone();
-        let there = SingleNodeRoutingInfo::ByAddress { host, port };
         let mut connection = connection.clone();
         let routing = RoutingInfo::SingleNode(there);
         let answer = connection.route_command(command.clone(), routing).await;

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`store`](RedisStore) | the store: one connection, tables by name |
-//! | [`Options`] | prefix, clock, deadline |
+//! | [`Options`] | prefix, clock, deadline, functions or scripts |
 //! | `table` | a command's way: its edition, its keys, its trips |
 //! | `request` | a command with all that it needs on its way |
 //! | `limits` | by what limits this process decides |
@@ -11,22 +11,23 @@
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | where it hears that it has come |
-//! | `plain` | the plainest takes, by a script of their own |
+//! | `plain` | the plainest takes, by a function of their own |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
 //! | `connection` | the connections to it |
 //! | `driven` | work that is driven by who waits for it |
 //! | `link` | what drives them, deadlines, what an error means |
-//! | `script` | the script, put together of the files in `lua/` |
+//! | `script` | the scripts, put together of the files in `lua/` |
+//! | `functions` | the same as a library that the server defines once |
 //! | `keys` | the names of keys |
 //! | `wire` | plans and commands as MessagePack, replies read back |
 //!
-//! **One round trip.** A command is one `EVALSHA`, whatever the number of its
-//! limits and ancestors. The script is a translation of the core and of the
+//! **One round trip.** A command is one `FCALL`, whatever the number of its
+//! limits and ancestors. What it calls is a translation of the core and of the
 //! contract's decision loop, exact to the last unit: Redis counts in doubles, so
 //! whatever may exceed 2^53 is computed in limbs (`lua/wide.lua`). A second trip
 //! is made once for each key after its limits have changed, when the server has
-//! not seen the script yet, and when an expired lease of another key under the
+//! not seen the functions yet, and when an expired lease of another key under the
 //! same ancestor gives something back.
 //!
 //! **Keys.** All rows and leases of one root carry the hash tag
@@ -90,16 +91,27 @@
 //! failed, or takes a new place.
 //!
 //! **Plain buckets** without levels, which are most of what is asked, have a
-//! script of their own, the whole arithmetic without the rest.
+//! function of their own, the whole arithmetic without the rest.
+//!
+//! **Functions and scripts.** The server is given a library of functions
+//! (`FUNCTION LOAD`) when it first says that it does not have them, and again when
+//! it has lost them; in a cluster each master, when it is first asked. The
+//! library's name is the hash of its text: versions live beside each other. An old
+//! one may be deleted once no process uses it, and is given again if one does. A
+//! server that has no functions, or whose user may not load and call them, is
+//! asked by scripts (`EVALSHA`) of the same text from then on, until the store is
+//! opened again: it defines them anew for every call, which costs it up to half as
+//! much again and more. [`Options::functions`] says that it is not to be tried.
+//! (A full server refuses every function; by scripts a look still answers.)
 //!
 //! **Cluster and Sentinel.** A command goes to the master of its root's slot. In a
 //! cluster the client follows slots that move, and may send a command again whose
 //! connection was cut: it then takes twice, never too little. The sentinels are
 //! asked for the master again when the last one is lost.
 //!
-//! **Permissions.** A user of the server needs `EVAL`, `EVALSHA`, `SCAN`, `HSCAN`,
-//! `HGET`, `HMGET`, `HSET`, `HDEL`, `PING`, in a cluster `CLUSTER SLOTS`, what the
-//! scripts call, the keys of the prefix, and the channels `tidegate:wake:*`.
+//! **Permissions.** A user of the server needs `FCALL` and `FUNCTION LOAD`, or `EVAL`
+//! and `EVALSHA`; `SCAN`, `HSCAN`, `HGET`, `HMGET`, `HSET`, `HDEL`, `PING`, in a
+//! cluster `CLUSTER SLOTS`, what the functions call, the keys of the prefix, and the channels `tidegate:wake:*`.
 //!
 //! Deliberately absent: a bound on the number of
 //! keys (the server's `maxmemory` is one).
@@ -110,6 +122,7 @@ mod connection;
 mod definitions;
 mod driven;
 mod error;
+mod functions;
 mod keys;
 mod limits;
 mod link;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tidegate_contract::StoreError;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::definitions::scanned;
 use crate::driven::Driven;
 use crate::error::{RedisError, reason, too_late, unavailable};
+use crate::functions::{self, Library};
 use crate::script::Script;
 
 /// A connection, made when it is first used and again when it is lost, and the
@@ -166,8 +167,86 @@ impl Link {
         Ok((next, found))
     }
 
-    /// Calls `script`, and hands it over if the server has not seen it.
+    /// Calls `script`: as a function where the server has them.
     pub(crate) async fn call(
+        &self,
+        script: &Script,
+        keys: &[impl AsRef<[u8]>],
+        arguments: &[Arc<[u8]>],
+    ) -> Result<Value, StoreError> {
+        if script.library.is_allowed() {
+            let by_name = command("FCALL", &script.function, keys, arguments);
+            let key = keys.first().map_or(&[][..], AsRef::as_ref);
+            let called = self.call_function(&script.library, key, &by_name).await;
+            if let Some(answer) = called {
+                return answer.map_err(|error| unavailable(&error));
+            }
+        }
+        self.call_script(script, keys, arguments).await
+    }
+
+    /// Calls a function, and loads its library where `key` is if it is not there.
+    /// `None`: nothing was done, and a script is to do it.
+    async fn call_function(
+        &self,
+        library: &Library,
+        key: &[u8],
+        call: &Cmd,
+    ) -> Option<RedisResult<Value>> {
+        if !library.is_tried() && !self.try_library(library, key).await {
+            return None;
+        }
+        let mut answer = self.connection.send(call).await;
+        if answer.as_ref().is_err_and(functions::is_unknown) {
+            if !self.load(library, key).await {
+                return None;
+            }
+            answer = self.connection.send(call).await;
+        }
+        match answer {
+            Err(error) if functions::is_unknown(&error) => None,
+            Err(error) if functions::refuses_calls(&error) => {
+                library.give_up();
+                None
+            }
+            answer => Some(answer),
+        }
+    }
+
+    /// Whether the server allows the library, where `key` is.
+    async fn try_library(&self, library: &Library, key: &[u8]) -> bool {
+        let ping = library.ping();
+        let mut answer = self.connection.send_to_owner(key, &ping).await;
+        if answer.as_ref().is_err_and(functions::is_unknown) {
+            if !self.load(library, key).await {
+                return false;
+            }
+            answer = self.connection.send_to_owner(key, &ping).await;
+        }
+        match answer {
+            Ok(_) => library.use_on(),
+            Err(error) if functions::refuses_calls(&error) => library.give_up(),
+            // What is wrong is told of the script.
+            Err(_) => {}
+        }
+        library.is_tried()
+    }
+
+    /// Loads the library where `key` is; whether it is there.
+    async fn load(&self, library: &Library, key: &[u8]) -> bool {
+        let load = library.load();
+        match self.connection.send_to_owner(key, &load).await {
+            Err(error) if functions::refuses_libraries(&error) => {
+                library.give_up();
+                false
+            }
+            Err(error) => functions::is_loaded(&error),
+            Ok(_) => true,
+        }
+    }
+
+    /// Calls `script`, and hands it over if the server has not seen it.
+    async fn call_script(
         &self,
         script: &Script,
         keys: &[impl AsRef<[u8]>],

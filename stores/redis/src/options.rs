@@ -13,6 +13,10 @@ pub struct Options {
     /// How long a command may take, with everything: connecting, both ways, the
     /// server. One second unless said otherwise.
     pub deadline: Duration,
+    /// Whether functions are loaded into the server where it allows that (Redis 7,
+    /// Valkey); it otherwise defines the same anew for every call, as scripts. True
+    /// unless said otherwise.
+    pub functions: bool,
 }
 
 /// Whose clock decides.
@@ -32,6 +36,7 @@ impl Default for Options {
             prefix: "tidegate".to_owned(),
             clock: Clock::Server,
             deadline: Duration::from_secs(1),
+            functions: true,
         }
     }
 }

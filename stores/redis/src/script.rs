@@ -1,5 +1,6 @@
-//! The script: the files in `lua/`, as many of them as a command can need. A
-//! server defines what is in a script anew for every call, so less is faster.
+//! The files in `lua/`, as a library of functions that has all of them, and as
+//! scripts, each with as many of them as a command can need: a server defines what
+//! is in a script anew for every call, so less is faster.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,6 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tidegate_contract::Plan;
 use tidegate_contract::core::Rule;
+
+use crate::functions::Library;
 
 macro_rules! lua {
     ($name:literal) => {
@@ -34,8 +37,13 @@ const ROWS: &str = concat!(
     lua!("retire"),
 );
 
+const LINE: &str = lua!("line");
+
 /// The same, after what it may need.
 const REST: &str = concat!(lua!("leases"), lua!("adopt"), lua!("main"),);
+
+/// What a script ends with; a library says what of it may be called.
+const CALL: &str = "return run(KEYS, ARGV)\n";
 
 /// What a command needs of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -93,9 +101,10 @@ impl Needs {
         source.extend(kernels.map(|(_, kernel)| *kernel));
         source.push_str(ROWS);
         if self.line {
-            source.push_str(lua!("line"));
+            source.push_str(LINE);
         }
         source.push_str(REST);
+        source.push_str(CALL);
         source
     }
 }
@@ -111,10 +120,13 @@ pub(crate) const fn kind(rule: &Rule) -> u8 {
     }
 }
 
-/// A script, and the hash that the server knows it by.
+/// A script, and the hash that the server knows it by; and the function that does
+/// the same.
 pub(crate) struct Script {
     pub(crate) source: String,
     pub(crate) hash: String,
+    pub(crate) library: Arc<Library>,
+    pub(crate) function: String,
 }
 
 impl std::fmt::Debug for Script {
@@ -125,15 +137,40 @@ impl std::fmt::Debug for Script {
 }
 
 impl Script {
-    fn new(source: String) -> Self {
+    fn new(library: &Arc<Library>, entry: &str, source: String) -> Self {
         let hash = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, hash }
+        Self {
+            source,
+            hash,
+            library: Arc::clone(library),
+            function: library.function(entry),
+        }
     }
+}
+
+/// The files that are whole scripts, by name.
+const WHOLE: [(&str, &str); 3] = [
+    ("register", lua!("register")),
+    ("plain", lua!("plain")),
+    ("held", lua!("held")),
+];
+
+/// The name of what all other files are.
+const DECIDE: &str = "decide";
+
+/// All files as one library.
+fn library(is_allowed: bool) -> Library {
+    let parts = [HEAD].into_iter().chain(KERNELS);
+    let definitions: String = parts.chain([ROWS, LINE, REST]).collect();
+    let mut entries = vec![(DECIDE, "run".to_owned())];
+    entries.extend(WHOLE.map(|(name, text)| (name, format!("function(KEYS, ARGV)\n{text}end"))));
+    Library::new(&definitions, &entries, is_allowed)
 }
 
 /// The scripts that were needed so far.
 #[derive(Debug)]
 pub(crate) struct Scripts {
+    library: Arc<Library>,
     made: Mutex<HashMap<Needs, Arc<Script>>>,
     /// Adds an edition to a table's plans.
     pub(crate) register: Script,
@@ -144,18 +181,26 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn new() -> Self {
+    /// `functions`: whether the server may be asked to define them once.
+    pub(crate) fn new(functions: bool) -> Self {
+        let library = Arc::new(library(functions));
+        let [register, plain, held] =
+            WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
+            library,
             made: Mutex::default(),
-            register: Script::new(lua!("register").to_owned()),
-            plain: Script::new(lua!("plain").to_owned()),
-            held: Script::new(lua!("held").to_owned()),
+            register,
+            plain,
+            held,
         }
     }
 
     pub(crate) fn get(&self, needs: Needs) -> Arc<Script> {
         let mut made = self.made.lock();
-        let script = made.entry(needs);
-        Arc::clone(script.or_insert_with(|| Arc::new(Script::new(needs.source()))))
+        let script = made.entry(needs).or_insert_with(|| {
+            let script = Script::new(&self.library, DECIDE, needs.source());
+            Arc::new(script)
+        });
+        Arc::clone(script)
     }
 }

@@ -39,7 +39,7 @@ impl RedisStore {
         let link = Link::new(address, options.deadline)?;
         let shared = Arc::new(Shared {
             link,
-            scripts: Scripts::new(),
+            scripts: Scripts::new(options.functions),
             clock: options.clock,
             wakes: Arc::default(),
         });

@@ -26,12 +26,12 @@ fn desk(store: &RedisStore, own: &[(&[u8], u64)]) -> Desk {
     Desk::at(store, "t", given(0, own), machine_time())
 }
 
-/// How many scripts were called by hash so far.
+/// How many functions were called so far.
 fn calls(server: &RedisServer) -> u64 {
     let stats: String = ask(&mut connect(server), &["INFO", "commandstats"]);
     let line = stats
         .lines()
-        .find(|line| line.starts_with("cmdstat_evalsha:"));
+        .find(|line| line.starts_with("cmdstat_fcall:"));
     let calls = line.and_then(|line| line.split("calls=").nth(1)?.split(',').next());
     calls.map_or(0, |calls| calls.parse().expect("a number"))
 }

@@ -68,9 +68,9 @@ fn a_command_is_one_round_trip_whatever_its_limits_and_ancestors() {
         (0, rate(7, 9)),
     ];
     let ancestors = [(0, rate(1, 9)), (1, hourly(9)), (2, slots(9))];
-    assert_eq!(taken(&server, 1, &one), ["EVALSHA"; 3]);
-    assert_eq!(taken(&server, 1, &five), ["EVALSHA"; 3]);
-    assert_eq!(taken(&server, 3, &ancestors), ["EVALSHA"; 3]);
+    assert_eq!(taken(&server, 1, &one), ["FCALL"; 3]);
+    assert_eq!(taken(&server, 1, &five), ["FCALL"; 3]);
+    assert_eq!(taken(&server, 3, &ancestors), ["FCALL"; 3]);
 }
 
 #[test]
@@ -87,6 +87,6 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
     let mut monitor = Monitor::start(&server);
     assert_eq!(desk.left(b"k"), [3]);
     assert_eq!(desk.left(b"k"), [3]);
-    let first = ["EVALSHA", "HMGET", "EVALSHA", "EVAL"].as_slice();
-    assert_eq!(monitor.commands(&server), [first, &["EVALSHA"]].concat());
+    let first = ["FCALL", "HMGET", "FCALL"].as_slice();
+    assert_eq!(monitor.commands(&server), [first, &["FCALL"]].concat());
 }

@@ -91,7 +91,11 @@ fn a_script_that_the_server_forgot_is_handed_over_again() {
     let Some(server) = RedisServer::start() else {
         return;
     };
-    let store = open(&server, Clock::Server);
+    let by_scripts = Options {
+        functions: false,
+        ..options(30_000)
+    };
+    let store = RedisStore::open(&server.url(), by_scripts).expect("a server");
     let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     let mut connection = connect(&server);
     for left in [8, 7, 6] {

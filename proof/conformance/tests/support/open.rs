@@ -11,9 +11,18 @@ use tidegate_redis::RedisStore;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn redis(url: &str) -> Arc<dyn Store> {
+    opened(url, true)
+}
+
+pub fn redis_by_scripts(url: &str) -> Arc<dyn Store> {
+    opened(url, false)
+}
+
+fn opened(url: &str, functions: bool) -> Arc<dyn Store> {
     let options = tidegate_redis::Options {
         clock: tidegate_redis::Clock::Caller,
         deadline: DEADLINE,
+        functions,
         ..tidegate_redis::Options::default()
     };
     Arc::new(RedisStore::open(url, options).expect("a server"))
