@@ -32,7 +32,7 @@ cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
 cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, MariaDB; see --help
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
-cargo xtask differential [--commands N] [--seed N] [--store memory|redis|postgres|mariadb]
+cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";
