@@ -16,10 +16,14 @@ use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::Service as Serves;
 
+use crate::handover::with_its_lease;
 use crate::hurry::Unary;
 use crate::places::Places;
 use crate::proto::tidegate_server::TidegateServer;
 use crate::service::Service;
+
+/// The call whose answer has a lease.
+const ACQUIRE: &str = "/Acquire";
 
 type Answer = Result<Response<Body>, Infallible>;
 
@@ -62,6 +66,10 @@ impl Serves<Request<Body>> for Front {
             return Box::pin(self.about.others.clone().call(request));
         }
         match self.about.places.take(request.extensions_mut()) {
+            Ok(()) if request.uri().path().ends_with(ACQUIRE) => {
+                let answer = self.tidegate.call(request);
+                Box::pin(async move { answer.await.map(with_its_lease) })
+            }
             Ok(()) => self.tidegate.call(request),
             Err(status) => Box::pin(ready(Ok(status.into_http()))),
         }

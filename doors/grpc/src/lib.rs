@@ -7,6 +7,7 @@
 //! | [`serve()`], [`serve_on()`] | the door itself |
 //! | [`Settings`] | what it allows |
 //! | `front` | where each call goes |
+//! | `handover` | a lease that nobody received is given back |
 //! | `connection`, `places`, `hurry` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `service` | each call, over the gate |
@@ -22,6 +23,7 @@
 mod connection;
 mod denials;
 mod front;
+mod handover;
 mod hurry;
 mod listing;
 mod overrides;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::gate::{Answer, Caller, Entry, Finish, Gate, GateError, Scope, Served};
+use tidegate::gate::{Answer, Caller, Entry, Finish, Gate, GateError, Scope, Served, Undelivered};
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -196,8 +196,18 @@ impl Tidegate for Service {
         if !request.idempotency_key.is_empty() {
             ask = ask.idempotency(&request.idempotency_key);
         }
-        let entry = policy.acquire(words::key(&about.key), ask).await;
-        reply(entry.map(|entry| acquired(&policy, &entry)))
+        let key = words::key(&about.key);
+        let entry = policy.acquire(key, ask).await;
+        let again = !request.idempotency_key.is_empty();
+        let lease = match &entry {
+            Ok(Entry::Granted(ticket)) if !again => Some(Undelivered::new(&policy, key, ticket)),
+            _ => None,
+        };
+        let mut response = reply(entry.map(|entry| acquired(&policy, &entry)))?;
+        if let Some(lease) = lease {
+            response.extensions_mut().insert(Arc::new(lease));
+        }
+        Ok(response)
     }
 
     async fn settle(&self, request: Request<proto::SettleRequest>) -> Reply<proto::SettleResponse> {

@@ -13,6 +13,7 @@
 //! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
 //! | [`Place`], [`Placed`] | overrides stored at four levels |
+//! | [`Undelivered`] | a lease that nobody was told of, given back |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
 //!
@@ -37,6 +38,7 @@ mod served;
 mod share;
 pub mod spans;
 mod threshold;
+mod undelivered;
 
 pub use access::{Caller, Credential, Credentials, Scope};
 pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POLICY, Rate};
@@ -50,3 +52,4 @@ pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, sett
 pub use served::{Answer, Entry, Served, Ticket};
 pub use spans::RequestSpan;
 pub use threshold::{Gate, GateBuilder};
+pub use undelivered::Undelivered;

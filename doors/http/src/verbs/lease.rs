@@ -6,12 +6,14 @@ use axum::body::Body as ResponseBody;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Entry, Finish, Finished, Scope, Served, Ticket};
+use tidegate::gate::{
+    Answer as Answered, Entry, Finish, Finished, Scope, Served, Ticket, Undelivered,
+};
 use tidegate::{Ask, Decision, Settlement, Usage};
 
 use crate::answer::{self, Answer};
 use crate::extract::Body;
-use crate::handover::Undelivered;
+use crate::handover::Handover;
 use crate::headers::{self, Style};
 use crate::instant::Instant;
 use crate::problem::Problem;
@@ -93,7 +95,7 @@ fn granted(
         headers::put(response.headers_mut(), decision, now, style);
     }
     match lease {
-        Some(lease) => response.map(|body| ResponseBody::new(lease.with(body))),
+        Some(lease) => response.map(|body| ResponseBody::new(Handover { body, lease })),
         None => response,
     }
 }
