@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tidegate_contract::StoreError;
 use tidegate_contract::core::Timestamp;
-use tidegate_remote::too_late;
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
+use tidegate_remote::{too_late, within};
 use tidegate_swap::Request;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -112,8 +112,7 @@ impl Line for InLine {
             None => None,
         };
         let answer = Arc::clone(&self.table).execute(request, self.turn.as_mut());
-        let answer = timeout(deadline, answer).await;
-        let (reply, is_kept) = answer.unwrap_or_else(|_| Err(too_late(deadline)))?;
+        let (reply, is_kept) = within(deadline, answer).await?;
         if is_kept {
             self.first = None;
         } else if self.first.is_none() {

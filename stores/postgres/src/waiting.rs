@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{Reply, StoreError};
-use tidegate_remote::too_late;
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
+use tidegate_remote::within;
 use tokio::time::timeout;
 
 use crate::calls::Turn;
@@ -73,8 +73,7 @@ impl InLine {
                 Some(turn) => self.table.execute_in_turn(request, turn).await,
             }
         };
-        let answer = timeout(self.deadline, answer).await;
-        answer.unwrap_or_else(|_| Err(too_late(self.deadline)))
+        within(self.deadline, answer).await
     }
 }
 

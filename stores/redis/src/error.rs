@@ -1,7 +1,5 @@
 //! Why a store cannot be opened, and what an error of the server means.
 
-use std::time::Duration;
-
 use redis::{ErrorKind, ServerErrorKind};
 use tidegate_contract::StoreError;
 
@@ -25,14 +23,6 @@ pub enum RedisError {
 /// What to tell about a failed command.
 pub(crate) fn unavailable(error: &redis::RedisError) -> StoreError {
     StoreError::Unavailable(words(error))
-}
-
-/// No answer in time.
-pub(crate) fn too_late(deadline: Duration) -> StoreError {
-    StoreError::Unavailable(format!(
-        "no answer within {} ms; the command may have been executed",
-        deadline.as_millis()
-    ))
 }
 
 /// An answer that no version of the script gives.

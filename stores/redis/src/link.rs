@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tidegate_contract::StoreError;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tidegate_remote::{Driver, within};
+use tokio::runtime::Handle;
 
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::definitions::scanned;
 use crate::driven::Driven;
-use crate::error::{RedisError, reason, too_late, unavailable};
+use crate::error::{RedisError, reason, unavailable};
 use crate::functions::{self, Library};
 use crate::script::Script;
 
@@ -20,98 +21,49 @@ use crate::script::Script;
 /// thread that drives it.
 pub(crate) struct Link {
     connection: Arc<Connection>,
-    deadline: Duration,
-    /// Only `None` while it is dropped.
-    runtime: Option<Runtime>,
+    driver: Driver,
 }
 
 impl Link {
     /// A link to the server at `address`, which is not asked for anything yet.
     pub(crate) fn new(address: &str, deadline: Duration) -> Result<Self, RedisError> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("tidegate-redis")
-            .enable_all()
-            .build()
-            .map_err(|error| RedisError::Server(format!("no thread for the store: {error}")))?;
+        let no_thread = |error| RedisError::Server(format!("no thread for the store: {error}"));
+        let driver = Driver::new("tidegate-redis", deadline).map_err(no_thread)?;
         let connection = {
-            let _entered = runtime.enter();
+            let handle = driver.handle();
+            let _entered = handle.as_ref().map(Handle::enter);
             Connection::new(Address::parse(address, deadline)?, deadline)
         };
         let connection = connection.map_err(|error| RedisError::Address(reason(&error)))?;
         Ok(Self {
             connection: Arc::new(connection),
-            deadline,
-            runtime: Some(runtime),
+            driver,
         })
     }
 
-    /// Starts `work` on the store's own thread. What it comes to can be waited
-    /// for anywhere, and it goes on if nobody does.
-    pub(crate) fn start<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
-        let deadline = self.deadline;
-        let task = self.handle().map(|handle| {
-            handle.spawn(async move {
-                let timed = tokio::time::timeout(deadline, work).await;
-                timed.unwrap_or_else(|_| Err(too_late(deadline)))
-            })
-        });
-        async move {
-            match task {
-                Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
-                None => Err(closed()),
-            }
-        }
+    /// What drives it.
+    pub(crate) const fn driver(&self) -> &Driver {
+        &self.driver
     }
 
-    /// As [`start`](Self::start), driven by whoever waits for it: for work that
+    /// As [`Driver::start`], driven by whoever waits for it: for work that
     /// keeps nobody else from anything while it is left alone.
     pub(crate) fn drive<T: Send + Unpin + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Option<Driven<T>> {
-        let deadline = self.deadline;
-        let timed = async move {
-            let timed = tokio::time::timeout(deadline, work).await;
-            timed.unwrap_or_else(|_| Err(too_late(deadline)))
-        };
+        let timed = within(self.deadline(), work);
         // The timer is made when it is polled, within the runtime.
-        Some(Driven::start(timed, self.handle()?))
+        Some(Driven::start(timed, self.driver.handle()?))
     }
 
     /// How long a command may take.
     pub(crate) const fn deadline(&self) -> Duration {
-        self.deadline
+        self.driver.deadline()
     }
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
-    }
-
-    /// As [`start`](Self::start); the calling thread waits.
-    pub(crate) fn block_on<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let deadline = self.deadline;
-        if let Some(handle) = self.handle() {
-            handle.spawn(async move {
-                let timed = tokio::time::timeout(deadline, work).await;
-                tell.send(timed.unwrap_or_else(|_| Err(too_late(deadline))))
-            });
-        }
-        told.recv().unwrap_or_else(|_| Err(closed()))
-    }
-
-    /// Where its work is done.
-    pub(crate) fn handle(&self) -> Option<Handle> {
-        self.runtime
-            .as_ref()
-            .map(|runtime| runtime.handle().clone())
     }
 
     /// Greets whoever is there.
@@ -264,20 +216,11 @@ impl Link {
     }
 }
 
-impl Drop for Link {
-    /// In the background: the last table may be dropped where nothing may block.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 impl std::fmt::Debug for Link {
     /// Without the address, which may hold a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link")
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.deadline())
             .finish_non_exhaustive()
     }
 }
@@ -296,8 +239,4 @@ fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], arguments: &[Arc
 
 fn is_unseen(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
-}
-
-pub(crate) fn closed() -> StoreError {
-    StoreError::Unavailable("the store is closed".to_owned())
 }

@@ -45,7 +45,7 @@ impl RedisStore {
         });
         let asked = Arc::clone(&shared);
         let greeting = async move { asked.link.greet().await };
-        let answer = shared.link.block_on(greeting);
+        let answer = shared.link.driver().block_on(greeting);
         answer.map_err(|error| RedisError::Server(error.to_string()))?;
         Ok(Self {
             shared,
@@ -59,7 +59,7 @@ impl RedisStore {
         let registry = Registry::new(names.plans(), self.shared.clock);
         let shared = Arc::clone(&self.shared);
         let newest = async move { registry.newest(&shared.link).await };
-        self.shared.link.block_on(newest)
+        self.shared.link.driver().block_on(newest)
     }
 }
 
@@ -81,7 +81,7 @@ impl Store for RedisStore {
         let key = Names::new(&self.prefix, owner).definitions();
         let shared = Arc::clone(&self.shared);
         let read = async move { definitions::read(&shared.link, &key).await };
-        self.shared.link.block_on(read)
+        self.shared.link.driver().block_on(read)
     }
 
     fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
@@ -89,7 +89,7 @@ impl Store for RedisStore {
         let change = definitions::change(&name, key, value);
         let shared = Arc::clone(&self.shared);
         let write = async move { shared.link.ask(&change).await.map(drop) };
-        self.shared.link.block_on(write)
+        self.shared.link.driver().block_on(write)
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -9,12 +9,13 @@ use tidegate_contract::{
     Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
     StoreError, Table,
 };
+use tidegate_remote::closed;
 use tidegate_remote::waiting::{self, Waiting};
 
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::limits::{Edition, Limits};
-use crate::link::{Link, closed};
+use crate::link::Link;
 use crate::options::Clock;
 use crate::plain::Take;
 use crate::registry::Registry;
@@ -98,7 +99,11 @@ impl RedisTable {
     where
         W: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.0.shared.link.block_on(work(Arc::clone(&self.0)))
+        self.0
+            .shared
+            .link
+            .driver()
+            .block_on(work(Arc::clone(&self.0)))
     }
 }
 
@@ -146,7 +151,7 @@ impl RemoteTable for RedisTable {
         let (inner, asked) = (Arc::clone(&self.0), self.0.asked(command, settled));
         let work = async move { inner.execute(asked).await };
         if !keeps_nobody {
-            return Box::pin(link.start(work));
+            return Box::pin(link.driver().start(work));
         }
         match link.drive(work) {
             Some(driven) => Box::pin(driven),
@@ -156,7 +161,7 @@ impl RemoteTable for RedisTable {
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
         let waiting = Waiting::of(command, patience)?;
-        let handle = self.0.shared.link.handle();
+        let handle = self.0.shared.link.driver().handle();
         Some(waiting::stay(handle, waiting, InLine::new(&self.0)))
     }
 }

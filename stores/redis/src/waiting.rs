@@ -12,9 +12,10 @@ use std::time::Duration;
 use tidegate_contract::StoreError;
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
+use tidegate_remote::within;
 use tokio::time::timeout;
 
-use crate::error::{garbled, too_late};
+use crate::error::garbled;
 use crate::request::Request;
 use crate::table::Inner;
 use crate::wakes::Ear;
@@ -47,8 +48,7 @@ impl InLine {
 
     async fn answer(&self, mut request: Request) -> Result<Answer, StoreError> {
         let deadline = self.table.shared.link.deadline();
-        let answer = timeout(deadline, self.table.answer(&mut request)).await;
-        answer.unwrap_or_else(|_| Err(too_late(deadline)))
+        within(deadline, self.table.answer(&mut request)).await
     }
 }
 

@@ -10,11 +10,11 @@ use futures_util::StreamExt;
 use parking_lot::Mutex;
 use redis::{Client, Msg};
 use tidegate_contract::StoreError;
+use tidegate_remote::too_late;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::Connection;
-use crate::error::too_late;
 
 /// The pause after a connection was lost, before the next.
 const PAUSE: Duration = Duration::from_millis(100);

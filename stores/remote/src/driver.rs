@@ -63,12 +63,9 @@ impl Driver {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let deadline = self.deadline.saturating_add(longer);
-        let task = self.handle().map(|handle| {
-            handle.spawn(async move {
-                let timed = tokio::time::timeout(deadline, work).await;
-                timed.unwrap_or_else(|_| Err(too_late(deadline)))
-            })
-        });
+        let task = self
+            .handle()
+            .map(|handle| handle.spawn(within(deadline, work)));
         async move {
             match task {
                 Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
@@ -99,9 +96,9 @@ impl Driver {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let started = self.start_within(longer, work);
+        let work = within(self.deadline.saturating_add(longer), work);
         if let Some(handle) = self.handle() {
-            handle.spawn(async move { tell.send(started.await) });
+            handle.spawn(async move { tell.send(work.await) });
         }
         told.recv().unwrap_or_else(|_| Err(closed()))
     }
@@ -116,6 +113,18 @@ impl Drop for Driver {
     }
 }
 
+/// `work`, given up after the deadline.
+///
+/// # Errors
+/// Those of the work; [`StoreError::Unavailable`] if it takes too long.
+pub async fn within<T>(
+    deadline: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let timed = tokio::time::timeout(deadline, work).await;
+    timed.unwrap_or_else(|_| Err(too_late(deadline)))
+}
+
 /// No answer in time.
 #[must_use]
 pub fn too_late(deadline: Duration) -> StoreError {
@@ -125,6 +134,8 @@ pub fn too_late(deadline: Duration) -> StoreError {
     ))
 }
 
-pub(crate) fn closed() -> StoreError {
+/// The store is dropped.
+#[must_use]
+pub fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }

@@ -14,4 +14,4 @@ mod driver;
 pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
-pub use driver::{Driver, too_late};
+pub use driver::{Driver, closed, too_late, within};
