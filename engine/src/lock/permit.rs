@@ -8,7 +8,7 @@ use tidegate_core::{Span, Timestamp};
 
 use super::builder::Shared;
 use super::keeper::Kept;
-use super::renewal::Renewal;
+use super::renewal::{Renewal, Renewed};
 use super::tenure::{End, Loss, Tenure};
 use super::watch::Watch;
 use crate::error::Error;
@@ -137,7 +137,7 @@ impl Permit {
         }
         let (key, id) = (self.lease.key(), self.lease.id());
         let renewal = Renewal::new(&self.shared, key, id, &self.term.tenure);
-        Ok(renewal.renew().await? && self.is_sure())
+        Ok(renewal.renew().await? != Renewed::Lost && self.is_sure())
     }
 
     /// Gives it back, and says whether it was held until now.

@@ -31,6 +31,16 @@ pub(super) struct Renewal {
     pub(super) tenure: Arc<Tenure>,
 }
 
+/// What a renewal came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Renewed {
+    /// It is held for its ttl again.
+    Whole,
+    /// It is held for as long as it may be, and not renewed any more.
+    Rest,
+    Lost,
+}
+
 impl Renewal {
     pub(super) fn new(shared: &Shared, key: &[u8], id: LeaseId, tenure: &Arc<Tenure>) -> Self {
         Self {
@@ -58,49 +68,62 @@ impl Renewal {
     }
 
     async fn go_on(&self) {
-        let clock = &self.tenure.clock;
         let mut pace = Pace::new(self.ttl);
-        let mut pause = pace.answered(self.left());
+        let mut due = self.after(|left| pace.answered(left));
         loop {
-            Sleep::until(clock.clone(), clock.now() + Span::from(pause)).await;
+            Sleep::until(self.tenure.clock.clone(), due).await;
             self.tenure.ask();
-            pause = match self.renew().await {
-                Ok(true) if self.length() < self.ttl => return self.tenure.note(LAST.to_owned()),
-                Ok(true) => pace.answered(self.left()),
-                Ok(false) => return,
+            due = match self.renew().await {
+                Ok(Renewed::Whole) => self.after(|left| pace.answered(left)),
+                Ok(Renewed::Rest | Renewed::Lost) => return,
                 Err(error) => {
                     self.tenure.note(error.to_string());
-                    pace.unanswered(self.left())
+                    self.after(|left| pace.unanswered(left))
                 }
             };
         }
     }
 
-    /// Renews it now; `false` if it is lost.
+    /// When it is asked for again, by what is left: of one instant, however long
+    /// this thread stands still meanwhile.
+    fn after(&self, pause: impl FnOnce(Duration) -> Duration) -> Timestamp {
+        let now = self.tenure.clock.now();
+        let left = self.tenure.sure_until().since(now).as_duration();
+        now + Span::from(pause(left))
+    }
+
+    /// Renews it now.
     ///
     /// # Errors
     /// *Cannot tell*.
-    pub(super) async fn renew(&self) -> Result<bool, Error> {
+    pub(super) async fn renew(&self) -> Result<Renewed, Error> {
+        // Read once: by the time of the answer less may be left, which has not been
+        // asked for yet.
         let length = self.length();
+        let renewed = match length < self.ttl {
+            true => Renewed::Rest,
+            false => Renewed::Whole,
+        };
         if length < Span::MILLISECOND.as_duration() {
-            return Ok(true);
+            self.tenure.note(LAST.to_owned());
+            return Ok(renewed);
         }
-        let renewed = self.set.renew_async(self.key.bytes(), self.id, length);
-        let loss = match renewed.await {
+        let answer = self.set.renew_async(self.key.bytes(), self.id, length);
+        let loss = match answer.await {
             Ok(until) => {
                 let sure = sure_until(until, Span::from(length), self.has_own_clock);
                 self.tenure.extend(sure);
-                if length < self.ttl {
+                if renewed == Renewed::Rest {
                     self.tenure.note(LAST.to_owned());
                 }
-                return Ok(true);
+                return Ok(renewed);
             }
             Err(Error::Store(StoreError::LeaseEnded(_))) => Loss::Ended,
             Err(Error::Store(StoreError::UnknownLease)) => Loss::Forgotten,
             Err(error) => return Err(error),
         };
         self.tenure.finish(End::Lost(loss));
-        Ok(false)
+        Ok(Renewed::Lost)
     }
 
     /// For how long it is renewed now: its ttl, or what is left of the longest hold.
@@ -108,11 +131,6 @@ impl Renewal {
         let longest = self.tenure.longest;
         let left = longest.map(|until| until.since(self.tenure.clock.now()).as_duration());
         left.map_or(self.ttl, |left| left.min(self.ttl))
-    }
-
-    fn left(&self) -> Duration {
-        let until = self.tenure.sure_until();
-        until.since(self.tenure.clock.now()).as_duration()
     }
 }
 
