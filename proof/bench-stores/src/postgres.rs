@@ -31,8 +31,8 @@ const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c jit=off -c searc
 const UPDATE: &str = "UPDATE public.counts SET n = n + 1 WHERE id = {key} RETURNING n;";
 
 /// A take from a lone bucket of a thousand million a second.
-const BUCKET: &str = "SELECT tidegate.decide_bucket({tab}, 1, 0, false, int4send({key}), 1, 0, \
-    1000, 1, 1000000000, 1, 10000000);";
+const BUCKET: &str = "SELECT tidegate.take_bucket({tab}, 1, 0, false, int4send({key}), 1, 0, 1000, \
+    1000000000, 1, 10000000);";
 
 /// A take from a bucket, a budget and nothing of the slots, by the general way.
 const THREE: &str = "SELECT tidegate.decide({tab}, 1, 0, false, int4send({key}), '{4}', NULL, \
@@ -96,8 +96,8 @@ fn prepare(server: &PostgresServer) -> (i32, i32) {
     let table = format!(
         "CREATE TABLE public.counts (id int PRIMARY KEY, n bigint NOT NULL) WITH (fillfactor = 60);
          INSERT INTO public.counts SELECT id, 0 FROM generate_series(1, {KEYS}) AS id;
-         INSERT INTO tidegate.rows (tab, edition, latest, forget_at, due, followed, level, at, key,
-            cells) SELECT tab, edition, latest, forget_at, due, followed, level, at, int4send(id),
+         INSERT INTO tidegate.rows (tab, edition, latest, forget_at, due, followed, tat, drain, key,
+            cells) SELECT tab, edition, latest, forget_at, due, followed, tat, drain, int4send(id),
             cells FROM tidegate.rows, generate_series(2, {KEYS}) AS id;
          VACUUM ANALYZE"
     );

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Span, Timestamp};
-use tidegate_contract::{KeyPath, StoreError};
+use tidegate_contract::{KeyPath, Reply, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
 
 use crate::error::garbled;
 use crate::link::{Argument, Link};
 use crate::options::Clock;
+use crate::plain::Plain;
 use crate::plan;
 use crate::reply::{self, Answer};
-use crate::request::{Plain, Request};
+use crate::request::Request;
 use crate::session::Session;
 
 const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
@@ -24,8 +25,8 @@ const DECIDE_IN_TURN: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6,
 
 const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
 
-const DECIDE_BUCKET: &str = "SELECT tidegate.decide_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11, $12)";
+const TAKE_BUCKET: &str = "SELECT tidegate.take_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+    $11)";
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
     $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
@@ -61,11 +62,15 @@ pub(crate) struct Calls {
 impl Calls {
     /// Executes a request, by an edition of its plan.
     pub(crate) async fn ask(&self, edition: i64, request: &Request) -> Result<Answer, StoreError> {
+        let plain = Plain::of(request, self.clock);
         loop {
-            let text = match request.plain() {
-                Some(plain) => self.decide_bucket(edition, request, plain).await?,
+            let text = match &plain {
+                Some(plain) => self.take_bucket(edition, request, plain).await?,
                 None => self.decide(edition, request).await?,
             };
+            if let Some(decision) = plain.map_or(Ok(None), |plain| plain.read(&text))? {
+                return Ok(Answer::Reply(Reply::Decision(decision)));
+            }
             match reply::read(&text, &request.deciding, request.now)? {
                 Answer::More => {}
                 answer => return Ok(answer),
@@ -149,15 +154,15 @@ impl Calls {
         }
     }
 
-    async fn decide_bucket(
+    async fn take_bucket(
         &self,
         edition: i64,
         request: &Request,
-        plain: Plain,
+        plain: &Plain,
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let patience: i64 = if self.is_callers() { 0 } else { PATIENCE };
-        let arguments: [Argument<'_>; 12] = [
+        let arguments: [Argument<'_>; 11] = [
             &self.tab,
             &edition,
             &now,
@@ -166,12 +171,11 @@ impl Calls {
             &plain.amount,
             &request.detail,
             &plain.drain,
-            &plain.unit,
             &plain.brim,
             &plain.weight,
             &patience,
         ];
-        self.answer(DECIDE_BUCKET, &arguments).await
+        self.answer(TAKE_BUCKET, &arguments).await
     }
 
     async fn answer(
@@ -192,7 +196,7 @@ impl Calls {
     /// How many rows there are.
     pub(crate) async fn count(&self) -> Result<usize, StoreError> {
         let statement = "SELECT count(*) FROM tidegate.rows
-            WHERE tab = $1 AND (level IS NOT NULL OR cells IS NOT NULL)";
+            WHERE tab = $1 AND (tat IS NOT NULL OR cells IS NOT NULL)";
         let rows = self.link.ask(statement, &[&self.tab]).await?;
         let row = rows.first().ok_or_else(|| garbled("no count"))?;
         Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))

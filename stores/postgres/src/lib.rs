@@ -8,6 +8,7 @@
 //! | `request` | a command with all that it needs on its way |
 //! | `calls` | the functions of the schema, called for one table |
 //! | `plan`, `reply` | plans and answers as numbers |
+//! | `plain` | the plainest takes and their answers |
 //! | `registry` | the sets by name, and the newest plan of each |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
@@ -67,6 +68,7 @@ mod listing;
 mod lock;
 mod migrate;
 mod options;
+mod plain;
 mod plan;
 mod prune;
 mod registry;

@@ -96,7 +96,7 @@ fn looked_at(most: usize) -> i64 {
 impl Calls {
     pub(crate) async fn page_of_keys(&self, wanted: &Wanted) -> Result<Page<OwnedKey>, StoreError> {
         let statement = "SELECT coalesce(long_key, key), key,
-                forget_at > CASE WHEN $6 THEN $5 ELSE tidegate.clock() END
+                tidegate.forget_at(rows) > CASE WHEN $6 THEN $5 ELSE tidegate.clock() END
             FROM tidegate.rows
             WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) AND key > $4
             ORDER BY key LIMIT $7";

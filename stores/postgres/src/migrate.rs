@@ -37,6 +37,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "019-line",
     "020-decide-in-turn",
     "021-prune-lines",
+    "022-plain-rows",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -13,7 +13,7 @@
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
 //! 4 more           call again: not all that is due was done
-//! 6 looked         whether the row is more than "never seen"
+//! 6 looked         whether the row is more than "never seen", which nobody reads
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! ```
 
@@ -21,10 +21,6 @@ use tidegate_contract::core::{Span, Standing, Timestamp, Verdict};
 use tidegate_contract::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
 
 use crate::error::garbled;
-
-/// What `tidegate.decide_bucket` says of a take that is admitted, if no more is
-/// asked for.
-const ADMIT: &str = "admit";
 
 /// What a call came to.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,17 +31,13 @@ pub(crate) enum Answer {
     Kept(Reply),
     /// Some of what was due was done: call again.
     More,
-    /// Whether the row is more than "never seen".
-    Looked(bool),
+    /// The rows have been brought up to the plan.
+    Looked,
 }
 
 /// Reads the answer to a command that was made at `asked_at` by its caller's
 /// clock, for the limits of `plan`.
 pub(crate) fn read(text: &str, plan: &Plan, asked_at: Timestamp) -> Result<Answer, StoreError> {
-    if text == ADMIT {
-        let decision = Decision::bare(Verdict::Admit, None);
-        return Ok(Answer::Reply(Reply::Decision(decision)));
-    }
     let numbers = text
         .strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'));
@@ -62,7 +54,7 @@ pub(crate) fn read(text: &str, plan: &Plan, asked_at: Timestamp) -> Result<Answe
         1 => Ok(Answer::Reply(Reply::Settled(reader.settlement()?))),
         2 => Ok(Answer::Reply(Reply::Done)),
         4 => Ok(Answer::More),
-        6 => Ok(Answer::Looked(reader.flag()?)),
+        6 => Ok(Answer::Looked),
         5 => Err(reader.failure()?),
         _ => Err(garbled("unknown kind")),
     }

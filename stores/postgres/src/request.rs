@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Timestamp};
+use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
 use tidegate_contract::{Command, Detail, Ending, KeyPath, Plan, Verb};
 
 use crate::plan;
 
 /// What brings rows up to the plan and does nothing else.
 const LOOK: i32 = 7;
+
+/// A take.
+pub(crate) const TAKE: i32 = 0;
 
 /// A take as a lease.
 const LEASE: i32 = 1;
@@ -29,6 +32,8 @@ pub(crate) struct Request {
     pub(crate) calendars: Vec<Option<i64>>,
     pub(crate) verb: i32,
     pub(crate) amounts: Vec<i64>,
+    /// How much is to be said, as it is and as a number.
+    pub(crate) wanted: Detail,
     pub(crate) detail: i32,
     pub(crate) id: Option<String>,
     pub(crate) until: i64,
@@ -39,51 +44,10 @@ pub(crate) struct Request {
     pub(crate) remember: bool,
 }
 
-/// A take from one plain bucket, whose numbers fit 62 bits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
-    pub(crate) amount: i64,
-    pub(crate) drain: i64,
-    /// What one unit weighs.
-    pub(crate) unit: i64,
-    pub(crate) brim: i64,
-    /// What the amount weighs.
-    pub(crate) weight: i64,
-}
-
 impl Request {
     /// Whether it asks for a lease.
     pub(crate) const fn makes_lease(&self) -> bool {
         self.verb == LEASE
-    }
-
-    /// As what one UPDATE decides, if that can be said of it.
-    pub(crate) fn plain(&self) -> Option<Plain> {
-        let ([limit], [amount], 0) = (self.plan.limits(), &*self.amounts, self.verb) else {
-            return None;
-        };
-        let plain = limit.payment == Payment::Prepaid && !limit.shadow && !limit.refund_on_expiry;
-        let Rule::Bucket(bucket) = &limit.rule else {
-            return None;
-        };
-        let most = bucket.brim() + (u128::from(bucket.drain()) << plan::DEBT_SPAN_BITS);
-        let fits = (1..=bucket.capacity()).contains(&(*amount as u64));
-        if self.rules.is_some()
-            || !plain
-            || !fits
-            || self.plan.levels() > 1
-            || most + bucket.brim() >= 1 << 62
-        {
-            return None;
-        }
-        Some(Plain {
-            amount: *amount,
-            drain: bucket.drain() as i64,
-            unit: bucket.weight() as i64,
-            brim: bucket.brim() as i64,
-            // No more than the brim.
-            weight: amount * bucket.weight() as i64,
-        })
     }
 
     pub(crate) fn new(command: &Command<'_>) -> Self {
@@ -119,6 +83,7 @@ impl Request {
             calendars: plan::calendars(calendars),
             verb: LOOK,
             amounts: Vec::new(),
+            wanted: Detail::Verdict,
             detail: 0,
             id: None,
             until: 0,
@@ -136,7 +101,7 @@ impl Request {
                 lease,
                 detail,
             } => {
-                (self.verb, self.amounts) = (0, whole(amounts));
+                (self.verb, self.amounts, self.wanted) = (TAKE, whole(amounts), detail);
                 self.detail = match detail {
                     Detail::Verdict => 0,
                     Detail::OnRefusal => 1,
