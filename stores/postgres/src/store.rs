@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_remote::Ears;
 use tokio::sync::Semaphore;
 
 use crate::definitions;
@@ -15,6 +16,7 @@ use crate::options::{Clock, Options};
 use crate::prune;
 use crate::registry;
 use crate::table::{PostgresTable, Shared};
+use crate::wakes;
 
 /// The schema is made in the time that it takes, up to this.
 const MAKING: Duration = Duration::from_secs(600);
@@ -48,7 +50,7 @@ impl PostgresStore {
             driver: driver(&options)?,
             clock: options.clock,
             session: options.leases_end_with_session.then(Arc::default),
-            wakes: Arc::default(),
+            ears: Arc::new(Ears::new(wakes::PREFIX)),
             turns: Semaphore::new(options.connections.div_ceil(2)),
         });
         let prune_every = options.prune_every;

@@ -8,7 +8,7 @@ use tidegate_contract::{
     StoreError, Table,
 };
 use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Driver};
+use tidegate_remote::{Changes, Driver, Ears};
 use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Turn};
@@ -20,7 +20,6 @@ use crate::reply::Answer;
 use crate::request::Request;
 use crate::session::Session;
 use crate::waiting::InLine;
-use crate::wakes::Wakes;
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(crate) struct Shared {
     /// With what leases end, if they do.
     pub(crate) session: Option<Arc<Session>>,
     /// Where those who wait are told.
-    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) ears: Arc<Ears>,
     /// So many of those who stand in line ask at once: others have the other
     /// connections, also when all are woken.
     pub(crate) turns: Semaphore,

@@ -11,14 +11,14 @@ use std::time::Duration;
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{Reply, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
-use tidegate_remote::within;
+use tidegate_remote::{Ear, Ears, within};
 use tokio::time::timeout;
 
 use crate::calls::Turn;
 use crate::link::Link;
 use crate::request::Request;
 use crate::table::{Inner, Shared};
-use crate::wakes::{Ear, Wakes};
+use crate::wakes;
 
 /// How often one who waits asks in any case.
 const BEAT: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const ALIVE: Span = Span::from_secs(6);
 pub(crate) struct InLine {
     table: Arc<Inner>,
     link: Arc<Link>,
-    wakes: Arc<Wakes>,
+    ears: Arc<Ears>,
     shared: Arc<Shared>,
     deadline: Duration,
     /// With an ear, it stands in line when it is refused.
@@ -44,11 +44,11 @@ impl InLine {
     pub(crate) fn new(table: &Arc<Inner>, shared: &Arc<Shared>, waiting: &Waiting) -> Self {
         let patience = waiting.patience();
         let is_patient = patience.longest != Some(Duration::ZERO);
-        let ear = is_patient.then(|| shared.wakes.at_once(patience.turn));
+        let ear = is_patient.then(|| shared.ears.at_once(patience.turn));
         Self {
             table: Arc::clone(table),
             link: Arc::clone(&shared.link),
-            wakes: Arc::clone(&shared.wakes),
+            ears: Arc::clone(&shared.ears),
             deadline: shared.driver.deadline(),
             shared: Arc::clone(shared),
             ear: ear.flatten(),
@@ -83,7 +83,7 @@ impl Line for InLine {
         let patience = waiting.patience();
         let turn = self.ear.as_ref().map(|ear| Turn {
             id: patience.turn,
-            channel: Arc::clone(&ear.channel),
+            channel: Arc::clone(ear.channel()),
             ahead: patience.ahead,
             alive: ALIVE,
         });
@@ -100,7 +100,9 @@ impl Line for InLine {
     async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
         let Some(ear) = &self.ear else {
             let turn = waiting.patience().turn;
-            self.ear = Some(self.wakes.listen(&self.link, turn, self.deadline).await?);
+            let (link, deadline) = (Arc::clone(&self.link), self.deadline);
+            let listen = move |ears, channel| wakes::listen(link, deadline, ears, channel);
+            self.ear = Some(self.ears.listen(turn, deadline, listen).await?);
             return Ok(());
         };
         let again = self.again.map(|at| at.since(waiting.now()).as_duration());

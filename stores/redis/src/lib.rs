@@ -6,11 +6,11 @@
 //! | [`Options`] | prefix, clock, deadline, functions or scripts |
 //! | `table` | a command's way: its edition, its keys, its trips |
 //! | `request` | a command with all that it needs on its way |
-//! | `limits` | by what limits this process decides |
+//! | `edition` | what the server knows a plan by |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
-//! | `wakes` | where it hears that it has come |
+//! | `wakes` | the connection on which it hears that it has come |
 //! | `plain` | the plainest takes, by a function of their own |
 //! | `registry` | the editions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
@@ -121,10 +121,10 @@ mod address;
 mod connection;
 mod definitions;
 mod driven;
+mod edition;
 mod error;
 mod functions;
 mod keys;
-mod limits;
 mod link;
 mod listing;
 mod options;

@@ -122,7 +122,7 @@ impl Inner {
         }
         let look = wire::command::look(&path, now, &[], self.shared.clock);
         let mut request = Request::new(&edition.plan, &path, now, look, &self.names);
-        match self.ask(&edition, &mut request).await? {
+        match self.ask(&edition.known, &mut request).await? {
             Answer::Looked(matters) => Ok(matters),
             _ => Err(garbled("no look")),
         }

@@ -109,6 +109,11 @@ impl Take {
         })
     }
 
+    /// By what it is decided.
+    pub(crate) const fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
     /// The command that it was: such a plan follows no calendar.
     pub(crate) fn command(&self) -> Result<Command<'_>, StoreError> {
         let key = KeyPath::new(&self.key, self.plan.levels());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redis::Value;
-use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{OwnedKey, Plan, StoreError};
+use tidegate_contract::{Plan, StoreError};
+use tidegate_remote::Change;
 
 use crate::error::garbled;
 use crate::link::Link;
@@ -18,21 +18,6 @@ use crate::wire;
 /// So many editions are remembered here, and so many are followed one by one
 /// after a row was left alone for as many changes of limits.
 const MOST_KEPT: usize = 64;
-
-/// A change of limits, as of an instant.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) at: Timestamp,
-    pub(crate) calendars: Box<[Option<Bounds>]>,
-    /// The first since the table was opened: no change if nothing differs.
-    pub(crate) is_first: bool,
-    /// Another version of the limits before it, in which keys have others for
-    /// themselves.
-    pub(crate) goes_on: bool,
-    /// The keys that have.
-    pub(crate) touched: Arc<[OwnedKey]>,
-}
 
 /// Where a table's editions are. See the [module](self).
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_remote::Ears;
 
 use crate::definitions;
 use crate::error::RedisError;
@@ -12,6 +13,7 @@ use crate::options::{Clock, Options};
 use crate::registry::Registry;
 use crate::script::Scripts;
 use crate::table::{RedisTable, Shared};
+use crate::wakes;
 
 /// State in a Redis or Valkey server, shared by all who use the same prefix. See
 /// the [crate].
@@ -41,7 +43,7 @@ impl RedisStore {
             link,
             scripts: Scripts::new(options.functions),
             clock: options.clock,
-            wakes: Arc::default(),
+            ears: Arc::new(Ears::new(wakes::PREFIX)),
         });
         let asked = Arc::clone(&shared);
         let greeting = async move { asked.link.greet().await };

@@ -9,20 +9,20 @@ use tidegate_contract::{
     Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
     StoreError, Table,
 };
-use tidegate_remote::closed;
 use tidegate_remote::waiting::{self, Waiting};
+use tidegate_remote::{Changes, Ears, closed};
 
+use crate::edition::Known;
 use crate::error::garbled;
 use crate::keys::Names;
-use crate::limits::{Edition, Limits};
+
 use crate::link::Link;
 use crate::options::Clock;
-use crate::plain::Take;
+use crate::plain::{Plain, Take};
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::script::{Needs, Scripts};
 use crate::waiting::InLine;
-use crate::wakes::Wakes;
 use crate::wire::reply::{self, Answer};
 
 /// So many commands.
@@ -34,19 +34,19 @@ pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) scripts: Scripts,
     pub(crate) clock: Clock,
-    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) ears: Arc<Ears>,
 }
 
 /// See the [module](self).
 #[derive(Debug, Clone)]
-pub(crate) struct RedisTable(Arc<Inner>);
+pub(crate) struct RedisTable(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) names: Names,
     pub(crate) registry: Registry,
-    pub(crate) limits: Limits,
+    pub(crate) changes: Changes<Arc<Known>>,
     /// So many more commands are asked by a script that knows of those who wait.
     lines: Likely,
     /// So many more are asked by the whole script.
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
 /// A command on its way.
 enum Asked {
     /// By the short script.
-    Plain(Arc<Edition>, Take),
+    Plain(Arc<Plain>, Take),
     /// By the whole one.
     Whole(Request),
 }
@@ -85,7 +85,7 @@ impl RedisTable {
             shared,
             names,
             registry,
-            limits: Limits::default(),
+            changes: Changes::default(),
             lines: Likely::default(),
             not_plain: Likely::default(),
         }))
@@ -110,14 +110,14 @@ impl RedisTable {
 impl Table for RedisTable {
     /// Blocks the calling thread until the answer is there, or the deadline.
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let settled = self.0.limits.settled_on(command.plan);
+        let settled = self.0.changes.settled_on(command.plan);
         let asked = self.0.asked(command, settled);
         self.block_on(|inner| async move { inner.execute(asked).await })
     }
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         // A newer plan may be here already.
-        let _ = self.0.limits.follow(plan, now, calendars);
+        let _ = self.0.changes.follow(plan, now, calendars);
         // What cannot be written now is before the next command.
         let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
     }
@@ -145,7 +145,7 @@ impl Table for RedisTable {
 
 impl RemoteTable for RedisTable {
     fn send(&self, command: &Command<'_>) -> Sent {
-        let settled = self.0.limits.settled_on(command.plan);
+        let settled = self.0.changes.settled_on(command.plan);
         let link = &self.0.shared.link;
         let keeps_nobody = link.connection().is_shared() && settled.is_some();
         let (inner, asked) = (Arc::clone(&self.0), self.0.asked(command, settled));
@@ -168,19 +168,19 @@ impl RemoteTable for RedisTable {
 
 impl Inner {
     /// A command on its shortest way, by the edition of its plan, if that is settled.
-    fn asked(&self, command: &Command<'_>, settled: Option<Arc<Edition>>) -> Asked {
-        let plain = settled.filter(|edition| edition.plain.is_some());
+    fn asked(&self, command: &Command<'_>, settled: Option<Arc<Known>>) -> Asked {
+        let plain = settled.and_then(|known| known.plain.clone());
         let plain = plain.filter(|_| !self.not_plain.spend());
-        let take = plain.and_then(|edition| Some((edition, Take::of(command, &self.names)?)));
+        let take = plain.and_then(|plain| Some((plain, Take::of(command, &self.names)?)));
         match take {
-            Some((edition, take)) => Asked::Plain(edition, take),
+            Some((plain, take)) => Asked::Plain(plain, take),
             None => Asked::Whole(Request::of(command, self)),
         }
     }
 
     async fn execute(self: Arc<Self>, asked: Asked) -> Result<Reply, StoreError> {
         let mut request = match asked {
-            Asked::Plain(edition, take) => match self.ask_plain(&edition, &take).await? {
+            Asked::Plain(plain, take) => match self.ask_plain(&plain, &take).await? {
                 Some(reply) => return Ok(reply),
                 None => Request::of(&take.command()?, &self),
             },
@@ -193,12 +193,11 @@ impl Inner {
     }
 
     /// The answer to a plain take, if all about it is plain.
-    async fn ask_plain(&self, edition: &Edition, take: &Take) -> Result<Option<Reply>, StoreError> {
+    async fn ask_plain(&self, plain: &Plain, take: &Take) -> Result<Option<Reply>, StoreError> {
         let shared = &self.shared;
-        let settled = self.limits.settled_on(&edition.plan);
-        let Some(plain) = edition.plain.as_ref().filter(|_| settled.is_some()) else {
+        if self.changes.settled_on(take.plan()).is_none() {
             return Ok(None);
-        };
+        }
         let (script, argument) = (&shared.scripts.plain, plain.argument(take, shared.clock));
         let answer = shared.link.call(script, &take.keys, &[argument]).await?;
         let reply = take.read(answer)?;
@@ -214,18 +213,18 @@ impl Inner {
         request: &mut Request,
     ) -> Result<Answer, StoreError> {
         let calendars = &request.calendars;
-        self.limits.follow(&request.plan, request.now, calendars)?;
-        let edition = self.edition().await?;
-        if !Arc::ptr_eq(&edition.plan, &request.plan) {
-            return Err(StoreError::StalePlan);
-        }
-        self.ask(&edition, request).await
+        let changes = &self.changes;
+        changes.follow(&request.plan, request.now, calendars)?;
+        let known = changes
+            .edition_of(&request.plan, &RedisTable(Arc::clone(self)))
+            .await?;
+        self.ask(&known, request).await
     }
 
     /// Calls the script until nothing is missing to it.
     pub(crate) async fn ask(
         &self,
-        edition: &Edition,
+        known: &Known,
         request: &mut Request,
     ) -> Result<Answer, StoreError> {
         let mut editions = Vec::new();
@@ -233,10 +232,10 @@ impl Inner {
             request.needs = request.needs.and(Needs::LINE);
         }
         loop {
-            let value = self.call(edition, request, &editions).await?;
+            let value = self.call(known, request, &editions).await?;
             match reply::read(value, &request.deciding, request.now)? {
                 Answer::Editions(found) => {
-                    let (link, own) = (&self.shared.link, edition.number);
+                    let (link, own) = (&self.shared.link, known.number);
                     editions = self.registry.leading_to(link, &found, own).await?;
                 }
                 Answer::More(owners) => {
@@ -257,17 +256,17 @@ impl Inner {
 
     async fn call(
         &self,
-        edition: &Edition,
+        known: &Known,
         request: &Request,
         editions: &[Arc<[u8]>],
     ) -> Result<Value, StoreError> {
         let needs = match editions {
-            [] => edition.needs.and(request.needs),
+            [] => known.needs.and(request.needs),
             _ => Needs::ALL.and(request.needs),
         };
         let script = self.shared.scripts.get(needs);
         let own = [
-            Arc::clone(&edition.bytes),
+            Arc::clone(&known.bytes),
             Arc::clone(&request.command),
             request.rows(),
         ];

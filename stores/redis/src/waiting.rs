@@ -12,13 +12,13 @@ use std::time::Duration;
 use tidegate_contract::StoreError;
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
-use tidegate_remote::within;
+use tidegate_remote::{Ear, within};
 use tokio::time::timeout;
 
 use crate::error::garbled;
 use crate::request::Request;
 use crate::table::Inner;
-use crate::wakes::Ear;
+use crate::wakes;
 use crate::wire::command::{self, Turn};
 use crate::wire::reply::Answer;
 
@@ -75,10 +75,11 @@ impl Line for InLine {
 
     async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
         let Some(ear) = &self.ear else {
-            let (wakes, link) = (&self.table.shared.wakes, &self.table.shared.link);
+            let (ears, link) = (&self.table.shared.ears, &self.table.shared.link);
             let turn = waiting.patience().turn;
-            let heard = wakes.listen(link.connection(), turn, link.deadline());
-            self.ear = Some(heard.await?);
+            let (connection, deadline) = (Arc::clone(link.connection()), link.deadline());
+            let listen = move |ears, channel| wakes::listen(connection, deadline, ears, channel);
+            self.ear = Some(ears.listen(turn, deadline, listen).await?);
             return Ok(());
         };
         let again = self.again.map(|at| at.since(waiting.now()).as_duration());
@@ -109,7 +110,7 @@ fn turn(waiting: &Waiting, ear: &Ear) -> Turn {
     let patience = waiting.patience();
     Turn {
         id: patience.turn,
-        channel: Arc::clone(&ear.channel),
+        channel: Arc::clone(ear.channel()),
         ahead: patience.ahead,
         alive: ALIVE,
     }

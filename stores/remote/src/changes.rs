@@ -136,6 +136,16 @@ impl<E: Clone + Send + Sync> Changes<E> {
         Ok(edition.known)
     }
 
+    /// What the server knows `plan` by, if it is decided by and nothing is to be
+    /// written first.
+    #[must_use]
+    pub fn settled_on(&self, plan: &Arc<Plan>) -> Option<E> {
+        let state = self.state.lock();
+        let edition = state.edition.as_ref()?;
+        let settled = state.waiting.is_empty() && Arc::ptr_eq(&edition.plan, plan);
+        settled.then(|| edition.known.clone())
+    }
+
     /// Writes what is to be written; answers the newest plan's edition.
     ///
     /// # Errors

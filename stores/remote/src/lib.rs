@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
+//! | [`Ears`] | where those who wait hear that their turn may have come |
 //! | [`waiting`] | an ask that waits in a line that the store keeps |
 //!
 //! Deliberately absent: any server, any wire.
@@ -11,7 +12,9 @@
 
 mod changes;
 mod driver;
+mod ears;
 pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::{Driver, closed, too_late, within};
+pub use ears::{Ear, Ears};

@@ -1,0 +1,78 @@
+//! What the server knows a plan by, and how it is told of a change.
+
+use std::sync::Arc;
+
+use tidegate_contract::{KeyPath, OwnedKey, Plan, StoreError};
+use tidegate_remote::{Change, Edition, Writer};
+use tokio::task::JoinSet;
+
+use crate::plain::Plain;
+use crate::request::Request;
+use crate::script::Needs;
+use crate::table::{Inner, RedisTable};
+use crate::wire;
+
+/// Of the keys whose own limits change so many are carried over at a time.
+const TOUCHED_AT_ONCE: usize = 64;
+
+/// A plan as the script is given it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) number: i64,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) needs: Needs,
+    /// What it is, if it is plain buckets.
+    pub(crate) plain: Option<Arc<Plain>>,
+}
+
+impl Inner {
+    /// The newest plan's edition, written first if it is not yet.
+    pub(crate) async fn edition(self: &Arc<Self>) -> Result<Edition<Arc<Known>>, StoreError> {
+        self.changes.newest(&RedisTable(Arc::clone(self))).await
+    }
+
+    /// A look at the row of `key` by `plan`, as of the change.
+    fn look(&self, key: &OwnedKey, change: &Change, plan: &Arc<Plan>) -> Option<Request> {
+        let key = KeyPath::new(key.bytes(), plan.levels()).ok()?;
+        let (calendars, clock) = (&change.calendars, self.shared.clock);
+        let look = wire::command::look(&key, change.at, calendars, clock);
+        Some(Request::new(plan, &key, change.at, look, &self.names))
+    }
+
+    async fn ask_all(self: Arc<Self>, calls: Vec<(Arc<Known>, Request)>) {
+        for (known, mut request) in calls {
+            // What fails is carried over when it is asked for.
+            if self.ask(&known, &mut request).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Writer<Arc<Known>> for RedisTable {
+    async fn write(&self, change: &Change) -> Result<Arc<Known>, StoreError> {
+        let inner = &self.0;
+        let (link, scripts) = (&inner.shared.link, &inner.shared.scripts);
+        let number = inner.registry.add(link, scripts, change).await?;
+        Ok(Arc::new(Known {
+            number,
+            bytes: wire::plan::edition(&change.plan, number).into(),
+            needs: Needs::of(&change.plan),
+            plain: Plain::of(&change.plan, number).map(Arc::new),
+        }))
+    }
+
+    async fn touch(&self, change: &Change, editions: &[Edition<Arc<Known>>]) {
+        for keys in change.touched.chunks(TOUCHED_AT_ONCE) {
+            let mut tasks = JoinSet::new();
+            for key in keys {
+                let calls = editions.iter().filter_map(|edition| {
+                    let request = self.0.look(key, change, &edition.plan)?;
+                    Some((Arc::clone(&edition.known), request))
+                });
+                tasks.spawn(Arc::clone(&self.0).ask_all(calls.collect()));
+            }
+            tasks.join_all().await;
+        }
+    }
+}
