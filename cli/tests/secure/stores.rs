@@ -1,11 +1,11 @@
 //! The way to a store, encrypted, and to nobody who has no certificate for it.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_conformance::ports;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 
@@ -47,18 +47,12 @@ fn is_reached_in_confidence(url: &str, folder: &TempDir) {
     assert!(said.contains("certificate"), "{said}");
 }
 
-/// Redis has a port of its own for TLS.
-fn free_port() -> u16 {
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let first = 20_000 + (std::process::id() % 10_000) as u16;
-    (first..32_000).find(free).expect("a free port")
-}
-
 #[test]
 fn a_redis_is_reached_by_tls_where_the_url_says_so() {
     let folder = folder("root");
     let at = |name: &str| folder.path().join(name).display().to_string();
-    let port = free_port();
+    // Redis has a port of its own for TLS.
+    let port = ports::next_free().expect("a free port");
     let server = RedisServer::start_with(&[
         "--tls-port",
         &port.to_string(),

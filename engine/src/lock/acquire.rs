@@ -37,6 +37,8 @@ struct Attempt<'s> {
     of: &'s Semaphore,
     until: Option<Timestamp>,
     word: [u8; 16],
+    /// When the request under way was made.
+    came: Timestamp,
     /// Since when nobody answers, and the next pause.
     silence: Option<(Timestamp, Span)>,
 }
@@ -60,6 +62,7 @@ pub(super) async fn acquire(
             Patience::Within(longest) => Some(now + Span::from(longest)),
         },
         word: rand::rng().random(),
+        came: now,
         silence: None,
     };
     loop {
@@ -75,6 +78,7 @@ impl Attempt<'_> {
     async fn ask(&mut self) -> Result<Answer, Error> {
         let shared = &self.of.shared;
         let came = shared.clock.now();
+        self.came = came;
         match self.admission(came).await? {
             Admission::Refused(_) => Ok(Answer::Told(None)),
             Admission::Granted(lease) if lease.is_repeated() => {
@@ -131,8 +135,11 @@ impl Attempt<'_> {
         }
         let clock = &self.of.shared.clock;
         let now = clock.now();
-        let (since, pause) = self.silence.unwrap_or((now, PAUSES.0));
-        let last = since + Span::from(self.of.shared.ttl);
+        let ttl = Span::from(self.of.shared.ttl);
+        // A request that lasted so long stood in line: it was heard of meanwhile.
+        let silence = self.silence.filter(|_| now.since(self.came) < ttl);
+        let (since, pause) = silence.unwrap_or((now, PAUSES.0));
+        let last = since + ttl;
         let last = self.until.map_or(last, |until| until.min(last));
         if now >= last {
             return Err(error);

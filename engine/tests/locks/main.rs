@@ -335,6 +335,38 @@ fn an_ask_that_gives_up_leaves_at_most_one_slot_for_one_ttl() {
     drop(take(&gpus));
 }
 
+/// How long nobody has answered counts from the last time that somebody did: whoever
+/// stands in line for long has been heard of.
+#[test]
+fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
+    let clock = clock();
+    let (gpus, store) = flaky(&clock);
+    let held = take(&gpus);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits = Box::pin(gpus.acquire_async());
+    store.is(Mood::Away);
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    store.is(Mood::Well);
+    clock.advance(Duration::from_secs(1));
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    (0..4).for_each(|_| pass_a_third(&clock, &held));
+    drop(held);
+    store.is(Mood::Away);
+    let asked = store.asked();
+    while store.asked() == asked {
+        clock.advance(Duration::from_secs(1));
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+    }
+    store.is(Mood::Well);
+    let permit = loop {
+        clock.advance(Duration::from_secs(1));
+        if let std::task::Poll::Ready(permit) = waits.as_mut().poll(&mut context) {
+            break permit;
+        }
+    };
+    assert!(permit.expect("an answer").is_sure());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
     let gpus = Semaphore::builder("gpu", 1).build().expect("sound");

@@ -28,7 +28,7 @@ pub mod lone;
 pub mod mariadb_server;
 pub mod model;
 mod paused;
-mod ports;
+pub mod ports;
 pub mod postgres_server;
 pub mod redis_server;
 mod subject;

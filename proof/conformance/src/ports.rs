@@ -16,7 +16,8 @@ pub(crate) fn first<T>(start: impl Fn(u16) -> Option<T>) -> Option<T> {
 
 /// A port that nobody listens on at the moment; tests of one process get
 /// different ones.
-pub(crate) fn next_free() -> Option<u16> {
+#[must_use]
+pub fn next_free() -> Option<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = std::process::id() as u16 % PORTS;
     let turn = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;

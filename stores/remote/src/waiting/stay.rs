@@ -53,8 +53,9 @@ pub fn next_try(reply: &Reply) -> Option<Timestamp> {
     }
 }
 
-/// What a store does for one who waits. Each of these ends within the store's
-/// deadline, but for [`pause`](Self::pause).
+/// What a store does for one who waits. Each of these, but for
+/// [`pause`](Self::pause), ends within the store's deadline, or within twice that
+/// where a turn to ask has to be waited for first.
 pub trait Line: Send + 'static {
     /// Asks once. Who is refused, and waits on, has a place afterwards, or gets one
     /// by the next try.
