@@ -1,5 +1,4 @@
-//! Where asks that wait hear that their turn may have come: one channel for each
-//! store, listened to from the first that waits on.
+//! Where asks that wait hear that their turn may have come.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +11,8 @@ use tidegate_contract::StoreError;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-/// Who is told. See the [module](self).
+/// Whom the store tells that their turn may have come: one channel, listened to from
+/// the first that waits on.
 #[derive(Debug)]
 pub struct Ears {
     /// With what the channel's name begins.
