@@ -11,6 +11,7 @@
 //! | [`wide()`] | numbers of every size on a table and on the contract's loop |
 //! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
+//! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`waiting`] | those who wait in one line, in several processes |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`] | any of them by its URL; one that stands still |
@@ -21,6 +22,7 @@
 mod apart;
 mod beyond;
 pub mod checks;
+pub mod clocks;
 pub mod desk;
 mod dice;
 mod differential;

@@ -2,64 +2,14 @@
 
 mod support;
 
-use support::{Desk, SECOND, ask, hourly, machine_time, number, open, plan, rate, slots};
+use support::{Desk, SECOND, ask, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_contract::Ending;
-use tidegate_contract::core::{Span, Timestamp, Verdict};
+use tidegate_contract::core::Span;
 use tidegate_mysql::Clock;
 
+tidegate_conformance::clock_suite!(MariadbServer::start, open, Clock);
+
 const HOUR: Span = Span::from_secs(3_600);
-
-#[test]
-fn a_caller_whose_clock_is_an_hour_off_waits_as_long_as_any_other() {
-    let Some(server) = MariadbServer::start() else {
-        return;
-    };
-    let store = open(&server, Clock::Server);
-    let limits = || plan(0, 1, &[(0, rate(1, 100)), (0, slots(4))]);
-    for (name, now) in [
-        ("right", machine_time()),
-        ("behind", machine_time() - HOUR),
-        ("ahead", machine_time() + HOUR),
-    ] {
-        let mut desk = Desk::at(&store, name, limits(), now);
-        assert!(desk.admits(b"k", &[100, 0]));
-        let Ok(Verdict::NotUntil(at)) = desk.take(b"k", &[100, 0]) else {
-            panic!("all is used")
-        };
-        let wait = at.since(now);
-        assert!(
-            wait > Span::from_secs(50) && wait <= Span::from_secs(100),
-            "{wait:?}"
-        );
-        let lease = desk.lease(b"k", &[0, 1], 60 * SECOND).lease.expect("free");
-        assert_eq!(lease.expires_at, now + Span::from_secs(60));
-    }
-}
-
-/// A row written by a server whose clock was ahead, as before a failover. All is
-/// used: a hundred seconds from then, or from now, it is there again.
-#[test]
-fn time_does_not_go_back_a_little_and_limits_follow_if_it_goes_back_far() {
-    let Some(server) = MariadbServer::start() else {
-        return;
-    };
-    let (ahead, store) = (open(&server, Clock::Caller), open(&server, Clock::Server));
-    let limits = || plan(0, 1, &[(0, rate(1, 100))]);
-    for by in [Span::from_secs(8), HOUR] {
-        let writer = Desk::at(&ahead, "t", limits(), machine_time() + by);
-        let key = by.as_micros().to_string();
-        assert!(writer.admits(key.as_bytes(), &[100]));
-        let desk = Desk::at(&store, "t", limits(), machine_time());
-        let verdict = desk.take(key.as_bytes(), &[100]).expect("an answer");
-        let Verdict::NotUntil(at) = verdict else {
-            panic!("{verdict:?}")
-        };
-        let wait = at.since(desk.now);
-        assert!(wait <= Span::from_secs(100), "{wait:?}");
-        assert!(wait >= Span::from_secs(50), "{wait:?}");
-    }
-}
 
 fn rows(server: &MariadbServer) -> u64 {
     number(server, "SELECT COUNT(*) FROM tidegate_rows")
@@ -127,16 +77,4 @@ fn a_lease_that_was_left_alone_is_forgotten_in_the_end() {
     while leases(&server) > 0 {
         desk.left(b"another");
     }
-}
-
-#[test]
-fn a_lease_that_was_never_given_is_unknown() {
-    let Some(server) = MariadbServer::start() else {
-        return;
-    };
-    let store = open(&server, Clock::Server);
-    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
-    let unknown = desk.end(b"k", 7, Ending::Release);
-    assert_eq!(unknown, Err(tidegate_contract::StoreError::UnknownLease));
-    assert!(desk.now > Timestamp::from_micros(0));
 }
