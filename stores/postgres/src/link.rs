@@ -16,7 +16,7 @@ use crate::tls::{Stream, Tls, tls};
 pub(crate) type Argument<'a> = &'a (dyn ToSql + Sync);
 
 /// A connection on which the server may say something by itself.
-pub(crate) type Heard = tokio_postgres::Connection<tokio_postgres::Socket, Stream>;
+pub(crate) type Hearing = tokio_postgres::Connection<tokio_postgres::Socket, Stream>;
 
 /// Connections, made when they are needed and again when they are lost.
 pub(crate) struct Link {
@@ -65,7 +65,7 @@ impl Link {
     }
 
     /// A connection beside the pool, to be driven by whoever asks for it.
-    pub(crate) async fn connect(&self) -> Result<(Client, Heard), StoreError> {
+    pub(crate) async fn connect(&self) -> Result<(Client, Hearing), StoreError> {
         let connected = self.config.connect(Clone::clone(&self.tls)).await;
         connected.map_err(|error| unavailable(&error))
     }

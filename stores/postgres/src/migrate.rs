@@ -38,6 +38,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "020-decide-in-turn",
     "021-prune-lines",
     "022-plain-rows",
+    "023-told-when",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -2,8 +2,8 @@
 //!
 //! It tries. Refused, it has a place in the root's line (`migrations/019-line.sql`),
 //! and asks again when it is notified that its turn may have come, when its limits
-//! said it might (the exact instant of a refusal, if nobody ahead keeps it from it),
-//! and in any case at every [`BEAT`].
+//! said it might (the exact instant of a refusal, if nobody ahead keeps it from it;
+//! or as it was notified since), and in any case at every [`BEAT`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{Reply, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
-use tidegate_remote::{Ear, Ears, within};
+use tidegate_remote::{Ear, Ears, Heard, within};
 use tokio::time::timeout;
 
 use crate::calls::Turn;
@@ -105,9 +105,14 @@ impl Line for InLine {
             self.ear = Some(self.ears.listen(turn, deadline, listen).await?);
             return Ok(());
         };
-        let again = self.again.map(|at| at.since(waiting.now()).as_duration());
+        let mut again = self.again.map(|at| at.since(waiting.now()).as_duration());
+        let told = async {
+            while let Ok(Heard::Later(by)) = timeout(again.unwrap_or(BEAT), ear.hears()).await {
+                again = Some(by);
+            }
+        };
         // Whether it was told or not, it asks.
-        let _ = timeout(again.map_or(BEAT, |again| again.min(BEAT)), ear.hears()).await;
+        let _ = timeout(BEAT, told).await;
         Ok(())
     }
 

@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::Ears;
+use tidegate_remote::{Ears, Heard};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::AsyncMessage;
 
-use crate::link::{Heard, Link};
+use crate::link::{Hearing, Link};
 
 /// With what the channel's name begins.
 pub(crate) const PREFIX: &str = "tidegate_wake_";
@@ -47,13 +47,25 @@ async fn listen_to(link: &Link, deadline: Duration, ears: &Arc<Ears>, channel: &
     drop(client);
 }
 
-/// Drives a connection, and passes on what is said on it: a turn's number.
-async fn hear(ears: Arc<Ears>, mut connection: Heard) {
+/// Drives a connection, and passes on what is said on it.
+async fn hear(ears: Arc<Ears>, mut connection: Hearing) {
     while let Some(Ok(said)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notification(said) = said
-            && let Ok(turn) = said.payload().parse()
+            && let Some((turn, heard)) = read(said.payload())
         {
-            ears.tell(turn);
+            ears.tell(turn, heard);
         }
     }
+}
+
+/// A turn's number, and behind a space after how many microseconds, if not now.
+fn read(said: &str) -> Option<(u128, Heard)> {
+    let (turn, heard) = match said.split_once(' ') {
+        None => (said, Heard::Turn),
+        Some((turn, micros)) => {
+            let micros = micros.parse().ok()?;
+            (turn, Heard::Later(Duration::from_micros(micros)))
+        }
+    };
+    Some((turn.parse().ok()?, heard))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::{Client, Msg};
-use tidegate_remote::Ears;
+use tidegate_remote::{Ears, Heard};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::Connection;
@@ -52,6 +52,6 @@ async fn listen_to(client: &Client, deadline: Duration, ears: &Ears, channel: &s
 /// A message is the turn's sixteen bytes.
 fn tell(ears: &Ears, message: &Msg) {
     if let Ok(turn) = message.get_payload_bytes().try_into() {
-        ears.tell(u128::from_be_bytes(turn));
+        ears.tell(u128::from_be_bytes(turn), Heard::Turn);
     }
 }

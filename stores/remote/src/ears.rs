@@ -19,8 +19,35 @@ pub struct Ears {
     prefix: &'static str,
     /// The channel, once somebody has waited.
     channel: OnceLock<Arc<str>>,
-    ears: Mutex<HashMap<u128, Arc<Notify>>>,
+    ears: Mutex<HashMap<u128, Arc<Voice>>>,
     listens: watch::Sender<bool>,
+}
+
+/// What one who waits is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// Its turn may have come.
+    Turn,
+    /// There is nothing for it before so long from now, unless it is told otherwise.
+    Later(Duration),
+}
+
+/// What was said to an ear and not heard yet.
+#[derive(Debug, Default)]
+struct Voice {
+    said: Mutex<Option<Heard>>,
+    notify: Notify,
+}
+
+impl Voice {
+    /// That its turn may have come is not unsaid by what comes after it.
+    fn say(&self, heard: Heard) {
+        let mut said = self.said.lock();
+        if *said != Some(Heard::Turn) {
+            *said = Some(heard);
+        }
+        self.notify.notify_one();
+    }
 }
 
 /// Where one who waits is told. It is forgotten with this.
@@ -28,7 +55,7 @@ pub struct Ears {
 pub struct Ear {
     ears: Arc<Ears>,
     turn: u128,
-    notify: Arc<Notify>,
+    voice: Arc<Voice>,
     channel: Arc<str>,
 }
 
@@ -39,9 +66,14 @@ impl Ear {
         &self.channel
     }
 
-    /// Waits until its turn may have come.
-    pub async fn hears(&self) {
-        self.notify.notified().await;
+    /// Waits until it is told something.
+    pub async fn hears(&self) -> Heard {
+        loop {
+            self.voice.notify.notified().await;
+            if let Some(heard) = self.voice.said.lock().take() {
+                return heard;
+            }
+        }
     }
 }
 
@@ -50,7 +82,7 @@ impl Drop for Ear {
     fn drop(&mut self) {
         let mut ears = self.ears.ears.lock();
         if let Entry::Occupied(ear) = ears.entry(self.turn)
-            && Arc::ptr_eq(ear.get(), &self.notify)
+            && Arc::ptr_eq(ear.get(), &self.voice)
         {
             ear.remove();
         }
@@ -108,26 +140,31 @@ impl Ears {
     /// not heard: everyone asks again.
     pub async fn hear(&self, connection: impl Future<Output = ()>) {
         self.listens.send_replace(true);
-        self.ears.lock().values().for_each(|ear| ear.notify_one());
+        self.tell_all();
         connection.await;
         self.listens.send_replace(false);
     }
 
-    /// The turn of one of them may have come.
-    pub fn tell(&self, turn: u128) {
-        let ear = self.ears.lock().get(&turn).cloned();
-        if let Some(ear) = ear {
-            ear.notify_one();
+    fn tell_all(&self) {
+        let ears = self.ears.lock();
+        ears.values().for_each(|voice| voice.say(Heard::Turn));
+    }
+
+    /// Tells one of them.
+    pub fn tell(&self, turn: u128, what: Heard) {
+        let voice = self.ears.lock().get(&turn).cloned();
+        if let Some(voice) = voice {
+            voice.say(what);
         }
     }
 
     fn ear(self: &Arc<Self>, turn: u128, channel: &Arc<str>) -> Ear {
-        let notify = Arc::<Notify>::default();
-        self.ears.lock().insert(turn, Arc::clone(&notify));
+        let voice = Arc::<Voice>::default();
+        self.ears.lock().insert(turn, Arc::clone(&voice));
         Ear {
             ears: Arc::clone(self),
             turn,
-            notify,
+            voice,
             channel: Arc::clone(channel),
         }
     }

@@ -17,4 +17,4 @@ pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::{Driver, closed, too_late, within};
-pub use ears::{Ear, Ears};
+pub use ears::{Ear, Ears, Heard};

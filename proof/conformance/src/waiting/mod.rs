@@ -31,6 +31,7 @@ pub use ends::{
 pub use order::{
     nobody_overtakes_who_waits, nobody_takes_before_who_waits,
     processes_that_wait_for_one_slot_are_served_in_order_of_arrival,
+    who_is_next_is_served_when_the_lease_before_its_turn_expires,
     who_waits_below_a_root_keeps_back_whoever_needs_the_same,
     who_waits_for_a_rate_is_served_at_its_instant_and_in_order,
 };
@@ -124,6 +125,7 @@ macro_rules! waiting_suite {
         $crate::waiting_suite! {
             $lines;
             processes_that_wait_for_one_slot_are_served_in_order_of_arrival
+            who_is_next_is_served_when_the_lease_before_its_turn_expires
             nobody_overtakes_who_waits
             nobody_takes_before_who_waits
             who_waits_below_a_root_keeps_back_whoever_needs_the_same

@@ -114,6 +114,34 @@ fn check_shares(seen: &Seen, most: usize) {
     );
 }
 
+/// It has seen nothing of that lease but that it was granted, and nobody gives it
+/// back.
+pub fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Lines>() {
+    const BRIEF: Duration = Duration::from_millis(300);
+    run(|server: Arc<L>| async move {
+        let sets: Vec<_> = (0..3).map(|_| client(&*server, &one_slot())).collect();
+        let held = acquire(&sets[0], LONG).await.expect("it is free");
+        let (one, other) = (sets[1].clone(), sets[2].clone());
+        let first = tokio::spawn(async move {
+            let ask = Ask::default().cost(1).ttl(BRIEF).within(LONG);
+            let answer = one.acquire_async(KEY, ask).await.expect("an answer");
+            answer.granted().expect("its turn has come").detach();
+            Instant::now()
+        });
+        until(|| server.standing() == 1).await;
+        let second = tokio::spawn(async move {
+            let lease = acquire(&other, LONG).await;
+            (lease.is_some(), Instant::now())
+        });
+        until(|| server.standing() == 2).await;
+        drop(held);
+        let granted = first.await.expect("it ends");
+        let (is_granted, then) = second.await.expect("it ends");
+        let waited = then - granted;
+        assert!(is_granted && waited < BRIEF * 5, "{waited:?}");
+    });
+}
+
 /// A newcomer is refused what is free if somebody waits for the same; another key is
 /// nobody's business.
 pub fn nobody_overtakes_who_waits<L: Lines>() {
