@@ -104,7 +104,9 @@ impl Connection {
                 connection.send_packed_command(command).await
             }
             Way::Cluster(connection, _) => connection.clone().req_packed_command(command).await,
-            Way::Master(master) => return master.send(command, self.deadline).await,
+            Way::Master(master) => {
+                return Box::pin(master.send(command, self.deadline)).await;
+            }
         };
         answer.and_then(Value::extract_error)
     }

@@ -134,7 +134,7 @@ impl Link {
                 return answer.map_err(|error| unavailable(&error));
             }
         }
-        self.call_script(script, keys, arguments).await
+        Box::pin(self.call_script(script, keys, arguments)).await
     }
 
     /// Calls a function, and loads its library where `key` is if it is not there.
@@ -145,12 +145,13 @@ impl Link {
         key: &[u8],
         call: &Cmd,
     ) -> Option<RedisResult<Value>> {
-        if !library.is_tried() && !self.try_library(library, key).await {
+        // What is rare is kept elsewhere: every call is moved with all it may need.
+        if !library.is_tried() && !Box::pin(self.try_library(library, key)).await {
             return None;
         }
         let mut answer = self.connection.send(call).await;
         if answer.as_ref().is_err_and(functions::is_unknown) {
-            if !self.load(library, key).await {
+            if !Box::pin(self.load(library, key)).await {
                 return None;
             }
             answer = self.connection.send(call).await;

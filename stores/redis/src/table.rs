@@ -186,7 +186,8 @@ impl Inner {
             },
             Asked::Whole(request) => request,
         };
-        match self.answer(&mut request).await? {
+        // The shortest way is not moved with all that this needs.
+        match Box::pin(self.answer(&mut request)).await? {
             Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
         }
