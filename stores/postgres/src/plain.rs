@@ -1,6 +1,5 @@
 //! A take from a set of one plain bucket, which one UPDATE decides
-//! (`tidegate.take_bucket`). A plain row is a [`Word`] that counts from 1970, so the
-//! word's own arithmetic says what an answer means.
+//! (`tidegate.take_bucket`).
 //!
 //! ```text
 //! admit      admitted, and no more is asked for
@@ -11,8 +10,9 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_contract::core::{Amount, Payment, Rule, Timestamp, Verdict, Word};
-use tidegate_contract::{Decision, Detail, StoreError};
+use tidegate_contract::core::{Payment, Rule, Verdict};
+use tidegate_contract::{Decision, StoreError};
+use tidegate_remote::Lone;
 
 use crate::error::garbled;
 use crate::options::Clock;
@@ -28,10 +28,7 @@ const DRAIN: u64 = 1 << 10;
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
-    asked: Amount,
-    detail: Detail,
-    now: Timestamp,
-    word: Word,
+    lone: Lone,
     pub(crate) amount: i64,
     pub(crate) drain: i64,
     pub(crate) brim: i64,
@@ -51,17 +48,13 @@ impl Plain {
         let is_common = request.rules.is_none() && request.plan.levels() <= 1;
         let prepaid = limit.payment == Payment::Prepaid && !limit.shadow;
         let in_time = clock == Clock::Server || INSTANTS.contains(&request.now.as_micros());
-        let asked = u64::try_from(*amount).ok()?;
-        let fits = (1..=bucket.capacity()).contains(&asked) && bucket.drain() <= DRAIN;
         if request.verb != TAKE || !is_common || !prepaid || limit.refund_on_expiry {
             return None;
         }
-        let word = Word::new(bucket, request.now).filter(|_| in_time && fits)?;
+        let asked = u64::try_from(*amount).ok()?;
+        let lone = Lone::new(bucket, asked, request.wanted, request.now);
         Some(Self {
-            asked,
-            detail: request.wanted,
-            now: request.now,
-            word,
+            lone: lone.filter(|_| in_time && bucket.drain() <= DRAIN)?,
             amount: *amount,
             drain: bucket.drain() as i64,
             brim: bucket.brim() as i64,
@@ -75,36 +68,11 @@ impl Plain {
         if text == "admit" {
             Ok(Some(Decision::bare(Verdict::Admit, None)))
         } else if let Some(after) = text.strip_prefix('+') {
-            Ok(Some(self.admitted(level(after)?)))
+            Ok(Some(self.lone.admitted(level(after)?)))
         } else if let Some(before) = text.strip_prefix('-') {
-            self.refused(level(before)?).map(Some)
+            self.lone.refused(level(before)?).map(Some)
         } else {
             Ok(None)
         }
-    }
-
-    fn admitted(&self, level: u64) -> Decision {
-        let mut decision = Decision::bare(Verdict::Admit, None);
-        self.stand(&mut decision, level);
-        decision
-    }
-
-    fn refused(&self, level: u64) -> Result<Decision, StoreError> {
-        let verdict = match self.word.take(level, self.asked, 0) {
-            Err(verdict) => verdict,
-            Ok(_) => return Err(garbled("a refusal where there is room")),
-        };
-        let mut decision = Decision::bare(verdict, Some(0));
-        decision.refused_levels = 1;
-        if self.detail != Detail::Verdict {
-            self.stand(&mut decision, level);
-        }
-        Ok(decision)
-    }
-
-    /// The word counts from the caller's instant, which is the decision's.
-    fn stand(&self, decision: &mut Decision, level: u64) {
-        let standing = self.word.standing(level, self.now, 0);
-        decision.standings.push(Some(standing));
     }
 }

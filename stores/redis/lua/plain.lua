@@ -1,4 +1,4 @@
--- A take of plain buckets without levels, which is most of what most ask: the
+-- A take of several plain buckets without levels (`lone.lua` is about one): the
 -- same arithmetic as `bucket.lua` and `compose.lua`, and nothing else. Whatever is
 -- not as plain as that (a row of another edition or by limits of its own, leases
 -- that may give back, numbers from 2^53 on, a clock that stands behind, somebody

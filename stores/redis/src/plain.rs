@@ -1,5 +1,6 @@
-//! The plainest takes, of buckets without levels: a script of their own
-//! (`lua/plain.lua`), since a server defines anew for every call what a script has.
+//! The plainest takes, of buckets without levels: scripts of their own, for one bucket
+//! (`lua/lone.lua`) and for several (`lua/plain.lua`), since a server defines anew for
+//! every call what a script has.
 
 use std::sync::Arc;
 
@@ -7,10 +8,12 @@ use redis::Value;
 use smallvec::SmallVec;
 use tidegate_contract::core::{Amount, Payment, Rule, Timestamp};
 use tidegate_contract::{Command, Detail, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
+use tidegate_remote::Lone;
 
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::options::Clock;
+use crate::script::{Script, Scripts};
 use crate::wire;
 use crate::wire::pack::Pack;
 use crate::wire::reply::{self, Answer};
@@ -46,8 +49,38 @@ impl Plain {
         Some(Self { edition, buckets })
     }
 
-    /// What the script is told of `take`, whose caller's clock decides or not.
-    pub(crate) fn argument(&self, take: &Take, clock: Clock) -> Arc<[u8]> {
+    /// The script that decides about `take`, and what it is told; `clock` says whether
+    /// the caller's decides.
+    pub(crate) fn call<'s>(
+        &self,
+        take: &Take,
+        clock: Clock,
+        scripts: &'s Scripts,
+    ) -> (&'s Script, Arc<[u8]>) {
+        match &*self.buckets {
+            [bucket] if take.lone().is_some() => (&scripts.lone, self.alone(bucket, take, clock)),
+            _ => (&scripts.plain, self.argument(take, clock)),
+        }
+    }
+
+    /// Eight doubles, as `lua/lone.lua` says. All are whole, and below 2^53.
+    fn alone(&self, bucket: &[i64; 4], take: &Take, clock: Clock) -> Arc<[u8]> {
+        let is_callers = i64::from(clock == Clock::Caller);
+        let now = if clock == Clock::Caller {
+            wire::instant(take.now)
+        } else {
+            0
+        };
+        let amount = take.amounts[0] as i64;
+        let first = [is_callers, now, self.edition].into_iter();
+        let numbers = first.chain(*bucket).chain([amount]);
+        numbers
+            .flat_map(|number| (number as f64).to_le_bytes())
+            .collect()
+    }
+
+    /// What the script about several is told.
+    fn argument(&self, take: &Take, clock: Clock) -> Arc<[u8]> {
         let mut pack = Pack::default();
         pack.array(3 + 5 * self.buckets.len());
         match clock {
@@ -130,10 +163,28 @@ impl Take {
         })
     }
 
+    /// The take of a lone bucket that it is, if it is one.
+    fn lone(&self) -> Option<Lone> {
+        let ([limit], [amount]) = (self.plan.limits(), &*self.amounts) else {
+            return None;
+        };
+        match &limit.rule {
+            Rule::Bucket(bucket) => Lone::new(bucket, *amount, self.detail, self.now),
+            _ => None,
+        }
+    }
+
     /// Reads what the script answered. `None`: it is not as plain as that.
     pub(crate) fn read(&self, answer: Value) -> Result<Option<Reply>, StoreError> {
         if answer == Value::Nil {
             return Ok(None);
+        }
+        if let (Some(lone), Value::Int(level)) = (self.lone(), &answer) {
+            let decision = match *level {
+                level @ 1.. => lone.admitted(level.unsigned_abs()),
+                level => lone.refused(level.unsigned_abs())?,
+            };
+            return Ok(Some(Reply::Decision(decision)));
         }
         match reply::read(answer, &self.plan, self.now)? {
             Answer::Reply(reply) => Ok(Some(reply)),

@@ -149,8 +149,9 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 3] = [
+const WHOLE: [(&str, &str); 4] = [
     ("register", lua!("register")),
+    ("lone", lua!("lone")),
     ("plain", lua!("plain")),
     ("held", lua!("held")),
 ];
@@ -174,7 +175,9 @@ pub(crate) struct Scripts {
     made: Mutex<HashMap<Needs, Arc<Script>>>,
     /// Adds an edition to a table's plans.
     pub(crate) register: Script,
-    /// Decides about plain buckets.
+    /// Decides about one plain bucket.
+    pub(crate) lone: Script,
+    /// Decides about several.
     pub(crate) plain: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
@@ -184,12 +187,13 @@ impl Scripts {
     /// `functions`: whether the server may be asked to define them once.
     pub(crate) fn new(functions: bool) -> Self {
         let library = Arc::new(library(functions));
-        let [register, plain, held] =
+        let [register, lone, plain, held] =
             WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
             library,
             made: Mutex::default(),
             register,
+            lone,
             plain,
             held,
         }

@@ -199,7 +199,7 @@ impl Inner {
         if self.changes.settled_on(take.plan()).is_none() {
             return Ok(None);
         }
-        let (script, argument) = (&shared.scripts.plain, plain.argument(take, shared.clock));
+        let (script, argument) = plain.call(take, shared.clock, &shared.scripts);
         let answer = shared.link.call(script, &take.keys, &[argument]).await?;
         let reply = take.read(answer)?;
         if reply.is_none() {

@@ -5,6 +5,7 @@
 //! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
+//! | [`Lone`] | what a server says of a lone bucket, as the core means it |
 //! | [`waiting`] | an ask that waits in a line that the store keeps |
 //!
 //! Deliberately absent: any server, any wire.
@@ -13,8 +14,10 @@
 mod changes;
 mod driver;
 mod ears;
+mod lone;
 pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::{Driver, closed, too_late, within};
 pub use ears::{Ear, Ears, Heard};
+pub use lone::Lone;

@@ -1,0 +1,50 @@
+-- A take of one plain bucket without levels: as `plain.lua`, without a table made on
+-- the way. Answers the level after it; less than nothing, the level as it is, if it is
+-- refused; false for whatever is not as plain as that, and the whole script is called.
+-- KEYS: the row, the order of those who wait. ARGV: eight doubles: whether the caller's
+-- clock decides, its now, the edition, then drain, weight, brim, capacity and the
+-- amount.
+-- The row is written as MessagePack, as all are, with every number in nine bytes, so
+-- that each stands in its place. (From `cmsgpack` a whole number never begins with
+-- 203, a double's mark.)
+local EXACT, ROW = 9007199254740992, '>BdBdBBBBdBd'
+
+if redis.call('EXISTS', KEYS[2]) == 1 then return false end
+local is_callers, now, edition, drain, weight, brim, capacity, amount =
+  struct.unpack('<dddddddd', ARGV[1])
+if is_callers == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local level = 0
+local kept = redis.call('GET', KEYS[1])
+if kept then
+  local by, latest, at, cells, own, _
+  if #kept == 39 and string.byte(kept) == 203 then
+    _, by, _, latest, _, _, _, _, level, _, at = struct.unpack(ROW, kept)
+  else
+    by, latest, cells, own = cmsgpack.unpack(kept)
+    if by ~= edition or own then return false end
+    local cell = cells[1] or 0
+    if cell ~= 0 then
+      level, at = cell[2], cell[3]
+      if cell[4] or type(level) ~= 'number' then return false end
+    end
+  end
+  if by ~= edition or now < latest or at and now < at then return false end
+  local drained = at and (now - at) * drain or 0
+  level = drained < level and level - drained or 0
+end
+
+local wanted = level + amount * weight
+if wanted >= EXACT or amount > capacity then return false end
+if wanted > brim then return -level end
+-- A moment after it has drained the row equals "never seen".
+local row = struct.pack(ROW, 203, edition, 203, now, 145, 147, 1, 203, wanted, 203, now)
+local forget_at = now + wanted / drain
+if is_callers == 1 or forget_at >= EXACT then
+  redis.call('SET', KEYS[1], row)
+else
+  redis.call('SET', KEYS[1], row, 'PXAT', math.floor(forget_at / 1000) + 1)
+end
+return wanted

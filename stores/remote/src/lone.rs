@@ -1,0 +1,64 @@
+//! A take from a set of one plain bucket, of which a server says no more than how full
+//! the bucket is: the core's own arithmetic ([`Word`]) says what that means.
+
+use tidegate_contract::core::{Amount, Bucket, Timestamp, Verdict, Word};
+use tidegate_contract::{Decision, Detail, StoreError};
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug)]
+pub struct Lone {
+    /// Counts from the caller's instant, which is the decision's: its ticks are a
+    /// level's.
+    word: Word,
+    now: Timestamp,
+    amount: Amount,
+    detail: Detail,
+}
+
+impl Lone {
+    /// A take of `amount` at `now`; `None` if the bucket's numbers do not fit a word, or
+    /// if there is never room.
+    #[must_use]
+    pub fn new(bucket: &Bucket, amount: Amount, detail: Detail, now: Timestamp) -> Option<Self> {
+        let word = Word::new(bucket, now)?;
+        let is_possible = (1..=bucket.capacity()).contains(&amount);
+        is_possible.then_some(Self {
+            word,
+            now,
+            amount,
+            detail,
+        })
+    }
+
+    /// It was admitted, and the bucket is so full after it.
+    #[must_use]
+    pub fn admitted(&self, level: u64) -> Decision {
+        let mut decision = Decision::bare(Verdict::Admit, None);
+        if self.detail == Detail::Always {
+            self.stand(&mut decision, level);
+        }
+        decision
+    }
+
+    /// It was refused, by a bucket that is so full.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if that leaves room for it: the answer is garbled.
+    pub fn refused(&self, level: u64) -> Result<Decision, StoreError> {
+        let Err(verdict) = self.word.take(level, self.amount, 0) else {
+            let why = "the server refused a take for which it has room";
+            return Err(StoreError::Unavailable(why.to_owned()));
+        };
+        let mut decision = Decision::bare(verdict, Some(0));
+        decision.refused_levels = 1;
+        if self.detail != Detail::Verdict {
+            self.stand(&mut decision, level);
+        }
+        Ok(decision)
+    }
+
+    fn stand(&self, decision: &mut Decision, level: u64) {
+        let standing = self.word.standing(level, self.now, 0);
+        decision.standings.push(Some(standing));
+    }
+}
