@@ -1,10 +1,10 @@
-//! A take from a set of one plain bucket, of which a server says no more than how full
-//! the bucket is: the core's own arithmetic ([`Word`]) says what that means.
+//! What a server says of a lone bucket.
 
 use tidegate_contract::core::{Amount, Bucket, Timestamp, Verdict, Word};
 use tidegate_contract::{Decision, Detail, StoreError};
 
-/// See the [module](self).
+/// A take from a set of one plain bucket, of which a server says no more than how full
+/// the bucket is: the core's own arithmetic ([`Word`]) says what that means.
 #[derive(Clone, Copy, Debug)]
 pub struct Lone {
     /// Counts from the caller's instant, which is the decision's: its ticks are a
