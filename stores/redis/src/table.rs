@@ -15,7 +15,6 @@ use tidegate_remote::{Changes, Ears, closed};
 use crate::edition::Known;
 use crate::error::garbled;
 use crate::keys::Names;
-
 use crate::link::Link;
 use crate::options::Clock;
 use crate::plain::{Plain, Take};

@@ -17,7 +17,7 @@ pub struct Lone {
 
 impl Lone {
     /// A take of `amount` at `now`; `None` if the bucket's numbers do not fit a word, or
-    /// if there is never room.
+    /// if that is nothing, or more than there ever is.
     #[must_use]
     pub fn new(bucket: &Bucket, amount: Amount, detail: Detail, now: Timestamp) -> Option<Self> {
         let word = Word::new(bucket, now)?;
