@@ -36,9 +36,8 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "018-locks",
     "019-line",
     "020-decide-in-turn",
-    "021-prune-lines",
-    "022-plain-rows",
-    "023-told-when",
+    "021-plain-rows",
+    "022-told-when",
 ];
 
 /// Under this number one process at a time changes the schema.
