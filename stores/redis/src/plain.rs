@@ -37,6 +37,8 @@ pub(crate) struct Take {
     now: Timestamp,
     amounts: SmallVec<[Amount; 4]>,
     detail: Detail,
+    /// What it is, if it is one of a lone bucket.
+    lone: Option<Lone>,
     /// Its row, and the order of those who wait.
     pub(crate) keys: [Vec<u8>; 2],
 }
@@ -58,7 +60,7 @@ impl Plain {
         scripts: &'s Scripts,
     ) -> (&'s Script, Arc<[u8]>) {
         match &*self.buckets {
-            [bucket] if take.lone().is_some() => (&scripts.lone, self.alone(bucket, take, clock)),
+            [bucket] if take.lone.is_some() => (&scripts.lone, self.alone(bucket, take, clock)),
             _ => (&scripts.plain, self.argument(take, clock)),
         }
     }
@@ -138,6 +140,7 @@ impl Take {
             now: command.now,
             amounts: amounts.into(),
             detail,
+            lone: lone(plan, amounts, detail, command.now),
             keys: names.plain(path),
         })
     }
@@ -163,23 +166,12 @@ impl Take {
         })
     }
 
-    /// The take of a lone bucket that it is, if it is one.
-    fn lone(&self) -> Option<Lone> {
-        let ([limit], [amount]) = (self.plan.limits(), &*self.amounts) else {
-            return None;
-        };
-        match &limit.rule {
-            Rule::Bucket(bucket) => Lone::new(bucket, *amount, self.detail, self.now),
-            _ => None,
-        }
-    }
-
     /// Reads what the script answered. `None`: it is not as plain as that.
     pub(crate) fn read(&self, answer: Value) -> Result<Option<Reply>, StoreError> {
         if answer == Value::Nil {
             return Ok(None);
         }
-        if let (Some(lone), Value::Int(level)) = (self.lone(), &answer) {
+        if let (Some(lone), Value::Int(level)) = (&self.lone, &answer) {
             let decision = match *level {
                 level @ 1.. => lone.admitted(level.unsigned_abs()),
                 level => lone.refused(level.unsigned_abs())?,
@@ -190,5 +182,16 @@ impl Take {
             Answer::Reply(reply) => Ok(Some(reply)),
             _ => Err(garbled("no reply")),
         }
+    }
+}
+
+/// The take of a lone bucket that a take is, if it is one.
+fn lone(plan: &Plan, amounts: &[Amount], detail: Detail, now: Timestamp) -> Option<Lone> {
+    let ([limit], [amount]) = (plan.limits(), amounts) else {
+        return None;
+    };
+    match &limit.rule {
+        Rule::Bucket(bucket) => Lone::new(bucket, *amount, detail, now),
+        _ => None,
     }
 }
