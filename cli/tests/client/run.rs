@@ -26,7 +26,7 @@ fn expiry(server: &Server) -> String {
 /// Begins to run a command that writes its own process id to `pid` first.
 fn begin(server: &Server, more: &[&str], script: &str) -> (Child, u32) {
     let script = format!("echo $$ > pid; {script}");
-    let mut command = server.command(&job(more, &["sh", "-c", &script]));
+    let mut command = hearing(&server.command(&job(more, &["sh", "-c", &script])));
     command.current_dir(server.path(""));
     command.stderr(Stdio::piped()).stdout(Stdio::piped());
     let ours = command.spawn().expect("the program runs");
@@ -34,7 +34,23 @@ fn begin(server: &Server, more: &[&str], script: &str) -> (Child, u32) {
     (ours, pid)
 }
 
-fn end(ours: Child) -> Said {
+/// The same command, which no signal passes by: whoever started the tests may have
+/// been told to ignore some (a shell's job in the background ignores SIGINT), and that
+/// is handed down.
+fn hearing(command: &Command) -> Command {
+    let mut hearing = Command::new("env");
+    hearing.arg("--default-signal").arg(command.get_program());
+    hearing.args(command.get_args());
+    hearing.envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    hearing
+}
+
+fn end(mut ours: Child) -> Said {
+    wait_for(|| ours.try_wait().expect("a child").is_some());
     Said::from(ours.wait_with_output().expect("it ends"))
 }
 
@@ -147,7 +163,7 @@ fn whoever_is_told_to_ignore_a_signal_ignores_it() {
 fn who_is_told_to_stop_while_it_waits_leaves_the_line() {
     let server = Server::start(POLICY);
     let (ours, pid) = begin(&server, &[], "exec sleep 100");
-    let mut waits = server.command(&job(&["--wait", "50s"], &["true"]));
+    let mut waits = hearing(&server.command(&job(&["--wait", "50s"], &["true"])));
     let waits = waits.spawn().unwrap();
     wait_for(|| waiting(&server) == 1);
     signal("INT", waits.id());
