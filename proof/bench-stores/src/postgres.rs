@@ -31,8 +31,8 @@ const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c jit=off -c searc
 const UPDATE: &str = "UPDATE public.counts SET n = n + 1 WHERE id = {key} RETURNING n;";
 
 /// A take from a lone bucket of a thousand million a second.
-const BUCKET: &str = "SELECT tidegate.take_bucket({tab}, 1, 0, false, int4send({key}), 1, 0, 1000, \
-    1000000000, 1, 10000000);";
+const BUCKET: &str = "SELECT tidegate.take_plain({tab}, 1, tidegate.clock(), false, int4send({key}), 1, 0, \
+    1000, 1000000000, 1, 10000000);";
 
 /// A take from a bucket, a budget and nothing of the slots, by the general way.
 const THREE: &str = "SELECT tidegate.decide({tab}, 1, 0, false, int4send({key}), '{4}', NULL, \

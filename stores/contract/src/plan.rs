@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_core::{Payment, Rule, Span};
+use tidegate_core::{Bucket, Payment, Rule, Span};
 
 use crate::key::KeyPath;
 use crate::keymap::KeyMap;
@@ -37,6 +37,24 @@ pub struct PlanLimit {
     pub shadow: bool,
     /// Give rate amounts back when a lease expires unsettled.
     pub refund_on_expiry: bool,
+}
+
+impl PlanLimit {
+    /// Its bucket, if it is nothing but one: what is taken must fit, and an expired
+    /// lease gives nothing back. Stores have faster ways for those.
+    #[must_use]
+    pub const fn plain_bucket(&self) -> Option<&Bucket> {
+        match &self.rule {
+            Rule::Bucket(bucket)
+                if matches!(self.payment, Payment::Prepaid)
+                    && !self.shadow
+                    && !self.refund_on_expiry =>
+            {
+                Some(bucket)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// All limits of a set.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Bounds, Payment, Rule, Span, State, Timestamp, Word};
+use tidegate_contract::core::{Bounds, Rule, Span, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{HotCell, KeyPath, OwnedKey, Plan};
 
@@ -226,13 +226,9 @@ fn take_back(cell: &HotCell, now: Timestamp) -> Timestamp {
 /// The word that keeps `plan`'s rows, if one does.
 pub(crate) fn word_of(plan: &Plan, now: Timestamp) -> Option<Word> {
     let [limit] = plan.limits() else { return None };
-    let Rule::Bucket(bucket) = &limit.rule else {
-        return None;
-    };
-    let prepaid = limit.payment == Payment::Prepaid;
-    let plain = plan.levels() == 1 && prepaid && !limit.shadow && !limit.refund_on_expiry;
+    let bucket = limit.plain_bucket().filter(|_| plan.levels() == 1)?;
     let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));
-    plain.then(|| Word::new(bucket, epoch)).flatten()
+    Word::new(bucket, epoch)
 }
 
 /// All rows of a shard, carried over from the plan that wrote them; also when

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Span, Timestamp};
-use tidegate_contract::{KeyPath, Reply, StoreError};
+use tidegate_contract::{Detail, KeyPath, Reply, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
 
 use crate::error::garbled;
 use crate::link::{Argument, Link};
 use crate::options::Clock;
-use crate::plain::Plain;
+use crate::plain::{Plain, Taken};
 use crate::plan;
 use crate::reply::{self, Answer};
 use crate::request::Request;
@@ -25,15 +25,36 @@ const DECIDE_IN_TURN: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6,
 
 const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
 
-const TAKE_BUCKET: &str = "SELECT tidegate.take_bucket($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-    $11)";
+/// A take from a plain row. A clock of the server's stands still for so many
+/// microseconds behind what was written (`tidegate.instant`); a caller's does not.
+macro_rules! take_plain {
+    ($name:literal, $now:literal, $is_callers:literal, $patience:literal) => {
+        concat!(
+            "SELECT tidegate.",
+            $name,
+            "($1, $2, ",
+            $now,
+            ", ",
+            $is_callers,
+            ", $3, $4, $5, $6, $7, $8, ",
+            $patience,
+            ")"
+        )
+    };
+}
+
+const TAKE: &str = take_plain!("take_plain", "tidegate.clock()", "false", "10000000");
+const TAKE_AND_TELL: &str = take_plain!(
+    "take_plain_and_tell",
+    "tidegate.clock()",
+    "false",
+    "10000000"
+);
+const TAKE_AT: &str = take_plain!("take_plain", "$9", "true", "0");
+const TAKE_AT_AND_TELL: &str = take_plain!("take_plain_and_tell", "$9", "true", "0");
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
     $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
-
-/// How far the server's clock may stand behind what was written, in microseconds:
-/// that far it stands still (`tidegate.instant`).
-const PATIENCE: i64 = 10_000_000;
 
 /// A place in the line of those who wait for a root.
 #[derive(Clone, Debug)]
@@ -65,12 +86,17 @@ impl Calls {
         let plain = Plain::of(request, self.clock);
         loop {
             let text = match &plain {
-                Some(plain) => self.take_bucket(edition, request, plain).await?,
                 None => self.decide(edition, request).await?,
+                Some(plain) => {
+                    let text = self.take_plain(edition, request, plain).await?;
+                    match plain.read(text)? {
+                        Taken::Decision(decision) => {
+                            return Ok(Answer::Reply(Reply::Decision(decision)));
+                        }
+                        Taken::Otherwise(text) => text,
+                    }
+                }
             };
-            if let Some(decision) = plain.map_or(Ok(None), |plain| plain.read(&text))? {
-                return Ok(Answer::Reply(Reply::Decision(decision)));
-            }
             match reply::read(&text, &request.deciding, request.now)? {
                 Answer::More => {}
                 answer => return Ok(answer),
@@ -154,28 +180,33 @@ impl Calls {
         }
     }
 
-    async fn take_bucket(
+    /// Null if it is admitted and no more is to be said.
+    async fn take_plain(
         &self,
         edition: i64,
         request: &Request,
         plain: &Plain,
-    ) -> Result<String, StoreError> {
+    ) -> Result<Option<String>, StoreError> {
+        let statement = match (self.clock, request.wanted) {
+            (Clock::Server, Detail::Always) => TAKE_AND_TELL,
+            (Clock::Server, _) => TAKE,
+            (Clock::Caller, Detail::Always) => TAKE_AT_AND_TELL,
+            (Clock::Caller, _) => TAKE_AT,
+        };
         let now = request.now.as_micros();
-        let patience: i64 = if self.is_callers() { 0 } else { PATIENCE };
-        let arguments: [Argument<'_>; 11] = [
+        let arguments: [Argument<'_>; 9] = [
             &self.tab,
             &edition,
-            &now,
-            &self.is_callers(),
             &request.key,
             &plain.amount,
             &request.detail,
             &plain.drain,
             &plain.brim,
             &plain.weight,
-            &patience,
+            &now,
         ];
-        self.answer(TAKE_BUCKET, &arguments).await
+        let said = if self.is_callers() { 9 } else { 8 };
+        self.read(statement, &arguments[..said]).await
     }
 
     async fn answer(
@@ -183,6 +214,15 @@ impl Calls {
         statement: &str,
         arguments: &[Argument<'_>],
     ) -> Result<String, StoreError> {
+        let text = self.read(statement, arguments).await?;
+        text.ok_or_else(|| garbled("no text"))
+    }
+
+    async fn read(
+        &self,
+        statement: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<String>, StoreError> {
         let rows = self.link.ask(statement, arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no row"))?;
         row.try_get(0).map_err(|_| garbled("no text"))

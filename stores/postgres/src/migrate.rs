@@ -38,6 +38,8 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "020-decide-in-turn",
     "021-plain-rows",
     "022-told-when",
+    "023-take-plain",
+    "024-one-index-each",
 ];
 
 /// Under this number one process at a time changes the schema.

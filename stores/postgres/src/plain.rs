@@ -1,16 +1,16 @@
 //! A take from a set of one plain bucket, which one UPDATE decides
-//! (`tidegate.take_bucket`).
+//! (`tidegate.take_plain`).
 //!
 //! ```text
-//! admit      admitted, and no more is asked for
-//! +LEVEL     admitted, after which the bucket is so full
+//! NULL       admitted, and no more is asked for
+//! LEVEL      admitted, after which the bucket is so full
 //! -LEVEL     refused, as full as it is
 //! {...}      as `tidegate.decide` says it
 //! ```
 
 use std::ops::RangeInclusive;
 
-use tidegate_contract::core::{Payment, Rule, Verdict};
+use tidegate_contract::core::Verdict;
 use tidegate_contract::{Decision, StoreError};
 use tidegate_remote::Lone;
 
@@ -42,13 +42,10 @@ impl Plain {
         let ([limit], [amount]) = (request.plan.limits(), &*request.amounts) else {
             return None;
         };
-        let Rule::Bucket(bucket) = &limit.rule else {
-            return None;
-        };
+        let bucket = limit.plain_bucket()?;
         let is_common = request.rules.is_none() && request.plan.levels() <= 1;
-        let prepaid = limit.payment == Payment::Prepaid && !limit.shadow;
         let in_time = clock == Clock::Server || INSTANTS.contains(&request.now.as_micros());
-        if request.verb != TAKE || !is_common || !prepaid || limit.refund_on_expiry {
+        if request.verb != TAKE || !is_common {
             return None;
         }
         let asked = u64::try_from(*amount).ok()?;
@@ -62,17 +59,24 @@ impl Plain {
         })
     }
 
-    /// Reads what it came to; `None` if it is `tidegate.decide`'s answer.
-    pub(crate) fn read(&self, text: &str) -> Result<Option<Decision>, StoreError> {
+    /// Reads what it came to.
+    pub(crate) fn read(&self, text: Option<String>) -> Result<Taken, StoreError> {
         let level = |text: &str| text.parse::<u64>().map_err(|_| garbled("no level"));
-        if text == "admit" {
-            Ok(Some(Decision::bare(Verdict::Admit, None)))
-        } else if let Some(after) = text.strip_prefix('+') {
-            Ok(Some(self.lone.admitted(level(after)?)))
-        } else if let Some(before) = text.strip_prefix('-') {
-            self.lone.refused(level(before)?).map(Some)
-        } else {
-            Ok(None)
-        }
+        let decision = match text {
+            None => Decision::bare(Verdict::Admit, None),
+            Some(text) if text.starts_with('{') => return Ok(Taken::Otherwise(text)),
+            Some(text) => match text.strip_prefix('-') {
+                Some(before) => self.lone.refused(level(before)?)?,
+                None => self.lone.admitted(level(&text)?),
+            },
+        };
+        Ok(Taken::Decision(decision))
     }
+}
+
+/// What a take from a plain row came to.
+pub(crate) enum Taken {
+    Decision(Decision),
+    /// The row is not plain: what `tidegate.decide` said.
+    Otherwise(String),
 }

@@ -63,7 +63,7 @@ fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
         asked(&server);
         assert!(desk.admits(b"a/b/c", &amounts));
         let name = match rules.len() {
-            1 => "SELECT tidegate.take_bucket(",
+            1 => "SELECT tidegate.take_plain(",
             _ => "SELECT tidegate.decide(",
         };
         assert_eq!(asked(&server), [format!("1 {}", &name[..22])]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Payment, Rule, Timestamp};
+use tidegate_contract::core::{Amount, Timestamp};
 use tidegate_contract::{Command, Detail, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
 use tidegate_remote::Lone;
 
@@ -107,13 +107,10 @@ impl Plain {
 
 /// `None` for what is no plain bucket, or has numbers that are not.
 fn numbers(limit: &PlanLimit) -> Option<[i64; 4]> {
-    let Rule::Bucket(bucket) = &limit.rule else {
-        return None;
-    };
-    let plain = limit.payment == Payment::Prepaid && !limit.shadow && !limit.refund_on_expiry;
+    let bucket = limit.plain_bucket()?;
     let (drain, weight, brim) = (bucket.drain(), bucket.weight(), bucket.brim());
     let most = brim + u128::from(weight);
-    if !plain || most.max(u128::from(drain)) >= PLAIN {
+    if most.max(u128::from(drain)) >= PLAIN {
         return None;
     }
     let capacity = limit.rule.capacity();
@@ -190,8 +187,5 @@ fn lone(plan: &Plan, amounts: &[Amount], detail: Detail, now: Timestamp) -> Opti
     let ([limit], [amount]) = (plan.limits(), amounts) else {
         return None;
     };
-    match &limit.rule {
-        Rule::Bucket(bucket) => Lone::new(bucket, *amount, detail, now),
-        _ => None,
-    }
+    Lone::new(limit.plain_bucket()?, *amount, detail, now)
 }

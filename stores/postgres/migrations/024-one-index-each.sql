@@ -1,0 +1,118 @@
+-- Every question about leases and about those who wait is answered by one index, and
+-- no other looks fit: by the planner's guess a root has one lease, and to walk through
+-- all of them in the order of what is due, for one of which the name is known, is
+-- then as good as to look it up. So an index in such an order says its table's number
+-- in another type, and only who asks by that order says it so.
+DROP INDEX tidegate.leases_due, tidegate.waiters_order;
+CREATE INDEX leases_due ON tidegate.leases ((tab::bigint), root, due, number);
+CREATE INDEX waiters_order ON tidegate.waiters ((tab::bigint), root, came, number);
+
+-- As before, but by those indexes, in all that follows.
+CREATE OR REPLACE FUNCTION tidegate.next_due(p_tab integer, p_root bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_due bigint;
+BEGIN
+  SELECT due INTO v_due FROM tidegate.leases
+  WHERE tab::bigint = p_tab AND root = p_root ORDER BY due LIMIT 1;
+  RETURN coalesce(v_due, 9223372036854775807);
+END $$;
+
+CREATE OR REPLACE FUNCTION tidegate.retire(
+  p_tab integer, p_root bytea, e tidegate.editions, p_now bigint, p_caller boolean)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_lease tidegate.leases;
+BEGIN
+  FOR i IN 1 .. 500 LOOP
+    SELECT * INTO v_lease FROM tidegate.leases
+    WHERE tab::bigint = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
+    IF NOT FOUND THEN RETURN true; END IF;
+    IF v_lease.stage <> 0 THEN
+      DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+    ELSE
+      IF e.refunds THEN
+        PERFORM tidegate.give_back(v_lease, e, p_now, p_caller);
+      END IF;
+      UPDATE tidegate.leases SET stage = 1, number = DEFAULT,
+        due = tidegate.later(v_lease.expires_at, e.keep)
+      WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+    END IF;
+  END LOOP;
+  RETURN false;
+END $$;
+
+CREATE OR REPLACE FUNCTION tidegate.kept_at(
+  p_tab integer, p_root bytea, p_path bytea[], p_turn numeric, p_ahead bigint, p_now bigint)
+RETURNS bytea[] LANGUAGE plpgsql AS $$
+DECLARE
+  v_came bigint := 9223372036854775807;
+  v_number bigint := 9223372036854775807;
+  v_mine record;
+  v_waits_for bytea[];
+BEGIN
+  IF p_turn IS NOT NULL THEN
+    SELECT came, number INTO v_mine FROM tidegate.waiters
+    WHERE tab = p_tab AND root = p_root AND turn = p_turn;
+    v_came := coalesce(v_mine.came, tidegate.earlier(p_now, p_ahead));
+    v_number := coalesce(v_mine.number, v_number);
+  END IF;
+  SELECT waits_for INTO v_waits_for FROM tidegate.waiters
+  WHERE tab::bigint = p_tab AND root = p_root AND (came, number) < (v_came, v_number)
+    AND alive_until > p_now AND waits_for && p_path
+  ORDER BY came, number LIMIT 1;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  RETURN ARRAY(SELECT unnest(p_path) INTERSECT SELECT unnest(v_waits_for));
+END $$;
+
+CREATE OR REPLACE FUNCTION tidegate.wake(p_tab integer, p_root bytea, p_now bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  w record;
+  v_taken bytea[] := '{}';
+  v_looked integer := 0;
+BEGIN
+  FOR w IN SELECT turn, channel, alive_until, path, waits_for FROM tidegate.waiters
+    WHERE tab::bigint = p_tab AND root = p_root ORDER BY came, number
+  LOOP
+    IF w.alive_until <= p_now THEN
+      DELETE FROM tidegate.waiters WHERE tab = p_tab AND root = p_root AND turn = w.turn;
+      CONTINUE;
+    END IF;
+    IF NOT w.path && v_taken THEN PERFORM pg_notify(w.channel, w.turn::text); END IF;
+    v_taken := v_taken || w.waits_for;
+    v_looked := v_looked + 1;
+    EXIT WHEN v_looked >= 64 OR p_root = ANY (v_taken);
+  END LOOP;
+  IF v_looked = 0 THEN
+    UPDATE tidegate.rows SET line_until = -9223372036854775808
+    WHERE tab = p_tab AND key = p_root;
+  END IF;
+END $$;
+
+-- Who is next is told by when the slot that was just taken is back only if it might
+-- not ask before that by itself: a NOTIFY makes the commits of the whole database go
+-- one after the other, and wakes every connection that listens.
+
+-- One who waited has what he waited for, and gives his place up.
+CREATE OR REPLACE FUNCTION tidegate.leave_served(a tidegate.command, p_turn numeric)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_until bigint := tidegate.full_until(a);
+  v_next record;
+BEGIN
+  IF v_until > a.now THEN
+    DELETE FROM tidegate.waiters WHERE tab = a.tab AND root = a.root AND turn = p_turn;
+    SELECT channel, turn, alive_until INTO v_next FROM tidegate.waiters
+    WHERE tab::bigint = a.tab AND root = a.root AND alive_until > a.now
+    ORDER BY came, number LIMIT 1;
+    IF FOUND THEN
+      -- It is heard of before `alive_until`, or has lost its place.
+      IF v_until < v_next.alive_until THEN
+        PERFORM pg_notify(v_next.channel, v_next.turn || ' ' || v_until - a.now);
+      END IF;
+      RETURN;
+    END IF;
+  END IF;
+  PERFORM tidegate.leave(a.tab, a.root, p_turn, a.now);
+END $$;
