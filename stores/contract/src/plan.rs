@@ -40,18 +40,18 @@ pub struct PlanLimit {
 }
 
 impl PlanLimit {
-    /// Its bucket, if it is nothing but one: what is taken must fit, and an expired
+    /// Whether it is its rule and nothing else: what is taken must fit, and an expired
     /// lease gives nothing back. Stores have faster ways for those.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!(self.payment, Payment::Prepaid) && !self.shadow && !self.refund_on_expiry
+    }
+
+    /// Its bucket, if it is [nothing else](Self::is_plain).
     #[must_use]
     pub const fn plain_bucket(&self) -> Option<&Bucket> {
         match &self.rule {
-            Rule::Bucket(bucket)
-                if matches!(self.payment, Payment::Prepaid)
-                    && !self.shadow
-                    && !self.refund_on_expiry =>
-            {
-                Some(bucket)
-            }
+            Rule::Bucket(bucket) if self.is_plain() => Some(bucket),
             _ => None,
         }
     }

@@ -90,29 +90,32 @@ BEGIN
   END IF;
 END $$;
 
--- Who is next is told by when the slot that was just taken is back only if it might
--- not ask before that by itself: a NOTIFY makes the commits of the whole database go
--- one after the other, and wakes every connection that listens.
-
--- One who waited has what he waited for, and gives his place up.
-CREATE OR REPLACE FUNCTION tidegate.leave_served(a tidegate.command, p_turn numeric)
+-- Gives up the place of one who has what he waited for. If nothing of it is left before
+-- p_until, who is next is not made to ask in vain; it is told that instant if it might
+-- not ask before it by itself: a NOTIFY makes the commits of the whole database go one
+-- after the other, and wakes every connection that listens.
+CREATE FUNCTION tidegate.leave_until(
+  p_tab integer, p_root bytea, p_turn numeric, p_now bigint, p_until bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_until bigint := tidegate.full_until(a);
   v_next record;
 BEGIN
-  IF v_until > a.now THEN
-    DELETE FROM tidegate.waiters WHERE tab = a.tab AND root = a.root AND turn = p_turn;
+  IF p_until > p_now THEN
+    DELETE FROM tidegate.waiters WHERE tab = p_tab AND root = p_root AND turn = p_turn;
     SELECT channel, turn, alive_until INTO v_next FROM tidegate.waiters
-    WHERE tab::bigint = a.tab AND root = a.root AND alive_until > a.now
+    WHERE tab::bigint = p_tab AND root = p_root AND alive_until > p_now
     ORDER BY came, number LIMIT 1;
     IF FOUND THEN
       -- It is heard of before `alive_until`, or has lost its place.
-      IF v_until < v_next.alive_until THEN
-        PERFORM pg_notify(v_next.channel, v_next.turn || ' ' || v_until - a.now);
+      IF p_until < v_next.alive_until THEN
+        PERFORM pg_notify(v_next.channel, v_next.turn || ' ' || p_until - p_now);
       END IF;
       RETURN;
     END IF;
   END IF;
-  PERFORM tidegate.leave(a.tab, a.root, p_turn, a.now);
+  PERFORM tidegate.leave(p_tab, p_root, p_turn, p_now);
 END $$;
+
+CREATE OR REPLACE FUNCTION tidegate.leave_served(a tidegate.command, p_turn numeric)
+RETURNS void LANGUAGE sql AS
+$$ SELECT tidegate.leave_until(a.tab, a.root, p_turn, a.now, tidegate.full_until(a)) $$;

@@ -13,8 +13,9 @@ use crate::options::Clock;
 use crate::plain::{Plain, Taken};
 use crate::plan;
 use crate::reply::{self, Answer};
-use crate::request::Request;
+use crate::request::{END, Request};
 use crate::session::Session;
+use crate::slots::Slots;
 
 const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
     $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19)";
@@ -86,7 +87,7 @@ impl Calls {
         let plain = Plain::of(request, self.clock);
         loop {
             let text = match &plain {
-                None => self.decide(edition, request).await?,
+                None => self.call(edition, request, None).await?,
                 Some(plain) => {
                     let text = self.take_plain(edition, request, plain).await?;
                     match plain.read(text)? {
@@ -135,11 +136,22 @@ impl Calls {
         self.link.ask(GIVE_PLACE_UP, &arguments).await.map(drop)
     }
 
-    async fn decide(&self, edition: i64, request: &Request) -> Result<String, StoreError> {
-        self.call(edition, request, None).await
+    async fn call(
+        &self,
+        edition: i64,
+        request: &Request,
+        turn: Option<[Argument<'_>; 4]>,
+    ) -> Result<String, StoreError> {
+        match Slots::of(request) {
+            Some(slots) if request.verb == END => self.end_slots(edition, request, &slots).await,
+            Some(slots) if self.session.is_none() => {
+                self.lease_slots(edition, request, &slots, turn).await
+            }
+            _ => self.decide(edition, request, turn).await,
+        }
     }
 
-    async fn call(
+    async fn decide(
         &self,
         edition: i64,
         request: &Request,
@@ -209,7 +221,7 @@ impl Calls {
         self.read(statement, &arguments[..said]).await
     }
 
-    async fn answer(
+    pub(crate) async fn answer(
         &self,
         statement: &str,
         arguments: &[Argument<'_>],

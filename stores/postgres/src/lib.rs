@@ -75,6 +75,7 @@ mod registry;
 mod reply;
 mod request;
 mod session;
+mod slots;
 mod store;
 mod table;
 mod tls;

@@ -40,6 +40,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "022-told-when",
     "023-take-plain",
     "024-one-index-each",
+    "025-lone-slots",
 ];
 
 /// Under this number one process at a time changes the schema.

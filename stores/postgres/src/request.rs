@@ -14,7 +14,10 @@ const LOOK: i32 = 7;
 pub(crate) const TAKE: i32 = 0;
 
 /// A take as a lease.
-const LEASE: i32 = 1;
+pub(crate) const LEASE: i32 = 1;
+
+/// The end of a lease.
+pub(crate) const END: i32 = 4;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -121,7 +124,7 @@ impl Request {
                 ending,
                 remember,
             } => {
-                (self.verb, self.id, self.remember) = (4, Some(id.to_string()), remember);
+                (self.verb, self.id, self.remember) = (END, Some(id.to_string()), remember);
                 (self.ending, self.used) = ended(ending);
             }
             Verb::Renew { id, until } => {

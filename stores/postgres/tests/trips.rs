@@ -108,7 +108,7 @@ fn an_ask_that_may_wait_and_need_not_is_one_statement() {
         let asked = runtime.block_on(set.acquire_async("k", ask));
         asked.expect("an answer").granted()
     };
-    const ONE: [&str; 1] = ["1 SELECT tidegate.decide"];
+    const ONE: [&str; 1] = ["1 SELECT tidegate.lease_"];
     drop(acquire(0));
     asked(&server);
     let held = acquire(60_000).expect("it is free");
