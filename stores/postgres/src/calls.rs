@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Span, Timestamp};
-use tidegate_contract::{Detail, KeyPath, Reply, StoreError};
+use tidegate_contract::{KeyPath, Reply, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
 
@@ -25,34 +25,6 @@ const DECIDE_IN_TURN: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6,
     $20::text::numeric, $21, $22, $23)";
 
 const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
-
-/// A take from a plain row. A clock of the server's stands still for so many
-/// microseconds behind what was written (`tidegate.instant`); a caller's does not.
-macro_rules! take_plain {
-    ($name:literal, $now:literal, $is_callers:literal, $patience:literal) => {
-        concat!(
-            "SELECT tidegate.",
-            $name,
-            "($1, $2, ",
-            $now,
-            ", ",
-            $is_callers,
-            ", $3, $4, $5, $6, $7, $8, ",
-            $patience,
-            ")"
-        )
-    };
-}
-
-const TAKE: &str = take_plain!("take_plain", "tidegate.clock()", "false", "10000000");
-const TAKE_AND_TELL: &str = take_plain!(
-    "take_plain_and_tell",
-    "tidegate.clock()",
-    "false",
-    "10000000"
-);
-const TAKE_AT: &str = take_plain!("take_plain", "$9", "true", "0");
-const TAKE_AT_AND_TELL: &str = take_plain!("take_plain_and_tell", "$9", "true", "0");
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
     $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
@@ -192,35 +164,7 @@ impl Calls {
         }
     }
 
-    /// Null if it is admitted and no more is to be said.
-    async fn take_plain(
-        &self,
-        edition: i64,
-        request: &Request,
-        plain: &Plain,
-    ) -> Result<Option<String>, StoreError> {
-        let statement = match (self.clock, request.wanted) {
-            (Clock::Server, Detail::Always) => TAKE_AND_TELL,
-            (Clock::Server, _) => TAKE,
-            (Clock::Caller, Detail::Always) => TAKE_AT_AND_TELL,
-            (Clock::Caller, _) => TAKE_AT,
-        };
-        let now = request.now.as_micros();
-        let arguments: [Argument<'_>; 9] = [
-            &self.tab,
-            &edition,
-            &request.key,
-            &plain.amount,
-            &request.detail,
-            &plain.drain,
-            &plain.brim,
-            &plain.weight,
-            &now,
-        ];
-        let said = if self.is_callers() { 9 } else { 8 };
-        self.read(statement, &arguments[..said]).await
-    }
-
+    /// The text that a function answers.
     pub(crate) async fn answer(
         &self,
         statement: &str,
@@ -230,7 +174,8 @@ impl Calls {
         text.ok_or_else(|| garbled("no text"))
     }
 
-    async fn read(
+    /// As that, or null.
+    pub(crate) async fn read(
         &self,
         statement: &str,
         arguments: &[Argument<'_>],

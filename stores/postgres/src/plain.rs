@@ -11,12 +11,28 @@
 use std::ops::RangeInclusive;
 
 use tidegate_contract::core::Verdict;
-use tidegate_contract::{Decision, StoreError};
+use tidegate_contract::{Decision, Detail, StoreError};
 use tidegate_remote::Lone;
 
+use crate::calls::Calls;
 use crate::error::garbled;
+use crate::link::Argument;
 use crate::options::Clock;
 use crate::request::{Request, TAKE};
+
+/// By the server's clock, which stands still for so many microseconds behind what was
+/// written (`tidegate.instant`).
+const TAKE_NOW: &str = "SELECT tidegate.take_plain($1, $2, tidegate.clock(), false,
+    $3, $4, $5, $6, $7, $8, 10000000)";
+const TAKE_NOW_AND_TELL: &str =
+    "SELECT tidegate.take_plain_and_tell($1, $2, tidegate.clock(), false,
+    $3, $4, $5, $6, $7, $8, 10000000)";
+
+/// By the caller's, which never does.
+const TAKE_AT: &str = "SELECT tidegate.take_plain($1, $2, $9, true,
+    $3, $4, $5, $6, $7, $8, 0)";
+const TAKE_AT_AND_TELL: &str = "SELECT tidegate.take_plain_and_tell($1, $2, $9, true,
+    $3, $4, $5, $6, $7, $8, 0)";
 
 /// The instants by which a plain row can be decided, in microseconds, if its bucket
 /// drains no more than [`DRAIN`] in one: together 62 bits.
@@ -29,11 +45,11 @@ const DRAIN: u64 = 1 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
     lone: Lone,
-    pub(crate) amount: i64,
-    pub(crate) drain: i64,
-    pub(crate) brim: i64,
+    amount: i64,
+    drain: i64,
+    brim: i64,
     /// What the amount weighs: no more than the brim.
-    pub(crate) weight: i64,
+    weight: i64,
 }
 
 impl Plain {
@@ -79,4 +95,35 @@ pub(crate) enum Taken {
     Decision(Decision),
     /// The row is not plain: what `tidegate.decide` said.
     Otherwise(String),
+}
+
+impl Calls {
+    /// Null if it is admitted and no more is to be said.
+    pub(crate) async fn take_plain(
+        &self,
+        edition: i64,
+        request: &Request,
+        plain: &Plain,
+    ) -> Result<Option<String>, StoreError> {
+        let statement = match (self.clock, request.wanted) {
+            (Clock::Server, Detail::Always) => TAKE_NOW_AND_TELL,
+            (Clock::Server, _) => TAKE_NOW,
+            (Clock::Caller, Detail::Always) => TAKE_AT_AND_TELL,
+            (Clock::Caller, _) => TAKE_AT,
+        };
+        let now = request.now.as_micros();
+        let arguments: [Argument<'_>; 9] = [
+            &self.tab,
+            &edition,
+            &request.key,
+            &plain.amount,
+            &request.detail,
+            &plain.drain,
+            &plain.brim,
+            &plain.weight,
+            &now,
+        ];
+        let said = if self.is_callers() { 9 } else { 8 };
+        self.read(statement, &arguments[..said]).await
+    }
 }

@@ -96,11 +96,15 @@ impl Kind {
                 period,
                 entries: dice.between(2, 6) as u32,
             },
-            5 | 6 => Self::Slots {
-                capacity: dice.between(1, 5),
-                ttl: period,
-            },
+            5 | 6 => Self::slots(dice),
             _ => Self::bucket(dice),
+        }
+    }
+
+    fn slots(dice: &mut Dice) -> Self {
+        Self::Slots {
+            capacity: dice.between(1, 5),
+            ttl: dice.between(1_000, 6_000),
         }
     }
 
@@ -183,11 +187,11 @@ impl LimitData {
         }
     }
 
-    /// A bucket of which a store may keep nothing but when it is full again.
-    fn plain(dice: &mut Dice, uid: u32) -> Self {
+    /// One that is its kind and nothing else, which stores have faster ways for.
+    const fn plain(kind: Kind, uid: u32) -> Self {
         Self {
             uid,
-            kind: Kind::bucket(dice),
+            kind,
             level: 0,
             postpaid: false,
             shadow: false,
@@ -213,16 +217,18 @@ impl LimitData {
 }
 
 impl PlanData {
-    /// Plain buckets (one, or a few), one limit of any kind, or several over some
-    /// levels.
+    /// Plain buckets (one, or a few), plain slots, one limit of any kind, or several
+    /// over some levels.
     pub(crate) fn random(dice: &mut Dice) -> Self {
         let keep = dice.between(1_000, 9_000);
-        let (levels, limits) = match dice.below(5) {
-            0 => (1, vec![LimitData::plain(dice, 0)]),
-            1 => (1, vec![LimitData::random(dice, 0, 1)]),
-            2 => {
+        let (levels, limits) = match dice.below(6) {
+            0 => (1, vec![LimitData::plain(Kind::bucket(dice), 0)]),
+            1 => (1, vec![LimitData::plain(Kind::slots(dice), 0)]),
+            2 => (1, vec![LimitData::random(dice, 0, 1)]),
+            3 => {
                 let uids = 0..dice.between(2, 4) as u32;
-                (1, uids.map(|uid| LimitData::plain(dice, uid)).collect())
+                let plain = |uid| LimitData::plain(Kind::bucket(dice), uid);
+                (1, uids.map(plain).collect())
             }
             _ => {
                 let levels = dice.between(1, 3) as usize;
@@ -251,8 +257,11 @@ impl PlanData {
             1 if plan.limits.len() > 1 => drop(plan.limits.remove(at)),
             2 => plan.limits[at].kind = Kind::random(dice),
             3 if plan.levels == 1 => {
-                let kept = plan.limits[at].uid;
-                plan.limits = vec![LimitData::plain(dice, kept)];
+                let kind = match dice.percent(50) {
+                    true => Kind::bucket(dice),
+                    false => Kind::slots(dice),
+                };
+                plan.limits = vec![LimitData::plain(kind, plan.limits[at].uid)];
             }
             4 => plan.limits[at].postpaid ^= true,
             5 => plan.limits[at].refund ^= true,

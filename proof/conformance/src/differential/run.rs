@@ -89,17 +89,15 @@ impl Run {
                 self.step_back(Span::from_micros(*micros));
                 Ok(())
             }
-            Step::Change(data) => {
-                self.change(data);
-                Ok(())
-            }
+            Step::Change(data) => self.change(data),
             Step::Do(key, deed) => self.deed(*key, deed),
         }
     }
 
     /// A store looks at leases that are due by root, or by what it keeps
-    /// together. When it did makes no difference, but to a clock that steps
-    /// back: then both look at the same instants.
+    /// together. When it did makes no difference, but to a clock that steps back,
+    /// and to a log that has merged its entries, or was another kind when the lease
+    /// was charged: to look late gives less back. Where one of them must look, both do.
     fn pass(&mut self, by: Span) -> Result<(), Difference> {
         self.now = self.now + by;
         self.latest = self.latest.max(self.now);
@@ -136,13 +134,17 @@ impl Run {
         }
     }
 
-    fn change(&mut self, data: &PlanData) {
+    fn change(&mut self, data: &PlanData) -> Result<(), Difference> {
         self.catch_up();
         if data.lone_refill().is_some() {
             self.now = self.now.max(self.latest);
         }
+        let goes_on = data.goes_on_from(&self.data);
+        if goes_on && self.reference.has_due(self.now) {
+            self.peek_all()?;
+        }
         let version = self.plan.version() + 1;
-        let plan = match data.goes_on_from(&self.data) {
+        let plan = match goes_on {
             true => Arc::new(self.plan.going_on(version, data.overrides(&self.plan))),
             false => data.plan(version),
         };
@@ -151,6 +153,7 @@ impl Run {
         self.reference.adopt(&plan, self.now, &calendars);
         self.before = Some(std::mem::replace(&mut self.plan, plan));
         self.data = data.clone();
+        Ok(())
     }
 
     fn peek_all(&mut self) -> Result<(), Difference> {
