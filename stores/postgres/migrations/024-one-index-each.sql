@@ -90,6 +90,38 @@ BEGIN
   END IF;
 END $$;
 
+-- After the limits of a set have changed: the first of each of its lines is notified.
+CREATE OR REPLACE FUNCTION tidegate.wake_first(p_tab integer) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify(f.channel, f.turn::text) FROM (
+    SELECT DISTINCT ON (root) channel, turn FROM tidegate.waiters
+    WHERE tab::bigint = p_tab ORDER BY root, came, number LIMIT 1000) AS f;
+END $$;
+
+-- As before, but for an answer that is given again, for which nothing was taken now.
+CREATE OR REPLACE FUNCTION tidegate.full_until(a tidegate.command) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  e tidegate.editions;
+  v_row tidegate.rows;
+  c numeric[];
+  v_free numeric;
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows WHERE tab = a.tab AND key = a.root AND own IS NULL;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  e := tidegate.edition(a.tab, v_row.edition);
+  IF e.levels <> 1 OR cardinality(e.rules) <> 1 OR (e.rules[1]).kind <> 5 THEN RETURN NULL; END IF;
+  c := (v_row.cells[1]).n;
+  v_free := (tidegate.standing(e.rules[1], c, a.now))[1];
+  -- The row is as it was before this take, of which the lease tells.
+  IF tidegate.slots_position(coalesce(c, '{}'), a.id, a.now) IS NULL AND EXISTS (
+    SELECT FROM tidegate.leases WHERE tab = a.tab AND root = a.root AND id = a.id) THEN
+    v_free := v_free - a.amounts[1];
+  END IF;
+  IF v_free > 0 THEN RETURN NULL; END IF;
+  RETURN nullif(tidegate.next_due(a.tab, a.root), 9223372036854775807);
+END $$;
+
 -- Gives up the place of one who has what he waited for. If nothing of it is left before
 -- p_until, who is next is not made to ask in vain; it is told that instant if it might
 -- not ask before it by itself: a NOTIFY makes the commits of the whole database go one

@@ -41,7 +41,7 @@ DECLARE
   c numeric[];
   v_now bigint;
   v_until numeric;
-  v_first numeric;
+  v_first record;
   v_is_kept boolean := false;
   v_excess numeric;
   v_due bigint;
@@ -57,11 +57,13 @@ BEGIN
   END IF;
   c := (v_row.cells[1]).n;
   IF v_row.line_until > v_now THEN
-    SELECT turn INTO v_first FROM tidegate.waiters
+    SELECT turn, came INTO v_first FROM tidegate.waiters
     WHERE tab::bigint = p_tab AND root = p_key AND (alive_until > v_now OR turn = p_turn)
-      AND (p_turn IS NULL OR came <= tidegate.earlier(v_now, p_ahead))
     ORDER BY came, number LIMIT 1;
-    v_is_kept := FOUND AND v_first IS DISTINCT FROM p_turn;
+    -- On a clock that has stepped back, or with a priority, it may be ahead of them.
+    v_is_kept := FOUND AND v_first.turn IS DISTINCT FROM p_turn AND (p_turn IS NULL
+      OR v_first.came <= tidegate.earlier(v_now, p_ahead)
+      OR tidegate.kept_at(p_tab, p_key, ARRAY[p_key], p_turn, p_ahead, v_now) IS NOT NULL);
   END IF;
   v_excess := coalesce(tidegate.slots_held(c, v_now), 0) + p_amount - p_capacity;
 

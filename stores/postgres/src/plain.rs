@@ -61,7 +61,7 @@ impl Plain {
         let bucket = limit.plain_bucket()?;
         let is_common = request.rules.is_none() && request.plan.levels() <= 1;
         let in_time = clock == Clock::Server || INSTANTS.contains(&request.now.as_micros());
-        if request.verb != TAKE || !is_common {
+        if request.verb != TAKE || !is_common || !request.is_indexed() {
             return None;
         }
         let asked = u64::try_from(*amount).ok()?;

@@ -19,6 +19,9 @@ pub(crate) const LEASE: i32 = 1;
 /// The end of a lease.
 pub(crate) const END: i32 = 4;
 
+/// A longer key is not in the index as it is (`tidegate.short`).
+const INDEXED: usize = 255;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -51,6 +54,11 @@ impl Request {
     /// Whether it asks for a lease.
     pub(crate) const fn makes_lease(&self) -> bool {
         self.verb == LEASE
+    }
+
+    /// Whether its key is in the index as it is.
+    pub(crate) const fn is_indexed(&self) -> bool {
+        self.key.len() <= INDEXED
     }
 
     pub(crate) fn new(command: &Command<'_>) -> Self {

@@ -17,9 +17,6 @@ const LEASE_SLOTS_IN_TURN: &str = "SELECT tidegate.lease_slots($1, $2, $3, $4, $
 const END_SLOTS: &str = "SELECT tidegate.end_slots($1, $2, $3, $4, $5, $6, $7::text::numeric,
     $8::text::numeric, $9, $10, $11)";
 
-/// A longer key is not in the index as it is.
-const INDEXED: usize = 255;
-
 /// What the functions are told of the limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
@@ -38,7 +35,7 @@ impl Slots {
         };
         let is_slots = matches!(limit.rule, Rule::Slots(_)) && limit.is_plain();
         let is_common = request.rules.is_none() && request.plan.levels() <= 1;
-        if !is_slots || !is_common || request.key.len() > INDEXED {
+        if !is_slots || !is_common || !request.is_indexed() {
             return None;
         }
         let capacity = limit.rule.capacity() as i64;
