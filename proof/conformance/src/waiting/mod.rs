@@ -32,6 +32,7 @@ pub use order::{
     nobody_overtakes_who_waits, nobody_takes_before_who_waits,
     processes_that_wait_for_one_slot_are_served_in_order_of_arrival,
     who_is_next_is_served_when_the_lease_before_its_turn_expires,
+    who_waits_behind_an_answer_that_is_given_again_is_woken,
     who_waits_below_a_root_keeps_back_whoever_needs_the_same,
     who_waits_for_a_rate_is_served_at_its_instant_and_in_order,
 };
@@ -126,6 +127,7 @@ macro_rules! waiting_suite {
             $lines;
             processes_that_wait_for_one_slot_are_served_in_order_of_arrival
             who_is_next_is_served_when_the_lease_before_its_turn_expires
+            who_waits_behind_an_answer_that_is_given_again_is_woken
             nobody_overtakes_who_waits
             nobody_takes_before_who_waits
             who_waits_below_a_root_keeps_back_whoever_needs_the_same

@@ -135,6 +135,40 @@ pub fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Lines>() 
     });
 }
 
+/// For an answer that is given a second time nothing is taken: the slot that is free
+/// is the next one's, at once.
+pub fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>() {
+    const AT_ONCE: Duration = Duration::from_secs(1);
+    run(|server: Arc<L>| async move {
+        let limits = [Limit::concurrency("gpu", 2).ttl(2 * LONG)];
+        let sets: Vec<_> = (0..5).map(|_| client(&*server, &limits)).collect();
+        let first = acquire(&sets[0], LONG).await.expect("it is free");
+        let second = acquire(&sets[1], LONG).await.expect("it is free");
+        let waits = |number: usize, ask: Ask<'static>| {
+            let set = sets[number].clone();
+            tokio::spawn(async move {
+                let answer = set.acquire_async(KEY, ask).await.expect("an answer");
+                answer.granted().expect("its turn has come").detach();
+                Instant::now()
+            })
+        };
+        let ask = Ask::default().cost(1).within(LONG);
+        let once = waits(2, ask.idempotency(b"x"));
+        until(|| server.standing() == 1).await;
+        let again = waits(3, ask.idempotency(b"x"));
+        until(|| server.standing() == 2).await;
+        let next = waits(4, ask);
+        until(|| server.standing() == 3).await;
+        drop(first);
+        once.await.expect("it ends");
+        let released = Instant::now();
+        drop(second);
+        again.await.expect("it ends");
+        let waited = next.await.expect("it ends") - released;
+        assert!(waited < AT_ONCE, "{waited:?}");
+    });
+}
+
 /// A newcomer is refused what is free if somebody waits for the same; another key is
 /// nobody's business.
 pub fn nobody_overtakes_who_waits<L: Lines>() {
