@@ -36,11 +36,12 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "018-locks",
     "019-line",
     "020-decide-in-turn",
-    "021-plain-rows",
-    "022-told-when",
-    "023-take-plain",
-    "024-one-index-each",
-    "025-lone-slots",
+    "021-prune-lines",
+    "022-plain-rows",
+    "023-told-when",
+    "024-take-plain",
+    "025-one-index-each",
+    "026-lone-slots",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -140,8 +140,7 @@ RETURNS text LANGUAGE sql AS $$
 $$;
 DROP FUNCTION tidegate.plain_level, tidegate.plain_standing;
 
--- As before, but by what a plain row says with its `tat`, and a root under which
--- somebody stands in line stays: its row says so.
+-- As before, with what a plain row says by its `tat`.
 CREATE OR REPLACE FUNCTION tidegate.prune(p_most integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   v_now bigint := tidegate.clock();
