@@ -12,9 +12,9 @@
 //! | [`desk`] | limits, a table and commands in few words, for a store's own tests |
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
-//! | [`waiting`] | those who wait in one line, in several processes |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`] | any of them by its URL; one that stands still |
+//! | [`Register`] | a row that refuses a late writer by its fence |
 //!
 //! A store's own test is a small file: it says how to open the store, and
 //! [`suite`] makes a test of each. Deliberately absent: any store.
@@ -33,8 +33,8 @@ mod paused;
 pub mod ports;
 pub mod postgres_server;
 pub mod redis_server;
+mod register;
 mod subject;
-pub mod waiting;
 pub mod walk;
 mod wide;
 
@@ -42,6 +42,7 @@ pub use apart::apart;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use paused::Paused;
+pub use register::Register;
 pub use subject::Subject;
 pub use wide::wide;
 

@@ -81,6 +81,26 @@ impl MariadbServer {
         format!("mysql://root@127.0.0.1:{}/tidegate", self.port)
     }
 
+    /// Asks it something in SQL: what it answers, a row a line, with tabs between the
+    /// columns.
+    ///
+    /// # Panics
+    /// If it refuses, or does not answer.
+    pub fn ask(&self, sql: &str) -> Vec<String> {
+        let mut client = Command::new("mariadb");
+        client.args(["--no-defaults", "--user=root", "--host=127.0.0.1"]);
+        client
+            .arg("--protocol=tcp")
+            .arg(format!("--port={}", self.port));
+        client.args(["--skip-column-names", "--batch"]);
+        let output = client.args(["tidegate", "--execute", sql]).output();
+        let output = output.expect("mariadb runs (mariadb-client)");
+        let trouble = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{sql}: {trouble}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        said.lines().map(str::to_owned).collect()
+    }
+
     /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {

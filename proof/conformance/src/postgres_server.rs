@@ -92,6 +92,16 @@ impl PostgresServer {
         &self.programs
     }
 
+    /// Asks it something in SQL, as the owner: what it answers, a row a line, with
+    /// `|` between the columns.
+    ///
+    /// # Panics
+    /// If it refuses, or does not answer.
+    pub fn ask(&self, sql: &str) -> Vec<String> {
+        let said = psql(&self.url(), sql);
+        said.lines().map(str::to_owned).collect()
+    }
+
     /// Its process.
     ///
     /// # Panics
@@ -168,6 +178,17 @@ impl Drop for PostgresServer {
         }
         let _ = child.wait();
     }
+}
+
+/// What the database at `url` answers, without its last line's end.
+pub(crate) fn psql(url: &str, sql: &str) -> String {
+    let mut psql = Command::new("psql");
+    psql.args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1"]);
+    let output = psql.arg("-c").arg(sql).arg(url).output();
+    let output = output.expect("psql runs (postgresql-client)");
+    let trouble = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{sql}: {trouble}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Where the server's programs are, the newest if there are several.

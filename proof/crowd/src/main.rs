@@ -1,69 +1,96 @@
-//! One process of a crowd. It asks about the hot key until its time is over, and
-//! prints what it was granted: `rate ASKED ANSWERED` for a unit of the rate, `slot
-//! FENCE ASKED FROM UNTIL` for a slot that it surely held from one instant to another.
-//! Instants are microseconds of the machine's monotonic clock, one for all processes.
+//! A process that tests start, stop and kill: one of several at one store, as a
+//! program of somebody's is. It says on its output what it was granted.
+//!
+//! | room | what it does |
+//! |---|---|
+//! | `contend` | takes what it can get of a hot key, for some seconds |
+//! | `turns` | takes turns at one slot, in the store's line |
+//! | `wait` | waits for a slot, until it is killed |
+//! | `hold` | does with a permit what it is told on its input |
+//! | `leave` | ends while it holds slots and stands in line |
+//! | `visit` | holds one of several slots, again and again |
+//!
+//! What goes on until the test has seen enough ends with its input.
+
+mod contend;
+mod hold;
+mod leave;
+mod turns;
+mod visit;
+mod wait;
 
 use std::error::Error;
-use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
 use rustix::time::{ClockId, clock_gettime};
-use tidegate::{Admission, Ask, Limit, LimitSet};
+use tidegate::lock::Semaphore;
+use tidegate::{Limit, LimitSet};
 
-/// One process of a crowd.
+/// What ends the process.
+type Trouble = Box<dyn Error>;
+
+/// The key that is waited for.
+const KEY: &str = "k";
+
+/// No slot that is waited for expires while a test runs.
+const LONG: Duration = Duration::from_secs(600);
+
+/// One of several processes at one store
 #[derive(Debug, Parser)]
-struct Options {
-    /// The store that they all ask
-    #[arg(long)]
-    store: String,
-    /// How long, in seconds
-    #[arg(long)]
-    seconds: u64,
-    /// Of the rate: so many a second
-    #[arg(long)]
-    rate: u64,
-    /// So many at once
-    #[arg(long)]
-    burst: u64,
-    /// So many slots
-    #[arg(long)]
-    slots: u64,
+enum Options {
+    Contend(contend::Options),
+    TakeTurns(turns::Options),
+    Wait(wait::Options),
+    Hold(hold::Options),
+    Leave(leave::Options),
+    Visit(visit::Options),
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::parse();
-    let store = tidegate_url::open(&options.store)?.store;
-    let second = Duration::from_secs(1);
-    let rate = Limit::rate("rate", options.rate, second).burst(options.burst);
-    let slots = Limit::concurrency("slots", options.slots);
-    // The rate alone goes the short way, where a store has one; slots the long.
-    let [rate, slots] = [("rates", rate), ("slots", slots)].map(|(name, limit)| {
-        let set = LimitSet::builder().name(name).limit(limit);
-        set.store(store.clone()).build()
-    });
-    let (rate, slots) = (rate?, slots?);
-    let end = now() + options.seconds as i64 * 1_000_000;
-    let mut ledger = String::new();
-    while now() < end {
-        let asked = now();
-        if rate.check("hot", 1)?.admitted() {
-            writeln!(ledger, "rate {asked} {}", now())?;
-        }
-        let asked = now();
-        if let Admission::Granted(mut lease) = slots.try_acquire("hot", Ask::default())? {
-            let from = now();
-            rate.peek("hot", 1)?;
-            let until = now();
-            writeln!(ledger, "slot {} {asked} {from} {until}", lease.fence())?;
-            lease.release()?;
-        }
+fn main() -> Result<(), Trouble> {
+    match Options::parse() {
+        Options::Contend(options) => contend::run(&options),
+        Options::TakeTurns(options) => turns::run(&options),
+        Options::Wait(options) => wait::run(&options),
+        Options::Hold(options) => hold::run(&options),
+        Options::Leave(options) => leave::run(&options),
+        Options::Visit(options) => visit::run(&options),
     }
-    print!("{ledger}");
-    Ok(())
 }
 
-/// The machine's monotonic clock in microseconds.
+/// The slot that processes wait for in one line.
+fn one_slot(store: &str) -> Result<LimitSet, Trouble> {
+    let store = tidegate_url::open(store)?.store;
+    let slot = Limit::concurrency("gpu", 1).ttl(LONG);
+    Ok(LimitSet::builder()
+        .name("gpus")
+        .limit(slot)
+        .store(store)
+        .build()?)
+}
+
+/// So many slots, whose permits last for so many milliseconds.
+fn semaphore(store: &str, slots: u64, ttl_ms: u64) -> Result<Semaphore, Trouble> {
+    let store = tidegate_url::open(store)?.store;
+    let builder = Semaphore::builder("gpu", slots).ttl(Duration::from_millis(ttl_ms));
+    Ok(builder.store(store).build()?)
+}
+
+/// True from the end of the input on: whoever started this has seen enough.
+fn input_ended() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    std::thread::spawn(move || {
+        let lines = std::io::stdin().lines().map_while(Result::ok);
+        lines.for_each(drop);
+        ends.store(true, Ordering::Relaxed);
+    });
+    ended
+}
+
+/// The machine's monotonic clock in microseconds: one for all its processes.
 fn now() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000

@@ -108,7 +108,8 @@ fn patient(store: &Beyond) -> String {
 
 fn process(store: &Beyond, seconds: &str) -> Child {
     let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
-    process.args(["--store", &patient(store), "--seconds", seconds]);
+    process.args(["contend", "--store", &patient(store)]);
+    process.args(["--seconds", seconds]);
     for (name, number) in [("--rate", RATE), ("--burst", BURST), ("--slots", SLOTS)] {
         process.args([name, &number.to_string()]);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
-use tidegate_remote::Driver;
+use tidegate_remote::{Driver, Finish};
 use tidegate_swap::Clock;
 use tokio::sync::Semaphore;
 
@@ -25,6 +25,8 @@ const MAKING: Duration = Duration::from_secs(600);
 /// See the [crate].
 #[derive(Debug)]
 pub struct MysqlStore {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    finish: Finish,
     shared: Arc<Shared>,
 }
 
@@ -50,7 +52,8 @@ impl MysqlStore {
             false => provide(&shared),
         });
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
-        Ok(Self { shared })
+        let finish = shared.driver.finish();
+        Ok(Self { shared, finish })
     }
 
     /// Waits up to `patience` for the server's own lock `name`; `None` if others
@@ -163,7 +166,11 @@ impl Store for MysqlStore {
                 kept,
                 asked: plan.levels(),
             }),
-            _ => Ok(Arc::new(MysqlTable::new(Arc::clone(&self.shared), number))),
+            _ => Ok(Arc::new(MysqlTable::new(
+                Arc::clone(&self.shared),
+                self.finish.clone(),
+                number,
+            ))),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::sweep::Sweeper;
 use crate::trips::Place;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::Driver;
+use tidegate_remote::{Driver, Finish};
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -87,8 +87,12 @@ impl Shared {
 }
 
 /// See the [module](self).
-#[derive(Debug, Clone)]
-pub(crate) struct MysqlTable(pub(crate) Arc<Inner>);
+#[derive(Debug)]
+pub(crate) struct MysqlTable {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    _finish: Finish,
+    inner: Arc<Inner>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -101,14 +105,18 @@ pub(crate) struct Inner {
 }
 
 impl MysqlTable {
-    pub(crate) fn new(shared: Arc<Shared>, number: u32) -> Self {
-        Self(Arc::new(Inner {
+    pub(crate) fn new(shared: Arc<Shared>, finish: Finish, number: u32) -> Self {
+        let inner = Arc::new(Inner {
             shared,
             number,
             limits: Limits::default(),
             writing: tokio::sync::Mutex::default(),
             sweeper: Sweeper::default(),
-        }))
+        });
+        Self {
+            inner,
+            _finish: finish,
+        }
     }
 
     /// Does `work` on the store's thread; the calling one waits.
@@ -119,9 +127,9 @@ impl MysqlTable {
     where
         W: Future<Output = Result<T, Trouble>> + Send + 'static,
     {
-        let work = work(Arc::clone(&self.0));
+        let work = work(Arc::clone(&self.inner));
         let told = async move { work.await.map_err(Trouble::told) };
-        self.0.shared.driver.block_on(told)
+        self.inner.shared.driver.block_on(told)
     }
 }
 
@@ -138,7 +146,7 @@ impl Table for MysqlTable {
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         // A newer plan may be here already.
-        let _ = self.0.limits.follow(plan, now, calendars);
+        let _ = self.inner.limits.follow(plan, now, calendars);
         // What cannot be written now is before the next command.
         let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
     }
@@ -166,15 +174,19 @@ impl Table for MysqlTable {
 
 impl RemoteTable for MysqlTable {
     fn send(&self, command: &Command<'_>) -> Sent {
-        let (inner, request) = (Arc::clone(&self.0), Request::of(command));
+        let (inner, request) = (Arc::clone(&self.inner), Request::of(command));
         let work = async move { Ok(inner.execute(request, None).await?.0) };
-        Box::pin(self.0.shared.driver.start(work))
+        Box::pin(self.inner.shared.driver.start(work))
     }
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
         let waiting = Waiting::of(command, patience)?;
-        let line = InLine::new(&self.0, &waiting);
-        Some(waiting::stay(self.0.shared.driver.handle(), waiting, line))
+        let line = InLine::new(&self.inner, &waiting);
+        Some(waiting::stay(
+            self.inner.shared.driver.tasks(),
+            waiting,
+            line,
+        ))
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Desk, SECOND, ask, hourly, machine_time, number, open, plan, slots};
+use support::{Desk, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_contract::core::Span;
 use tidegate_mysql::Clock;
@@ -21,11 +21,8 @@ fn leases(server: &MariadbServer) -> u64 {
 
 /// Long ago by the server's clock: what was written then is spent.
 fn age(server: &MariadbServer) {
-    ask(
-        server,
-        "UPDATE tidegate_rows SET keep_until = 1, forget_at = 1",
-    );
-    ask(server, "UPDATE tidegate_leases SET due = 1");
+    server.ask("UPDATE tidegate_rows SET keep_until = 1, forget_at = 1");
+    server.ask("UPDATE tidegate_leases SET due = 1");
 }
 
 #[test]

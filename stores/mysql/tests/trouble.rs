@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Desk, ask, hourly, machine_time, open, plan, slots};
+use support::{Desk, hourly, machine_time, open, plan, slots};
 use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_contract::StoreError;
@@ -50,10 +50,7 @@ fn a_password_is_in_no_message() {
         let said = format!("{error} {error:?}");
         assert!(!said.contains("hunter"), "{said}");
     }
-    ask(
-        &server,
-        "CREATE USER one IDENTIFIED BY 'another'; GRANT ALL ON tidegate.* TO one",
-    );
+    server.ask("CREATE USER one IDENTIFIED BY 'another'; GRANT ALL ON tidegate.* TO one");
     let address = format!("mysql://one:another@127.0.0.1:{port}/tidegate");
     let store = MysqlStore::open(&address, options(20_000)).expect("the right password");
     assert!(!format!("{store:?}").contains("another"));
@@ -158,8 +155,8 @@ fn connections_that_the_server_has_closed_are_replaced() {
         assert_eq!(desk.left(b"k"), [left]);
         let others = "SELECT id FROM information_schema.processlist \
                       WHERE id <> connection_id() AND command = 'Sleep'";
-        for id in ask(&server, others) {
-            ask(&server, &format!("KILL {id}"));
+        for id in server.ask(others) {
+            server.ask(&format!("KILL {id}"));
         }
     }
 }
@@ -203,8 +200,8 @@ fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() 
     holder.kill().expect("it is ours");
     holder.wait().expect("it ends");
     let thread = "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
-    for id in ask(&server, thread) {
-        ask(&server, &format!("KILL {id}"));
+    for id in server.ask(thread) {
+        server.ask(&format!("KILL {id}"));
     }
     assert!(slow.admits(b"k", &[1]));
 }
@@ -214,18 +211,16 @@ fn a_read_only_server_is_named_as_one_and_admits_nothing() {
     let Some(server) = MariadbServer::start() else {
         return;
     };
-    ask(
-        &server,
-        "CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON tidegate.* TO one",
-    );
+    server
+        .ask("CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON tidegate.* TO one");
     let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
     let store = MysqlStore::open(&address, options(30_000)).expect("a server");
     let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
-    ask(&server, "SET GLOBAL read_only = 1");
+    server.ask("SET GLOBAL read_only = 1");
     let said = words(desk.take(b"k", &[1]));
     assert!(said.contains("takes no writes"), "{said}");
-    ask(&server, "SET GLOBAL read_only = 0");
+    server.ask("SET GLOBAL read_only = 0");
     assert_eq!(desk.left(b"k"), [8]);
 }
 
@@ -235,10 +230,7 @@ fn who_may_only_change_rows_opens_what_another_has_made() {
         return;
     };
     let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
-    ask(
-        &server,
-        "CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE ON tidegate.* TO one",
-    );
+    server.ask("CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE ON tidegate.* TO one");
     let refused = MysqlStore::open(&address, options(30_000));
     let Err(MysqlError::Server(said)) = refused else {
         panic!("opened without leave to make a table")
@@ -256,7 +248,7 @@ fn tables_of_a_newer_version_are_left_alone() {
         return;
     };
     drop(open(&server, Clock::Server));
-    ask(&server, "UPDATE tidegate_schema SET version = 99");
+    server.ask("UPDATE tidegate_schema SET version = 99");
     let Err(MysqlError::Server(said)) = MysqlStore::open(&server.url(), options(30_000)) else {
         panic!("opened")
     };

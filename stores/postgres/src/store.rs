@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
-use tidegate_remote::Ears;
+use tidegate_remote::{Ears, Finish};
 use tokio::sync::Semaphore;
 
 use crate::definitions;
@@ -24,6 +24,8 @@ const MAKING: Duration = Duration::from_secs(600);
 /// State in a PostgreSQL database, shared by all who use it. See the [crate].
 #[derive(Debug)]
 pub struct PostgresStore {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    finish: Finish,
     shared: Arc<Shared>,
 }
 
@@ -58,7 +60,8 @@ impl PostgresStore {
         if shared.clock == Clock::Server && !prune_every.is_zero() {
             prune::start(&shared, prune_every);
         }
-        Ok(Self { shared })
+        let finish = shared.driver.finish();
+        Ok(Self { shared, finish })
     }
 
     /// Removes rows that equal "never seen", and deals with leases that are due,
@@ -149,7 +152,8 @@ impl Store for PostgresStore {
                 let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
                 let number = async move { registry::number(&link, &name).await };
                 let number = self.shared.driver.block_on(number)?;
-                let table = PostgresTable::new(Arc::clone(&self.shared), number);
+                let (shared, finish) = (Arc::clone(&self.shared), self.finish.clone());
+                let table = PostgresTable::new(shared, finish, number);
                 Ok(Arc::new(table))
             }
         }

@@ -8,7 +8,7 @@ use tidegate_contract::{
     StoreError, Table,
 };
 use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Driver, Ears};
+use tidegate_remote::{Changes, Driver, Ears, Finish};
 use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Turn};
@@ -37,8 +37,10 @@ pub(crate) struct Shared {
 }
 
 /// See the [module](self).
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct PostgresTable {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    _finish: Finish,
     shared: Arc<Shared>,
     inner: Arc<Inner>,
 }
@@ -50,7 +52,7 @@ pub(crate) struct Inner {
 }
 
 impl PostgresTable {
-    pub(crate) fn new(shared: Arc<Shared>, tab: i32) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, finish: Finish, tab: i32) -> Self {
         let calls = Calls {
             link: Arc::clone(&shared.link),
             clock: shared.clock,
@@ -59,7 +61,11 @@ impl PostgresTable {
         };
         let changes = Changes::default();
         let inner = Arc::new(Inner { calls, changes });
-        Self { shared, inner }
+        Self {
+            shared,
+            inner,
+            _finish: finish,
+        }
     }
 }
 
@@ -114,7 +120,7 @@ impl RemoteTable for PostgresTable {
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
         let waiting = Waiting::of(command, patience)?;
         let line = InLine::new(&self.inner, &self.shared, &waiting);
-        Some(waiting::stay(self.shared.driver.handle(), waiting, line))
+        Some(waiting::stay(self.shared.driver.tasks(), waiting, line))
     }
 }
 

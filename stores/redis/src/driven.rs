@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use tidegate_contract::StoreError;
-use tokio::runtime::Handle;
+use tidegate_remote::Tasks;
 
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
@@ -17,19 +17,19 @@ pub(crate) struct Driven<T: Send + 'static> {
     work: Option<Work<T>>,
     /// What it has come to, until that is told.
     outcome: Option<Result<T, StoreError>>,
-    handle: Handle,
+    tasks: Tasks,
 }
 
 impl<T: Send + 'static> Driven<T> {
     /// The work is under way when this returns.
     pub(crate) fn start(
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-        handle: Handle,
+        tasks: Tasks,
     ) -> Self {
         let mut driven = Self {
             work: Some(Box::pin(work)),
             outcome: None,
-            handle,
+            tasks,
         };
         driven.step(&mut Context::from_waker(Waker::noop()));
         driven
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Driven<T> {
 
     fn step(&mut self, context: &mut Context<'_>) {
         let Some(work) = &mut self.work else { return };
-        let _entered = self.handle.enter();
+        let _entered = self.tasks.enter();
         if let Poll::Ready(outcome) = work.as_mut().poll(context) {
             self.outcome = Some(outcome);
             self.work = None;
@@ -60,7 +60,7 @@ impl<T: Send + Unpin + 'static> Future for Driven<T> {
 impl<T: Send + 'static> Drop for Driven<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.handle.spawn(async move { drop(work.await) });
+            self.tasks.spawn(async move { drop(work.await) });
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::plain::Plain;
 use crate::request::Request;
 use crate::script::Needs;
-use crate::table::{Inner, RedisTable};
+use crate::table::Inner;
 use crate::wire;
 
 /// Of the keys whose own limits change so many are carried over at a time.
@@ -28,7 +28,7 @@ pub(crate) struct Known {
 impl Inner {
     /// The newest plan's edition, written first if it is not yet.
     pub(crate) async fn edition(self: &Arc<Self>) -> Result<Edition<Arc<Known>>, StoreError> {
-        self.changes.newest(&RedisTable(Arc::clone(self))).await
+        self.changes.newest(&Editions(Arc::clone(self))).await
     }
 
     /// A look at the row of `key` by `plan`, as of the change.
@@ -49,7 +49,10 @@ impl Inner {
     }
 }
 
-impl Writer<Arc<Known>> for RedisTable {
+/// Where the editions of a table are written.
+pub(crate) struct Editions(pub(crate) Arc<Inner>);
+
+impl Writer<Arc<Known>> for Editions {
     async fn write(&self, change: &Change) -> Result<Arc<Known>, StoreError> {
         let inner = &self.0;
         let (link, scripts) = (&inner.shared.link, &inner.shared.scripts);

@@ -54,7 +54,7 @@ impl Link {
     ) -> Option<Driven<T>> {
         let timed = within(self.deadline(), work);
         // The timer is made when it is polled, within the runtime.
-        Some(Driven::start(timed, self.driver.handle()?))
+        Some(Driven::start(timed, self.driver.tasks()?))
     }
 
     /// How long a command may take.

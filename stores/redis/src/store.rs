@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
-use tidegate_remote::Ears;
+use tidegate_remote::{Ears, Finish};
 
 use crate::definitions;
 use crate::error::RedisError;
@@ -19,6 +19,8 @@ use crate::wakes;
 /// the [crate].
 #[derive(Debug)]
 pub struct RedisStore {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    finish: Finish,
     shared: Arc<Shared>,
     prefix: String,
 }
@@ -49,8 +51,10 @@ impl RedisStore {
         let greeting = async move { asked.link.greet().await };
         let answer = shared.link.driver().block_on(greeting);
         answer.map_err(|error| RedisError::Server(error.to_string()))?;
+        let finish = shared.link.driver().finish();
         Ok(Self {
             shared,
+            finish,
             prefix: options.prefix,
         })
     }
@@ -103,7 +107,8 @@ impl Store for RedisStore {
             }),
             _ => {
                 let names = Names::new(&self.prefix, name);
-                Ok(Arc::new(RedisTable::new(Arc::clone(&self.shared), names)))
+                let (shared, finish) = (Arc::clone(&self.shared), self.finish.clone());
+                Ok(Arc::new(RedisTable::new(shared, finish, names)))
             }
         }
     }

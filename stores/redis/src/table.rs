@@ -10,9 +10,9 @@ use tidegate_contract::{
     StoreError, Table,
 };
 use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Ears, closed};
+use tidegate_remote::{Changes, Ears, Finish, closed};
 
-use crate::edition::Known;
+use crate::edition::{Editions, Known};
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::link::Link;
@@ -37,8 +37,12 @@ pub(crate) struct Shared {
 }
 
 /// See the [module](self).
-#[derive(Debug, Clone)]
-pub(crate) struct RedisTable(pub(crate) Arc<Inner>);
+#[derive(Debug)]
+pub(crate) struct RedisTable {
+    // Declared first, dropped first: what drives the work is there until it is done.
+    _finish: Finish,
+    inner: Arc<Inner>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -78,16 +82,20 @@ impl Likely {
 }
 
 impl RedisTable {
-    pub(crate) fn new(shared: Arc<Shared>, names: Names) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, finish: Finish, names: Names) -> Self {
         let registry = Registry::new(names.plans(), shared.clock);
-        Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             shared,
             names,
             registry,
             changes: Changes::default(),
             lines: Likely::default(),
             not_plain: Likely::default(),
-        }))
+        });
+        Self {
+            inner,
+            _finish: finish,
+        }
     }
 
     /// Does `work` on the store's thread; the calling one waits.
@@ -98,25 +106,25 @@ impl RedisTable {
     where
         W: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.0
+        self.inner
             .shared
             .link
             .driver()
-            .block_on(work(Arc::clone(&self.0)))
+            .block_on(work(Arc::clone(&self.inner)))
     }
 }
 
 impl Table for RedisTable {
     /// Blocks the calling thread until the answer is there, or the deadline.
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let settled = self.0.changes.settled_on(command.plan);
-        let asked = self.0.asked(command, settled);
+        let settled = self.inner.changes.settled_on(command.plan);
+        let asked = self.inner.asked(command, settled);
         self.block_on(|inner| async move { inner.execute(asked).await })
     }
 
     fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         // A newer plan may be here already.
-        let _ = self.0.changes.follow(plan, now, calendars);
+        let _ = self.inner.changes.follow(plan, now, calendars);
         // What cannot be written now is before the next command.
         let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
     }
@@ -126,12 +134,12 @@ impl Table for RedisTable {
     }
 
     fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        let wanted = self.0.wanted(listing)?;
+        let wanted = self.inner.wanted(listing)?;
         self.block_on(|inner| async move { inner.page_of_keys(wanted).await })
     }
 
     fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        let wanted = self.0.wanted(listing)?;
+        let wanted = self.inner.wanted(listing)?;
         self.block_on(|inner| async move { inner.page_of_leases(wanted).await })
     }
 
@@ -144,10 +152,10 @@ impl Table for RedisTable {
 
 impl RemoteTable for RedisTable {
     fn send(&self, command: &Command<'_>) -> Sent {
-        let settled = self.0.changes.settled_on(command.plan);
-        let link = &self.0.shared.link;
+        let settled = self.inner.changes.settled_on(command.plan);
+        let link = &self.inner.shared.link;
         let keeps_nobody = link.connection().is_shared() && settled.is_some();
-        let (inner, asked) = (Arc::clone(&self.0), self.0.asked(command, settled));
+        let (inner, asked) = (Arc::clone(&self.inner), self.inner.asked(command, settled));
         let work = async move { inner.execute(asked).await };
         if !keeps_nobody {
             return Box::pin(link.driver().start(work));
@@ -160,8 +168,8 @@ impl RemoteTable for RedisTable {
 
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
         let waiting = Waiting::of(command, patience)?;
-        let handle = self.0.shared.link.driver().handle();
-        Some(waiting::stay(handle, waiting, InLine::new(&self.0)))
+        let tasks = self.inner.shared.link.driver().tasks();
+        Some(waiting::stay(tasks, waiting, InLine::new(&self.inner)))
     }
 }
 
@@ -216,7 +224,7 @@ impl Inner {
         let changes = &self.changes;
         changes.follow(&request.plan, request.now, calendars)?;
         let known = changes
-            .edition_of(&request.plan, &RedisTable(Arc::clone(self)))
+            .edition_of(&request.plan, &Editions(Arc::clone(self)))
             .await?;
         self.ask(&known, request).await
     }

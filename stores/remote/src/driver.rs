@@ -3,10 +3,13 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::StoreError;
 use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::underway::{Finish, Tasks, Underway};
 
 /// Drives a store, on a thread of its own.
 #[derive(Debug)]
@@ -14,6 +17,7 @@ pub struct Driver {
     deadline: Duration,
     /// Only `None` while it is dropped.
     runtime: Option<Runtime>,
+    underway: Arc<Underway>,
 }
 
 impl Driver {
@@ -30,6 +34,7 @@ impl Driver {
         Ok(Self {
             deadline,
             runtime: Some(runtime),
+            underway: Arc::default(),
         })
     }
 
@@ -39,11 +44,24 @@ impl Driver {
         self.deadline
     }
 
-    /// Where its work is done.
+    /// Where what it does for itself is done.
     #[must_use]
     pub fn handle(&self) -> Option<Handle> {
         let runtime = self.runtime.as_ref();
         runtime.map(|runtime| runtime.handle().clone())
+    }
+
+    /// Where what it does for others is done.
+    #[must_use]
+    pub fn tasks(&self) -> Option<Tasks> {
+        let handle = self.handle()?;
+        Some(Tasks::new(handle, Arc::clone(&self.underway)))
+    }
+
+    /// For those who begin its work: the last of them waits for its end.
+    #[must_use]
+    pub fn finish(&self) -> Finish {
+        Finish::new(Arc::clone(&self.underway), self.deadline)
     }
 
     /// Starts `work`. What it comes to can be waited for anywhere, and it goes on
@@ -63,9 +81,8 @@ impl Driver {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let deadline = self.deadline.saturating_add(longer);
-        let task = self
-            .handle()
-            .map(|handle| handle.spawn(within(deadline, work)));
+        let tasks = self.tasks();
+        let task = tasks.map(|tasks| tasks.spawn(within(deadline, work)));
         async move {
             match task {
                 Some(task) => task.await.unwrap_or_else(|_| Err(closed())),

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
+//! | [`Tasks`], [`Finish`] | work that goes on when nobody waits for it; who waits for its end |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
 //! | [`Lone`] | what a server says of a lone bucket, as the core means it |
@@ -15,9 +16,11 @@ mod changes;
 mod driver;
 mod ears;
 mod lone;
+mod underway;
 pub mod waiting;
 
 pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::{Driver, closed, too_late, within};
 pub use ears::{Ear, Ears, Heard};
 pub use lone::Lone;
+pub use underway::{Finish, Tasks};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Timestamp, Verdict};
 use tidegate_contract::{Reply, Sent, StoreError};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::ask::Waiting;
 use crate::driver::closed;
+use crate::underway::Tasks;
 
 /// The answer, and where it is said that somebody has it: one that is dropped with
 /// whoever waited for it says nothing.
@@ -82,10 +82,10 @@ const MOST_LOST: u32 = 2;
 const AFTER_A_LOSS: Duration = Duration::from_millis(50);
 
 /// Waits by `line`, on the runtime of the store.
-pub fn stay(handle: Option<Handle>, waiting: Waiting, line: impl Line) -> Sent {
+pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Sent {
     let (tell, told) = oneshot::channel();
-    if let Some(handle) = handle {
-        handle.spawn(run(waiting, line, tell));
+    if let Some(tasks) = tasks {
+        tasks.spawn(run(waiting, line, tell));
     }
     Box::pin(async move {
         let Ok((answer, taken)) = told.await else {

@@ -1,6 +1,5 @@
 //! Who gives up, dies, or is cut off.
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +7,13 @@ use tidegate::contract::StoreError;
 use tidegate::{Admission, Ask, Error};
 use tokio::time::Instant;
 
-use super::{KEY, LONG, Lines, acquire, client, client_at, one_slot, run, runtime, until};
-
-/// Where the server of a process is that only waits.
-const ADDRESS: &str = "TIDEGATE_TEST_ADDRESS_OF_A_WAITER";
+use super::{KEY, LONG, Lines, acquire, client, one_slot, process, run, until};
 
 /// So often a waiter goes as its turn comes.
 const ROUNDS: usize = 12;
 
 /// Its patience ends, with the last refusal; or its future is dropped.
-pub fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
+pub(super) fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
     run(|server: Arc<L>| async move {
         let sets = [(); 2].map(|()| client(&*server, &one_slot()));
         let [one, other] = sets;
@@ -40,7 +36,7 @@ pub fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
 
 /// It goes at the moment at which it is granted, again and again: what nobody was
 /// told of is there for the next.
-pub fn a_lease_whose_waiter_is_gone_is_given_back<L: Lines>() {
+pub(super) fn a_lease_whose_waiter_is_gone_is_given_back<L: Lines>() {
     run(|server: Arc<L>| async move {
         let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
         for round in 0..ROUNDS {
@@ -60,7 +56,7 @@ pub fn a_lease_whose_waiter_is_gone_is_given_back<L: Lines>() {
 }
 
 /// A set that is told to stop tells those who wait.
-pub fn who_waits_is_told_when_its_process_closes<L: Lines>() {
+pub(super) fn who_waits_is_told_when_its_process_closes<L: Lines>() {
     run(|server: Arc<L>| async move {
         let (one, closes) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
         let _held = acquire(&one, LONG).await.expect("it is free");
@@ -78,24 +74,12 @@ pub fn who_waits_is_told_when_its_process_closes<L: Lines>() {
     });
 }
 
-/// What [`a_waiter_that_dies_loses_its_place_and_stops_nobody`] runs as a process
-/// of its own.
-pub fn wait_as_a_process<L: Lines>() {
-    if let Ok(address) = std::env::var(ADDRESS) {
-        let set = client_at::<L>(&address, &one_slot());
-        runtime().block_on(acquire(&set, LONG));
-    }
-}
-
 /// A process that waits is killed: who stands behind it is served.
-pub fn a_waiter_that_dies_loses_its_place_and_stops_nobody<L: Lines>() {
+pub(super) fn a_waiter_that_dies_loses_its_place_and_stops_nobody<L: Lines>() {
     run(|server: Arc<L>| async move {
         let (one, next) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
         let held = acquire(&one, LONG).await.expect("it is free");
-        let mut process = Command::new(std::env::current_exe().expect("this test"));
-        process.args(["--ignored", "--exact", "a_process_that_waits"]);
-        process.env(ADDRESS, server.address()).stdout(Stdio::null());
-        let mut process = process.spawn().expect("a process");
+        let mut process = process("wait", &*server).spawn().expect("a process");
         until(|| server.standing() == 1).await;
         let waits = tokio::spawn(async move { acquire(&next, LONG).await });
         until(|| server.standing() == 2).await;
@@ -109,7 +93,7 @@ pub fn a_waiter_that_dies_loses_its_place_and_stops_nobody<L: Lines>() {
 }
 
 /// All connections are cut while somebody waits: it is served nonetheless.
-pub fn who_waits_is_cut_off_and_waits_on<L: Lines>() {
+pub(super) fn who_waits_is_cut_off_and_waits_on<L: Lines>() {
     run(|server: Arc<L>| async move {
         let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
         let held = acquire(&one, LONG).await.expect("it is free");

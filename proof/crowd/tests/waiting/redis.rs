@@ -1,39 +1,25 @@
-//! Asks of several processes that wait in one line.
-
-mod support;
+//! The line of a Redis: a sorted set for each root.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::time::Duration;
 
-use support::{ask, connect};
-use tidegate::contract::Store;
+use redis::{Connection, FromRedisValue};
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_conformance::waiting::{Lines, Move};
-use tidegate_conformance::waiting_suite;
-use tidegate_redis::{Options, RedisStore};
+
+use super::{Lines, Move};
 
 /// The line of the suite's key.
 const QUEUE: &str = "{tidegate:gpus:k}:q";
 
-struct Server(RedisServer);
+pub struct Server(RedisServer);
 
 impl Lines for Server {
     fn start() -> Option<Self> {
         RedisServer::start().map(Self)
     }
 
-    fn address(&self) -> String {
+    fn url(&self) -> String {
         self.0.url()
-    }
-
-    fn open(address: &str) -> Arc<dyn Store> {
-        let options = Options {
-            deadline: Duration::from_secs(30),
-            ..Options::default()
-        };
-        Arc::new(RedisStore::open(address, options).expect("a server"))
     }
 
     fn standing(&self) -> usize {
@@ -83,4 +69,15 @@ fn as_move(line: &str) -> Option<Move> {
     }
 }
 
-waiting_suite!(Server);
+/// A connection of the test's own.
+fn connect(server: &RedisServer) -> Connection {
+    let client = redis::Client::open(server.url()).expect("an address");
+    client.get_connection().expect("a server")
+}
+
+/// Asks the server something in words.
+fn ask<T: FromRedisValue>(connection: &mut Connection, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command.query(connection).expect("an answer")
+}

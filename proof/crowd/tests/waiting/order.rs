@@ -1,6 +1,5 @@
 //! Who comes first, is served first.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,108 +7,11 @@ use parking_lot::Mutex;
 use tidegate::{Admission, Ask, Limit, LimitSet};
 use tokio::time::Instant;
 
-use super::{KEY, LONG, Lines, Move, SET, acquire, client, one_slot, run, until};
-
-const CLIENTS: usize = 8;
-
-/// How often the slot changes hands.
-const GRANTS: usize = 1_000;
-
-#[derive(Default)]
-struct Seen {
-    grants: HashMap<usize, usize>,
-    total: usize,
-    released: Option<Instant>,
-    waits: Vec<Duration>,
-}
-
-async fn take_turns(set: LimitSet, number: usize, seen: Arc<Mutex<Seen>>) {
-    loop {
-        let Some(lease) = acquire(&set, LONG).await else {
-            return;
-        };
-        {
-            let mut seen = seen.lock();
-            if seen.total == GRANTS {
-                return;
-            }
-            seen.total += 1;
-            *seen.grants.entry(number).or_default() += 1;
-            if let Some(released) = seen.released.take() {
-                seen.waits.push(released.elapsed());
-            }
-            seen.released = Some(Instant::now());
-        }
-        set.release_async(KEY, lease.detach())
-            .await
-            .expect("an answer");
-    }
-}
-
-/// Eight take turns at one slot: the order of grants is that of arrivals as the
-/// server has seen them, and each has at least four fifths of its share.
-pub fn processes_that_wait_for_one_slot_are_served_in_order_of_arrival<L: Lines>() {
-    run(|server: Arc<L>| async move {
-        let sets: Vec<_> = (0..CLIENTS)
-            .map(|_| client(&*server, &one_slot()))
-            .collect();
-        let held = acquire(&sets[0], LONG).await.expect("it is free");
-        let end = server.watch();
-        let seen = Arc::<Mutex<Seen>>::default();
-        let clients = sets.iter().cloned().enumerate();
-        let tasks: Vec<_> = clients
-            .map(|(number, set)| tokio::spawn(take_turns(set, number, Arc::clone(&seen))))
-            .collect();
-        until(|| server.standing() == CLIENTS).await;
-        drop(held);
-        for task in tasks {
-            task.await.expect("a client that ends");
-        }
-        check_order(end());
-        check_shares(&seen.lock());
-    });
-}
-
-fn check_order(moves: Vec<Move>) {
-    let (mut came, mut went) = (Vec::new(), Vec::new());
-    for step in moves {
-        match step {
-            Move::Came(who) => came.push(who),
-            Move::Went(who) => went.push(who),
-        }
-    }
-    assert!(came.len() >= GRANTS - CLIENTS, "{} came", came.len());
-    assert!(went.len() >= GRANTS - CLIENTS, "{} went", went.len());
-    assert_eq!(
-        came[..went.len()],
-        went[..],
-        "order of grant, order of arrival"
-    );
-}
-
-fn check_shares(seen: &Seen) {
-    for number in 0..CLIENTS {
-        let share = seen.grants.get(&number).copied().unwrap_or(0);
-        assert!(
-            share * CLIENTS * 10 >= GRANTS * 8,
-            "client {number} has {share}"
-        );
-    }
-    // With its first a client's connection is new, and the server reads what it is
-    // asked to execute.
-    let mut waits = seen.waits[CLIENTS..].to_vec();
-    waits.sort_unstable();
-    let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
-    println!(
-        "from release to grant, {GRANTS} grants without the first {CLIENTS}: p50 {:?}, p99 {:?}",
-        at(50),
-        at(99)
-    );
-}
+use super::{KEY, LONG, Lines, SET, acquire, client, one_slot, opened, run, until};
 
 /// It has seen nothing of that lease but that it was granted, and nobody gives it
 /// back.
-pub fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Lines>() {
+pub(super) fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Lines>() {
     const BRIEF: Duration = Duration::from_millis(300);
     run(|server: Arc<L>| async move {
         let sets: Vec<_> = (0..3).map(|_| client(&*server, &one_slot())).collect();
@@ -137,7 +39,7 @@ pub fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Lines>() 
 
 /// For an answer that is given a second time nothing is taken: the slot that is free
 /// is the next one's, at once.
-pub fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>() {
+pub(super) fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>() {
     const AT_ONCE: Duration = Duration::from_secs(1);
     run(|server: Arc<L>| async move {
         let limits = [Limit::concurrency("gpu", 2).ttl(2 * LONG)];
@@ -171,7 +73,7 @@ pub fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>() {
 
 /// A newcomer is refused what is free if somebody waits for the same; another key is
 /// nobody's business.
-pub fn nobody_overtakes_who_waits<L: Lines>() {
+pub(super) fn nobody_overtakes_who_waits<L: Lines>() {
     run(|server: Arc<L>| async move {
         let limits = [Limit::concurrency("gpu", 2).ttl(2 * LONG)];
         let (one, other) = (client(&*server, &limits), client(&*server, &limits));
@@ -203,7 +105,7 @@ pub fn nobody_overtakes_who_waits<L: Lines>() {
 }
 
 /// Nor does who takes without a lease, until nobody waits.
-pub fn nobody_takes_before_who_waits<L: Lines>() {
+pub(super) fn nobody_takes_before_who_waits<L: Lines>() {
     run(|server: Arc<L>| async move {
         let limits = [Limit::rate("r", 1, 2 * LONG).burst(2)];
         let (one, other) = (client(&*server, &limits), client(&*server, &limits));
@@ -226,11 +128,11 @@ pub fn nobody_takes_before_who_waits<L: Lines>() {
 
 /// Who waits for a limit of its own keeps back nobody but who comes for the same;
 /// who waits for an ancestor's keeps back all below it.
-pub fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>() {
+pub(super) fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>() {
     run(|server: Arc<L>| async move {
         let sets = [(); 2].map(|()| {
             let builder = LimitSet::builder().name(SET).levels(["org", "user"]);
-            let store = builder.store(L::open(&server.address()));
+            let store = builder.store(opened(&*server));
             let limits = [
                 Limit::concurrency("all", 3).at_level("org").ttl(2 * LONG),
                 Limit::concurrency("own", 1).at_level("user").ttl(2 * LONG),
@@ -273,7 +175,7 @@ pub fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>() {
 }
 
 /// Six wait for a rate, in two processes, each come when the one before it stood.
-pub fn who_waits_for_a_rate_is_served_at_its_instant_and_in_order<L: Lines>() {
+pub(super) fn who_waits_for_a_rate_is_served_at_its_instant_and_in_order<L: Lines>() {
     run(|server: Arc<L>| async move {
         let limits = [Limit::rate("r", 20, Duration::from_secs(1)).burst(1)];
         let sets = [client(&*server, &limits), client(&*server, &limits)];

@@ -5,8 +5,6 @@ use std::process::Command;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 
-use crate::register::sql;
-
 const PAGE: &str = include_str!("../../../../docs/locks.md");
 
 /// The first block in a language.
@@ -23,23 +21,18 @@ fn the_statement_of_the_page_refuses_an_older_fence() {
     };
     let (add, write) = block("sql").split_once("\n\n").expect("two statements");
     let write = write.split_once("--").expect("a comment").0;
-    let url = server.url();
-    sql(
-        &url,
-        "CREATE TABLE account (id bigint PRIMARY KEY, balance numeric)",
-    );
-    sql(&url, add);
-    sql(&url, "INSERT INTO account VALUES (1, 0)");
+    server.ask("CREATE TABLE account (id bigint PRIMARY KEY, balance numeric)");
+    server.ask(add);
+    server.ask("INSERT INTO account VALUES (1, 0)");
     let execute = |balance: u32, fence: u32| {
         let write = format!("PREPARE write AS {write} EXECUTE write({balance}, {fence}, 1)");
-        let done = sql(&url, &write);
-        done.lines().last().expect("an answer").to_owned()
+        server.ask(&write).pop().expect("an answer")
     };
     assert_eq!(execute(10, 5), "UPDATE 1");
     assert_eq!(execute(20, 4), "UPDATE 0");
     assert_eq!(execute(30, 5), "UPDATE 1", "the same holder goes on");
     assert_eq!(execute(40, 6), "UPDATE 1");
-    assert_eq!(sql(&url, "SELECT balance, fence FROM account"), "40|6");
+    assert_eq!(server.ask("SELECT balance, fence FROM account"), ["40|6"]);
 }
 
 #[test]

@@ -11,10 +11,6 @@ use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 
-/// What the stores' callers wait for an answer: longer than any ttl here, so that
-/// nobody learns of an outage by it.
-const DEADLINE: Duration = Duration::from_secs(60);
-
 /// With its usual `everysec` a Redis may answer up to two seconds before it writes.
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
@@ -99,31 +95,16 @@ pub fn on_each(act: impl Fn(&mut Server) + Sync) {
     });
 }
 
+/// What a process opens: it waits for longer than any ttl here, so that nobody
+/// learns of an outage by it.
+pub fn patient(url: &str) -> String {
+    format!("{url}?deadline=60s")
+}
+
 /// A store of its own, as a process has.
 pub fn store(url: &str) -> Arc<dyn Store> {
-    match url.split_once(':') {
-        Some((scheme, _)) if scheme.starts_with("redis") => {
-            let options = tidegate_redis::Options {
-                deadline: DEADLINE,
-                ..Default::default()
-            };
-            Arc::new(tidegate_redis::RedisStore::open(url, options).expect("a server"))
-        }
-        Some(("postgres", _)) => {
-            let options = tidegate_postgres::Options {
-                deadline: DEADLINE,
-                ..Default::default()
-            };
-            Arc::new(tidegate_postgres::PostgresStore::open(url, options).expect("a server"))
-        }
-        _ => {
-            let options = tidegate_mysql::Options {
-                deadline: DEADLINE,
-                ..Default::default()
-            };
-            Arc::new(tidegate_mysql::MysqlStore::open(url, options).expect("a server"))
-        }
-    }
+    let opened = tidegate_url::open(&patient(url));
+    opened.expect("a server").store
 }
 
 /// A semaphore as a process of its own has it.

@@ -11,7 +11,7 @@ use tidegate::lock::Semaphore;
 use tidegate::{LONGEST_PAGE, PageOf};
 
 use crate::holders::acquire;
-use crate::servers::{on_each, semaphore};
+use crate::servers::{on_each, patient, semaphore};
 
 const SLOTS: u64 = 3;
 const PROCESSES: u32 = 5;
@@ -21,47 +21,19 @@ const GRANTS: usize = 150;
 /// see the slots of the killed ones come back.
 const TTL: Duration = Duration::from_secs(15);
 
-/// Where such a process finds the server, and its own number.
-const SERVER: &str = "TIDEGATE_TEST_SERVER_OF_A_CROWD";
-const NUMBER: &str = "TIDEGATE_TEST_NUMBER_IN_A_CROWD";
-
-const SAYS: &str = "crowd: ";
-
-/// What a process runs: it takes a slot again and again, and says so while it has
-/// it, until its input ends. (Each line is one write, so that those of several
-/// processes on one pipe stand in their order.)
-#[test]
-#[ignore = "it is the process that other tests start"]
-fn a_process_of_a_crowd() {
-    let (Some(url), Ok(number)) = (std::env::var_os(SERVER), std::env::var(NUMBER)) else {
-        return;
-    };
-    let gpus = semaphore(&url.into_string().expect("an address"), SLOTS, TTL);
-    let ended = std::thread::spawn(|| std::io::stdin().lines().map_while(Result::ok).count());
-    let mut out = std::io::stderr();
-    while !ended.is_finished() {
-        let Some(permit) = gpus.try_acquire().expect("an answer") else {
-            continue;
-        };
-        let said = format!("{SAYS}{number} + {}\n", permit.fence());
-        out.write_all(said.as_bytes()).expect("somebody reads");
-        // It holds for a while.
-        for _ in 0..5 {
-            gpus.available().expect("an answer");
-        }
-        let said = format!("{SAYS}{number} -\n");
-        out.write_all(said.as_bytes()).expect("somebody reads");
-        permit.release().expect("held to the end");
-    }
-}
-
 fn start(url: &str, number: u32, out: &PipeWriter) -> Child {
-    let mut process = Command::new(std::env::current_exe().expect("this test"));
-    process.args(["--ignored", "--exact", "crowd::a_process_of_a_crowd"]);
-    process.arg("--nocapture").env(SERVER, url);
-    process.env(NUMBER, number.to_string());
-    process.stdin(Stdio::piped()).stdout(Stdio::null());
-    process.stderr(out.try_clone().expect("a pipe"));
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
+    process.args(["visit", "--store", &patient(url)]);
+    let ttl = TTL.as_millis() as u64;
+    for (name, number) in [
+        ("--slots", SLOTS),
+        ("--ttl", ttl),
+        ("--number", number.into()),
+    ] {
+        process.args([name, &number.to_string()]);
+    }
+    process.stdin(Stdio::piped());
+    process.stdout(out.try_clone().expect("a pipe"));
     process.spawn().expect("a process")
 }
 
@@ -76,10 +48,7 @@ struct Seen {
 
 impl Seen {
     fn hear(&mut self, line: &str) {
-        let Some((_, said)) = line.split_once(SAYS) else {
-            return;
-        };
-        let words: Vec<_> = said.split(' ').collect();
+        let words: Vec<_> = line.split(' ').collect();
         let number: u32 = words[0].parse().expect("a number");
         match words[1] {
             "+" => {
@@ -120,7 +89,7 @@ fn no_slot_is_taken_twice_and_none_is_lost_while_processes_come_and_go() {
                 let (number, mut killed) = processes.swap_remove(at);
                 killed.kill().expect("it was there");
                 killed.wait().expect("it ends");
-                let gone = format!("{SAYS}{number} -\n");
+                let gone = format!("{number} -\n");
                 out.write_all(gone.as_bytes()).expect("a pipe");
                 processes.push((next, start(&url, next, &out)));
                 next += 1;

@@ -1,16 +1,20 @@
 //! A row of PostgreSQL that refuses a late writer: what the locks' page says of
 //! fences, done.
 
-use std::process::Command;
-
-use tidegate_conformance::postgres_server::PostgresServer;
+use crate::postgres_server::{PostgresServer, psql};
 
 /// One value, and the fence that it was written with.
+#[derive(Debug)]
 pub struct Register {
     url: String,
 }
 
 impl Register {
+    /// A new one, of a server that has none.
+    ///
+    /// # Panics
+    /// If the server does not make it.
+    #[must_use]
     pub fn new(server: &PostgresServer) -> Self {
         let register = Self::of(&server.url());
         register.sql("CREATE TABLE register (value text, fence bigint NOT NULL)");
@@ -19,6 +23,7 @@ impl Register {
     }
 
     /// The one in the database at `url`.
+    #[must_use]
     pub fn of(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -26,6 +31,11 @@ impl Register {
     }
 
     /// Writes, unless a later holder has: the check and the write are one step.
+    /// True if it was written.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    #[must_use]
     pub fn write(&self, fence: u64, value: &str) -> bool {
         let done = self.sql(&format!(
             "UPDATE register SET value = '{value}', fence = {fence} WHERE fence <= {fence}"
@@ -33,22 +43,16 @@ impl Register {
         done == "UPDATE 1"
     }
 
+    /// What was written last.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    #[must_use]
     pub fn value(&self) -> String {
         self.sql("SELECT value FROM register")
     }
 
     fn sql(&self, words: &str) -> String {
-        sql(&self.url, words)
+        psql(&self.url, words)
     }
-}
-
-/// What the database at `url` answers.
-pub fn sql(url: &str, words: &str) -> String {
-    let mut psql = Command::new("psql");
-    psql.args(["--no-psqlrc", "-At", "-v", "ON_ERROR_STOP=1"]);
-    let output = psql.arg("-c").arg(words).arg(url).output();
-    let output = output.expect("psql runs (postgresql-client)");
-    let trouble = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words}: {trouble}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }

@@ -8,16 +8,15 @@
 //! | `fences` | fences grow across expiry and restart |
 //! | `answers_lost` | a connection that is cut between a grant and its answer |
 //! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
-//! | `crowd` | slots are conserved while processes come and go |
-//! | `holder`, `proxy`, `register`, `servers` | a process, a way that is cut, a row that checks fences, the servers |
+//! | `visitors` | slots are conserved while processes come and go |
+//! | `holder`, `proxy`, `servers` | a process, a way that is cut, the servers |
 
 mod answers_lost;
-mod crowd;
 mod fences;
 mod holder;
 mod holders;
 mod page;
 mod proxy;
-mod register;
 mod servers;
 mod servers_away;
+mod visitors;

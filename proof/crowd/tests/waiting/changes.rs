@@ -9,7 +9,7 @@ use super::{LONG, Lines, acquire, client, one_slot, run, until};
 /// The limits of the first in line are raised in its process: it is served by the
 /// new ones without a release. Who stands behind it, in a process with the old
 /// ones, keeps its place.
-pub fn who_waits_keeps_its_place_when_the_limits_change<L: Lines>() {
+pub(super) fn who_waits_keeps_its_place_when_the_limits_change<L: Lines>() {
     run(|server: Arc<L>| async move {
         let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
         let held = acquire(&other, LONG).await.expect("it is free");

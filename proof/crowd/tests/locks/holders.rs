@@ -1,16 +1,17 @@
 //! What becomes of a permit when its holder is killed, stands still or goes on.
 
+use std::process::Command;
 use std::time::Duration;
 
 use tidegate::LeaseId;
 use tidegate::contract::StoreError;
 use tidegate::lock::{Permit, Semaphore};
 use tidegate::{Clock, Error};
+use tidegate_conformance::Register;
 use tidegate_conformance::postgres_server::PostgresServer;
 
 use crate::holder::Holder;
-use crate::register::Register;
-use crate::servers::{on_each, semaphore};
+use crate::servers::{on_each, patient, semaphore};
 
 /// Long enough for any machine.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -73,6 +74,28 @@ fn the_slot_of_a_holder_that_is_killed_is_back_within_its_ttl() {
         assert!(next.fence() > first);
         // A loaded machine is slow to ask; the slot was free by then.
         assert!(took < ttl + Duration::from_secs(30), "{took:?}");
+    });
+}
+
+/// Nobody waits for the answer to a release by a permit that is dropped; the process
+/// does, when it lets go of the store.
+#[test]
+fn what_a_process_lets_go_of_as_it_ends_is_given_back_at_once() {
+    const SLOTS: u64 = 5;
+    on_each(|server| {
+        let url = server.url();
+        let gpus = semaphore(&url, SLOTS, LONG);
+        for _ in 0..10 {
+            let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
+            process.args(["leave", "--store", &patient(&url)]);
+            process.args(["--slots", &SLOTS.to_string()]);
+            process.args(["--ttl", &LONG.as_millis().to_string()]);
+            assert!(process.status().expect("a process").success());
+            assert_eq!(gpus.available().expect("an answer"), SLOTS, "{url}");
+            let permit = gpus.try_acquire().expect("an answer");
+            let released = permit.expect("nobody is first").release();
+            released.expect("held to the end");
+        }
     });
 }
 

@@ -1,0 +1,51 @@
+//! A holder that can be stopped and killed. It is told what to do on its input, a
+//! word a line, and says on its output what came of it.
+
+use tidegate::lock::{Permit, Semaphore};
+use tidegate_conformance::Register;
+
+use crate::{Trouble, semaphore};
+
+/// Does with a permit what it is told
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The store that keeps the slot
+    #[arg(long)]
+    store: String,
+    /// How long a permit lasts, in milliseconds
+    #[arg(long)]
+    ttl: u64,
+}
+
+pub fn run(options: &Options) -> Result<(), Trouble> {
+    let gpus = semaphore(&options.store, 1, options.ttl)?;
+    let mut held = None;
+    for line in std::io::stdin().lines() {
+        println!("{}", obey(&line?, &gpus, &mut held, &options.store)?);
+    }
+    Ok(())
+}
+
+fn obey(
+    line: &str,
+    gpus: &Semaphore,
+    held: &mut Option<Permit>,
+    store: &str,
+) -> Result<String, Trouble> {
+    let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let permit = || held.as_ref().ok_or("it holds nothing");
+    Ok(match verb {
+        "acquire" => held.insert(gpus.acquire()?).fence().to_string(),
+        "sure" => permit()?.is_sure().to_string(),
+        "write" => register(store).write(permit()?.fence(), rest).to_string(),
+        "lost" => format!("{:?}", permit()?.watch().wait()),
+        "release" => format!("{:?}", held.take().map(Permit::release)),
+        other => return Err(format!("`{other}` is no word for a holder").into()),
+    })
+}
+
+/// In the same database, without what only a store is told.
+fn register(store: &str) -> Register {
+    let (url, _) = store.split_once('?').unwrap_or((store, ""));
+    Register::of(url)
+}

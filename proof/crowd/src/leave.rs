@@ -1,0 +1,36 @@
+//! It takes what there is, stands in line for more, and ends: what it lets go of on
+//! its way out is to be given back.
+
+use std::time::Duration;
+
+use crate::{Trouble, semaphore};
+
+/// Takes all slots but one, one by one, then stands in line for two; lets go, and ends
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The store that keeps the slots
+    #[arg(long)]
+    store: String,
+    /// So many are there
+    #[arg(long)]
+    slots: u64,
+    /// How long a permit lasts, in milliseconds
+    #[arg(long)]
+    ttl: u64,
+}
+
+pub fn run(options: &Options) -> Result<(), Trouble> {
+    let gpus = semaphore(&options.store, options.slots, options.ttl)?;
+    let _outside = gpus.acquire()?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let mut held = Vec::new();
+        for _ in 2..options.slots {
+            held.push(gpus.acquire_async().await?);
+        }
+        let two = gpus.many(2);
+        let waits = tokio::spawn(async move { two.acquire_async().await });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        waits.abort();
+        Ok(())
+    })
+}

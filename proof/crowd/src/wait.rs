@@ -1,0 +1,20 @@
+//! It stands in line for the slot, and is killed there.
+
+use tidegate::Ask;
+
+use crate::{KEY, LONG, Trouble, one_slot};
+
+/// Waits for a slot
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The store that keeps the line
+    #[arg(long)]
+    store: String,
+}
+
+pub fn run(options: &Options) -> Result<(), Trouble> {
+    let set = one_slot(&options.store)?;
+    let granted = set.acquire(KEY, Ask::default().cost(1).within(LONG))?;
+    println!("{}", granted.granted().is_some());
+    Ok(())
+}
