@@ -159,7 +159,7 @@ fn traces() -> Result<(), String> {
 
 /// Built apart, since everything below these crates changes with the flag.
 pub fn interleavings() -> Result<(), String> {
-    let mut tests = cargo(["test", "--release", "--lib", "--tests"]);
+    let mut tests = cargo(["test", "--profile", "explore", "--lib", "--tests"]);
     for package in SHUTTLE_PACKAGES {
         tests.args(["--package", package]);
     }
