@@ -17,6 +17,9 @@ use crate::wakes;
 
 /// State in a Redis or Valkey server, shared by all who use the same prefix. See
 /// the [crate].
+///
+/// When it is dropped, and every set on it, the last of them waits for what is under
+/// way, at most for the deadline: what was let go of just before is given back.
 #[derive(Debug)]
 pub struct RedisStore {
     // Declared first, dropped first: what drives the work is there until it is done.
