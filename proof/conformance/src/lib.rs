@@ -13,7 +13,7 @@
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
-//! | [`Beyond`], [`Paused`] | any of them by its URL; one that stands still |
+//! | [`Beyond`], [`Paused`], [`Hole`] | any of them by its URL; one that stands still; a way that loses everything |
 //! | [`Register`] | a row that refuses a late writer by its fence |
 //!
 //! A store's own test is a small file: it says how to open the store, and
@@ -26,6 +26,7 @@ pub mod clocks;
 pub mod desk;
 mod dice;
 mod differential;
+mod hole;
 pub mod lone;
 pub mod mariadb_server;
 pub mod model;
@@ -41,6 +42,7 @@ mod wide;
 pub use apart::apart;
 pub use beyond::Beyond;
 pub use differential::differential;
+pub use hole::Hole;
 pub use paused::Paused;
 pub use register::Register;
 pub use subject::Subject;

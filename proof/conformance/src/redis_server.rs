@@ -210,6 +210,12 @@ impl RedisCluster {
         format!("redis+cluster://{}", hosts.join(","))
     }
 
+    /// The process of one of the masters.
+    #[must_use]
+    pub fn master(&self) -> u32 {
+        self.servers[0].pid()
+    }
+
     /// Kills one of the masters; its replica, if it has one, will take its place.
     ///
     /// # Panics

@@ -1,14 +1,20 @@
-//! Connections by kind of address, each made when it is first needed.
+//! Connections by kind of address, each made when it is first needed, and anew when
+//! the one that is there says nothing any more: a server that hangs, or a way that
+//! loses every packet, closes nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use redis::aio::{
     ConnectionLike as _, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection,
 };
-use redis::cluster::ClusterConfig;
+use redis::cluster::{ClusterClient, ClusterConfig};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use tokio::time::Instant;
 
 use crate::address::Address;
 
@@ -18,30 +24,39 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How many attempts to connect are made for one command; the next begins anew.
 const ATTEMPTS: usize = 6;
 
+/// A command that was not answered for this part of its deadline, and was given up, was
+/// said to nobody.
+const SILENCE: u32 = 4;
+
+/// A connection is given so many deadlines before it is given up.
+const CHANCE: u32 = 2;
+
 /// A way to the server, or to all of a cluster's. (What it is made of may hold a
 /// password: it is never shown.)
 pub(crate) struct Connection {
     way: Way,
     deadline: Duration,
+    /// A command was not answered.
+    is_silent: AtomicBool,
 }
 
 enum Way {
-    Server(Box<Server>),
-    Cluster(ClusterConnection, Vec<Client>),
-    Master(Box<Master>),
+    Server(Renewed<ConnectionManager>, Client),
+    Cluster(Renewed<ClusterConnection>, Vec<Client>),
+    Master(Arc<Master>),
 }
 
-/// One server, and how to reach it anew.
-struct Server {
-    connection: ConnectionManager,
-    client: Client,
+/// A connection, and how to make another.
+struct Renewed<C> {
+    current: RwLock<(C, Instant)>,
+    make: Box<dyn Fn() -> RedisResult<C> + Send + Sync>,
 }
 
 /// The master that sentinels know.
 struct Master {
     sentinels: tokio::sync::Mutex<redis::sentinel::SentinelClient>,
     /// The connection to it, until it is lost.
-    known: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    known: RwLock<Option<MultiplexedConnection>>,
 }
 
 /// One of a cluster's nodes: host and port.
@@ -52,31 +67,32 @@ impl Connection {
     pub(crate) fn new(address: Address, deadline: Duration) -> RedisResult<Self> {
         let way = match address {
             Address::Server(client) => {
-                let config = ConnectionManagerConfig::new()
-                    .set_max_delay(LONGEST_PAUSE)
-                    .set_number_of_retries(ATTEMPTS)
-                    .set_connection_timeout(Some(deadline))
-                    // Whoever asks has a deadline, and one timer is enough.
-                    .set_response_timeout(None);
-                let lazy = ConnectionManager::new_lazy_with_config(client.clone(), config)?;
-                Way::Server(Box::new(Server {
-                    connection: lazy,
-                    client,
-                }))
+                let there = client.clone();
+                let make = move || {
+                    let config = ConnectionManagerConfig::new()
+                        .set_max_delay(LONGEST_PAUSE)
+                        .set_number_of_retries(ATTEMPTS)
+                        .set_connection_timeout(Some(deadline))
+                        // Whoever asks has a deadline, and one timer is enough.
+                        .set_response_timeout(None);
+                    ConnectionManager::new_lazy_with_config(there.clone(), config)
+                };
+                Way::Server(Renewed::new(make)?, client)
             }
             Address::Cluster(client, nodes) => {
-                let config = ClusterConfig::new()
-                    .set_connection_timeout(deadline)
-                    .set_response_timeout(deadline);
-                let pending = client.get_pending_async_connection_with_config(config);
-                Way::Cluster(pending, nodes)
+                let make = move || Ok(pending(&client, deadline));
+                Way::Cluster(Renewed::new(make)?, nodes)
             }
-            Address::Sentinels(sentinels) => Way::Master(Box::new(Master {
+            Address::Sentinels(sentinels) => Way::Master(Arc::new(Master {
                 sentinels,
-                known: tokio::sync::Mutex::default(),
+                known: RwLock::default(),
             })),
         };
-        Ok(Self { way, deadline })
+        Ok(Self {
+            way,
+            deadline,
+            is_silent: AtomicBool::new(false),
+        })
     }
 
     /// Whether who waits for the answer to a command keeps nobody else waiting,
@@ -87,9 +103,8 @@ impl Connection {
 
     /// Greets whoever is there; says why if that fails at the first attempt.
     pub(crate) async fn greet(&self) -> RedisResult<()> {
-        if let Way::Server(server) = &self.way {
+        if let Way::Server(_, client) = &self.way {
             let config = AsyncConnectionConfig::new().set_connection_timeout(Some(self.deadline));
-            let client = &server.client;
             let made = client.get_multiplexed_async_connection_with_config(&config);
             made.await?;
         }
@@ -98,17 +113,34 @@ impl Connection {
 
     /// Sends one command to whom it belongs.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        let asked = self.ask();
         let answer = match &self.way {
-            Way::Server(server) => {
-                let mut connection = server.connection.clone();
-                connection.send_packed_command(command).await
-            }
-            Way::Cluster(connection, _) => connection.clone().req_packed_command(command).await,
+            Way::Server(server, _) => server.get().send_packed_command(command).await,
+            Way::Cluster(cluster, _) => cluster.get().req_packed_command(command).await,
             Way::Master(master) => {
-                return Box::pin(master.send(command, self.deadline)).await;
+                let sent = Box::pin(master.send(command, self.deadline));
+                sent.await
             }
         };
-        answer.and_then(Value::extract_error)
+        asked.told(answer).and_then(Value::extract_error)
+    }
+
+    /// A command is sent, by another connection if this one was silent; it is until
+    /// the answer is dropped.
+    fn ask(&self) -> Asked<'_> {
+        if self.is_silent.load(Ordering::Relaxed) && self.is_silent.swap(false, Ordering::Relaxed) {
+            let chance = self.deadline * CHANCE;
+            match &self.way {
+                Way::Server(server, _) => server.renew(chance),
+                Way::Cluster(cluster, _) => cluster.renew(chance),
+                Way::Master(master) => *master.known.write() = None,
+            }
+        }
+        Asked {
+            connection: self,
+            since: Instant::now(),
+            is_answered: false,
+        }
     }
 
     /// Sends one command to this node of a cluster.
@@ -126,13 +158,14 @@ impl Connection {
     }
 
     async fn send_there(&self, there: SingleNodeRoutingInfo, command: &Cmd) -> RedisResult<Value> {
-        let Way::Cluster(connection, _) = &self.way else {
+        let Way::Cluster(cluster, _) = &self.way else {
             return self.send(command).await;
         };
-        let mut connection = connection.clone();
+        let asked = self.ask();
+        let mut connection = cluster.get();
         let routing = RoutingInfo::SingleNode(there);
         let answer = connection.route_command(command.clone(), routing).await;
-        answer.and_then(Value::extract_error)
+        asked.told(answer).and_then(Value::extract_error)
     }
 
     /// The masters of a cluster, in order; none where there is one server.
@@ -154,7 +187,7 @@ impl Connection {
     /// Clients for a connection of its own to someone who hears what is published.
     pub(crate) async fn listeners(&self) -> RedisResult<Vec<Client>> {
         Ok(match &self.way {
-            Way::Server(server) => vec![server.client.clone()],
+            Way::Server(_, client) => vec![client.clone()],
             Way::Cluster(_, nodes) => nodes.clone(),
             Way::Master(master) => {
                 vec![master.sentinels.lock().await.async_get_client().await?]
@@ -163,27 +196,102 @@ impl Connection {
     }
 }
 
+/// A command on its way, until it is answered or given up.
+struct Asked<'c> {
+    connection: &'c Connection,
+    since: Instant,
+    is_answered: bool,
+}
+
+impl Asked<'_> {
+    fn told(mut self, answer: RedisResult<Value>) -> RedisResult<Value> {
+        self.is_answered = !answer.as_ref().is_err_and(redis::RedisError::is_timeout);
+        answer
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered && self.since.elapsed() >= self.connection.deadline / SILENCE {
+            self.connection.is_silent.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<C: Clone> Renewed<C> {
+    fn new(make: impl Fn() -> RedisResult<C> + Send + Sync + 'static) -> RedisResult<Self> {
+        Ok(Self {
+            current: RwLock::new((make()?, Instant::now())),
+            make: Box::new(make),
+        })
+    }
+
+    fn get(&self) -> C {
+        self.current.read().0.clone()
+    }
+
+    /// Makes another, unless this one is younger than its `chance`.
+    fn renew(&self, chance: Duration) {
+        let mut current = self.current.write();
+        if current.1.elapsed() >= chance
+            && let Ok(another) = (self.make)()
+        {
+            *current = (another, Instant::now());
+        }
+    }
+}
+
+/// A cluster's connection is there when it has the slots from one of the nodes: those
+/// that hang must not take all the time of the first who asks.
+fn pending(client: &ClusterClient, deadline: Duration) -> ClusterConnection {
+    let config = ClusterConfig::new()
+        .set_connection_timeout(deadline / SILENCE)
+        .set_response_timeout(deadline);
+    client.get_pending_async_connection_with_config(config)
+}
+
 impl Master {
-    async fn send(&self, command: &Cmd, deadline: Duration) -> RedisResult<Value> {
-        let known = self.known.lock().await.clone();
+    async fn send(self: &Arc<Self>, command: &Cmd, deadline: Duration) -> RedisResult<Value> {
+        let known = self.known.read().clone();
         let mut connection = match known {
             Some(connection) => connection,
             None => {
-                let client = self.sentinels.lock().await.async_get_client().await?;
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(deadline))
-                    .set_response_timeout(Some(deadline));
-                let made = client.get_multiplexed_async_connection_with_config(&config);
-                self.known.lock().await.insert(made.await?).clone()
+                // It goes on when the first who asked has given up: a sentinel that
+                // hangs takes longer than one deadline, and is not asked first again.
+                let (master, found) = (Arc::clone(self), tokio::sync::oneshot::channel());
+                let (tell, told) = found;
+                tokio::spawn(async move { tell.send(master.find(deadline).await) });
+                told.await.unwrap_or_else(|_| Err(gone()))?
             }
         };
         let answer = connection.send_packed_command(command).await;
         let answer = answer.and_then(Value::extract_error);
         if answer.as_ref().is_err_and(is_no_master) {
-            *self.known.lock().await = None;
+            *self.known.write() = None;
         }
         answer
     }
+
+    /// One asks the sentinels; others wait, and have what it has found.
+    async fn find(&self, deadline: Duration) -> RedisResult<MultiplexedConnection> {
+        let mut sentinels = self.sentinels.lock().await;
+        if let Some(known) = &*self.known.read() {
+            return Ok(known.clone());
+        }
+        let client = sentinels.async_get_client().await?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(deadline))
+            .set_response_timeout(Some(deadline));
+        let made = client.get_multiplexed_async_connection_with_config(&config);
+        let made = made.await?;
+        *self.known.write() = Some(made.clone());
+        Ok(made)
+    }
+}
+
+/// The store is dropped.
+fn gone() -> redis::RedisError {
+    std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()
 }
 
 /// `[first slot, last slot, [host, port, ...], replicas...]`

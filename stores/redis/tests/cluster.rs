@@ -1,10 +1,11 @@
-//! A cluster one of whose masters is killed.
+//! A cluster one of whose masters is killed, or hangs.
 
 mod support;
 
 use std::time::Duration;
 
 use support::{Desk, SECOND, hourly, machine_time, plan, slots};
+use tidegate_conformance::Paused;
 use tidegate_conformance::redis_server::RedisCluster;
 use tidegate_contract::{Ending, StoreError, Verb};
 use tidegate_redis::{Options, RedisStore};
@@ -71,5 +72,30 @@ fn after_a_cluster_failover_all_keys_are_decided_again_and_what_is_lost_is_bound
         let after = desk.lease(key, &[0, 1], 600 * SECOND).lease;
         let after = after.expect("a slot is free");
         assert!(after.fence > lease.fence, "fences go on growing");
+    }
+}
+
+/// It closes no connection, and answers nothing: its replica takes its place, and who
+/// has waited in vain asks there.
+#[test]
+fn a_master_that_hangs_is_given_up_for_its_replica() {
+    let Some(cluster) = RedisCluster::start_with_replicas() else {
+        return;
+    };
+    let options = Options {
+        deadline: Duration::from_secs(2),
+        ..Options::default()
+    };
+    let store = RedisStore::open(&cluster.url(), options).expect("a cluster");
+    let plan = plan(0, 1, &[(0, hourly(BUDGET))]);
+    let desk = Desk::at(&store, "t", plan, machine_time());
+    let keys: Vec<_> = (0..KEYS).map(|key| format!("key {key}")).collect();
+    for key in &keys {
+        assert!(asked(|| desk.take(key.as_bytes(), &[1])).admitted());
+    }
+    let _hangs = Paused::new(cluster.master());
+    for key in &keys {
+        let is_admitted = || desk.take(key.as_bytes(), &[1]).is_ok_and(|v| v.admitted());
+        assert!((0..30).any(|_| is_admitted()), "nobody answers for {key}");
     }
 }

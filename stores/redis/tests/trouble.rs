@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Desk, ask, connect, hourly, machine_time, open, plan};
-use tidegate_conformance::Paused;
 use tidegate_conformance::redis_server::RedisServer;
+use tidegate_conformance::{Hole, Paused};
 use tidegate_contract::{Detail, StoreError, Verb};
 use tidegate_redis::{Clock, Options, RedisError, RedisStore};
 
@@ -84,6 +84,32 @@ fn a_paused_server_is_an_error_within_the_deadline_and_then_goes_on() {
     let patient = open(&server, Clock::Server);
     let desk = Desk::at(&patient, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[1]));
+}
+
+/// A router that was restarted, a firewall that forgot: nobody closes anything.
+#[test]
+fn a_connection_that_loses_everything_is_made_anew() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let way = Hole::to(server.port());
+    let address = format!("redis://127.0.0.1:{}", way.port());
+    let store = RedisStore::open(&address, options(1_000)).expect("a server");
+    let desk = Desk::at(
+        &store,
+        "t",
+        plan(0, 1, &[(0, hourly(1_000))]),
+        machine_time(),
+    );
+    assert!(desk.admits(b"k", &[1]));
+    for _ in 0..2 {
+        way.swallow();
+        // What is asked on the old one is told in time, and is the last of it but for
+        // what a loaded machine is slow at.
+        let lost = (0..20).take_while(|_| desk.take(b"k", &[1]).is_err());
+        let lost = lost.count();
+        assert!((1..20).contains(&lost), "{lost} asks in vain");
+    }
 }
 
 #[test]
