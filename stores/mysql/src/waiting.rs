@@ -60,10 +60,6 @@ impl InLine {
         }
     }
 
-    fn deadline(&self) -> Duration {
-        self.table.shared.driver.deadline()
-    }
-
     /// Until it may try, nobody being before it.
     async fn until_next_try(&mut self, first: Instant, waiting: &Waiting) {
         let pause = self.pause.max(first.elapsed() / PART).min(LONGEST_PAUSE);
@@ -99,6 +95,10 @@ impl InLine {
 }
 
 impl Line for InLine {
+    fn deadline(&self) -> Duration {
+        self.table.shared.driver.deadline()
+    }
+
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = Request::of(&waiting.take()?);
         let (deadline, shared) = (self.deadline(), Arc::clone(&self.table.shared));

@@ -78,6 +78,10 @@ impl InLine {
 }
 
 impl Line for InLine {
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = Request::new(&waiting.take()?);
         let patience = waiting.patience();

@@ -53,6 +53,10 @@ impl InLine {
 }
 
 impl Line for InLine {
+    fn deadline(&self) -> Duration {
+        self.table.shared.link.deadline()
+    }
+
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let command = waiting.take()?;
         let request = match &self.ear {

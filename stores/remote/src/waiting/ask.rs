@@ -98,10 +98,29 @@ impl Waiting {
         &self.patience
     }
 
+    /// Whether who asks again by the same key finds what this one was granted.
+    #[must_use]
+    pub const fn is_idempotent(&self) -> bool {
+        self.idempotency.is_some()
+    }
+
     /// The caller's clock, as far as it can be told here.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.came.0 + Span::from(self.came.1.elapsed())
+    }
+
+    /// Whoever asked has an answer within this time: its patience, and the `deadline` of
+    /// one command.
+    #[must_use]
+    pub fn budget(&self, deadline: Duration) -> Duration {
+        match self.patience.longest {
+            None => Duration::MAX,
+            Some(longest) => {
+                let until = self.patience.since + Span::from(longest) + Span::from(deadline);
+                until.since(self.now()).as_duration()
+            }
+        }
     }
 
     /// How long it still waits.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tidegate_contract::core::{Timestamp, Verdict};
 use tidegate_contract::{Reply, Sent, StoreError};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::ask::Waiting;
-use crate::driver::closed;
+use crate::driver::{closed, too_late};
 use crate::underway::Tasks;
 
 /// The answer, and where it is said that somebody has it: one that is dropped with
@@ -57,6 +58,9 @@ pub fn next_try(reply: &Reply) -> Option<Timestamp> {
 /// [`pause`](Self::pause), ends within the store's deadline, or within twice that
 /// where a turn to ask has to be waited for first.
 pub trait Line: Send + 'static {
+    /// How long a command may take.
+    fn deadline(&self) -> Duration;
+
     /// Asks once. Who is refused, and waits on, has a place afterwards, or gets one
     /// by the next try.
     fn ask(&mut self, waiting: &Waiting) -> impl Future<Output = Result<Try, StoreError>> + Send;
@@ -78,8 +82,10 @@ pub trait Line: Send + 'static {
 /// So many tries in a row whose answers were lost; then the store cannot tell.
 const MOST_LOST: u32 = 2;
 
-/// The pause after one.
+/// The pause after one, and by how much more it differs from one who waits to another:
+/// a server that is back is not asked by all of them at once.
 const AFTER_A_LOSS: Duration = Duration::from_millis(50);
+const SPREAD_MS: u128 = 100;
 
 /// Waits by `line`, on the runtime of the store.
 pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Sent {
@@ -97,20 +103,29 @@ pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Sent {
     })
 }
 
-/// Waits, and tells the answer; gives back what nobody is there to be told.
+/// Waits, and tells the answer; then gives back what nobody was there to be told, and
+/// what was taken by a try that failed, if it was: whoever asked does not wait for that.
 async fn run(waiting: Waiting, mut line: impl Line, mut tell: Tell) {
     let Some(answer) = until_told(&waiting, &mut line, &mut tell).await else {
         return;
     };
     let granted = answer.as_ref().is_ok_and(is_new_lease);
+    let failed = answer
+        .as_ref()
+        .is_err_and(|error| *error != StoreError::StalePlan);
     let (take, taken) = oneshot::channel();
     let is_lost = tell.send((answer, take)).is_err() || taken.await.is_err();
-    if is_lost && granted {
+    // Who asks again by an idempotency key may have found it by now.
+    if failed && !waiting.is_idempotent() || is_lost && granted {
         line.cancel(&waiting).await;
+    }
+    if failed {
+        line.leave(&waiting).await;
     }
 }
 
-/// `None` if nobody is there any more.
+/// `None` if nobody is there any more. It comes within the patience of who asked, and
+/// a deadline.
 async fn until_told(
     waiting: &Waiting,
     line: &mut impl Line,
@@ -118,7 +133,9 @@ async fn until_told(
 ) -> Option<Result<Reply, StoreError>> {
     let mut lost = 0;
     loop {
-        let paused = match line.ask(waiting).await {
+        let budget = waiting.budget(line.deadline());
+        let asked = timeout(budget, line.ask(waiting)).await;
+        let paused = match asked.unwrap_or_else(|_| Err(too_late(line.deadline()))) {
             Ok(Try::Told(reply)) => return Some(Ok(reply)),
             Ok(Try::Refused(reply)) => {
                 lost = 0;
@@ -130,9 +147,13 @@ async fn until_told(
             }
             // It keeps its place, for who asks again.
             Err(StoreError::StalePlan) => return Some(Err(StoreError::StalePlan)),
-            Err(StoreError::Unavailable(_)) if line.may_ask_again() && lost < MOST_LOST => {
+            Err(StoreError::Unavailable(words)) if line.may_ask_again() && lost < MOST_LOST => {
                 lost += 1;
-                tokio::time::sleep(AFTER_A_LOSS).await;
+                let pause = after_a_loss(waiting);
+                if waiting.budget(line.deadline()) <= pause {
+                    return Some(Err(StoreError::Unavailable(words)));
+                }
+                tokio::time::sleep(pause).await;
                 Ok(Paused::Over)
             }
             Err(error) => Err(error),
@@ -143,14 +164,14 @@ async fn until_told(
                 line.leave(waiting).await;
                 return None;
             }
-            Err(error) => {
-                // What it took, if it did, is given back.
-                line.cancel(waiting).await;
-                line.leave(waiting).await;
-                return Some(Err(error));
-            }
+            Err(error) => return Some(Err(error)),
         }
     }
+}
+
+fn after_a_loss(waiting: &Waiting) -> Duration {
+    let spread = waiting.patience().turn % SPREAD_MS;
+    AFTER_A_LOSS + Duration::from_millis(spread as u64)
 }
 
 enum Paused {
