@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
+use tidegate::Clock;
 use tidegate::lock::Semaphore;
-use tidegate_conformance::Beyond;
+use tidegate_conformance::{Beyond, Paused};
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -128,4 +130,35 @@ fn what_a_store_cannot_be_asked_is_told_with_what_to_write() {
     let away = "redis://u:secret@127.0.0.1:1";
     let (code, said) = run(&["--store", away, "--limit", "gpu=1", "--", "true"]);
     assert!(code == Some(125) && !said.contains("secret"), "{said}");
+}
+
+/// The store neither answers nor closes anything, and has a minute to do so: the command
+/// is told when its lease must have expired, and signals reach it meanwhile.
+#[test]
+fn a_command_learns_that_its_lease_has_expired_from_no_store_that_hangs() {
+    for store in [Beyond::redis(), Beyond::postgres(), Beyond::mariadb()] {
+        store.iter().for_each(hangs);
+    }
+}
+
+fn hangs(store: &Beyond) {
+    let begun = "trap 'echo told' USR1; trap 'echo ended; exit 7' TERM; echo begun; ";
+    let script = format!("{begun} while :; do sleep 0.1; done");
+    let more = ["--ttl", "3s", "--on-lost", "kill"];
+    let mut child = job(store, &more, &script).spawn().expect("it runs");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut lines = output.lines().map(|line| line.expect("text"));
+    assert_eq!(lines.next().as_deref(), Some("begun"));
+    let _hangs = Paused::new(store.pid);
+    let clock = Clock::system();
+    let paused = clock.now();
+    signal("USR1", &child);
+    assert_eq!(lines.collect::<Vec<_>>(), ["told", "ended"]);
+    assert_eq!(child.wait().expect("it ends").code(), Some(125));
+    let took = clock.now().since(paused).as_duration();
+    println!(
+        "{}: ended {took:?} after the store began to hang",
+        store.url
+    );
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }

@@ -24,7 +24,8 @@ const MAKING: Duration = Duration::from_secs(600);
 /// State in a PostgreSQL database, shared by all who use it. See the [crate].
 ///
 /// When it is dropped, and every set on it, the last of them waits for what is under
-/// way, at most for the deadline: what was let go of just before is given back.
+/// way, at most for the deadline or a second: what was let go of just before is given
+/// back.
 #[derive(Debug)]
 pub struct PostgresStore {
     // Declared first, dropped first: what drives the work is there until it is done.

@@ -41,9 +41,15 @@ pub(crate) struct Connection {
 }
 
 enum Way {
-    Server(Renewed<ConnectionManager>, Client),
+    Server(Box<Server>),
     Cluster(Renewed<ClusterConnection>, Vec<Client>),
     Master(Arc<Master>),
+}
+
+/// One server, and how it is reached anew.
+struct Server {
+    connection: Renewed<ConnectionManager>,
+    client: Client,
 }
 
 /// A connection, and how to make another.
@@ -77,7 +83,10 @@ impl Connection {
                         .set_response_timeout(None);
                     ConnectionManager::new_lazy_with_config(there.clone(), config)
                 };
-                Way::Server(Renewed::new(make)?, client)
+                Way::Server(Box::new(Server {
+                    connection: Renewed::new(make)?,
+                    client,
+                }))
             }
             Address::Cluster(client, nodes) => {
                 let make = move || Ok(pending(&client, deadline));
@@ -103,9 +112,11 @@ impl Connection {
 
     /// Greets whoever is there; says why if that fails at the first attempt.
     pub(crate) async fn greet(&self) -> RedisResult<()> {
-        if let Way::Server(_, client) = &self.way {
+        if let Way::Server(server) = &self.way {
             let config = AsyncConnectionConfig::new().set_connection_timeout(Some(self.deadline));
-            let made = client.get_multiplexed_async_connection_with_config(&config);
+            let made = server
+                .client
+                .get_multiplexed_async_connection_with_config(&config);
             made.await?;
         }
         self.send(&redis::cmd("PING")).await.map(drop)
@@ -115,7 +126,7 @@ impl Connection {
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         let asked = self.ask();
         let answer = match &self.way {
-            Way::Server(server, _) => server.get().send_packed_command(command).await,
+            Way::Server(server) => server.connection.get().send_packed_command(command).await,
             Way::Cluster(cluster, _) => cluster.get().req_packed_command(command).await,
             Way::Master(master) => {
                 let sent = Box::pin(master.send(command, self.deadline));
@@ -131,7 +142,7 @@ impl Connection {
         if self.is_silent.load(Ordering::Relaxed) && self.is_silent.swap(false, Ordering::Relaxed) {
             let chance = self.deadline * CHANCE;
             match &self.way {
-                Way::Server(server, _) => server.renew(chance),
+                Way::Server(server) => server.connection.renew(chance),
                 Way::Cluster(cluster, _) => cluster.renew(chance),
                 Way::Master(master) => *master.known.write() = None,
             }
@@ -187,7 +198,7 @@ impl Connection {
     /// Clients for a connection of its own to someone who hears what is published.
     pub(crate) async fn listeners(&self) -> RedisResult<Vec<Client>> {
         Ok(match &self.way {
-            Way::Server(_, client) => vec![client.clone()],
+            Way::Server(server) => vec![server.client.clone()],
             Way::Cluster(_, nodes) => nodes.clone(),
             Way::Master(master) => {
                 vec![master.sentinels.lock().await.async_get_client().await?]

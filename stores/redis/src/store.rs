@@ -19,7 +19,8 @@ use crate::wakes;
 /// the [crate].
 ///
 /// When it is dropped, and every set on it, the last of them waits for what is under
-/// way, at most for the deadline: what was let go of just before is given back.
+/// way, at most for the deadline or a second: what was let go of just before is given
+/// back.
 #[derive(Debug)]
 pub struct RedisStore {
     // Declared first, dropped first: what drives the work is there until it is done.

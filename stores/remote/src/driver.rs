@@ -11,6 +11,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::underway::{Finish, Tasks, Underway};
 
+/// Whoever lets go of a store that hangs is not held up for longer.
+const LONGEST_FINISH: Duration = Duration::from_secs(1);
+
 /// Drives a store, on a thread of its own.
 #[derive(Debug)]
 pub struct Driver {
@@ -58,10 +61,14 @@ impl Driver {
         Some(Tasks::new(handle, Arc::clone(&self.underway)))
     }
 
-    /// For those who begin its work: the last of them waits for its end.
+    /// For those who begin its work: the last of them waits for its end, at most for the
+    /// deadline, and no longer than a second.
     #[must_use]
     pub fn finish(&self) -> Finish {
-        Finish::new(Arc::clone(&self.underway), self.deadline)
+        Finish::new(
+            Arc::clone(&self.underway),
+            self.deadline.min(LONGEST_FINISH),
+        )
     }
 
     /// Starts `work`. What it comes to can be waited for anywhere, and it goes on

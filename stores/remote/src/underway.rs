@@ -76,7 +76,7 @@ impl Tasks {
 }
 
 /// Each who may begin work of a store has a clone. When the last of them is dropped,
-/// that waits for what is under way, at most as long as a command may take.
+/// that waits for what is under way, for a while.
 #[derive(Debug, Clone)]
 pub struct Finish(#[expect(dead_code, reason = "it is there to be dropped")] Arc<Last>);
 

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use serde_json::json;
 use tidegate::gate::{Entry, Gate, GateError, Kind, Scope, Served};
 use tidegate::{Ask, Key, LeaseId};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::args::Run;
 use super::leases::{Held, Leases, Renewal};
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::limits;
+use crate::client::server::PATIENCE;
 use crate::store::{self, Opened};
 
 /// Leases of a store.
@@ -59,6 +60,16 @@ impl<'r> Direct<'r> {
         ask.within(run.wait.unwrap_or_default())
     }
 
+    /// Asks the store on another thread: this one passes signals on meanwhile.
+    async fn aside<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Served, Key<'_>) -> Result<T, GateError> + Send + 'static,
+    ) -> Outcome<T> {
+        let (served, key) = (Arc::clone(&self.served), self.key.clone());
+        let asked = tokio::task::spawn_blocking(move || ask(&served, Key::from(&key)));
+        asked.await.map_err(Stop::failed)?.map_err(stop)
+    }
+
     fn id(held: &Held) -> Outcome<LeaseId> {
         held.id.parse().map_err(Stop::failed)
     }
@@ -89,22 +100,26 @@ impl Leases for Direct<'_> {
             Ok(id) => id,
             Err(stop) => return Renewal::Lost(stop.message),
         };
-        match self.served.renew(Key::from(&self.key), id, self.run.ttl) {
-            Ok(_) => Renewal::Until(sent + self.run.ttl),
-            Err(error) => match stop(error) {
-                stop if stop.exit == Exit::Gone => Renewal::Lost(stop.message),
-                stop => Renewal::Unsure(stop.message),
-            },
+        let ttl = self.run.ttl;
+        let renewed = self.aside(move |served, key| served.renew(key, id, ttl));
+        match renewed.await {
+            Ok(_) => Renewal::Until(sent + ttl),
+            Err(stop) if stop.exit == Exit::Gone => Renewal::Lost(stop.message),
+            Err(stop) => Renewal::Unsure(stop.message),
         }
     }
 
     async fn end(&self, held: &Held, begun: bool) -> Outcome<()> {
-        let (key, id) = (Key::from(&self.key), Self::id(held)?);
-        let ended = match begun {
-            true => self.served.release(key, id),
-            false => self.served.cancel(key, id),
+        let id = Self::id(held)?;
+        let end = move |served: &Served, key: Key<'_>| match begun {
+            true => served.release(key, id),
+            false => served.cancel(key, id),
         };
-        ended.map_err(stop)?;
+        // Whoever waits for the command is not to wait for a store that hangs: the
+        // lease expires by itself.
+        let longest = self.run.ttl.min(PATIENCE);
+        let ended = timeout(longest, self.aside(end)).await;
+        ended.map_err(|_| Stop::failed("the store does not answer"))??;
         self.opened.flush().map_err(Stop::failed)
     }
 }

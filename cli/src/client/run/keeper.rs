@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use tidegate::lock::Pace;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::leases::{Held, Leases, Renewal};
+
+/// Why it is lost if nobody says anything else.
+const SILENT: &str = "no answer before it had expired";
 
 /// Renews `held` each time a third of its length has passed, and answers why it
 /// is lost, if it ever is. While nobody answers, it is not lost before it must
@@ -16,9 +19,17 @@ pub async fn keep(leases: &impl Leases, held: &Held, ttl: Duration) -> String {
     let mut pace = Pace::new(ttl);
     // Of a lease that was waited for, most may have passed: then at once.
     let mut pause = pace.answered(left(sure_until));
+    let mut is_first = true;
     loop {
         sleep(pause).await;
-        pause = match leases.renew(held).await {
+        // A store that hangs is not waited for longer than the lease surely lasts.
+        let by = match is_first {
+            true => sure_until.max(Instant::now() + ttl / 3),
+            false => sure_until,
+        };
+        is_first = false;
+        let asked = timeout_at(by, leases.renew(held)).await;
+        pause = match asked.unwrap_or_else(|_| Renewal::Unsure(SILENT.to_owned())) {
             Renewal::Lost(why) => return why,
             Renewal::Until(until) => {
                 sure_until = until;
@@ -74,6 +85,35 @@ mod tests {
         async fn end(&self, _: &Held, _: bool) -> Outcome<()> {
             Ok(())
         }
+    }
+
+    /// Says nothing, ever.
+    struct Silent;
+
+    impl Leases for Silent {
+        async fn acquire(&self) -> Outcome<Held> {
+            std::future::pending().await
+        }
+
+        async fn renew(&self, _: &Held) -> Renewal {
+            std::future::pending().await
+        }
+
+        async fn end(&self, _: &Held, _: bool) -> Outcome<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_store_that_hangs_it_is_known_when_the_lease_has_expired() {
+        let begun = Instant::now();
+        let held = Held {
+            id: "x".to_owned(),
+            fence: 1,
+            sure_until: begun + TTL,
+        };
+        assert_eq!(keep(&Silent, &held, TTL).await, SILENT);
+        assert_eq!(begun.elapsed(), TTL);
     }
 
     async fn play(mut answers: Vec<Option<bool>>) -> (String, Vec<u128>) {

@@ -37,7 +37,10 @@ pub fn perform(run: &Run) -> ExitCode {
     let done = runtime().and_then(|runtime| {
         // Before anything is held: a signal from here on is waited for.
         let mut signals = Signals::catch()?;
-        runtime.block_on(hold(run, &mut signals))
+        let done = runtime.block_on(hold(run, &mut signals));
+        // Nobody waits for a store that hangs when all is done.
+        runtime.shutdown_background();
+        done
     });
     match done {
         Ok(status) => ExitCode::from(status.code()),
