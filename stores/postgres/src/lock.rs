@@ -1,5 +1,6 @@
 //! The server's own locks, by name.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::StoreError;
@@ -8,7 +9,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::error::unavailable;
-use crate::link::Link;
+use crate::table::Shared;
 
 /// A lock of the server, held until this is dropped, or its connection is lost:
 /// by a crash of the process, of the server, or of the way between. Who waits is
@@ -17,13 +18,17 @@ use crate::link::Link;
 /// It has no expiry and no fence: a holder that hangs keeps it, and one whose
 /// connection was lost may not know yet. Where that matters take slots, whose
 /// leases have both.
-pub struct AdvisoryLock(Client);
+pub struct AdvisoryLock {
+    client: Client,
+    /// Drives the connection, also when the store is dropped.
+    _shared: Arc<Shared>,
+}
 
 impl AdvisoryLock {
     /// Whether the connection that it depends on is there, as far as is known.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        !self.0.is_closed()
+        !self.client.is_closed()
     }
 }
 
@@ -38,12 +43,11 @@ impl std::fmt::Debug for AdvisoryLock {
 /// Takes the lock called `name` on a connection of its own; `None` if it is not
 /// free `within` this time.
 pub(crate) async fn take(
-    link: &Link,
+    shared: Arc<Shared>,
     name: &str,
     within: Duration,
-    deadline: Duration,
 ) -> Result<Option<AdvisoryLock>, StoreError> {
-    let client = link.beside().await?;
+    let client = shared.link.beside().await?;
     // Zero would mean no limit.
     let millis = within.as_millis().clamp(1, i32::MAX as u128);
     let patience = format!("SET statement_timeout = 0; SET lock_timeout = {millis}");
@@ -52,12 +56,15 @@ pub(crate) async fn take(
     let lock = "SELECT pg_advisory_lock(tidegate.lock_key($1))";
     let parameters: [crate::link::Argument<'_>; 1] = [&name];
     let asked = timeout(
-        within.saturating_add(deadline),
+        within.saturating_add(shared.driver.deadline()),
         client.query_one(lock, &parameters),
     );
     let silent = || StoreError::Unavailable("the PostgreSQL server does not answer".to_owned());
     match asked.await.map_err(|_| silent())? {
-        Ok(_) => Ok(Some(AdvisoryLock(client))),
+        Ok(_) => Ok(Some(AdvisoryLock {
+            client,
+            _shared: shared,
+        })),
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(None),
         Err(error) => Err(unavailable(&error)),
     }

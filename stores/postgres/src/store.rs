@@ -88,9 +88,8 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub fn lock(&self, name: &str, within: Duration) -> Result<Option<AdvisoryLock>, StoreError> {
-        let (link, name) = (Arc::clone(&self.shared.link), name.to_owned());
-        let deadline = self.shared.driver.deadline();
-        let take = async move { lock::take(&link, &name, within, deadline).await };
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        let take = async move { lock::take(shared, &name, within).await };
         self.shared.driver.block_on_within(within, take)
     }
 

@@ -31,6 +31,23 @@ fn a_lock_is_one_holders_until_it_is_dropped() {
 }
 
 #[test]
+fn a_lock_outlives_the_store_that_it_was_taken_by() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let held = open(&server, Clock::Server).lock("a name", AT_ONCE);
+    let held = held.expect("an answer").expect("it is free");
+    let another = open(&server, Clock::Server);
+    for _ in 0..3 {
+        let taken = another.lock("a name", Duration::from_millis(200));
+        assert!(taken.expect("an answer").is_none());
+    }
+    assert!(held.is_held());
+    drop(held);
+    assert!(another.lock("a name", LONG).expect("an answer").is_some());
+}
+
+#[test]
 fn a_lock_whose_connection_is_lost_is_free() {
     let Some(server) = PostgresServer::start() else {
         return;
