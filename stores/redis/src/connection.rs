@@ -14,7 +14,7 @@ use redis::cluster::{ClusterClient, ClusterConfig};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
 
@@ -136,8 +136,7 @@ impl Connection {
         asked.told(answer).and_then(Value::extract_error)
     }
 
-    /// A command is sent, by another connection if this one was silent; it is until
-    /// the answer is dropped.
+    /// A command is about to be sent: by another connection, if this one was silent.
     fn ask(&self) -> Asked<'_> {
         if self.is_silent.load(Ordering::Relaxed) && self.is_silent.swap(false, Ordering::Relaxed) {
             let chance = self.deadline * CHANCE;
@@ -272,7 +271,8 @@ impl Master {
                 let (master, found) = (Arc::clone(self), tokio::sync::oneshot::channel());
                 let (tell, told) = found;
                 tokio::spawn(async move { tell.send(master.find(deadline).await) });
-                told.await.unwrap_or_else(|_| Err(gone()))?
+                told.await
+                    .unwrap_or_else(|_| Err(lost(std::io::ErrorKind::ConnectionAborted)))?
             }
         };
         let answer = connection.send_packed_command(command).await;
@@ -285,7 +285,9 @@ impl Master {
 
     /// One asks the sentinels; others wait, and have what it has found.
     async fn find(&self, deadline: Duration) -> RedisResult<MultiplexedConnection> {
-        let mut sentinels = self.sentinels.lock().await;
+        // Nobody waits there for longer than his caller does.
+        let sentinels = timeout(deadline, self.sentinels.lock()).await;
+        let mut sentinels = sentinels.map_err(|_| lost(std::io::ErrorKind::TimedOut))?;
         if let Some(known) = &*self.known.read() {
             return Ok(known.clone());
         }
@@ -300,9 +302,8 @@ impl Master {
     }
 }
 
-/// The store is dropped.
-fn gone() -> redis::RedisError {
-    std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()
+fn lost(kind: std::io::ErrorKind) -> redis::RedisError {
+    std::io::Error::from(kind).into()
 }
 
 /// `[first slot, last slot, [host, port, ...], replicas...]`
