@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// See the [module](self). It lasts as long as the test's process.
+/// Such a way. It lasts as long as the test's process.
 #[derive(Debug)]
 pub struct Hole {
     port: u16,
