@@ -4,24 +4,20 @@
 use tidegate::lock::{Permit, Semaphore};
 use tidegate_conformance::Register;
 
-use crate::{Trouble, semaphore};
+use crate::{Slots, Trouble};
 
 /// Does with a permit what it is told
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The store that keeps the slot
-    #[arg(long)]
-    store: String,
-    /// How long a permit lasts, in milliseconds
-    #[arg(long)]
-    ttl: u64,
+    #[command(flatten)]
+    slots: Slots,
 }
 
 pub fn run(options: &Options) -> Result<(), Trouble> {
-    let gpus = semaphore(&options.store, 1, options.ttl)?;
+    let gpus = options.slots.semaphore()?;
     let mut held = None;
     for line in std::io::stdin().lines() {
-        println!("{}", obey(&line?, &gpus, &mut held, &options.store)?);
+        println!("{}", obey(&line?, &gpus, &mut held, &options.slots.store)?);
     }
     Ok(())
 }

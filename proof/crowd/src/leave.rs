@@ -3,28 +3,21 @@
 
 use std::time::Duration;
 
-use crate::{Trouble, semaphore};
+use crate::{Slots, Trouble};
 
 /// Takes all slots but one, one by one, then stands in line for two; lets go, and ends
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The store that keeps the slots
-    #[arg(long)]
-    store: String,
-    /// So many are there
-    #[arg(long)]
-    slots: u64,
-    /// How long a permit lasts, in milliseconds
-    #[arg(long)]
-    ttl: u64,
+    #[command(flatten)]
+    slots: Slots,
 }
 
 pub fn run(options: &Options) -> Result<(), Trouble> {
-    let gpus = semaphore(&options.store, options.slots, options.ttl)?;
+    let gpus = options.slots.semaphore()?;
     let _outside = gpus.acquire()?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let mut held = Vec::new();
-        for _ in 2..options.slots {
+        for _ in 2..options.slots.slots {
             held.push(gpus.acquire_async().await?);
         }
         let two = gpus.many(2);

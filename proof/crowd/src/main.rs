@@ -71,11 +71,27 @@ fn one_slot(store: &str) -> Result<LimitSet, Trouble> {
         .build()?)
 }
 
-/// So many slots, whose permits last for so many milliseconds.
-fn semaphore(store: &str, slots: u64, ttl_ms: u64) -> Result<Semaphore, Trouble> {
-    let store = tidegate_url::open(store)?.store;
-    let builder = Semaphore::builder("gpu", slots).ttl(Duration::from_millis(ttl_ms));
-    Ok(builder.store(store).build()?)
+/// Slots that a permit is for.
+#[derive(Debug, clap::Args)]
+struct Slots {
+    /// The store that keeps the slots
+    #[arg(long)]
+    store: String,
+    /// So many are there
+    #[arg(long)]
+    slots: u64,
+    /// How long a permit lasts, in milliseconds
+    #[arg(long)]
+    ttl: u64,
+}
+
+impl Slots {
+    fn semaphore(&self) -> Result<Semaphore, Trouble> {
+        let store = tidegate_url::open(&self.store)?.store;
+        let builder = Semaphore::builder("gpu", self.slots);
+        let builder = builder.ttl(Duration::from_millis(self.ttl));
+        Ok(builder.store(store).build()?)
+    }
 }
 
 /// True from the end of the input on: whoever started this has seen enough.

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
-use crate::{Trouble, input_ended, semaphore};
+use crate::{Slots, Trouble, input_ended};
 
 /// How often it asks the store something while it holds.
 const ROUND_TRIPS: usize = 5;
@@ -13,22 +13,15 @@ const ROUND_TRIPS: usize = 5;
 /// Holds one of several slots, again and again, until its input ends
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The store that keeps the slots
-    #[arg(long)]
-    store: String,
-    /// So many are there
-    #[arg(long)]
-    slots: u64,
-    /// How long a permit lasts, in milliseconds
-    #[arg(long)]
-    ttl: u64,
+    #[command(flatten)]
+    slots: Slots,
     /// Its own number
     #[arg(long)]
     number: u32,
 }
 
 pub fn run(options: &Options) -> Result<(), Trouble> {
-    let gpus = semaphore(&options.store, options.slots, options.ttl)?;
+    let gpus = options.slots.semaphore()?;
     let ended = input_ended();
     let mut out = std::io::stdout();
     let mut say = |what: String| out.write_all(format!("{} {what}\n", options.number).as_bytes());

@@ -55,7 +55,7 @@ fn is_told_in_time(store: &Beyond) {
         waits.join().expect("it ends");
         drop(paused);
     });
-    // What was said while it hung may be done now, or not; nothing of it twice.
+    // What was said while it hung may be done by now, or not.
     let again = (0..30).find_map(|_| match set.release("k", held) {
         Err(Error::Store(tidegate::contract::StoreError::Unavailable(_))) => None,
         answer => Some(answer),

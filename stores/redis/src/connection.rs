@@ -268,11 +268,10 @@ impl Master {
             None => {
                 // It goes on when the first who asked has given up: a sentinel that
                 // hangs takes longer than one deadline, and is not asked first again.
-                let (master, found) = (Arc::clone(self), tokio::sync::oneshot::channel());
-                let (tell, told) = found;
-                tokio::spawn(async move { tell.send(master.find(deadline).await) });
-                told.await
-                    .unwrap_or_else(|_| Err(lost(std::io::ErrorKind::ConnectionAborted)))?
+                let master = Arc::clone(self);
+                let found = tokio::spawn(async move { master.find(deadline).await });
+                let gone = |_| Err(lost(std::io::ErrorKind::ConnectionAborted));
+                found.await.unwrap_or_else(gone)?
             }
         };
         let answer = connection.send_packed_command(command).await;

@@ -2,10 +2,10 @@
 //! what to do on its input, a word a line, and says on its output what came of it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
-use crate::servers::{patient, signal};
+use crate::servers::{process, signal};
 
 /// A process that holds, or will.
 pub struct Holder {
@@ -16,9 +16,7 @@ pub struct Holder {
 
 impl Holder {
     pub fn start(url: &str, ttl: Duration) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
-        process.args(["hold", "--store", &patient(url)]);
-        process.args(["--ttl", &ttl.as_millis().to_string()]);
+        let mut process = process("hold", url, 1, ttl);
         process.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = process.spawn().expect("a process");
         let tell = child.stdin.take().expect("its input");

@@ -1,6 +1,5 @@
 //! What becomes of a permit when its holder is killed, stands still or goes on.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tidegate::LeaseId;
@@ -11,7 +10,7 @@ use tidegate_conformance::Register;
 use tidegate_conformance::postgres_server::PostgresServer;
 
 use crate::holder::Holder;
-use crate::servers::{on_each, patient, semaphore};
+use crate::servers::{on_each, process, semaphore};
 
 /// Long enough for any machine.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -86,10 +85,7 @@ fn what_a_process_lets_go_of_as_it_ends_is_given_back_at_once() {
         let url = server.url();
         let gpus = semaphore(&url, SLOTS, LONG);
         for _ in 0..10 {
-            let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
-            process.args(["leave", "--store", &patient(&url)]);
-            process.args(["--slots", &SLOTS.to_string()]);
-            process.args(["--ttl", &LONG.as_millis().to_string()]);
+            let mut process = process("leave", &url, SLOTS, LONG);
             assert!(process.status().expect("a process").success());
             assert_eq!(gpus.available().expect("an answer"), SLOTS, "{url}");
             let permit = gpus.try_acquire().expect("an answer");

@@ -97,7 +97,7 @@ pub fn on_each(act: impl Fn(&mut Server) + Sync) {
 
 /// What a process opens: it waits for longer than any ttl here, so that nobody
 /// learns of an outage by it.
-pub fn patient(url: &str) -> String {
+fn patient(url: &str) -> String {
     format!("{url}?deadline=60s")
 }
 
@@ -111,6 +111,15 @@ pub fn store(url: &str) -> Arc<dyn Store> {
 pub fn semaphore(url: &str, slots: u64, ttl: Duration) -> Semaphore {
     let builder = Semaphore::builder("gpu", slots).ttl(ttl);
     builder.store(store(url)).build().expect("sound")
+}
+
+/// A process that does what `verb` says with a semaphore as [`semaphore`] makes it.
+pub fn process(verb: &str, url: &str, slots: u64, ttl: Duration) -> Command {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
+    process.args([verb, "--store", &patient(url)]);
+    process.args(["--slots", &slots.to_string()]);
+    process.args(["--ttl", &ttl.as_millis().to_string()]);
+    process
 }
 
 /// Sends a signal to a process that the test has started.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, PipeWriter, Write, pipe};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use tidegate::contract::Select;
@@ -11,7 +11,7 @@ use tidegate::lock::Semaphore;
 use tidegate::{LONGEST_PAGE, PageOf};
 
 use crate::holders::acquire;
-use crate::servers::{on_each, patient, semaphore};
+use crate::servers::{on_each, process, semaphore};
 
 const SLOTS: u64 = 3;
 const PROCESSES: u32 = 5;
@@ -22,16 +22,8 @@ const GRANTS: usize = 150;
 const TTL: Duration = Duration::from_secs(15);
 
 fn start(url: &str, number: u32, out: &PipeWriter) -> Child {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_tidegate-crowd"));
-    process.args(["visit", "--store", &patient(url)]);
-    let ttl = TTL.as_millis() as u64;
-    for (name, number) in [
-        ("--slots", SLOTS),
-        ("--ttl", ttl),
-        ("--number", number.into()),
-    ] {
-        process.args([name, &number.to_string()]);
-    }
+    let mut process = process("visit", url, SLOTS, TTL);
+    process.args(["--number", &number.to_string()]);
     process.stdin(Stdio::piped());
     process.stdout(out.try_clone().expect("a pipe"));
     process.spawn().expect("a process")

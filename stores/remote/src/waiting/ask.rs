@@ -126,12 +126,6 @@ impl Waiting {
     /// How long it still waits.
     #[must_use]
     pub fn left(&self) -> Duration {
-        match self.patience.longest {
-            None => Duration::MAX,
-            Some(longest) => {
-                let until = self.patience.since + Span::from(longest);
-                until.since(self.now()).as_duration()
-            }
-        }
+        self.budget(Duration::ZERO)
     }
 }
