@@ -58,17 +58,35 @@ local function book_edition()
   return tonumber(redis.call('HGET', BOOK, 'e'))
 end
 
+-- The order of time, when it was evicted and the records were not.
+local function order_anew()
+  for _, field in ipairs(redis.call('HKEYS', BOOK)) do
+    local record = string.sub(field, 1, 1) == 'l' and read_record(string.sub(field, 2))
+    if record then redis.call('ZADD', DUE, whole(record.due), due_member(record)) end
+  end
+  book_changed = true
+end
+
 -- When the next record is due; nil if there is none.
 local function next_due()
   local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+  if not first[1] and redis.call('EXISTS', BOOK) == 1 then
+    order_anew()
+    first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+  end
   return tonumber(first[2])
 end
 
--- The record that is due next, if it is by `now`.
+-- The record that is due next, if it is by `now`. What is in the order of time
+-- alone was evicted.
 local function due_record(now)
-  local first = redis.call('ZRANGEBYSCORE', DUE, '-inf', whole(now), 'LIMIT', 0, 1)
-  if not first[1] then return nil end
-  return read_record(string.sub(first[1], 9))
+  while true do
+    local first = redis.call('ZRANGEBYSCORE', DUE, '-inf', whole(now), 'LIMIT', 0, 1)
+    if not first[1] then return nil end
+    local record = read_record(string.sub(first[1], 9))
+    if record then return record end
+    redis.call('ZREM', DUE, first[1])
+  end
 end
 
 -- The lease `id` of the command's key; nil if there is none, or it is another's.

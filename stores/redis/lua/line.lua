@@ -82,18 +82,18 @@ function lines.stay(now, names)
   end
 end
 
--- Gives the ask a place, if it has none yet.
+-- Gives the ask a place, if it has none yet, or its own again if the order was
+-- evicted.
 function lines.stand(now)
   local turn = ask.turn
   local known = read_waiter(turn.id)
-  if known then
-    turn.entry = known.entry
-    return
+  turn.entry = known and known.entry
+  if not known then
+    local number = redis.call('HINCRBY', WAITERS, 'n', 1)
+    turn.entry = struct.pack('>I8', number) .. turn.id
   end
-  local number = redis.call('HINCRBY', WAITERS, 'n', 1)
-  turn.entry = struct.pack('>I8', number) .. turn.id
-  redis.call('ZADD', QUEUE, whole(earlier(now, turn.ahead)), turn.entry)
-  lines.stay(now, {})
+  redis.call('ZADD', QUEUE, 'NX', whole(earlier(now, turn.ahead)), turn.entry)
+  if not known then lines.stay(now, {}) end
 end
 
 -- The rows that refused a part.

@@ -7,6 +7,7 @@ use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
 
 use crate::plain::Plain;
+use crate::registry::Registered;
 use crate::request::Request;
 use crate::script::Needs;
 use crate::table::Inner;
@@ -18,7 +19,7 @@ const TOUCHED_AT_ONCE: usize = 64;
 /// A plan as the script is given it.
 #[derive(Debug)]
 pub(crate) struct Known {
-    pub(crate) number: i64,
+    pub(crate) registered: Registered,
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) needs: Needs,
     /// What it is, if it is plain buckets.
@@ -56,9 +57,10 @@ impl Writer<Arc<Known>> for Editions {
     async fn write(&self, change: &Change) -> Result<Arc<Known>, StoreError> {
         let inner = &self.0;
         let (link, scripts) = (&inner.shared.link, &inner.shared.scripts);
-        let number = inner.registry.add(link, scripts, change).await?;
+        let registered = inner.registry.add(link, scripts, change).await?;
+        let number = registered.number;
         Ok(Arc::new(Known {
-            number,
+            registered,
             bytes: wire::plan::edition(&change.plan, number).into(),
             needs: Needs::of(&change.plan),
             plain: Plain::of(&change.plan, number).map(Arc::new),

@@ -1,7 +1,12 @@
 //! The editions of a table's plan, kept beside the rows: whoever finds a row of
 //! another edition learns there by what limits it was written.
+//!
+//! They may be lost while rows are not (`lua/register.lua`). Then a process gives back
+//! its own edition as soon as it misses it; of a row that nobody says anything about it
+//! is known by its number whether it was written by the same limits. If not, it counts
+//! as never seen: so would it if it had been lost itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,12 +24,42 @@ use crate::wire;
 /// after a row was left alone for as many changes of limits.
 const MOST_KEPT: usize = 64;
 
+/// Of a number, so much is of the plan's hash (`lua/register.lua`).
+const ALIKE: i64 = 1 << 22;
+
 /// Where a table's editions are. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Registry {
     key: Vec<u8>,
     clock: Clock,
     known: Mutex<HashMap<i64, Arc<[u8]>>>,
+    /// The newest numbers that were given.
+    order: Mutex<BTreeSet<i64>>,
+}
+
+/// An edition that this process has written.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub(crate) number: i64,
+    at: i64,
+    levels: usize,
+    kept: Arc<[u8]>,
+    content: Arc<[u8]>,
+}
+
+impl Registered {
+    /// What is kept of it, as the edition of `number`.
+    fn entry(&self, number: i64) -> Arc<[u8]> {
+        wire::plan::entry(&self.kept, number, self.at).into()
+    }
+
+    /// What can be said of an edition that is lost.
+    fn stand_in(&self, number: i64) -> Arc<[u8]> {
+        if self.number % ALIKE == number % ALIKE {
+            return self.entry(number);
+        }
+        wire::plan::entry(&wire::plan::lost(self.levels), number, self.at).into()
+    }
 }
 
 impl Registry {
@@ -33,31 +68,49 @@ impl Registry {
             key,
             clock,
             known: Mutex::default(),
+            order: Mutex::default(),
         }
     }
 
-    /// Makes `change` the newest edition; answers its number.
+    /// Makes `change` the newest edition.
     pub(crate) async fn add(
         &self,
         link: &Link,
         scripts: &Scripts,
         change: &Change,
-    ) -> Result<i64, StoreError> {
+    ) -> Result<Registered, StoreError> {
         let at = match self.clock {
             Clock::Server => String::new(),
             Clock::Caller => wire::instant(change.at).to_string(),
         };
         let first = if change.is_first { "1" } else { "0" };
-        let arguments: [Arc<[u8]>; 4] = [
-            wire::plan::kept(&change.plan, &change.calendars).into(),
-            wire::plan::content(&change.plan).into(),
+        let kept: Arc<[u8]> = wire::plan::kept(&change.plan, &change.calendars).into();
+        let content: Arc<[u8]> = wire::plan::content(&change.plan).into();
+        let arguments = [
+            Arc::clone(&kept),
+            Arc::clone(&content),
             first.as_bytes().into(),
             at.into_bytes().into(),
         ];
         let keys = std::slice::from_ref(&self.key);
-        match link.call(&scripts.register, keys, &arguments).await? {
-            Value::Int(number) => Ok(number),
-            _ => Err(garbled("no edition")),
+        let answer = link.call(&scripts.register, keys, &arguments).await?;
+        let (number, at, order) = registered(&answer).ok_or_else(|| garbled("no edition"))?;
+        self.note(order);
+        Ok(Registered {
+            number,
+            at,
+            levels: change.plan.levels(),
+            kept,
+            content,
+        })
+    }
+
+    fn note(&self, numbers: &[u8]) {
+        let mut order = self.order.lock();
+        let numbers = numbers.as_chunks().0.iter();
+        order.extend(numbers.map(|bytes| i64::from_be_bytes(*bytes)));
+        while order.len() > 2 * MOST_KEPT {
+            order.pop_first();
         }
     }
 
@@ -70,65 +123,114 @@ impl Registry {
         };
         let mut ask = redis::cmd("HGET");
         let Value::BulkString(bytes) = link.ask(ask.arg(&self.key).arg(number)).await? else {
-            return Err(garbled("the newest edition is gone"));
+            // Lost between the two.
+            return Ok(None);
         };
         wire::plan::read(&bytes).map(Some).map_err(garbled)
     }
 
     /// What is to be known where rows of the editions `found` are: these, and
-    /// every one that led from the oldest of them to `own`, in order.
+    /// every one that led from the oldest of them to `own`, in order; what was lost
+    /// comes first, and leads nowhere.
     pub(crate) async fn leading_to(
         &self,
         link: &Link,
+        scripts: &Scripts,
         found: &[i64],
-        own: i64,
+        own: &Registered,
     ) -> Result<Vec<Arc<[u8]>>, StoreError> {
-        let older = found.iter().copied().filter(|&number| number < own);
-        let mut wanted: Vec<i64> = older.collect();
-        if let Some(&oldest) = wanted.iter().min() {
-            let recent = own - MOST_KEPT as i64;
-            wanted.extend(oldest.max(recent)..=own);
-        }
-        wanted.extend(found.iter().copied().filter(|&number| number > own));
-        wanted.sort_unstable();
-        wanted.dedup();
-        self.fetch(link, &wanted).await?;
-        let known = self.known.lock();
-        let entry = |number: &i64| known.get(number).cloned().ok_or_else(|| lost(*number));
-        wanted.iter().map(entry).collect()
+        let wanted = self.wanted(found, own.number);
+        let entries = self.entries(link, scripts, &wanted, own).await?;
+        let lost = found.iter().filter(|number| !entries.contains_key(number));
+        let stand_ins = lost.map(|number| own.stand_in(*number));
+        let there = wanted.iter().filter_map(|number| entries.get(number));
+        Ok(stand_ins.chain(there.cloned()).collect())
     }
 
-    /// Makes `wanted` known.
-    async fn fetch(&self, link: &Link, wanted: &[i64]) -> Result<(), StoreError> {
-        let missing: Vec<i64> = {
-            let mut known = self.known.lock();
-            if known.len() > MOST_KEPT {
-                known.retain(|number, _| wanted.contains(number));
-            }
-            let missing = wanted.iter().filter(|number| !known.contains_key(number));
-            missing.copied().collect()
-        };
+    fn wanted(&self, found: &[i64], own: i64) -> BTreeSet<i64> {
+        let mut wanted: BTreeSet<i64> = found.iter().copied().collect();
+        let oldest = wanted.first().copied().filter(|&oldest| oldest < own);
+        if let Some(oldest) = oldest {
+            let order = self.order.lock();
+            let led = order.range(oldest..own).rev().take(MOST_KEPT);
+            wanted.extend(led);
+            wanted.insert(own);
+        }
+        wanted
+    }
+
+    /// What is known of the `wanted`, here or on the server.
+    async fn entries(
+        &self,
+        link: &Link,
+        scripts: &Scripts,
+        wanted: &BTreeSet<i64>,
+        own: &Registered,
+    ) -> Result<HashMap<i64, Arc<[u8]>>, StoreError> {
+        let mut entries = self.known_of(wanted);
+        entries.insert(own.number, own.entry(own.number));
+        let missing = wanted.iter().filter(|number| !entries.contains_key(number));
+        let missing: Vec<i64> = missing.copied().collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(entries);
         }
         let mut ask = redis::cmd("HMGET");
-        let Value::Array(found) = link.ask(ask.arg(&self.key).arg(&missing)).await? else {
+        ask.arg(&self.key).arg(own.number).arg(&missing);
+        let Value::Array(found) = link.ask(&ask).await? else {
             return Err(garbled("no editions"));
         };
+        let mut found = found.into_iter();
+        if found.next() == Some(Value::Nil) {
+            self.restore(link, scripts, own).await?;
+        }
         let mut known = self.known.lock();
         for (number, bytes) in missing.into_iter().zip(found) {
-            let Value::BulkString(bytes) = bytes else {
-                return Err(lost(number));
-            };
-            known.insert(number, bytes.into());
+            if let Value::BulkString(bytes) = bytes {
+                let bytes: Arc<[u8]> = bytes.into();
+                known.insert(number, Arc::clone(&bytes));
+                entries.insert(number, bytes);
+            }
         }
-        Ok(())
+        Ok(entries)
+    }
+
+    fn known_of(&self, wanted: &BTreeSet<i64>) -> HashMap<i64, Arc<[u8]>> {
+        let mut known = self.known.lock();
+        if known.len() > MOST_KEPT {
+            known.retain(|number, _| wanted.contains(number));
+        }
+        let entry = |number: &i64| Some((*number, Arc::clone(known.get(number)?)));
+        wanted.iter().filter_map(entry).collect()
+    }
+
+    /// The plans have lost `own`; whoever finds its rows shall know of it.
+    async fn restore(
+        &self,
+        link: &Link,
+        scripts: &Scripts,
+        own: &Registered,
+    ) -> Result<(), StoreError> {
+        let arguments = [
+            own.number.to_string().into_bytes().into(),
+            own.entry(own.number),
+            Arc::clone(&own.content),
+        ];
+        let keys = std::slice::from_ref(&self.key);
+        link.call(&scripts.restore, keys, &arguments)
+            .await
+            .map(drop)
     }
 }
 
-fn lost(number: i64) -> StoreError {
-    StoreError::Unavailable(format!(
-        "a row was written by edition {number} of its limits, of which nothing is known any more; \
-         delete the keys of this table, or give the set another name"
-    ))
+/// Its number, its instant, and the numbers that led to it.
+fn registered(answer: &Value) -> Option<(i64, i64, &[u8])> {
+    let Value::Array(parts) = answer else {
+        return None;
+    };
+    match &parts[..] {
+        [Value::Int(number), Value::Int(at), Value::BulkString(order)] => {
+            Some((*number, *at, order))
+        }
+        _ => None,
+    }
 }

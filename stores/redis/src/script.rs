@@ -149,8 +149,9 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 4] = [
+const WHOLE: [(&str, &str); 5] = [
     ("register", lua!("register")),
+    ("restore", lua!("restore")),
     ("lone", lua!("lone")),
     ("plain", lua!("plain")),
     ("held", lua!("held")),
@@ -175,6 +176,8 @@ pub(crate) struct Scripts {
     made: Mutex<HashMap<Needs, Arc<Script>>>,
     /// Adds an edition to a table's plans.
     pub(crate) register: Script,
+    /// Gives one back that was lost.
+    pub(crate) restore: Script,
     /// Decides about one plain bucket.
     pub(crate) lone: Script,
     /// Decides about several.
@@ -187,12 +190,13 @@ impl Scripts {
     /// `functions`: whether the server may be asked to define them once.
     pub(crate) fn new(functions: bool) -> Self {
         let library = Arc::new(library(functions));
-        let [register, lone, plain, held] =
+        let [register, restore, lone, plain, held] =
             WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
             library,
             made: Mutex::default(),
             register,
+            restore,
             lone,
             plain,
             held,

@@ -243,8 +243,7 @@ impl Inner {
             let value = self.call(known, request, &editions).await?;
             match reply::read(value, &request.deciding, request.now)? {
                 Answer::Editions(found) => {
-                    let (link, own) = (&self.shared.link, known.number);
-                    editions = self.registry.leading_to(link, &found, own).await?;
+                    editions = self.leading_to(&found, known).await?;
                 }
                 Answer::More(owners) => {
                     for owner in owners {
@@ -260,6 +259,13 @@ impl Inner {
                 answer => return Ok(answer),
             }
         }
+    }
+
+    /// The editions that lead from those of the rows `found` to `known`.
+    async fn leading_to(&self, found: &[i64], known: &Known) -> Result<Vec<Arc<[u8]>>, StoreError> {
+        let Shared { link, scripts, .. } = &*self.shared;
+        let own = &known.registered;
+        self.registry.leading_to(link, scripts, found, own).await
     }
 
     async fn call(

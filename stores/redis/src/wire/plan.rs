@@ -45,14 +45,31 @@ pub(crate) fn content(plan: &Plan) -> Vec<u8> {
     pack.done()
 }
 
+/// So many pairs are kept of an edition, but for these two.
+const KEPT: usize = 8;
+
 /// What is kept of an edition, but for its number and its instant.
 pub(crate) fn kept(plan: &Plan, calendars: &[Option<Bounds>]) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(8).name("version").int(plan.version() as i64);
+    pack.map(KEPT).name("version").int(plan.version() as i64);
     pack.name("calendars");
     put_calendars(calendars, &mut pack);
     body(plan, true, &mut pack);
     pack.done()
+}
+
+/// What is kept of an edition of which nothing is known any more: it has no limits.
+pub(crate) fn lost(levels: usize) -> Vec<u8> {
+    kept(&Plan::new(0, levels, Vec::new(), Span::ZERO), &[])
+}
+
+/// `kept` with its number and its instant.
+pub(crate) fn entry(kept: &[u8], number: i64, at: i64) -> Vec<u8> {
+    let mut pack = Pack::default();
+    pack.map(2 + KEPT).name("edition").int(number);
+    pack.name("at").int(at);
+    // A map of so few pairs begins with one byte that says how many.
+    [pack.done(), kept[1..].to_vec()].concat()
 }
 
 pub(crate) fn put_calendars(calendars: &[Option<Bounds>], pack: &mut Pack) {

@@ -1,0 +1,16 @@
+-- Gives a table's plans back an edition that they have lost: KEYS[1] is their hash.
+-- ARGV: its number; what was kept of it; the plan alone.
+local function call(verb, ...)
+  return redis.call(verb, KEYS[1], ...)
+end
+
+if call('HSETNX', ARGV[1], ARGV[2]) == 0 then return 0 end
+local number, newest = tonumber(ARGV[1]), tonumber(call('HGET', 'newest'))
+if not newest or newest < number then
+  call('HSET', 'newest', ARGV[1], 'content', ARGV[3])
+end
+local order, mine = call('HGET', 'order') or '', struct.pack('>I8', number)
+local at = #order
+while at > 0 and string.sub(order, at - 7, at) > mine do at = at - 8 end
+call('HSET', 'order', string.sub(order, 1, at) .. mine .. string.sub(order, at + 1))
+return 1

@@ -1,0 +1,240 @@
+//! What a server under `allkeys-lru` may drop, and what a failover may not know:
+//! nothing is stuck for good, and no more starts over than was lost.
+
+mod support;
+
+use std::collections::HashMap;
+
+use support::{Desk, SECOND, ask, connect, hourly, machine_time, open, plan, slots};
+use tidegate_conformance::redis_server::RedisServer;
+use tidegate_contract::Ending;
+use tidegate_contract::core::Rule;
+use tidegate_redis::{Clock, RedisStore};
+
+/// Where the editions of table "t" are.
+const PLANS: &str = "{tidegate:t}:plans";
+
+/// A process that starts, with these limits.
+fn starts(server: &RedisServer, version: u64, rule: Rule) -> (RedisStore, Desk) {
+    let store = open(server, Clock::Server);
+    let desk = Desk::at(&store, "t", plan(version, 1, &[(0, rule)]), machine_time());
+    (store, desk)
+}
+
+fn evict(server: &RedisServer, key: &str) {
+    let gone: i64 = ask(&mut connect(server), &["DEL", key]);
+    assert_eq!(gone, 1, "{key} was there");
+}
+
+#[test]
+fn who_starts_again_with_the_same_limits_knows_its_rows_without_the_plans() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (_, before) = starts(&server, 0, hourly(10));
+    assert!(before.admits(b"k", &[8]));
+    evict(&server, PLANS);
+    let (_, after) = starts(&server, 0, hourly(10));
+    assert_eq!(after.left(b"k"), [2]);
+    assert!(after.admits(b"k", &[1]));
+    // And whoever was there goes on.
+    assert_eq!(before.left(b"k"), [1]);
+}
+
+#[test]
+fn a_row_by_limits_that_nobody_knows_counts_as_never_seen() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (store, before) = starts(&server, 0, hourly(10));
+    assert!(before.admits(b"k", &[8]));
+    drop((store, before));
+    evict(&server, PLANS);
+    // The number of the first is not that of the other.
+    let (_, after) = starts(&server, 0, slots(3));
+    assert_eq!(after.left(b"k"), [3]);
+    let (_, later) = starts(&server, 1, hourly(20));
+    assert_eq!(later.left(b"k"), [20]);
+    assert!(later.admits(b"k", &[20]));
+    assert!(!later.admits(b"k", &[1]));
+}
+
+/// Two processes that do not agree, and the plans are lost: the one that finds out
+/// tells its own again, so that what is used starts over once at most.
+#[test]
+fn processes_that_do_not_agree_tell_their_limits_again() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (_, strict) = starts(&server, 0, hourly(10));
+    assert!(strict.admits(b"k", &[8]));
+    evict(&server, PLANS);
+    let (_, loose) = starts(&server, 1, hourly(20));
+    let mut admitted = 0;
+    for _ in 0..50 {
+        admitted += u64::from(strict.admits(b"k", &[1]));
+        admitted += u64::from(loose.admits(b"k", &[1]));
+    }
+    // The one before it was lost, then the larger budget, once.
+    assert!((12..=21).contains(&admitted), "{admitted}");
+    let edition: i64 = ask(&mut connect(&server), &["HLEN", PLANS]);
+    assert_eq!(edition, 3 + 2, "both are known again");
+}
+
+/// A failover to a server that had not seen the newest edition.
+#[test]
+fn an_edition_that_a_new_master_does_not_know_is_told_again() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (_, first) = starts(&server, 0, hourly(10));
+    assert!(first.admits(b"k", &[2]));
+    let mut admin = connect(&server);
+    let seen: Vec<u8> = ask(&mut admin, &["DUMP", PLANS]);
+    let (_, second) = starts(&server, 1, hourly(20));
+    assert!(second.admits(b"k", &[3]));
+    assert!(second.admits(b"other", &[3]));
+    let mut restore = redis::cmd("RESTORE");
+    let restore = restore.arg(PLANS).arg(0).arg(seen).arg("REPLACE");
+    restore.exec(&mut admin).expect("the plans of before");
+    // A third is given a number of its own, whatever the lost one had.
+    let (_, third) = starts(&server, 2, hourly(30));
+    assert_eq!(third.left(b"k"), [30]);
+    assert!(third.admits(b"k", &[30]));
+    // The second learns by it that its own is lost, and tells it again.
+    assert_eq!(second.left(b"k"), [0]);
+    assert_eq!(third.left(b"other"), [27]);
+    assert!(!third.admits(b"k", &[1]));
+}
+
+#[test]
+fn leases_whose_order_of_time_was_evicted_end_in_time() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (_, mut desk) = starts(&server, 0, slots(2));
+    assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
+    assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
+    evict(&server, "{tidegate:t:k}:d");
+    desk.end(b"k", 1, Ending::Cancel).expect("it is known");
+    assert_eq!(desk.left(b"k"), [1]);
+    let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
+    assert_eq!(ordered, 1, "the other has its place again");
+    desk.end(b"k", 2, Ending::Cancel).expect("it is known");
+    assert_eq!(desk.left(b"k"), [2]);
+}
+
+#[test]
+fn leases_whose_records_were_evicted_hold_their_slots_until_they_expire() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (_, mut desk) = starts(&server, 0, slots(2));
+    assert!(desk.lease(b"k", &[2], SECOND / 5).verdict.admitted());
+    evict(&server, "{tidegate:t:k}:b");
+    assert!(desk.end(b"k", 1, Ending::Cancel).is_err());
+    // What is left of them keeps nobody from anything, and is cleared away.
+    while !desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted() {}
+    let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
+    assert_eq!(ordered, 1, "of the lease that is held");
+    let last = desk.leases;
+    desk.end(b"k", last, Ending::Cancel).expect("it is known");
+}
+
+/// So many keys do not fit; so often a process is started.
+const KEYS: u64 = 3_000;
+const TURNS: u64 = 5_000;
+const RUNS: u64 = 3;
+const CAPACITY: u64 = 1;
+const TOO_MUCH: u64 = 300 << 10;
+
+/// Where the test ends what it listens to.
+const END: &str = "end";
+
+/// How often each key was evicted, until the test says that it ends.
+fn evictions(server: &RedisServer) -> std::thread::JoinHandle<HashMap<String, u64>> {
+    let mut connection = connect(server);
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+    let listening = std::thread::spawn(move || {
+        let mut heard = connection.as_pubsub();
+        let channels = ["__keyevent@0__:evicted", END];
+        heard.subscribe(&channels).expect("it listens");
+        ready.send(()).expect("it is awaited");
+        let mut evicted = HashMap::new();
+        loop {
+            let message = heard.get_message().expect("a message");
+            if message.get_channel_name() == END {
+                return evicted;
+            }
+            let key = message.get_payload().expect("a key");
+            *evicted.entry(key).or_default() += 1;
+        }
+    });
+    is_ready.recv().expect("it listens");
+    listening
+}
+
+/// From now on there is no room for all that is there.
+fn crowd(server: &RedisServer) {
+    let mut admin = connect(server);
+    let info: String = ask(&mut admin, &["INFO", "memory"]);
+    let used = info
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"));
+    let used: u64 = used.expect("a size").parse().expect("a number");
+    let most = (used - TOO_MUCH).to_string();
+    let _: String = ask(&mut admin, &["CONFIG", "SET", "maxmemory", &most]);
+}
+
+/// Takes what is left of each key, and of some again and again; counts what it was given.
+fn runs(server: &RedisServer, run: u64, admitted: &mut HashMap<u64, u64>) {
+    let (_store, mut desk) = starts(server, 0, hourly(CAPACITY));
+    desk.leases = u128::from(run * TURNS);
+    for turn in 0..TURNS {
+        let key = if turn % 5 < 2 {
+            turn % 100
+        } else {
+            turn % KEYS
+        };
+        let name = format!("{key}").into_bytes();
+        let decision = desk.lease(&name, &[1], 3_600 * SECOND);
+        if decision.verdict.admitted() {
+            *admitted.entry(key).or_default() += 1;
+        }
+    }
+}
+
+/// A real server that is too small. Every budget that was exceeded was a row that the
+/// server has dropped.
+#[test]
+fn a_server_that_is_too_small_starts_over_what_it_drops_and_nothing_else() {
+    let options = [
+        "--maxmemory-policy",
+        "allkeys-lru",
+        "--notify-keyspace-events",
+        "Ee",
+    ];
+    let Some(server) = RedisServer::start_with(&options) else {
+        return;
+    };
+    let (evicted, mut admitted) = (evictions(&server), HashMap::new());
+    for run in 0..RUNS {
+        if run == 1 {
+            crowd(&server);
+        }
+        runs(&server, run, &mut admitted);
+    }
+    let _: i64 = ask(&mut connect(&server), &["PUBLISH", END, ""]);
+    let evicted = evicted.join().expect("it ends");
+    let mut over = 0;
+    for (key, &number) in &admitted {
+        let row = format!("{{tidegate:t:{key}}}:r");
+        let dropped = evicted.get(&row).copied().unwrap_or(0);
+        let most = CAPACITY * (1 + dropped);
+        assert!(number <= most, "{key}: {number} of {most}");
+        over += u64::from(number > CAPACITY);
+    }
+    println!("{over} of {} budgets started over", admitted.len());
+    assert!(over > 0, "all had room");
+    assert!(evicted.contains_key(PLANS), "the plans were lost, too");
+}
