@@ -13,6 +13,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use sha2::{Digest, Sha256};
 use tidegate_contract::StoreError;
+use tokio::sync::Mutex;
 
 use crate::error::{Trouble, garbled};
 use crate::pace::Pace;
@@ -24,8 +25,12 @@ use crate::table::Shared;
 pub struct NativeLock {
     shared: Arc<Shared>,
     name: String,
-    lent: Option<Lent>,
+    lent: Held,
 }
+
+/// The connection that a lock depends on, for as long as it is there. Whoever uses it
+/// takes it out meanwhile: what is left half way is closed, and put back by nobody.
+type Held = Arc<Mutex<Option<Lent>>>;
 
 impl NativeLock {
     /// Waits up to `patience` for the lock `name`; `None` if others hold it for
@@ -53,7 +58,7 @@ impl NativeLock {
         Ok(lent.map(|lent| Self {
             shared,
             name,
-            lent: Some(lent),
+            lent: Arc::new(Mutex::new(Some(lent))),
         }))
     }
 
@@ -63,21 +68,21 @@ impl NativeLock {
     /// # Errors
     /// *Cannot tell*; then the lock is to be taken as lost.
     pub async fn is_held(&mut self) -> Result<bool, StoreError> {
-        let Some(mut lent) = self.lent.take() else {
-            return Ok(false);
-        };
-        let name = self.name.clone();
+        let (held, name) = (Arc::clone(&self.lent), self.name.clone());
+        // It goes on, and keeps the lock, also when nobody waits for the answer.
         let ask = async move {
+            let mut held = held.lock().await;
+            let Some(mut lent) = held.take() else {
+                return Ok(false);
+            };
             let ask = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
-            let held: Result<Option<Option<bool>>, _> = lent.conn.exec_first(ask, (name,)).await;
-            match held {
-                Ok(held) => Ok((lent, held.flatten() == Some(true))),
-                Err(error) => Err(Trouble::from(error).told()),
-            }
+            let answer = lent.conn.exec_first(ask, (name,)).await;
+            let is_held: Option<Option<bool>> =
+                answer.map_err(|error| Trouble::from(error).told())?;
+            *held = Some(lent);
+            Ok(is_held.flatten() == Some(true))
         };
-        let (lent, held) = self.shared.driver.start(ask).await?;
-        self.lent = Some(lent);
-        Ok(held)
+        self.shared.driver.start(ask).await
     }
 
     /// Releases it, and waits until that is done.
@@ -85,22 +90,24 @@ impl NativeLock {
     /// # Errors
     /// *Cannot tell*; its connection is closed then, and the server releases it
     /// when it notices.
-    pub async fn release(mut self) -> Result<(), StoreError> {
-        match self.lent.take() {
-            Some(lent) => {
-                let freed = free(lent, self.name.clone());
-                self.shared.driver.start(freed).await
+    pub async fn release(self) -> Result<(), StoreError> {
+        self.start_to_free().await
+    }
+
+    fn start_to_free(&self) -> impl Future<Output = Result<(), StoreError>> {
+        let (held, name) = (Arc::clone(&self.lent), self.name.clone());
+        self.shared.driver.start(async move {
+            match held.lock().await.take() {
+                Some(lent) => free(lent, name).await,
+                None => Ok(()),
             }
-            None => Ok(()),
-        }
+        })
     }
 }
 
 impl Drop for NativeLock {
     fn drop(&mut self) {
-        if let Some(lent) = self.lent.take() {
-            drop(self.shared.driver.start(free(lent, self.name.clone())));
-        }
+        drop(self.start_to_free());
     }
 }
 

@@ -144,12 +144,15 @@ impl std::fmt::Debug for Pool {
 }
 
 /// What each connection begins with. A statement sees what was committed when it
-/// began, and locks no gaps; who stands still with a lock in hand is cut off.
+/// began, and locks no gaps; who stands still with a lock in hand is cut off. Who
+/// waits for a lock tries again after half the deadline, so that the server waits for
+/// nobody who has gone; it counts in whole seconds.
 fn session(deadline: Duration) -> String {
-    let seconds = deadline.as_secs().saturating_add(1).min(86_400);
+    let cut_off = deadline.as_secs().saturating_add(1).min(86_400);
+    let lock_wait = (deadline.as_secs() / 2).clamp(1, 86_400);
     format!(
         "SET SESSION tx_isolation = 'READ-COMMITTED', time_zone = '+00:00', autocommit = 1, \
-         sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = {seconds}, \
-         idle_transaction_timeout = {seconds}"
+         sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = {lock_wait}, \
+         idle_transaction_timeout = {cut_off}"
     )
 }

@@ -4,10 +4,10 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Desk, hourly, machine_time, open, plan, slots};
+use support::{Desk, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_contract::StoreError;
@@ -161,8 +161,39 @@ fn connections_that_the_server_has_closed_are_replaced() {
     }
 }
 
-/// A process that stands still in mid-command holds up its root, no other, and
-/// nobody beyond the deadline.
+/// A process that stands still in mid-command.
+struct Holder(Child);
+
+impl Holder {
+    /// It has locked the row of key "k", of the first table.
+    fn of_a_row(server: &MariadbServer) -> Self {
+        let mut holder = Command::new("mariadb");
+        holder.args(["--no-defaults", "--user=root", "--host=127.0.0.1"]);
+        holder.args(["--protocol=tcp", "--unbuffered", "--batch", "tidegate"]);
+        holder.arg("--execute").arg(
+            "START TRANSACTION; SELECT 'held' FROM tidegate_rows \
+             WHERE table_id = 1 AND name = 'k' FOR UPDATE; SELECT SLEEP(600)",
+        );
+        holder.arg(format!("--port={}", server.port()));
+        let mut holder = holder.stdout(Stdio::piped()).spawn().expect("mariadb runs");
+        let said = BufReader::new(holder.stdout.take().expect("its output"));
+        let mut lines = said.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "held"));
+        Self(holder)
+    }
+
+    fn ends(mut self, server: &MariadbServer) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it ends");
+        let thread =
+            "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+        for id in server.ask(thread) {
+            server.ask(&format!("KILL {id}"));
+        }
+    }
+}
+
+/// It holds up its root, no other, and nobody beyond the deadline.
 #[test]
 fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() {
     let Some(server) = MariadbServer::start() else {
@@ -174,36 +205,38 @@ fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() 
     let desk = Desk::at(&quick, "t", limits(), machine_time());
     let slow = Desk::at(&patient, "t", limits(), machine_time());
     assert!(slow.admits(b"k", &[1]) && slow.admits(b"other", &[1]));
-    let mut holder = Command::new("mariadb");
-    holder.args([
-        "--no-defaults",
-        "--user=root",
-        "--host=127.0.0.1",
-        "--protocol=tcp",
-    ]);
-    holder.args(["--unbuffered", "--batch", "tidegate", "--execute"]);
-    holder.arg("START TRANSACTION; SELECT 'held' FROM tidegate_rows WHERE table_id = 1 AND name = 'k' FOR UPDATE; SELECT SLEEP(600)");
-    holder.arg(format!("--port={}", server.port()));
-    let mut holder = holder.stdout(Stdio::piped()).spawn().expect("mariadb runs");
-    let said = BufReader::new(holder.stdout.take().expect("its output"));
-    assert!(
-        said.lines()
-            .map_while(Result::ok)
-            .any(|line| line == "held")
-    );
+    let holder = Holder::of_a_row(&server);
     let said = words(desk.take(b"k", &[1]));
     assert!(
         said.contains("no answer") || said.contains("in time"),
         "{said}"
     );
     assert!(slow.admits(b"other", &[1]));
-    holder.kill().expect("it is ours");
-    holder.wait().expect("it ends");
-    let thread = "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
-    for id in server.ask(thread) {
-        server.ask(&format!("KILL {id}"));
-    }
+    holder.ends(&server);
     assert!(slow.admits(b"k", &[1]));
+}
+
+/// A lock that is not granted in time is asked for again.
+#[test]
+fn a_lock_that_is_granted_late_is_asked_for_again_within_the_deadline() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = MysqlStore::open(&server.url(), options(8_000)).expect("a server");
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    let holder = Holder::of_a_row(&server);
+    let waits = || number(&server, "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_waits'");
+    let before = waits();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| desk.admits(b"k", &[1]));
+        while waits() < before + 2 {
+            assert!(!asked.is_finished(), "one wait was all");
+        }
+        holder.ends(&server);
+        assert!(asked.join().expect("it ends"));
+    });
+    assert_eq!(desk.left(b"k"), [7]);
 }
 
 #[test]

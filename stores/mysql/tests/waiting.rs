@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use support::{number, open};
@@ -88,4 +90,30 @@ fn a_native_lock_has_one_holder_until_it_is_released_or_its_connection_ends() {
     let free_again = runtime.block_on(one.lock("name", PATIENCE));
     assert!(free_again.expect("an answer").is_some());
     assert!(!runtime.block_on(held.is_held()).unwrap_or(false));
+}
+
+/// Whoever asks whether it is held, and does not wait for the answer, holds it still.
+#[test]
+fn a_native_lock_outlives_a_question_that_nobody_waits_for() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let (one, other) = (open(&server, Clock::Server), open(&server, Clock::Server));
+    let runtime = runtime();
+    let held = runtime.block_on(one.lock("name", Duration::ZERO));
+    let mut held = held.expect("an answer").expect("free");
+    for _ in 0..20 {
+        let asked = std::pin::pin!(held.is_held());
+        let _ = asked.poll(&mut nobody());
+    }
+    assert!(runtime.block_on(held.is_held()).expect("an answer"));
+    let taken = runtime.block_on(other.lock("name", Duration::ZERO));
+    assert!(taken.expect("an answer").is_none());
+    drop(held);
+    let taken = runtime.block_on(other.lock("name", PATIENCE));
+    assert!(taken.expect("an answer").is_some());
+}
+
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }
