@@ -162,3 +162,46 @@ fn hangs(store: &Beyond) {
     );
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
+
+/// Who waits in line waits on while the store hangs, and is served when it is back.
+#[test]
+fn who_waits_waits_on_while_a_redis_is_away() {
+    Beyond::redis().iter().for_each(waits_on);
+}
+
+#[test]
+fn who_waits_waits_on_while_a_postgresql_is_away() {
+    Beyond::postgres().iter().for_each(waits_on);
+}
+
+#[test]
+fn who_waits_waits_on_while_a_mariadb_is_away() {
+    Beyond::mariadb().iter().for_each(waits_on);
+}
+
+fn waits_on(store: &Beyond) {
+    let opened = tidegate_url::open(&format!("{}?deadline=60s", store.url));
+    let builder = Semaphore::builder("gpu", 2).store(opened.expect("a server").store);
+    let gpus = builder.build().expect("sound");
+    let held = gpus.acquire().expect("an answer");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let url = format!("{}?deadline=2s", store.url);
+    command.args(["run", "--store", &url, "--limit", "gpu=2"]);
+    command.args(["--policy", "gpu", "--amount", "gpu=2", "--wait", "100s"]);
+    command.args(["--", "sh", "-c", "exit 8"]);
+    let mut waiting = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let said = BufReader::new(waiting.stderr.take().expect("piped"));
+    let mut said = said.lines().map(|line| line.expect("text"));
+    // Nobody overtakes it as soon as it stands in line.
+    while let Some(other) = gpus.try_acquire().expect("an answer") {
+        other.release().expect("held to the end");
+    }
+    let paused = Paused::new(store.pid);
+    let line = said.next().expect("it is told");
+    assert!(line.contains("waiting on"), "{line}");
+    drop(paused);
+    held.release().expect("held to the end");
+    let status = waiting.wait().expect("it ends");
+    assert_eq!(status.code(), Some(8), "{:?}", said.collect::<Vec<_>>());
+    assert_eq!(gpus.available(), Ok(2));
+}

@@ -5,11 +5,14 @@
 //! of that name on the same store, and whoever else says the same, shares them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use rand::RngExt;
 use serde_json::json;
 use tidegate::gate::{Entry, Gate, GateError, Kind, Scope, Served};
+use tidegate::lock::Pace;
 use tidegate::{Ask, Key, LeaseId};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
 use super::leases::{Held, Leases, Renewal};
@@ -25,6 +28,22 @@ pub struct Direct<'r> {
     key: Vec<u8>,
     amounts: Vec<(&'r str, u64)>,
     opened: Opened,
+}
+
+/// An ask, under a word of its own: asked again, it finds what was granted by an answer
+/// that was lost.
+struct Attempt {
+    word: [u8; 16],
+    begun: Instant,
+}
+
+impl Attempt {
+    fn new() -> Self {
+        Self {
+            word: rand::rng().random(),
+            begun: Instant::now(),
+        }
+    }
 }
 
 impl<'r> Direct<'r> {
@@ -50,14 +69,48 @@ impl<'r> Direct<'r> {
         })
     }
 
-    fn ask(&self) -> Ask<'_> {
+    fn ask<'a>(&'a self, attempt: &'a Attempt, longest: Duration) -> Ask<'a> {
         let run = self.run;
         let mut ask = Ask::named(&self.amounts).priority(run.priority);
         ask = ask.ttl(run.ttl);
         if let Some(cost) = run.cost {
             ask = ask.cost(cost);
         }
-        ask.within(run.wait.unwrap_or_default())
+        if !longest.is_zero() {
+            ask = ask.idempotency(&attempt.word);
+        }
+        ask.within(longest)
+    }
+
+    /// Asks as `attempt`. `None`: what an earlier answer, which was lost, had granted
+    /// has ended meanwhile.
+    async fn try_as(&self, attempt: &Attempt, longest: Duration) -> Outcome<Option<Held>> {
+        let key = Key::from(&self.key);
+        let entry = self.served.acquire(key, self.ask(attempt, longest)).await;
+        let (held, repeated) = match entry.map_err(stop)? {
+            Entry::Granted(ticket) => {
+                let held = Held {
+                    id: ticket.id.to_string(),
+                    fence: ticket.fence,
+                    sure_until: attempt.begun + self.run.ttl,
+                };
+                (held, ticket.repeated)
+            }
+            Entry::Refused(decision) => {
+                let by = decision.binding().unwrap_or("a limit");
+                let message = format!("refused by `{by}`; --wait DURATION waits for it");
+                return Err(Stop::new(Exit::Refused, message));
+            }
+            Entry::Degraded(error) => return Err(Stop::failed(error)),
+        };
+        if !repeated {
+            return Ok(Some(held));
+        }
+        match self.renew(&held).await {
+            Renewal::Until(sure_until) => Ok(Some(Held { sure_until, ..held })),
+            Renewal::Lost(_) => Ok(None),
+            Renewal::Unsure(why) => Err(Stop::failed(why)),
+        }
     }
 
     /// Asks the store on another thread: this one passes signals on meanwhile.
@@ -76,21 +129,29 @@ impl<'r> Direct<'r> {
 }
 
 impl Leases for Direct<'_> {
+    /// Who waits goes on to do so while the store is away.
     async fn acquire(&self) -> Outcome<Held> {
-        let sent = Instant::now();
-        let entry = self.served.acquire(Key::from(&self.key), self.ask()).await;
-        match entry.map_err(stop)? {
-            Entry::Granted(ticket) => Ok(Held {
-                id: ticket.id.to_string(),
-                fence: ticket.fence,
-                sure_until: sent + self.run.ttl,
-            }),
-            Entry::Refused(decision) => {
-                let by = decision.binding().unwrap_or("a limit");
-                let message = format!("refused by `{by}`; --wait DURATION waits for it");
-                Err(Stop::new(Exit::Refused, message))
+        let (begun, wait) = (Instant::now(), self.run.wait.unwrap_or_default());
+        let left = || wait.saturating_sub(begun.elapsed());
+        let (mut attempt, mut pace) = (Attempt::new(), Pace::new(self.run.ttl));
+        loop {
+            let failed = match self.try_as(&attempt, left()).await {
+                Ok(Some(held)) => return Ok(held),
+                Ok(None) => {
+                    attempt = Attempt::new();
+                    continue;
+                }
+                Err(stop) => stop,
+            };
+            if failed.exit != Exit::Failed || left().is_zero() {
+                return Err(failed);
             }
-            Entry::Degraded(error) => Err(Stop::failed(error)),
+            if pace.is_answered() {
+                eprintln!("tidegate run: {}; waiting on", failed.message);
+            }
+            // Not all at once, when the store is back.
+            let pause = pace.unanswered(left());
+            sleep(pause.mul_f64(rand::rng().random_range(0.5..=1.0))).await;
         }
     }
 
