@@ -32,10 +32,23 @@ impl Http {
             body.len()
         );
         self.stream.get_mut().write_all(request.as_bytes())?;
-        self.answer()
+        let (status, body) = self.answer()?;
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        Ok((status, body))
     }
 
-    fn answer(&mut self) -> io::Result<(u16, Value)> {
+    /// What `/metrics` says of a name (and its labels).
+    pub fn metric(&mut self, name: &str) -> io::Result<f64> {
+        let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        self.stream.get_mut().write_all(request)?;
+        let (_, body) = self.answer()?;
+        let body = String::from_utf8_lossy(&body);
+        let mut values = body.lines().filter_map(|line| line.strip_prefix(name));
+        let value = values.find_map(|value| value.trim().parse().ok());
+        value.ok_or_else(|| io::Error::other(format!("no {name} in {body}")))
+    }
+
+    fn answer(&mut self) -> io::Result<(u16, Vec<u8>)> {
         let status = self.line()?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
         let mut length = 0;
@@ -50,7 +63,6 @@ impl Http {
         }
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
         Ok((status.ok_or(io::ErrorKind::InvalidData)?, body))
     }
 

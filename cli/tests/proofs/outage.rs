@@ -23,6 +23,10 @@ impl House {
         self.http.post("/v1/check", &ask).expect("an answer")
     }
 
+    fn metric(&mut self, name: &str) -> f64 {
+        self.http.metric(name).expect("it is there")
+    }
+
     /// Whether the store cannot tell.
     fn is_away(&mut self) -> bool {
         self.check("deny", "k").0 == 503
@@ -61,6 +65,7 @@ fn may_be_away(store: &Beyond) {
     for _ in 0..5 {
         assert_eq!(house.check("share", "ann").0, 200);
     }
+    assert_eq!(house.metric("tidegate_store_answers"), 1.0);
     // It neither answers nor hangs up.
     let paused = Paused::new(store.pid);
     until("it is asked no longer", || {
@@ -70,6 +75,11 @@ fn may_be_away(store: &Beyond) {
     assert_eq!(house.admitted_by_share("bob"), 4);
     let (status, said) = house.check("admit", "k");
     assert_eq!((status, &said["degraded"]), (200, &json!(true)));
+    assert_eq!(house.metric("tidegate_store_answers"), 0.0);
+    let degraded = |policy: &str| format!("tidegate_degraded_total{{policy=\"{policy}\"}}");
+    assert_eq!(house.metric(&degraded("admit")), 1.0);
+    assert_eq!(house.metric(&degraded("share")), 40.0);
+    assert_eq!(house.metric(&degraded("deny")), 0.0);
     let (_, said) = house.check("deny", "k");
     let words = said["detail"].as_str().expect("words").to_owned();
     assert!(words.contains("the store is unavailable"), "{words}");
@@ -77,6 +87,7 @@ fn may_be_away(store: &Beyond) {
     until("it answers again", || {
         !house.is_away() && server.logged("the store answers again") > 0
     });
+    assert_eq!(house.metric("tidegate_store_answers"), 1.0);
     until("all go by the store", || {
         house.check("share", "carl").1["degraded"] == false
     });
