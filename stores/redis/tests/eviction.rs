@@ -4,8 +4,11 @@
 mod support;
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use support::{Desk, SECOND, ask, connect, hourly, machine_time, open, plan, slots};
+use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_contract::Ending;
 use tidegate_contract::core::Rule;
@@ -13,6 +16,9 @@ use tidegate_redis::{Clock, RedisStore};
 
 /// Where the editions of table "t" are.
 const PLANS: &str = "{tidegate:t}:plans";
+
+/// Long enough for any machine.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A process that starts, with these limits.
 fn starts(server: &RedisServer, version: u64, rule: Rule) -> (RedisStore, Desk) {
@@ -139,6 +145,32 @@ fn leases_whose_records_were_evicted_hold_their_slots_until_they_expire() {
     assert_eq!(ordered, 1, "of the lease that is held");
     let last = desk.leases;
     desk.end(b"k", last, Ending::Cancel).expect("it is known");
+}
+
+/// Whoever waits has a place again, within a second or so, and is served.
+#[test]
+fn who_waits_and_is_dropped_from_the_order_stands_in_line_again() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let limit = Limit::concurrency("slots", 1);
+    let set = LimitSet::builder().name("t").limit(limit);
+    let set = set.store(Arc::new(open(&server, Clock::Server)));
+    let set = set.build().expect("sound limits");
+    let in_line = || ask::<i64>(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:q"]);
+    std::thread::scope(|scope| {
+        let held = set.try_acquire("k", Ask::default()).expect("an answer");
+        let held = held.granted().expect("it is free");
+        let waits = || set.acquire("k", Ask::default().within(LONG)).map(drop);
+        let waiting = scope.spawn(waits);
+        while in_line() == 0 {}
+        evict(&server, "{tidegate:t:k}:q");
+        while in_line() == 0 {
+            assert!(!waiting.is_finished(), "it waits for what is held");
+        }
+        drop(held);
+        waiting.join().expect("it ends").expect("served");
+    });
 }
 
 /// So many keys do not fit; so often a process is started.
