@@ -13,6 +13,10 @@ use crate::ports;
 /// If this is set, a test that cannot find a server fails.
 const REQUIRED: &str = "TIDEGATE_REQUIRE_POSTGRES";
 
+/// If this is set, the server's programs are there, whatever the machine has: another
+/// version, to which the tests are put.
+const PROGRAMS: &str = "TIDEGATE_POSTGRES_PROGRAMS";
+
 /// Who owns the databases.
 const OWNER: &str = "tidegate";
 
@@ -191,8 +195,12 @@ pub(crate) fn psql(url: &str, sql: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Where the server's programs are, the newest if there are several.
+/// Where the server's programs are, the newest if there are several, unless it is said
+/// which.
 fn programs() -> Option<PathBuf> {
+    if let Some(said) = std::env::var_os(PROGRAMS) {
+        return Some(said.into());
+    }
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let versions = versions.filter_map(|entry| {
         let version: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;

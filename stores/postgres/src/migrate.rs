@@ -42,6 +42,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "024-take-plain",
     "025-one-index-each",
     "026-lone-slots",
+    "027-ended",
 ];
 
 /// Under this number one process at a time changes the schema.
