@@ -8,10 +8,12 @@
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
+//! | `cargo xtask crowd` | eight processes at one hot key of each store, for a minute |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
 
 mod bench;
 mod command;
+mod crowd;
 mod demo;
 mod differential;
 mod fuzz;
@@ -34,6 +36,7 @@ cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, Maria
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
+cargo xtask crowd [--seconds N]                         eight processes at one hot key, 60 s a store
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),
+        "crowd" => crowd::run(&rest),
         "soak" => soak::run(&rest),
         _ => Err(HELP.to_owned()),
     };

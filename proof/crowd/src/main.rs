@@ -3,7 +3,7 @@
 //!
 //! | room | what it does |
 //! |---|---|
-//! | `contend` | takes what it can get of a hot key, for some seconds |
+//! | `contend` | takes what it can get of a hot key |
 //! | `turns` | takes turns at one slot, in the store's line |
 //! | `wait` | waits for a slot, until it is killed |
 //! | `hold` | does with a permit what it is told on its input |
