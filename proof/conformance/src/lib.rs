@@ -13,7 +13,7 @@
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
-//! | [`Beyond`], [`Paused`], [`Hole`] | any of them by its URL; one that stands still; a way that loses everything |
+//! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
 //! | [`Register`] | a row that refuses a late writer by its fence |
 //!
 //! A store's own test is a small file: it says how to open the store, and
@@ -33,6 +33,7 @@ pub mod model;
 mod paused;
 pub mod ports;
 pub mod postgres_server;
+mod proxy;
 pub mod redis_server;
 mod register;
 mod subject;
@@ -44,6 +45,7 @@ pub use beyond::Beyond;
 pub use differential::differential;
 pub use hole::Hole;
 pub use paused::Paused;
+pub use proxy::{Cut, Proxy};
 pub use register::Register;
 pub use subject::Subject;
 pub use wide::wide;

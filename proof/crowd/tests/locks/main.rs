@@ -9,14 +9,13 @@
 //! | `answers_lost` | a connection that is cut between a grant and its answer |
 //! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
 //! | `visitors` | slots are conserved while processes come and go |
-//! | `holder`, `proxy`, `servers` | a process, a way that is cut, the servers |
+//! | `holder`, `servers` | a process, the servers |
 
 mod answers_lost;
 mod fences;
 mod holder;
 mod holders;
 mod page;
-mod proxy;
 mod servers;
 mod servers_away;
 mod visitors;
