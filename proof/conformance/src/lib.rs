@@ -14,6 +14,7 @@
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
+//! | [`skip()`] | says that a test is skipped, and why |
 //! | [`Register`] | a row that refuses a late writer by its fence |
 //!
 //! A store's own test is a small file: it says how to open the store, and
@@ -29,6 +30,7 @@ mod differential;
 mod hole;
 pub mod lone;
 pub mod mariadb_server;
+mod missing;
 pub mod model;
 mod paused;
 pub mod ports;
@@ -44,6 +46,7 @@ pub use apart::apart;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use hole::Hole;
+pub use missing::skip;
 pub use paused::Paused;
 pub use proxy::{Cut, Proxy};
 pub use register::Register;

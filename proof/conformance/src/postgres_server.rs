@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::missing::skip;
 use crate::ports;
 
 /// If this is set, a test that cannot find a server fails.
@@ -45,12 +46,7 @@ impl PostgresServer {
     #[must_use]
     pub fn start_with(options: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
-            let required = std::env::var_os(REQUIRED).is_some();
-            assert!(
-                !required,
-                "PostgreSQL is not installed, and {REQUIRED} is set"
-            );
-            println!("skipped: PostgreSQL is not installed (Debian: postgresql)");
+            skip("PostgreSQL is not installed (Debian: postgresql)", REQUIRED);
             return None;
         };
         let folder = cluster(&programs);
