@@ -14,6 +14,7 @@
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
+//! | [`WrongClock`] | a process whose clock is off |
 //! | [`skip()`] | says that a test is skipped, and why |
 //! | [`Register`] | a row that refuses a late writer by its fence |
 //!
@@ -41,6 +42,7 @@ mod register;
 mod subject;
 pub mod walk;
 mod wide;
+mod wrong_clock;
 
 pub use apart::apart;
 pub use beyond::Beyond;
@@ -52,6 +54,7 @@ pub use proxy::{Cut, Proxy};
 pub use register::Register;
 pub use subject::Subject;
 pub use wide::wide;
+pub use wrong_clock::WrongClock;
 
 /// The examples of docs/locks.md compile.
 #[cfg(doctest)]

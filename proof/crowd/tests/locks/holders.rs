@@ -60,7 +60,7 @@ fn a_paused_holders_late_write_is_refused_by_a_store_that_checks_the_fence() {
 /// How long after its instant a slot may be granted, by the server's clock: who waits
 /// asks at that instant, or else two seconds later at the latest (PostgreSQL's net), and
 /// asking takes a loaded machine a while.
-const LATE: Duration = Duration::from_secs(2 + 4);
+pub const LATE: Duration = Duration::from_secs(2 + 4);
 
 /// By the server's clock, so that it is nobody's fault how long an answer is under way:
 /// a refusal names the instant, and a fence is the microsecond of its grant.
