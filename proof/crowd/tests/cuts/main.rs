@@ -28,6 +28,9 @@ const SLACK: Duration = Duration::from_secs(5);
 /// No command makes so many requests, not even on a connection that is new.
 const MOST: usize = 20;
 
+/// So often it is asked again at most: another connection is made for it.
+const RETRIES: usize = 30;
+
 /// How what was cut ended.
 #[derive(Default, Debug)]
 struct Tally {
@@ -157,7 +160,8 @@ impl<'b> Try<'b> {
             (true, false) => tally.untold += 1,
             (false, _) => tally.undone += 1,
         }
-        while !self.ask().1 {}
+        let is_told = (0..RETRIES).any(|_| self.ask().1);
+        assert!(is_told, "{}: nobody answers any more", self.key);
         if self.verb.is_done_once {
             // And late, and with other words.
             let (sets, key) = (&self.bench.cut, self.key);

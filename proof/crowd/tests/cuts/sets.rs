@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::contract::Select;
-use tidegate::{Algorithm, Ask, LONGEST_PAGE, LeaseId, Limit, LimitSet, PageOf};
+use tidegate::{Algorithm, Ask, Decision, LONGEST_PAGE, LeaseId, Limit, LimitSet, PageOf};
 
 /// Half of it is longer than any test; what was renewed has more left than all of it.
 pub const LONG: Duration = Duration::from_secs(600);
@@ -62,10 +62,9 @@ impl Sets {
     }
 
     pub fn seen(&self, key: &str) -> Seen {
-        let left = |set: &LimitSet, name| {
-            let peeked = set.peek(key, 1).expect("an answer");
-            peeked.standing(name).expect("a standing").remaining
-        };
+        let peek = |set: &LimitSet| set.peek(key, 1).expect("an answer");
+        let (both, rate, slots) = (peek(&self.both), peek(&self.rate), peek(&self.slots));
+        let left = |peeked: &Decision, name| peeked.standing(name).expect("a standing").remaining;
         let page = self.both.list_leases(PageOf {
             select: Select::Key(key.as_bytes()),
             after: None,
@@ -82,10 +81,10 @@ impl Sets {
         leases.sort_unstable();
         Seen {
             left: [
-                left(&self.both, "tokens"),
-                left(&self.both, "gpu"),
-                left(&self.rate, "rate"),
-                left(&self.slots, "gpu"),
+                left(&both, "tokens"),
+                left(&both, "gpu"),
+                left(&rate, "rate"),
+                left(&slots, "gpu"),
             ],
             fences: leases.iter().map(|(fence, _)| *fence).collect(),
             are_long: leases.iter().map(|(_, is_long)| *is_long).collect(),

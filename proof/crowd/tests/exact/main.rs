@@ -10,7 +10,8 @@
 mod ledger;
 mod snapshot;
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate::contract::Select;
@@ -83,15 +84,21 @@ fn are_distinct(fences: impl Iterator<Item = u64>) {
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
 }
 
-/// Samples now and then, until the crowd has had its time and enough was seen.
+/// Samples now and then, until the crowd has had its time and enough was seen; or until
+/// one has ended, which it should not by itself.
 #[expect(clippy::disallowed_methods, reason = "nothing waits for a sample")]
-fn sample(slots: &LimitSet, mut snapshot: impl FnMut() -> Snapshot) -> Samples {
+fn sample(
+    slots: &LimitSet,
+    mut snapshot: impl FnMut() -> Snapshot,
+    crowd: &[JoinHandle<Output>],
+) -> Samples {
     let seconds = std::env::var("TIDEGATE_CROWD_SECONDS");
     let seconds = seconds.map_or(2, |seconds| seconds.parse().expect("a number"));
     let clock = Clock::system();
     let end = clock.now() + Duration::from_secs(seconds).into();
     let mut samples = Samples::default();
-    while clock.now() < end || samples.with_holders() < ENOUGH {
+    let goes_on = || crowd.iter().all(|process| !process.is_finished());
+    while goes_on() && (clock.now() < end || samples.with_holders() < ENOUGH) {
         samples.take(slots, &snapshot());
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -109,7 +116,7 @@ fn is_exact(url: &str, mut snapshot: impl FnMut() -> Snapshot) {
         .into_iter()
         .map(|child| std::thread::spawn(move || child.wait_with_output().expect("its ledger")));
     let crowd: Vec<_> = crowd.collect();
-    let samples = sample(&slots, &mut snapshot);
+    let samples = sample(&slots, &mut snapshot, &crowd);
     // They end with their input.
     drop(inputs);
     let mut ledger = Ledger::default();
@@ -119,6 +126,7 @@ fn is_exact(url: &str, mut snapshot: impl FnMut() -> Snapshot) {
         ledger.read(std::str::from_utf8(&output.stdout).expect("text"));
     }
     println!("{url}: samples with 0, 1, 2, 3 held: {:?}", samples.held);
+    assert!(samples.with_holders() >= ENOUGH, "somebody holds");
     ledger.keeps_to_the_rate();
     ledger.holds_no_more_slots_than_there_are();
     ledger.fences_grow();
