@@ -8,11 +8,13 @@
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
+//! | `cargo xtask crowd` | eight processes at one hot key of each store, for a minute |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
 
 mod bench;
 mod command;
+mod crowd;
 mod demo;
 mod differential;
 mod fuzz;
@@ -36,6 +38,7 @@ cargo xtask bench stores [ARGUMENTS]                    Redis, PostgreSQL, Maria
 cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each target
 cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
+cargo xtask crowd [--seconds N]                         eight processes at one hot key, 60 s a store
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),
+        "crowd" => crowd::run(&rest),
         "postgres" => versions::run_all(&rest),
         "soak" => soak::run(&rest),
         _ => Err(HELP.to_owned()),

@@ -82,6 +82,11 @@ const NEEDS: &[Need] = &[
         purpose: "a real server answers as the core does",
     },
     Need {
+        present: has_libfaketime,
+        package: "libfaketime",
+        purpose: "a process whose clock is an hour off",
+    },
+    Need {
         present: || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists(),
         package: "tzdata",
         purpose: "calendar windows in a time zone",
@@ -146,6 +151,16 @@ fn has_postgresql() -> bool {
         version.is_some_and(|version: u32| version >= 13)
             && entry.path().join("bin/initdb").exists()
     })
+}
+
+/// In the folder of the machine's architecture.
+fn has_libfaketime() -> bool {
+    let folders = std::fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let library = |folder: &Path| folder.join("faketime/libfaketimeMT.so.1").exists();
+    folders.into_iter().any(|folder| library(&folder.path()))
 }
 
 /// Root on a Debian-like system.

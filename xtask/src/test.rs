@@ -5,6 +5,7 @@ use crate::plan::{APART, BARE_TARGETS, LAW_CASES, SHUTTLE_FILTER, SHUTTLE_PACKAG
 use crate::steps::{self, Choice, Step};
 use crate::{bench, fuzz, layers, needs};
 use std::path::Path;
+use std::process::Command;
 
 const STEPS: &[Step] = &[
     Step {
@@ -138,6 +139,11 @@ fn claims_no_std() -> Result<(), String> {
 /// Unit, integration and documentation tests; laws in this many cases.
 pub fn tests(cases: u32) -> Result<(), String> {
     let mut tests = cargo(["test", "--workspace"]);
+    command::run(requiring_all(&mut tests).env("PROPTEST_CASES", cases.to_string()))
+}
+
+/// The same, but a test that lacks something fails instead of being skipped.
+pub fn requiring_all(tests: &mut Command) -> &mut Command {
     // Where there is no Python the replay would pass without its judge.
     tests.env("TIDEGATE_REQUIRE_PYTHON", "1");
     // And the stores beyond a network without their servers.
@@ -145,8 +151,7 @@ pub fn tests(cases: u32) -> Result<(), String> {
     tests.env("TIDEGATE_REQUIRE_MARIADB", "1");
     tests.env("TIDEGATE_REQUIRE_POSTGRES", "1");
     // And the doors without the clients that nobody here wrote.
-    tests.env("TIDEGATE_REQUIRE_TOOLS", "1");
-    command::run(tests.env("PROPTEST_CASES", cases.to_string()))
+    tests.env("TIDEGATE_REQUIRE_TOOLS", "1")
 }
 
 /// The command with the feature `otlp`, and what a collector is told by it.

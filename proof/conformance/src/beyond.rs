@@ -11,6 +11,8 @@ use crate::redis_server::RedisServer;
 pub struct Beyond {
     /// Its address, as a store's URL.
     pub url: String,
+    /// Where it listens on this machine.
+    pub port: u16,
     /// Its process.
     pub pid: u32,
     _server: Box<dyn Any>,
@@ -21,27 +23,28 @@ impl Beyond {
     #[must_use]
     pub fn redis() -> Option<Self> {
         let server = RedisServer::start()?;
-        Some(Self::new(server.url(), server.pid(), server))
+        Some(Self::new(server.url(), server.port(), server.pid(), server))
     }
 
     /// A PostgreSQL; `None`, with the reason printed, where there is none.
     #[must_use]
     pub fn postgres() -> Option<Self> {
         let server = PostgresServer::start()?;
-        Some(Self::new(server.url(), server.pid(), server))
+        Some(Self::new(server.url(), server.port(), server.pid(), server))
     }
 
     /// A MariaDB; `None`, with the reason printed, where there is none.
     #[must_use]
     pub fn mariadb() -> Option<Self> {
         let server = MariadbServer::start()?;
-        Some(Self::new(server.url(), server.pid(), server))
+        Some(Self::new(server.url(), server.port(), server.pid(), server))
     }
 
-    fn new(url: String, pid: u32, server: impl Any) -> Self {
+    fn new(url: String, port: u16, pid: u32, server: impl Any) -> Self {
         let server = Box::new(server);
         Self {
             url,
+            port,
             pid,
             _server: server,
         }

@@ -13,7 +13,9 @@
 //! | [`apart()`] | one store for many walks |
 //! | [`clocks`] | the server's clock decides, and not its callers' |
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
-//! | [`Beyond`], [`Paused`], [`Hole`] | any of them by its URL; one that stands still; a way that loses everything |
+//! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
+//! | [`WrongClock`] | a process whose clock is off |
+//! | [`skip()`] | says that a test is skipped, and why |
 //! | [`Register`] | a row that refuses a late writer by its fence |
 //!
 //! A store's own test is a small file: it says how to open the store, and
@@ -29,24 +31,30 @@ mod differential;
 mod hole;
 pub mod lone;
 pub mod mariadb_server;
+mod missing;
 pub mod model;
 mod paused;
 pub mod ports;
 pub mod postgres_server;
+mod proxy;
 pub mod redis_server;
 mod register;
 mod subject;
 pub mod walk;
 mod wide;
+mod wrong_clock;
 
 pub use apart::apart;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use hole::Hole;
+pub use missing::skip;
 pub use paused::Paused;
+pub use proxy::{Cut, Proxy};
 pub use register::Register;
 pub use subject::Subject;
 pub use wide::wide;
+pub use wrong_clock::WrongClock;
 
 /// The examples of docs/locks.md compile.
 #[cfg(doctest)]

@@ -1,23 +1,21 @@
-//! It asks about the hot key until its time is over, and prints what it was granted:
+//! It asks about the hot key until its input ends, and prints what it was granted:
 //! `rate ASKED ANSWERED` for a unit of the rate, `slot FENCE ASKED FROM UNTIL` for a
 //! slot that it surely held from one instant to another, in microseconds.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate::{Admission, Ask, Limit, LimitSet};
 
-use crate::{Trouble, now};
+use crate::{Trouble, input_ended, now};
 
-/// Takes what it can get of a hot key
+/// Takes what it can get of a hot key until its input ends
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The store that they all ask
     #[arg(long)]
     store: String,
-    /// How long, in seconds
-    #[arg(long)]
-    seconds: u64,
     /// Of the rate: so many a second
     #[arg(long)]
     rate: u64,
@@ -40,9 +38,9 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
         set.store(store.clone()).build()
     });
     let (rate, slots) = (rate?, slots?);
-    let end = now() + options.seconds as i64 * 1_000_000;
+    let ended = input_ended();
     let mut ledger = String::new();
-    while now() < end {
+    while !ended.load(Ordering::Relaxed) {
         let asked = now();
         if rate.check("hot", 1)?.admitted() {
             writeln!(ledger, "rate {asked} {}", now())?;

@@ -1,6 +1,7 @@
 //! A holder that can be stopped and killed. It is told what to do on its input, a
 //! word a line, and says on its output what came of it.
 
+use tidegate::Clock;
 use tidegate::lock::{Permit, Semaphore};
 use tidegate_conformance::Register;
 
@@ -35,6 +36,7 @@ fn obey(
         "sure" => permit()?.is_sure().to_string(),
         "write" => register(store).write(permit()?.fence(), rest).to_string(),
         "lost" => format!("{:?}", permit()?.watch().wait()),
+        "time" => Clock::system().now().as_micros().to_string(),
         "release" => format!("{:?}", held.take().map(Permit::release)),
         other => return Err(format!("`{other}` is no word for a holder").into()),
     })

@@ -3,7 +3,7 @@
 //!
 //! | room | what it does |
 //! |---|---|
-//! | `contend` | takes what it can get of a hot key, for some seconds |
+//! | `contend` | takes what it can get of a hot key |
 //! | `turns` | takes turns at one slot, in the store's line |
 //! | `wait` | waits for a slot, until it is killed |
 //! | `hold` | does with a permit what it is told on its input |
@@ -83,6 +83,9 @@ struct Slots {
     /// How long a permit lasts, in milliseconds
     #[arg(long)]
     ttl: u64,
+    /// Of which key
+    #[arg(long, default_value = "all")]
+    key: String,
 }
 
 impl Slots {
@@ -90,7 +93,7 @@ impl Slots {
         let store = tidegate_url::open(&self.store)?.store;
         let builder = Semaphore::builder("gpu", self.slots);
         let builder = builder.ttl(Duration::from_millis(self.ttl));
-        Ok(builder.store(store).build()?)
+        Ok(builder.store(store).build()?.of(&self.key))
     }
 }
 

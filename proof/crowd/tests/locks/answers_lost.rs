@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use tidegate_conformance::{Cut, Proxy};
+
 use crate::holders::{LONG, acquire, is_full};
-use crate::proxy::Proxy;
 use crate::servers::{on_each, semaphore};
 
 /// One slot, and a ttl longer than the test: if the lost answer's slot were not
@@ -22,9 +23,9 @@ fn an_answer_that_is_lost_leaves_no_slot_taken() {
             acquire(&gpus).release().expect("held to the end");
         }
         for request in 1..=4 {
-            proxy.cut_at(request);
+            proxy.cut_at(request, Cut::After);
             let permit = acquire(&gpus);
-            proxy.cut_at(0);
+            proxy.mend();
             assert!(is_full(&others));
             permit.release().expect("held to the end");
             // No other slot was taken.

@@ -2,7 +2,7 @@
 //! what to do on its input, a word a line, and says on its output what came of it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use crate::servers::{process, signal};
@@ -16,7 +16,10 @@ pub struct Holder {
 
 impl Holder {
     pub fn start(url: &str, ttl: Duration) -> Self {
-        let mut process = process("hold", url, 1, ttl);
+        Self::spawn(process("hold", url, 1, ttl))
+    }
+
+    pub fn spawn(mut process: Command) -> Self {
         process.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = process.spawn().expect("a process");
         let tell = child.stdin.take().expect("its input");

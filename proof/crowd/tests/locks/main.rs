@@ -7,16 +7,17 @@
 //! | `servers_away` | a server that is killed, restarted, paused |
 //! | `fences` | fences grow across expiry and restart |
 //! | `answers_lost` | a connection that is cut between a grant and its answer |
+//! | `clocks` | a client whose clock is an hour off |
 //! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
 //! | `visitors` | slots are conserved while processes come and go |
-//! | `holder`, `proxy`, `servers` | a process, a way that is cut, the servers |
+//! | `holder`, `servers` | a process, the servers |
 
 mod answers_lost;
+mod clocks;
 mod fences;
 mod holder;
 mod holders;
 mod page;
-mod proxy;
 mod servers;
 mod servers_away;
 mod visitors;

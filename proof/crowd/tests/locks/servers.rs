@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate::contract::Store;
 use tidegate::lock::Semaphore;
+use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
@@ -64,22 +65,13 @@ impl Server {
         }
     }
 
-    /// It stands still, and answers nobody. What serves PostgreSQL's connections
-    /// are other processes, so that is killed.
-    pub fn go_away(&mut self) {
-        match self {
-            Self::Redis(server) => signal("STOP", server.pid()),
-            Self::Mariadb(server) => signal("STOP", server.pid()),
-            Self::Postgres(server) => server.kill(),
-        }
-    }
-
-    pub fn come_back(&mut self) {
-        match self {
-            Self::Redis(server) => signal("CONT", server.pid()),
-            Self::Mariadb(server) => signal("CONT", server.pid()),
-            Self::Postgres(server) => server.start_again(),
-        }
+    /// It stands still with all its processes, and answers nobody, until this is dropped.
+    pub fn pause(&self) -> Paused {
+        Paused::new(match self {
+            Self::Redis(server) => server.pid(),
+            Self::Postgres(server) => server.pid(),
+            Self::Mariadb(server) => server.pid(),
+        })
     }
 }
 
@@ -111,6 +103,14 @@ pub fn store(url: &str) -> Arc<dyn Store> {
 pub fn semaphore(url: &str, slots: u64, ttl: Duration) -> Semaphore {
     let builder = Semaphore::builder("gpu", slots).ttl(ttl);
     builder.store(store(url)).build().expect("sound")
+}
+
+/// The same, of which each command takes that long at most.
+pub fn hasty(url: &str, slots: u64, ttl: Duration, deadline: Duration) -> Semaphore {
+    let opened = tidegate_url::open(&format!("{url}?deadline={}s", deadline.as_secs()));
+    let builder = Semaphore::builder("gpu", slots).ttl(ttl);
+    let store = opened.expect("a server").store;
+    builder.store(store).build().expect("sound")
 }
 
 /// A process that does what `verb` says with a semaphore as [`semaphore`] makes it.

@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
-use tidegate::Clock;
+use tidegate::contract::StoreError;
 use tidegate::lock::Loss;
+use tidegate::{Clock, Error};
 use tidegate_conformance::redis_server::{RedisServer, RedisService};
 
 use crate::holders::{LONG, acquire, is_full};
-use crate::servers::{on_each, semaphore};
+use crate::servers::{hasty, on_each, semaphore};
+
+/// How much later a loaded machine may tell it.
+const SLACK: Duration = Duration::from_secs(5);
 
 /// The stores' own deadline is a minute here: it is by the holder's clock alone
 /// that it learns.
@@ -19,7 +23,7 @@ fn a_holder_whose_server_is_away_learns_before_another_may_hold() {
         let gpus = semaphore(&url, 1, ttl);
         let permit = acquire(&gpus);
         let (fence, clock) = (permit.fence(), Clock::system());
-        server.go_away();
+        let paused = server.pause();
         let gone = clock.now();
         let loss = permit.watch().wait().expect("it is lost");
         let learned = clock.now().since(gone).as_duration();
@@ -27,11 +31,47 @@ fn a_holder_whose_server_is_away_learns_before_another_may_hold() {
         assert!(matches!(loss, Loss::NotRenewed(_)), "{loss:?}");
         assert!(clock.now() >= permit.sure_until());
         assert!(permit.sure_until().since(gone).as_duration() <= ttl);
-        server.come_back();
+        drop(paused);
         let others = semaphore(&url, 1, LONG);
         // It may still hold what it is not sure of, and gives that back, too.
         drop(permit);
         assert!(acquire(&others).fence() > fence);
+    });
+}
+
+/// Nobody is told anything while it hangs, and nobody waits for longer than he wants to.
+/// When it goes on, the holder still holds, and who waits is served after it.
+#[test]
+fn a_server_that_hangs_for_less_than_the_ttl_costs_nobody_a_permit() {
+    const SECOND: Duration = Duration::from_secs(1);
+    on_each(|server| {
+        let url = server.url();
+        let (gpus, others) = (semaphore(&url, 1, LONG), semaphore(&url, 1, LONG));
+        let hasty = hasty(&url, 1, LONG, SECOND);
+        let permit = acquire(&gpus);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| acquire(&others));
+            until(|| others.set().statistics().waiting == 1);
+            // It stands in line by then, or is about to.
+            assert!(is_full(&gpus));
+            let (paused, clock) = (server.pause(), Clock::system());
+            let asked = clock.now();
+            let told = hasty.acquire_within(SECOND).err();
+            let took = clock.now().since(asked).as_duration();
+            println!("{url}: hangs; told so after {took:?}");
+            let unknown = matches!(told, Some(Error::Store(StoreError::Unavailable(_))));
+            assert!(unknown, "{url}: {told:?}");
+            assert!(took < SECOND + SECOND + SLACK, "{url}: {took:?}");
+            assert!(permit.is_sure(), "{url}");
+            drop(paused);
+            until(|| permit.confirm().is_ok());
+            assert_eq!(permit.loss(), None, "{url}");
+            assert!(is_full(&gpus) && !waits.is_finished(), "{url}: it is held");
+            let fence = permit.fence();
+            permit.release().expect("held to the end");
+            let next = waits.join().expect("it ends");
+            assert!(next.fence() > fence && is_full(&gpus), "{url}");
+        });
     });
 }
 

@@ -85,6 +85,10 @@ enum Move {
 
 /// A server with lines, for one test.
 trait Lines: Send + Sync + Sized + 'static {
+    /// For how long the page of its store says that a place is kept, at most, whose
+    /// process has died.
+    const GIVEN_UP: Duration;
+
     /// A server, if this machine has one; else says that the test is skipped.
     fn start() -> Option<Self>;
 

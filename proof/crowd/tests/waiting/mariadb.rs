@@ -1,6 +1,7 @@
 //! The line of a MariaDB: a table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_conformance::mariadb_server::MariadbServer;
 
@@ -9,6 +10,8 @@ use super::{Lines, Move, opened};
 pub struct Server(Arc<MariadbServer>);
 
 impl Lines for Server {
+    const GIVEN_UP: Duration = Duration::from_secs(3);
+
     fn start() -> Option<Self> {
         let server = MariadbServer::start()?;
         // The tables are there before anybody stands in them.

@@ -1,6 +1,7 @@
 //! The line of a PostgreSQL: a table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_conformance::postgres_server::PostgresServer;
 
@@ -20,6 +21,8 @@ const WATCH: &str = "CREATE TABLE IF NOT EXISTS public.moves (
 pub struct Server(Arc<PostgresServer>);
 
 impl Lines for Server {
+    const GIVEN_UP: Duration = Duration::from_secs(8);
+
     fn start() -> Option<Self> {
         let server = PostgresServer::start()?;
         // The schema is there before anybody stands in it.

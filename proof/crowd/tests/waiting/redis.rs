@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use redis::{Connection, FromRedisValue};
 use tidegate_conformance::redis_server::RedisServer;
@@ -14,6 +15,8 @@ const QUEUE: &str = "{tidegate:gpus:k}:q";
 pub struct Server(RedisServer);
 
 impl Lines for Server {
+    const GIVEN_UP: Duration = Duration::from_secs(3);
+
     fn start() -> Option<Self> {
         RedisServer::start().map(Self)
     }

@@ -1,0 +1,71 @@
+//! The commands that are cut.
+
+use tidegate::{Ask, Error};
+
+use crate::sets::{LONG, Leases, Sets, TEN, TEN_AND_A_SLOT};
+
+/// Of the ten that a lease is for, and what is said of it later.
+pub const USED: u64 = 3;
+pub const LATER: u64 = 9;
+
+/// What a command does to a key; it is told the leases that are there, and of how many
+/// tokens one is to be settled.
+pub type Act = fn(&Sets, &str, Leases, u64) -> Result<(), Error>;
+
+/// A command that is cut.
+pub struct Verb {
+    pub name: &'static str,
+    pub act: Act,
+    /// Asked again, it does nothing more.
+    pub is_done_once: bool,
+}
+
+const fn once(name: &'static str, act: Act) -> Verb {
+    Verb {
+        name,
+        act,
+        is_done_once: true,
+    }
+}
+
+const fn each_time(name: &'static str, act: Act) -> Verb {
+    Verb {
+        name,
+        act,
+        is_done_once: false,
+    }
+}
+
+pub const VERBS: &[Verb] = &[
+    each_time("take", |sets, key, _, _| {
+        sets.both.check(key, Ask::named(TEN)).map(drop)
+    }),
+    each_time("take of a lone rate", |sets, key, _, _| {
+        sets.rate.check(key, 10).map(drop)
+    }),
+    each_time("debit", |sets, key, _, _| {
+        sets.both.debit(key, Ask::named(TEN)).map(drop)
+    }),
+    once("lease", |sets, key, _, _| {
+        let ask = Ask::named(TEN_AND_A_SLOT).idempotency(b"once");
+        let lease = sets.both.try_acquire(key, ask)?.granted();
+        lease.expect("it is free").detach();
+        Ok(())
+    }),
+    once("renew", |sets, key, leases, _| {
+        sets.both.renew(key, leases.both, 2 * LONG).map(drop)
+    }),
+    once("settle", |sets, key, leases, used| {
+        let settled = sets.both.settle(key, leases.both, &[("tokens", used)])?;
+        // Whoever says something else later is told what was said first.
+        let usage = settled.usage("tokens").expect("it was taken");
+        assert_eq!((usage.taken, usage.used), (10, USED));
+        Ok(())
+    }),
+    once("release", |sets, key, leases, _| {
+        sets.both.release(key, leases.both).map(drop)
+    }),
+    once("release of a lone slot", |sets, key, leases, _| {
+        sets.slots.release(key, leases.slot).map(drop)
+    }),
+];

@@ -1,0 +1,133 @@
+//! What a server keeps of the slots, read in one step of its own: who holds by the
+//! leases, and how many are free by the key's row. No command answers both, and between
+//! two a lease may come and go, so this looks where the store keeps them.
+
+use redis::Connection;
+use tidegate::Timestamp;
+use tidegate::contract::book::Stage;
+use tidegate::contract::bytes::{decode_record, decode_row, versioned};
+use tidegate::contract::core::{DecodeError, Moment, Rule, Slots, Span};
+use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_conformance::postgres_server::PostgresServer;
+
+use crate::SLOTS;
+
+/// The slots of the hot key at one instant.
+pub struct Snapshot {
+    /// Of each lease that is held: its fence, and how many slots it has.
+    pub held: Vec<(u64, u64)>,
+    /// How many the row does not count as held.
+    pub free: u64,
+}
+
+/// How many the row counts, and behind it fence and slots of each lease. (Stage 0 is of
+/// leases that are held; a row without holders may be gone, a cell without any be 0.)
+const OF_REDIS: &str = "
+local row = redis.call('GET', '{tidegate:slots:hot}:r')
+local cell = row and select(3, cmsgpack.unpack(row))[1]
+local told = { type(cell) == 'table' and cell[2] or 0 }
+for _, field in ipairs(redis.call('HKEYS', '{tidegate:slots:hot}:b')) do
+  if string.sub(field, 1, 1) == 'l' then
+    local record = redis.call('HGET', '{tidegate:slots:hot}:b', field)
+    local _, _, fence, stage, _, _, _, shares = cmsgpack.unpack(record)
+    if stage == 0 then
+      table.insert(told, fence)
+      table.insert(told, shares[1][2])
+    end
+  end
+end
+return told";
+
+pub fn of_redis(connection: &mut Connection) -> Snapshot {
+    let mut read = redis::cmd("EVAL");
+    let told: Vec<u64> = read
+        .arg(OF_REDIS)
+        .arg(0)
+        .query(connection)
+        .expect("an answer");
+    Snapshot::told(&told)
+}
+
+/// The same in one statement, which sees the tables at one instant.
+const OF_POSTGRES: &str = "
+WITH of AS (SELECT tab FROM tidegate.sets WHERE name = 'slots')
+SELECT coalesce((SELECT (cells[1]).n[1] FROM tidegate.rows JOIN of USING (tab)
+    WHERE key = 'hot'), 0)
+  || (SELECT coalesce(string_agg(' ' || fence || ' ' || shares[2], ''), '')
+    FROM tidegate.leases JOIN of USING (tab) WHERE root = 'hot' AND stage = 0)";
+
+pub fn of_postgres(server: &PostgresServer) -> Snapshot {
+    let line = server.ask(OF_POSTGRES).concat();
+    let told = line.split(' ').map(|word| word.parse().expect("a number"));
+    Snapshot::told(&told.collect::<Vec<_>>())
+}
+
+/// The row and the leases as the contract writes them, in one statement.
+const OF_MARIADB: &str = "
+SELECT CONCAT('row ', HEX(body)) FROM tidegate_rows
+  WHERE table_id = (SELECT id FROM tidegate_tables WHERE name = 'slots') AND name = 'hot'
+UNION ALL SELECT CONCAT('lease ', HEX(body)) FROM tidegate_leases
+  WHERE table_id = (SELECT id FROM tidegate_tables WHERE name = 'slots') AND root = 'hot'";
+
+pub fn of_mariadb(server: &MariadbServer) -> Snapshot {
+    let mut snapshot = Snapshot::told(&[0]);
+    for line in server.ask(OF_MARIADB) {
+        let (kind, digits) = line.split_once(' ').expect("two words");
+        let body = bytes(digits);
+        match kind {
+            "row" => snapshot.free = free(&body),
+            _ => snapshot.held.extend(held(&body)),
+        }
+    }
+    snapshot
+}
+
+/// By the core, before any has expired.
+fn free(row: &[u8]) -> u64 {
+    let slots = Slots::new(SLOTS, Span::SECOND).expect("sound slots");
+    let row = decode_row(behind_its_head(row).expect("a head")).expect("a row");
+    let standing = Rule::Slots(slots).standing(&row.states[0], &Moment::at(Timestamp::MIN));
+    standing.remaining
+}
+
+/// What a row of a root's has before its states: `stores/swap/src/entry.rs`.
+fn behind_its_head(row: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut row = versioned(row)?;
+    row.instant()?;
+    assert!(row.flag("root")?, "the key is its own root");
+    row.u32()?;
+    row.u64()?;
+    row.instant()?;
+    Ok(row.rest())
+}
+
+fn held(record: &[u8]) -> Option<(u64, u64)> {
+    let record = decode_record(record).expect("a lease");
+    let slots = record.shares.iter().map(|share| share.amount).sum();
+    matches!(record.stage, Stage::Live).then_some((record.granted.fence, slots))
+}
+
+fn bytes(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks_exact(2);
+    let byte = |pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(|pair| byte(pair).expect("two digits")).collect()
+}
+
+impl Snapshot {
+    fn told(numbers: &[u64]) -> Self {
+        let (counted, leases) = numbers.split_first().expect("what the row counts");
+        let leases = leases.chunks_exact(2).map(|lease| (lease[0], lease[1]));
+        Self {
+            held: leases.collect(),
+            free: SLOTS.checked_sub(*counted).expect("no more than there are"),
+        }
+    }
+
+    /// Held and free are all there are; answers how many are held.
+    pub fn conserves(&self) -> u64 {
+        let held = self.held.iter().map(|(_, slots)| slots).sum();
+        let (free, all) = (self.free, SLOTS);
+        assert_eq!(held + free, all, "{held} held by leases, {free} free");
+        held
+    }
+}
