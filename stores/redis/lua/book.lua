@@ -3,6 +3,7 @@
 -- number ("n"), and the edition up to which changes of limits were followed
 -- ("e"); one sorted set holds what is to be looked at when.
 local LIVE, EXPIRED, ENDED = 0, 1, 2
+local MOST_ANEW = 2000
 local book_changed
 
 local function whole(number)
@@ -33,6 +34,9 @@ end
 
 local function put_record(record, due)
   record.due, record.number = due, redis.call('HINCRBY', BOOK, 'n', 1)
+  -- What is in the order of time before the first record is of records that were
+  -- evicted.
+  if record.number == 1 then redis.call('UNLINK', DUE) end
   redis.call('ZADD', DUE, whole(due), due_member(record))
   local bytes = cmsgpack.pack(
     record.owner, record.expires_at, record.fence, record.stage, record.due,
@@ -58,8 +62,13 @@ local function book_edition()
   return tonumber(redis.call('HGET', BOOK, 'e'))
 end
 
--- The order of time, when it was evicted and the records were not.
+-- The order of time, when it was evicted and the records were not. Of so many that
+-- this would take long, the records are given up, too.
 local function order_anew()
+  if redis.call('HLEN', BOOK) > MOST_ANEW then
+    redis.call('UNLINK', BOOK)
+    return
+  end
   for _, field in ipairs(redis.call('HKEYS', BOOK)) do
     local record = string.sub(field, 1, 1) == 'l' and read_record(string.sub(field, 2))
     if record then redis.call('ZADD', DUE, whole(record.due), due_member(record)) end
@@ -77,16 +86,11 @@ local function next_due()
   return tonumber(first[2])
 end
 
--- The record that is due next, if it is by `now`. What is in the order of time
--- alone was evicted.
+-- The record that is due next, if it is by `now`.
 local function due_record(now)
-  while true do
-    local first = redis.call('ZRANGEBYSCORE', DUE, '-inf', whole(now), 'LIMIT', 0, 1)
-    if not first[1] then return nil end
-    local record = read_record(string.sub(first[1], 9))
-    if record then return record end
-    redis.call('ZREM', DUE, first[1])
-  end
+  local first = redis.call('ZRANGEBYSCORE', DUE, '-inf', whole(now), 'LIMIT', 0, 1)
+  if not first[1] then return nil end
+  return read_record(string.sub(first[1], 9))
 end
 
 -- The lease `id` of the command's key; nil if there is none, or it is another's.

@@ -60,8 +60,8 @@ local function push_standings(reply, parts)
 end
 
 -- What is answered: see `src/wire/reply.rs`.
-local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED, LOOKED, QUEUED =
-  0, 1, 2, 3, 4, 5, 6, 7
+local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED, LOOKED, QUEUED, UNKNOWN =
+  0, 1, 2, 3, 4, 5, 6, 7, 9
 local UNKNOWN_LEASE, LEASE_ENDED, DUPLICATE_LEASE = 0, 1, 2
 
 -- Answers a decision; `refund_at` and `lease` may be nil.

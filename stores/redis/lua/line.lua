@@ -88,11 +88,12 @@ function lines.stand(now)
   local turn = ask.turn
   local known = read_waiter(turn.id)
   turn.entry = known and known.entry
+  if known and redis.call('ZSCORE', QUEUE, turn.entry) then return end
   if not known then
     local number = redis.call('HINCRBY', WAITERS, 'n', 1)
     turn.entry = struct.pack('>I8', number) .. turn.id
   end
-  redis.call('ZADD', QUEUE, 'NX', whole(earlier(now, turn.ahead)), turn.entry)
+  redis.call('ZADD', QUEUE, whole(earlier(now, turn.ahead)), turn.entry)
   if not known then lines.stay(now, {}) end
 end
 

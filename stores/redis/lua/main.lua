@@ -67,6 +67,16 @@ local function translate_instants(now)
   if ask.expires_at then ask.expires_at = later(ask.expires_at, ahead) end
 end
 
+-- The edition of a row that was written after its edition was found to be lost: whoever
+-- wrote it is there, and will tell it again.
+local function alive_and_unknown(newer)
+  for _, row in pairs(rows) do
+    local edition = row.edition and newer[row.edition]
+    if edition and edition.lost and row.latest > edition.lost then return row.edition end
+  end
+  return nil
+end
+
 -- Brings rows and leases up to now. Answers nil, or what the call needs.
 local function catch_up_with_time(now)
   local due = next_due()
@@ -74,13 +84,16 @@ local function catch_up_with_time(now)
   local editions, newer = {}, {}
   for i = 4, #arguments do
     local edition = cmsgpack.unpack(arguments[i])
-    if edition.edition <= plan.edition then
+    -- One that stands in for what is lost leads to the plan, and to no other.
+    if edition.edition <= plan.edition and not edition.lost then
       table.insert(editions, edition)
     else
       newer[edition.edition] = edition
     end
     foreign[edition.edition] = nil
   end
+  local unknown = alive_and_unknown(newer)
+  if unknown then return { UNKNOWN, now, unknown } end
   if next(foreign) then
     local reply = { EDITIONS, now }
     for edition in pairs(foreign) do table.insert(reply, edition) end
@@ -137,7 +150,7 @@ local function run(call_keys, call_arguments)
   translate_instants(now)
   local reply = catch_up_with_time(now)
   if not reply then reply = run_verb(now) end
-  if reply[1] ~= EDITIONS then
+  if reply[1] ~= EDITIONS and reply[1] ~= UNKNOWN then
     for _, row in pairs(rows) do save_row(row, now) end
     save_book(reply[1] ~= MORE)
     if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end

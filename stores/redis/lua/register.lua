@@ -35,7 +35,7 @@ edition.at = tonumber(ARGV[4]) or time[1] * 1000000 + time[2]
 
 local number = string.format('%.0f', edition.edition)
 order = order .. struct.pack('>I8', edition.edition)
-if #order > 8 * MOST_EDITIONS then
+while #order > 8 * MOST_EDITIONS do
   call('HDEL', string.format('%.0f', (struct.unpack('>I8', order))))
   order = string.sub(order, 9)
 end

@@ -9,8 +9,9 @@ local number, newest = tonumber(ARGV[1]), tonumber(call('HGET', 'newest'))
 if not newest or newest < number then
   call('HSET', 'newest', ARGV[1], 'content', ARGV[3])
 end
-local order, mine = call('HGET', 'order') or '', struct.pack('>I8', number)
+local order = call('HGET', 'order') or ''
 local at = #order
-while at > 0 and string.sub(order, at - 7, at) > mine do at = at - 8 end
+while at > 0 and struct.unpack('>I8', order, at - 7) > number do at = at - 8 end
+local mine = struct.pack('>I8', number)
 call('HSET', 'order', string.sub(order, 1, at) .. mine .. string.sub(order, at + 1))
 return 1

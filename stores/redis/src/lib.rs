@@ -56,8 +56,8 @@
 //! so that they need no second trip and no other process's word. When they change
 //! the rows of up to a thousand keys are carried over at once, those of others
 //! when they are asked for next.
-//! The newest 4,096 editions of a plan are kept; a row that is older is an error
-//! that names it.
+//! The newest 4,096 editions of a plan are kept; a row that is older counts as never
+//! seen, unless it was written by the same limits.
 //!
 //! **What is lost when.** Replication is asynchronous: a failover loses the
 //! writes that the replica had not seen, and what they took may be granted

@@ -1,18 +1,22 @@
 //! The editions of a table's plan, kept beside the rows: whoever finds a row of
 //! another edition learns there by what limits it was written.
 //!
-//! They may be lost while rows are not (`lua/register.lua`). Then a process gives back
-//! its own edition as soon as it misses it; of a row that nobody says anything about it
-//! is known by its number whether it was written by the same limits. If not, it counts
-//! as never seen: so would it if it had been lost itself.
+//! They may be lost while rows are not (`lua/register.lua`). So a process looks after its
+//! own edition, and gives it back when it misses it. Meanwhile a row of an edition that
+//! nobody knows is known by its number if it was written by the same limits. If not, it
+//! counts as never seen, as if it had been lost itself, unless it was written since its
+//! edition was first missed: then whoever wrote it is there, and nobody else decides
+//! about it until it has told its edition again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
 use tidegate_contract::{Plan, StoreError};
 use tidegate_remote::Change;
+use tokio::time::Instant;
 
 use crate::error::garbled;
 use crate::link::Link;
@@ -23,6 +27,10 @@ use crate::wire;
 /// So many editions are remembered here, and so many are followed one by one
 /// after a row was left alone for as many changes of limits.
 const MOST_KEPT: usize = 64;
+
+/// So often a process that asks looks after its own edition. (A server that drops what
+/// nobody looks at does not drop it then.)
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Of a number, so much is of the plan's hash (`lua/register.lua`).
 const ALIKE: i64 = 1 << 22;
@@ -35,6 +43,10 @@ pub(crate) struct Registry {
     known: Mutex<HashMap<i64, Arc<[u8]>>>,
     /// The newest numbers that were given.
     order: Mutex<BTreeSet<i64>>,
+    /// Since which instant of the deciding clock these are missed.
+    missed: Mutex<HashMap<i64, i64>>,
+    /// When the own edition was last looked after.
+    looked: Mutex<Instant>,
 }
 
 /// An edition that this process has written.
@@ -53,12 +65,18 @@ impl Registered {
         wire::plan::entry(&self.kept, number, self.at).into()
     }
 
-    /// What can be said of an edition that is lost.
-    fn stand_in(&self, number: i64) -> Arc<[u8]> {
-        if self.number % ALIKE == number % ALIKE {
-            return self.entry(number);
+    /// Whether it has the same limits as the edition of this number.
+    fn is_like(&self, number: i64) -> bool {
+        self.number % ALIKE == number % ALIKE
+    }
+
+    /// What can be said of an edition that is missed since an instant.
+    fn stand_in(&self, number: i64, since: i64) -> Arc<[u8]> {
+        if self.is_like(number) {
+            return wire::plan::stand_in(&self.kept, number, self.at, wire::NEVER).into();
         }
-        wire::plan::entry(&wire::plan::lost(self.levels), number, self.at).into()
+        let nothing = wire::plan::lost(self.levels);
+        wire::plan::stand_in(&nothing, number, self.at, since).into()
     }
 }
 
@@ -69,6 +87,8 @@ impl Registry {
             clock,
             known: Mutex::default(),
             order: Mutex::default(),
+            missed: Mutex::default(),
+            looked: Mutex::new(Instant::now()),
         }
     }
 
@@ -129,26 +149,33 @@ impl Registry {
         wire::plan::read(&bytes).map(Some).map_err(garbled)
     }
 
-    /// What is to be known where rows of the editions `found` are: these, and
-    /// every one that led from the oldest of them to `own`, in order; what was lost
-    /// comes first, and leads nowhere.
+    /// What is to be known where rows of the editions `found` are at the instant `now`
+    /// of the deciding clock: these, and every one that led from the oldest of them to
+    /// `own`, in order; and what stands in for those that are lost.
     pub(crate) async fn leading_to(
         &self,
         link: &Link,
-        scripts: &Scripts,
-        found: &[i64],
+        found: &BTreeSet<i64>,
+        now: i64,
         own: &Registered,
     ) -> Result<Vec<Arc<[u8]>>, StoreError> {
         let wanted = self.wanted(found, own.number);
-        let entries = self.entries(link, scripts, &wanted, own).await?;
+        let entries = self.entries(link, &wanted, own).await?;
+        let mut missed = self.missed.lock();
+        if missed.len() > MOST_KEPT {
+            missed.clear();
+        }
+        missed.retain(|number, _| !entries.contains_key(number));
         let lost = found.iter().filter(|number| !entries.contains_key(number));
-        let stand_ins = lost.map(|number| own.stand_in(*number));
+        let stand_in = |number: &i64| own.stand_in(*number, *missed.entry(*number).or_insert(now));
+        let mut editions: Vec<_> = lost.map(stand_in).collect();
         let there = wanted.iter().filter_map(|number| entries.get(number));
-        Ok(stand_ins.chain(there.cloned()).collect())
+        editions.extend(there.cloned());
+        Ok(editions)
     }
 
-    fn wanted(&self, found: &[i64], own: i64) -> BTreeSet<i64> {
-        let mut wanted: BTreeSet<i64> = found.iter().copied().collect();
+    fn wanted(&self, found: &BTreeSet<i64>, own: i64) -> BTreeSet<i64> {
+        let mut wanted = found.clone();
         let oldest = wanted.first().copied().filter(|&oldest| oldest < own);
         if let Some(oldest) = oldest {
             let order = self.order.lock();
@@ -163,7 +190,6 @@ impl Registry {
     async fn entries(
         &self,
         link: &Link,
-        scripts: &Scripts,
         wanted: &BTreeSet<i64>,
         own: &Registered,
     ) -> Result<HashMap<i64, Arc<[u8]>>, StoreError> {
@@ -175,14 +201,9 @@ impl Registry {
             return Ok(entries);
         }
         let mut ask = redis::cmd("HMGET");
-        ask.arg(&self.key).arg(own.number).arg(&missing);
-        let Value::Array(found) = link.ask(&ask).await? else {
+        let Value::Array(found) = link.ask(ask.arg(&self.key).arg(&missing)).await? else {
             return Err(garbled("no editions"));
         };
-        let mut found = found.into_iter();
-        if found.next() == Some(Value::Nil) {
-            self.restore(link, scripts, own).await?;
-        }
         let mut known = self.known.lock();
         for (number, bytes) in missing.into_iter().zip(found) {
             if let Value::BulkString(bytes) = bytes {
@@ -203,22 +224,31 @@ impl Registry {
         wanted.iter().filter_map(entry).collect()
     }
 
-    /// The plans have lost `own`; whoever finds its rows shall know of it.
-    async fn restore(
-        &self,
-        link: &Link,
-        scripts: &Scripts,
-        own: &Registered,
-    ) -> Result<(), StoreError> {
+    /// Whether the own edition is to be looked after again.
+    pub(crate) fn is_time_to_look(&self) -> bool {
+        let (now, mut looked) = (Instant::now(), self.looked.lock());
+        let is_time = now.duration_since(*looked) >= LOOK;
+        if is_time {
+            *looked = now;
+        }
+        is_time
+    }
+
+    /// Gives `own` back if the plans have lost it: whoever finds its rows shall know of
+    /// it. What fails is tried again the next time.
+    pub(crate) async fn look_after(&self, link: &Link, scripts: &Scripts, own: &Registered) {
+        let mut ask = redis::cmd("HEXISTS");
+        let is_there = link.ask(ask.arg(&self.key).arg(own.number)).await;
+        if is_there != Ok(Value::Int(0)) {
+            return;
+        }
         let arguments = [
             own.number.to_string().into_bytes().into(),
             own.entry(own.number),
             Arc::clone(&own.content),
         ];
         let keys = std::slice::from_ref(&self.key);
-        link.call(&scripts.restore, keys, &arguments)
-            .await
-            .map(drop)
+        let _ = link.call(&scripts.restore, keys, &arguments).await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! One set's table: a command's way to the server and back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -175,13 +176,28 @@ impl RemoteTable for RedisTable {
 
 impl Inner {
     /// A command on its shortest way, by the edition of its plan, if that is settled.
-    fn asked(&self, command: &Command<'_>, settled: Option<Arc<Known>>) -> Asked {
+    fn asked(self: &Arc<Self>, command: &Command<'_>, settled: Option<Arc<Known>>) -> Asked {
+        if let Some(known) = settled.as_ref().filter(|_| self.registry.is_time_to_look()) {
+            self.look_after(known);
+        }
         let plain = settled.and_then(|known| known.plain.clone());
         let plain = plain.filter(|_| !self.not_plain.spend());
         let take = plain.and_then(|plain| Some((plain, Take::of(command, &self.names)?)));
         match take {
             Some((plain, take)) => Asked::Plain(plain, take),
             None => Asked::Whole(Request::of(command, self)),
+        }
+    }
+
+    /// Beside whatever is asked: nobody waits for it.
+    fn look_after(self: &Arc<Self>, known: &Arc<Known>) {
+        let (inner, known) = (Arc::clone(self), Arc::clone(known));
+        if let Some(tasks) = self.shared.link.driver().tasks() {
+            tasks.spawn(async move {
+                let Shared { link, scripts, .. } = &*inner.shared;
+                let own = &known.registered;
+                inner.registry.look_after(link, scripts, own).await;
+            });
         }
     }
 
@@ -235,15 +251,18 @@ impl Inner {
         known: &Known,
         request: &mut Request,
     ) -> Result<Answer, StoreError> {
-        let mut editions = Vec::new();
+        let (mut editions, mut found) = (Vec::new(), BTreeSet::new());
         if self.lines.spend() {
             request.needs = request.needs.and(Needs::LINE);
         }
         loop {
             let value = self.call(known, request, &editions).await?;
             match reply::read(value, &request.deciding, request.now)? {
-                Answer::Editions(found) => {
-                    editions = self.leading_to(&found, known).await?;
+                Answer::Editions(more, now) => {
+                    // Whoever else writes there meanwhile adds to them.
+                    found.extend(more);
+                    let (link, own) = (&self.shared.link, &known.registered);
+                    editions = self.registry.leading_to(link, &found, now, own).await?;
                 }
                 Answer::More(owners) => {
                     for owner in owners {
@@ -259,13 +278,6 @@ impl Inner {
                 answer => return Ok(answer),
             }
         }
-    }
-
-    /// The editions that lead from those of the rows `found` to `known`.
-    async fn leading_to(&self, found: &[i64], known: &Known) -> Result<Vec<Arc<[u8]>>, StoreError> {
-        let Shared { link, scripts, .. } = &*self.shared;
-        let own = &known.registered;
-        self.registry.leading_to(link, scripts, found, own).await
     }
 
     async fn call(

@@ -19,7 +19,7 @@ pub(crate) mod reply;
 use tidegate_contract::core::Timestamp;
 
 /// "Never" to a script, and every instant after it: 2^53, in the year 2255.
-const NEVER: i64 = 1 << 53;
+pub(crate) const NEVER: i64 = 1 << 53;
 
 /// An instant as a script counts it.
 pub(crate) fn instant(at: Timestamp) -> i64 {

@@ -45,7 +45,7 @@ pub(crate) fn content(plan: &Plan) -> Vec<u8> {
     pack.done()
 }
 
-/// So many pairs are kept of an edition, but for these two.
+/// So many pairs are kept of an edition, but for its number and its instant.
 const KEPT: usize = 8;
 
 /// What is kept of an edition, but for its number and its instant.
@@ -65,9 +65,20 @@ pub(crate) fn lost(levels: usize) -> Vec<u8> {
 
 /// `kept` with its number and its instant.
 pub(crate) fn entry(kept: &[u8], number: i64, at: i64) -> Vec<u8> {
+    with(kept, &[("edition", number), ("at", at)])
+}
+
+/// The same in the place of one that was found to be lost at the instant `lost`.
+pub(crate) fn stand_in(kept: &[u8], number: i64, at: i64, lost: i64) -> Vec<u8> {
+    with(kept, &[("edition", number), ("at", at), ("lost", lost)])
+}
+
+fn with(kept: &[u8], more: &[(&str, i64)]) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(2 + KEPT).name("edition").int(number);
-    pack.name("at").int(at);
+    pack.map(more.len() + KEPT);
+    for &(name, number) in more {
+        pack.name(name).int(number);
+    }
     // A map of so few pairs begins with one byte that says how many.
     [pack.done(), kept[1..].to_vec()].concat()
 }

@@ -17,6 +17,7 @@
 //! 6 looked         whether the row is more than "never seen"
 //! 7 queued         call again with a script that knows of those who wait
 //! 8 plain          verdict, its instant, binding (-1 none), then standings, or none
+//! 9 unknown        nothing was done: what wrote a row is lost, and whoever wrote it is there
 //! ```
 //!
 //! A plain take that is admitted, and whose standings nobody wants, is answered by
@@ -34,8 +35,9 @@ use crate::error::garbled;
 pub(crate) enum Answer {
     /// The command was executed.
     Reply(Reply),
-    /// Nothing was done: call again with these editions.
-    Editions(Vec<i64>),
+    /// Nothing was done: call again with these editions, which were met at this
+    /// instant of the deciding clock.
+    Editions(Vec<i64>, i64),
     /// Some of what was due was done: call again, with the rows of these keys.
     More(Vec<Vec<u8>>),
     /// Whether the row is more than "never seen".
@@ -65,7 +67,11 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
         }
         1 => reader.settlement().map(Reply::Settled).map(Answer::Reply),
         2 => Ok(Answer::Reply(Reply::Done)),
-        3 => reader.rest(Reader::int).map(Answer::Editions),
+        3 => {
+            let now = reader.ahead.saturating_add(super::instant(asked_at));
+            let found = reader.rest(Reader::int)?;
+            Ok(Answer::Editions(found, now))
+        }
         4 => reader.rest(Reader::bytes).map(Answer::More),
         5 => Err(reader.failure()?),
         6 => reader.flag().map(Answer::Looked),
@@ -74,9 +80,14 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
             let decision = reader.plain(plan)?;
             Ok(Answer::Reply(Reply::Decision(decision)))
         }
+        9 => Err(StoreError::Unavailable(UNTOLD.to_owned())),
         _ => Err(garbled("unknown kind")),
     }
 }
+
+/// Whoever looks after its own edition tells it within a second or two.
+const UNTOLD: &str = "the Redis server has lost the limits by which others decide about \
+                      this key; they are about to tell them again";
 
 pub(super) struct Reader {
     values: std::vec::IntoIter<Value>,
