@@ -9,15 +9,13 @@ use std::sync::Arc;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::Ordering;
 
-use super::inner::{Inner, numbered};
+use super::inner::Inner;
+use super::uid::{numbered, uid_in};
 use super::variant::{Given, Variants};
 use super::verbs::LimitSet;
 use super::view::View;
 use crate::error::Error;
 use crate::limit::Limit;
-
-/// Limits with the numbers that are never given to others.
-type Numbered = Vec<(u32, Limit)>;
 
 /// What successive versions share.
 #[derive(Debug)]
@@ -30,14 +28,15 @@ pub(crate) struct Changes {
 /// What a change goes on from.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    next_uid: u32,
+    /// So many limits were removed.
+    lost: u32,
     pub(super) variants: Variants,
 }
 
 impl Changes {
-    pub(super) fn new(levels: Vec<String>, next_uid: u32) -> Self {
+    pub(super) fn new(levels: Vec<String>) -> Self {
         let ledger = Ledger {
-            next_uid,
+            lost: 0,
             variants: Variants::default(),
         };
         Self {
@@ -68,14 +67,11 @@ impl LimitSet {
     /// # Errors
     /// A limit that makes no sense; then nothing changes.
     pub fn put_limit(&self, limit: Limit) -> Result<(), Error> {
-        self.inner().change(|limits, next_uid| {
-            let found = limits.iter_mut().find(|(_, l)| l.name() == limit.name());
+        self.inner().change(|limits| {
+            let found = limits.iter_mut().find(|old| old.name() == limit.name());
             match found {
-                Some((_, old)) => *old = limit,
-                None => {
-                    limits.push((*next_uid, limit));
-                    *next_uid += 1;
-                }
+                Some(old) => *old = limit,
+                None => limits.push(limit),
             }
         })
     }
@@ -92,7 +88,7 @@ impl LimitSet {
         if self.has_limits(limits) {
             return Ok(());
         }
-        self.inner().change(replacing(limits))
+        self.inner().change(|all| *all = limits.to_vec())
     }
 
     pub(super) fn has_limits(&self, limits: &[Limit]) -> bool {
@@ -109,8 +105,10 @@ impl LimitSet {
         if same && self.has_limits(limits) {
             return Ok(());
         }
-        self.inner()
-            .change_with(replacing(limits), |variants| variants.give_all(given))
+        self.inner().change_with(
+            |all| *all = limits.to_vec(),
+            |variants| variants.give_all(given),
+        )
     }
 
     /// Removes the limit called `name`; from the next decision on, for every key.
@@ -119,9 +117,8 @@ impl LimitSet {
     /// An unknown name, or the last limit; then nothing changes.
     pub fn remove_limit(&self, name: &str) -> Result<(), Error> {
         self.inner().view.load().position(name)?;
-        self.inner().change(|limits, _| {
-            limits.retain(|(_, limit)| limit.name() != name);
-        })
+        self.inner()
+            .change(|limits| limits.retain(|limit| limit.name() != name))
     }
 }
 
@@ -132,28 +129,30 @@ impl Inner {
         self.table.adopt(&view.plan, now, &view.calendars(now));
     }
 
-    fn change(&self, edit: impl FnOnce(&mut Numbered, &mut u32)) -> Result<(), Error> {
+    fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), Error> {
         self.change_with(edit, |_| {})
     }
 
     /// Changes the limits, and what keys were given, in one step.
     pub(super) fn change_with(
         &self,
-        edit: impl FnOnce(&mut Numbered, &mut u32),
+        edit: impl FnOnce(&mut Vec<Limit>),
         give: impl FnOnce(&mut Variants),
     ) -> Result<(), Error> {
         let mut ledger = self.changes.ledger.lock();
         let old = self.view.load_full();
-        let uids = old.plan.limits().iter().map(|limit| limit.uid);
-        let mut limits: Vec<_> = uids.zip(old.limits.iter().cloned()).collect();
-        let mut uid = ledger.next_uid;
-        edit(&mut limits, &mut uid);
+        let mut limits = old.limits.to_vec();
+        edit(&mut limits);
         if limits.is_empty() {
             return Err(Error::Nothing("limit"));
         }
+        let stays = |name: &str| limits.iter().any(|limit| limit.name() == name);
+        let gone = old.limits.iter().filter(|limit| !stays(limit.name()));
+        let lost = ledger.lost.saturating_add(gone.count() as u32);
+        let limits = numbered(limits, ledger.lost, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;
         let view = View::new(version, &self.changes.levels, limits)?;
-        ledger.next_uid = uid;
+        ledger.lost = lost;
         give(&mut ledger.variants);
         let variants = ledger.variants.all(&view, &self.changes.levels);
         self.go_over(view.with_variants(version, variants));
@@ -168,14 +167,5 @@ impl Inner {
         self.lone.store(view.lone, Ordering::Relaxed);
         self.view.store(Arc::new(view));
         self.adopt();
-    }
-}
-
-/// Goes over to exactly these limits.
-pub(super) fn replacing(limits: &[Limit]) -> impl FnOnce(&mut Numbered, &mut u32) {
-    |known, next_uid| {
-        let old = std::mem::take(known);
-        let uid = |name: &str| old.iter().find(|(_, limit)| limit.name() == name);
-        *known = numbered(limits.to_vec(), next_uid, |name| Some(uid(name)?.0));
     }
 }

@@ -15,11 +15,11 @@ use tidegate_core::{Amount, Span, Timestamp};
 use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
 use super::keeper::Keeper;
+use super::uid::{numbered, uid_in};
 use super::view::{Amounts, View};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::lease::Settlement;
-use crate::limit::Limit;
 use crate::statistics::Counters;
 use crate::wait::{Crowd, Lines};
 
@@ -67,12 +67,10 @@ impl Inner {
         }
         let name = builder.name.as_deref().unwrap_or("default").to_owned();
         let store = builder.take_store()?;
-        let last = store.last_plan(&name);
+        let last = store.last_plan(&name)?;
         let known = last.as_deref().map_or(&[][..], Plan::limits);
-        let mut next_uid = known.iter().map(|limit| limit.uid + 1).max().unwrap_or(0);
-        let uid = |name: &str| known.iter().find(|limit| *limit.name == *name);
-        let numbered = numbered(limits, &mut next_uid, |name| Some(uid(name)?.uid));
-        let changes = Changes::new(builder.levels.clone(), next_uid);
+        let numbered = numbered(limits, 0, |name| uid_in(known, name));
+        let changes = Changes::new(builder.levels.clone());
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered)?;
         let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
@@ -292,22 +290,6 @@ impl Inner {
         });
         carried.collect()
     }
-}
-
-/// The limits with their uids: one whose name is `known` keeps the uid that it
-/// had, every other takes the next.
-pub(super) fn numbered(
-    limits: Vec<Limit>,
-    next: &mut u32,
-    known: impl Fn(&str) -> Option<u32>,
-) -> Vec<(u32, Limit)> {
-    let number = |limit: Limit| {
-        let found = known(limit.name());
-        let uid = found.unwrap_or(*next);
-        *next += u32::from(found.is_none());
-        (uid, limit)
-    };
-    limits.into_iter().map(number).collect()
 }
 
 /// A table that answers a command with another's reply is broken.

@@ -13,6 +13,7 @@
 //! | `overrides` | limits of some keys' own: set, removed, listed |
 //! | `keeper` | where they are kept |
 //! | `variant` | what such a key is decided by |
+//! | `uid` | what tells one limit from another, across changes and processes |
 //! | `view` | the limits at one version, and what an ask amounts to |
 //!
 //! Deliberately absent: deciding (the core's, through the table) and the queue
@@ -27,6 +28,7 @@ mod later;
 mod listing;
 mod overrides;
 mod recent;
+mod uid;
 mod variant;
 mod verbs;
 mod view;

@@ -28,7 +28,7 @@ impl Store for Apart {
         self.store.abilities()
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
         self.store.last_plan(&self.named(name))
     }
 

@@ -202,12 +202,13 @@ impl Store for Maps {
         }
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        let kept = self.tables.lock().get(name).cloned()?;
-        let kept = kept.lock();
-        kept.editions
-            .last()
-            .map(|edition| Arc::clone(&edition.plan))
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        let kept = self.tables.lock().get(name).cloned();
+        let newest = kept.and_then(|kept| {
+            let kept = kept.lock();
+            Some(Arc::clone(&kept.editions.last()?.plan))
+        });
+        Ok(newest)
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
@@ -229,7 +230,7 @@ impl Store for Maps {
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        match self.last_plan(name).map(|kept| kept.levels()) {
+        match self.last_plan(name)?.map(|kept| kept.levels()) {
             Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
                 name: name.to_owned(),
                 kept,

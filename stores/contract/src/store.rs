@@ -43,9 +43,12 @@ pub trait Store: Send + Sync + 'static {
     /// The plan that the table called `name` was last used with, if it is there:
     /// who opens it numbers limits of the same name alike, and versions from
     /// there on.
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+    ///
+    /// # Errors
+    /// *Cannot tell*.
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
         let _ = name;
-        None
+        Ok(None)
     }
 
     /// What is [defined](Self::define) for `owner`, each with its key; in no

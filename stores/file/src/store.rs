@@ -105,11 +105,10 @@ impl Store for FileStore {
         }
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
         let tables = self.tables.lock();
-        tables
-            .get(name)
-            .map(|table| table.tracked.memory.last_plan())
+        let table = tables.get(name);
+        Ok(table.map(|table| table.tracked.memory.last_plan()))
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {

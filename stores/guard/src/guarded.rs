@@ -37,8 +37,8 @@ impl Store for Guarded {
         self.store.abilities()
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        self.store.last_plan(name)
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        self.breaker.enter()?.end(self.store.last_plan(name))
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {

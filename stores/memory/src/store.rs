@@ -60,8 +60,9 @@ impl Store for MemoryStore {
         }
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        self.tables.lock().get(name).map(|table| table.last_plan())
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        let tables = self.tables.lock();
+        Ok(tables.get(name).map(|table| table.last_plan()))
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {

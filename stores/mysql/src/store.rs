@@ -137,9 +137,9 @@ impl Store for MysqlStore {
         }
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        let (_, plan) = self.find(name, false).ok().flatten()?;
-        plan.map(Arc::new)
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        let found = self.find(name, false)?;
+        Ok(found.and_then(|(_, plan)| plan).map(Arc::new))
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {

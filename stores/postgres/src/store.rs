@@ -127,8 +127,8 @@ impl Store for PostgresStore {
         }
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        self.newest(name).ok().flatten().map(Arc::new)
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        Ok(self.newest(name)?.map(Arc::new))
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {

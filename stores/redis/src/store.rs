@@ -83,8 +83,8 @@ impl Store for RedisStore {
         }
     }
 
-    fn last_plan(&self, name: &str) -> Option<Arc<Plan>> {
-        self.newest(name).ok().flatten().map(Arc::new)
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        Ok(self.newest(name)?.map(Arc::new))
     }
 
     fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {

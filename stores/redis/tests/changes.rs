@@ -44,7 +44,8 @@ fn a_row_is_carried_over_every_change_since_it_was_written() {
         Desk::at(&store, "t", plan(version, 1, &[(0, rule)]), now);
     }
     let after = open(&server, Clock::Server);
-    let last = after.last_plan("t").expect("the table is known");
+    let last = after.last_plan("t").expect("an answer");
+    let last = last.expect("the table is known");
     assert_eq!(last.version(), 3);
     let desk = Desk::at(&after, "t", plan(4, 1, &[(0, hourly(100))]), now);
     // Eight of four are used: all of them, that is four, of which a few drain.

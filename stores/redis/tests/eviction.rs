@@ -47,6 +47,28 @@ fn who_starts_again_with_the_same_limits_knows_its_rows_without_the_plans() {
     assert_eq!(before.left(b"k"), [1]);
 }
 
+/// A set that had another limit once: its limits are known by their names.
+#[test]
+fn who_starts_again_after_a_limit_was_removed_knows_what_is_held() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let set = |limits: Vec<Limit>| {
+        let set = LimitSet::builder().name("t").limits(limits);
+        let set = set.store(Arc::new(open(&server, Clock::Server)));
+        set.build().expect("sound limits")
+    };
+    let gpu = || Limit::concurrency("gpu", 1);
+    let before = set(vec![Limit::calls("rpm", 9, LONG), gpu()]);
+    before.remove_limit("rpm").expect("it was there");
+    let held = before.try_acquire("k", Ask::default()).expect("an answer");
+    let _held = held.granted().expect("it is free");
+    evict(&server, PLANS);
+    let after = set(vec![gpu()]);
+    let refused = after.try_acquire("k", Ask::default()).expect("an answer");
+    assert!(refused.granted().is_none());
+}
+
 #[test]
 fn a_row_by_limits_that_nobody_knows_counts_as_never_seen() {
     let Some(server) = RedisServer::start() else {

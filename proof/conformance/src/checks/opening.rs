@@ -79,7 +79,8 @@ fn leave(store: &dyn Store, name: &str) -> (u128, u64) {
 
 /// Everything is as it was left: use, holders, leases, fences, the plan.
 fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
-    let last = store.last_plan(name).expect("the table is known");
+    let last = store.last_plan(name).expect("an answer");
+    let last = last.expect("the table is known");
     assert_eq!((last.version(), last.limits().len()), (0, 2));
     let plan = plan(last.version() + 1, 1, &[(0, budget(50)), (0, slots(3))]);
     let desk = Desk::at(store, name, plan);

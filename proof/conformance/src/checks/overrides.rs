@@ -110,7 +110,8 @@ pub(super) fn what_was_used_by_limits_of_its_own_survives_a_restart(
         assert!(desk.admits(b"other", &[5]));
         drop((desk, store));
         let again = |store: &dyn Store, given: &[(&[u8], &[Rule])]| {
-            let version = store.last_plan(&name).expect("it is known").version() + 1;
+            let last = store.last_plan(&name).expect("an answer");
+            let version = last.expect("it is known").version() + 1;
             let plan = Plan::clone(&plan(version, 1, &rules));
             let overrides = overrides(&plan, given);
             Desk::at(store, &name, Arc::new(plan.with_overrides(overrides)))
