@@ -111,8 +111,15 @@ impl Drop for NativeLock {
     }
 }
 
+/// A connection that says nothing for a year is closed by the server (the longest that
+/// it can be told), and one that holds no lock as the server does with others.
+const QUIET: &str = "SET SESSION wait_timeout = 31536000";
+const LOUD: &str = "SET SESSION wait_timeout = DEFAULT";
+
 async fn get(shared: &Shared, lock: &str, patience: Duration) -> Result<Option<Lent>, Trouble> {
     let mut lent = shared.pool.lend().await?;
+    // Whoever holds it says nothing meanwhile: the server is not to hang up for that.
+    lent.conn.query_drop(QUIET).await?;
     let seconds = patience.as_secs_f64();
     let get = "SELECT GET_LOCK(?, ?)";
     match lent.conn.exec_first(get, (lock, seconds)).await? {
@@ -128,6 +135,8 @@ async fn get(shared: &Shared, lock: &str, patience: Duration) -> Result<Option<L
 async fn free(mut lent: Lent, name: String) -> Result<(), StoreError> {
     let freed = lent.conn.exec_drop("DO RELEASE_LOCK(?)", (name,)).await;
     freed.map_err(|error| Trouble::from(error).told())?;
+    let loud = lent.conn.query_drop(LOUD).await;
+    loud.map_err(|error| Trouble::from(error).told())?;
     lent.put_back();
     Ok(())
 }

@@ -92,6 +92,24 @@ fn a_native_lock_has_one_holder_until_it_is_released_or_its_connection_ends() {
     assert!(!runtime.block_on(held.is_held()).unwrap_or(false));
 }
 
+/// The server hangs up on whoever says nothing for too long, but not on who holds a lock.
+#[test]
+fn a_native_lock_outlives_the_servers_patience_with_who_says_nothing() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    server.ask("SET GLOBAL wait_timeout = 2");
+    let store = open(&server, Clock::Server);
+    let runtime = runtime();
+    let held = runtime.block_on(store.lock("name", Duration::ZERO));
+    let mut held = held.expect("an answer").expect("free");
+    server.ask("DO SLEEP(5)");
+    assert!(runtime.block_on(held.is_held()).expect("an answer"));
+    runtime.block_on(held.release()).expect("an answer");
+    let again = runtime.block_on(store.lock("name", Duration::ZERO));
+    assert!(again.expect("an answer").is_some());
+}
+
 /// Whoever asks whether it is held, and does not wait for the answer, holds it still.
 #[test]
 fn a_native_lock_outlives_a_question_that_nobody_waits_for() {

@@ -81,8 +81,8 @@ pub struct Run {
     #[arg(long, value_name = "AMOUNT", value_parser = whole)]
     pub cost: Option<u64>,
 
-    /// Wait in line, at most this long, also while the store of --store is away;
-    /// without it, be refused at once
+    /// Wait in line, at most this long, and on while the store of --store is away; without
+    /// it, be refused at once
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
 

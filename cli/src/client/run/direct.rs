@@ -30,6 +30,9 @@ pub struct Direct<'r> {
     opened: Opened,
 }
 
+/// The longest pause between two asks while the store is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// An ask, under a word of its own: asked again, it finds what was granted by an answer
 /// that was lost.
 struct Attempt {
@@ -69,6 +72,10 @@ impl<'r> Direct<'r> {
         })
     }
 
+    fn wait(&self) -> Duration {
+        self.run.wait.unwrap_or_default()
+    }
+
     fn ask<'a>(&'a self, attempt: &'a Attempt, longest: Duration) -> Ask<'a> {
         let run = self.run;
         let mut ask = Ask::named(&self.amounts).priority(run.priority);
@@ -76,7 +83,7 @@ impl<'r> Direct<'r> {
         if let Some(cost) = run.cost {
             ask = ask.cost(cost);
         }
-        if !longest.is_zero() {
+        if !self.wait().is_zero() {
             ask = ask.idempotency(&attempt.word);
         }
         ask.within(longest)
@@ -131,10 +138,11 @@ impl<'r> Direct<'r> {
 impl Leases for Direct<'_> {
     /// Who waits goes on to do so while the store is away.
     async fn acquire(&self) -> Outcome<Held> {
-        let (begun, wait) = (Instant::now(), self.run.wait.unwrap_or_default());
-        let left = || wait.saturating_sub(begun.elapsed());
-        let (mut attempt, mut pace) = (Attempt::new(), Pace::new(self.run.ttl));
+        let (begun, ttl) = (Instant::now(), self.run.ttl);
+        let left = || self.wait().saturating_sub(begun.elapsed());
+        let (mut attempt, mut pace) = (Attempt::new(), Pace::new(ttl));
         loop {
+            let asked = Instant::now();
             let failed = match self.try_as(&attempt, left()).await {
                 Ok(Some(held)) => return Ok(held),
                 Ok(None) => {
@@ -146,11 +154,15 @@ impl Leases for Direct<'_> {
             if failed.exit != Exit::Failed || left().is_zero() {
                 return Err(failed);
             }
+            // An ask that lasted so long stood in line: it was heard of meanwhile.
+            if asked.elapsed() >= ttl {
+                pace = Pace::new(ttl);
+            }
             if pace.is_answered() {
                 eprintln!("tidegate run: {}; waiting on", failed.message);
             }
-            // Not all at once, when the store is back.
-            let pause = pace.unanswered(left());
+            // Soon enough to keep a place; not all at once, when the store is back.
+            let pause = pace.unanswered(left()).min(LONGEST_PAUSE);
             sleep(pause.mul_f64(rand::rng().random_range(0.5..=1.0))).await;
         }
     }
