@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Subject`] | a store, as a test opens it, and what it can do |
 //! | [`checks`] | what every store must do, one function for each sentence |
+//! | [`vectors`] | the tables of `proof/vectors`, played to the core and to a store |
 //! | [`differential()`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
@@ -36,6 +37,7 @@ pub mod postgres_server;
 pub mod redis_server;
 mod register;
 mod subject;
+pub mod vectors;
 pub mod walk;
 mod wide;
 

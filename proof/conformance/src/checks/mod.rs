@@ -10,6 +10,7 @@
 //! | `changes` | limits changed while in use |
 //! | `overrides` | keys with limits of their own |
 //! | `opening` | tables opened twice, again, and after a restart |
+//! | `vectors` | the tables of `proof/vectors` |
 //!
 //! A store that cannot do a thing is not asked to: the check says why it was
 //! skipped.
@@ -23,6 +24,7 @@ mod listing;
 mod opening;
 mod overrides;
 mod takes;
+mod vectors;
 
 use crate::Subject;
 
@@ -78,6 +80,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
     opening::state_survives_a_restart,
+    vectors::every_vector_is_answered_as_written,
 ];
 
 /// Runs the check called `name`.
@@ -146,6 +149,7 @@ macro_rules! suite {
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
             state_survives_a_restart
+            every_vector_is_answered_as_written
         }
     };
     ($subject:expr; $($name:ident)*) => {
