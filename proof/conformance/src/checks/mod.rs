@@ -103,7 +103,8 @@ pub fn run_all(subject: &Subject) {
     CHECKS.iter().for_each(|(name, _)| run(name, subject));
 }
 
-/// A test for each check, one for the [`walk`](crate::walk) and one for the
+/// A test for each check, one for the [`laws`](crate::laws), one for each walk
+/// ([`walk`](crate::walk), [`lone`](crate::lone)) and one for the
 /// [`differential`](crate::differential()), on the subject that the expression
 /// gives.
 #[macro_export]
@@ -165,6 +166,11 @@ macro_rules! suite {
             let here = [$(stringify!($name)),*];
             let all = $crate::checks::CHECKS.iter().map(|(name, _)| *name);
             assert!(all.eq(here));
+        }
+
+        #[test]
+        fn every_store_keeps_the_cores_laws() {
+            $crate::laws::hold(&$subject);
         }
 
         #[test]
