@@ -34,8 +34,8 @@ pub(super) fn a_bucket_grants_the_floor_of_burst_plus_elapsed_times_rate(
         let longest = u128::from(burst - 1) * u128::from(period) / u128::from(amount);
         for _ in 0..POLLS {
             let there = key.standing().remaining;
-            assert!(!key.take(there + 1).0.verdict.admitted());
-            assert!(there == 0 || key.take(there).0.verdict.admitted());
+            assert!(!key.spend(there + 1).verdict.admitted());
+            assert!(there == 0 || key.spend(there).verdict.admitted());
             granted += u128::from(there);
             let yielded = elapsed * u128::from(amount) / u128::from(period);
             assert_eq!(granted, u128::from(burst) + yielded, "{amount}/{period}");

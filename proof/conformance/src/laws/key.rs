@@ -131,6 +131,7 @@ impl Key {
                 let (decision, _) = self.take(step.amount);
                 Some(Self::first(&decision))
             }
+            Act::Spend => Some(Self::first(&self.spend(step.amount))),
             Act::Debit => {
                 let amounts = &self.amounts(step.amount);
                 Some(Self::first(&self.decide(Verb::Debit { amounts })))
@@ -165,6 +166,16 @@ impl Key {
         };
         let amounts = self.amounts(amount);
         self.take_all(&amounts, micros)
+    }
+
+    /// Takes for good, if it fits.
+    pub(super) fn spend(&self, amount: Amount) -> Decision {
+        let amounts = &self.amounts(amount);
+        self.decide(Verb::Take {
+            amounts,
+            lease: None,
+            detail: Detail::Always,
+        })
     }
 
     /// Takes of each limit as a lease of so many microseconds, if all fit.

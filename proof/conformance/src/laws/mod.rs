@@ -59,6 +59,7 @@ const LAWS: &[(&str, Law)] = laws![
     refunds::what_comes_back_too_late_is_nobodys,
     refunds::unused_leases_bank_no_burst,
     refunds::of_many_leases_nearly_all_comes_back_and_never_more,
+    refunds::what_many_leases_give_back_is_never_too_much,
 ];
 
 /// The most rounds, each over random pasts of its own.

@@ -16,6 +16,8 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Take,
+    /// Take for good.
+    Spend,
     Debit,
     /// One of the leases that are held gives everything back.
     GiveBack(usize),
@@ -34,6 +36,7 @@ impl Step {
             act: match dice.below(9) {
                 0 | 1 => Act::GiveBack(dice.below(100) as usize),
                 2 => Act::Debit,
+                3 => Act::Spend,
                 _ => Act::Take,
             },
         }

@@ -9,8 +9,12 @@ use super::key::Key;
 use super::kinds::Kind;
 use super::past::{Step, wait};
 use crate::dice::Dice;
+use crate::model::{Model, Shape};
 
 const STEPS: usize = 8;
+
+/// More leases than a bucket remembers one by one.
+const MANY: usize = 50;
 
 /// Beside a key of the same past from which it was never taken.
 pub(super) fn what_was_given_back_might_never_have_been_taken(
@@ -83,7 +87,7 @@ pub(super) fn of_many_leases_nearly_all_comes_back_and_never_more(
     dice: &mut Dice,
 ) {
     const BURST: u64 = 1_000;
-    let (many, each) = (dice.between(40, 60), dice.between(5, 16));
+    let (many, each) = (MANY as u64, dice.between(5, 16));
     let bucket = Bucket::new(1, Span::SECOND, BURST).expect("a sound rate");
     let mut key = Key::of(store, Kind::of(Rule::Bucket(bucket)));
     for _ in 0..many {
@@ -99,6 +103,41 @@ pub(super) fn of_many_leases_nearly_all_comes_back_and_never_more(
             let remaining = key.standing().remaining;
             assert!(remaining <= free, "{remaining}, and {free} are free");
             assert!(remaining + BURST / 20 >= free, "{remaining} of {free}");
+        }
+    }
+}
+
+/// More than it remembers one by one, each of which had drained but for little when the
+/// next one came: beside a model that lists every charge, and knows what has drained.
+pub(super) fn what_many_leases_give_back_is_never_too_much(
+    store: &Arc<dyn Store>,
+    dice: &mut Dice,
+) {
+    let (burst, each) = (MANY as u64 * 4, MANY as u64 * 2);
+    let bucket = Bucket::new(1, Span::MILLISECOND, burst).expect("a sound rate");
+    let mut key = Key::of(store, Kind::of(Rule::Bucket(bucket)));
+    let unit = Span::MILLISECOND.as_micros() as i64;
+    let shape = Shape::Bucket {
+        amount: 1,
+        period: unit.into(),
+    };
+    let mut model = Model::new(shape, burst);
+    let mut held = Vec::new();
+    for number in 0..MANY {
+        held.push((key.take(each).1.expect("it fits"), number));
+        model.charge(each, key.now, number, 0);
+        let left = dice.between(1, 2) as i64;
+        key.now += (each as i64 - left) * unit;
+    }
+    while !held.is_empty() {
+        let (lease, number) = held.remove(dice.below(held.len() as u64) as usize);
+        let used = dice.below(2) * dice.below(each);
+        let settled = key.end(lease.id, Ending::Settle(&[Some(used)]));
+        settled.expect("held");
+        model.settle(number, each, used, key.now);
+        if held.len().is_multiple_of(2) {
+            let (theirs, ours) = (key.standing().remaining, model.remaining(key.now));
+            assert!(theirs <= ours, "{theirs} of {ours}, {} held", held.len());
         }
     }
 }
