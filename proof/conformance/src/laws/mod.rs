@@ -54,6 +54,7 @@ const LAWS: &[(&str, Law)] = laws![
     exact::a_bucket_grants_the_floor_of_burst_plus_elapsed_times_rate,
     exact::in_each_window_exactly_the_capacity_is_admitted,
     parts::a_shadow_refuses_no_one_and_all_else_is_taken_or_nothing,
+    parts::a_debit_is_charged_in_full_and_says_whether_more_may_start,
     held::held_and_free_are_the_capacity_and_fences_grow,
     refunds::what_was_given_back_might_never_have_been_taken,
     refunds::what_comes_back_too_late_is_nobodys,

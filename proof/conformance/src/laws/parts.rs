@@ -12,6 +12,7 @@ use crate::dice::Dice;
 
 const LIMITS: usize = 4;
 const ASKS: usize = 30;
+const DEBITS: usize = 15;
 
 /// What must fit is told from the standings before. Who would have been refused by a
 /// shadow is not charged there; of every other limit all is charged, or nothing.
@@ -33,6 +34,33 @@ pub(super) fn a_shadow_refuses_no_one_and_all_else_is_taken_or_nothing(
     }
 }
 
+/// The work is done: what was used is charged to shadows as well, and the answer is
+/// whether a unit more may start, of what was used. (Slots are held by leases alone.)
+pub(super) fn a_debit_is_charged_in_full_and_says_whether_more_may_start(
+    store: &Arc<dyn Store>,
+    dice: &mut Dice,
+) {
+    let limits = limits(dice);
+    let mut key = Key::under(store, &limits);
+    for _ in 0..DEBITS {
+        key.now += wait(dice, &limits[0].kind);
+        let amount = |limit: &Limit| dice.below(limit.kind.rule.capacity() + 1);
+        let amounts: Vec<_> = limits.iter().map(amount).collect();
+        let before = key.decide(Verb::Peek { amounts: &amounts });
+        let after = key.decide(Verb::Debit { amounts: &amounts });
+        let how = format!("{amounts:?} of {limits:?}: {before:?} became {after:?}");
+        let mut may_start = true;
+        for (nth, limit) in limits.iter().enumerate() {
+            let (old, new) = (standing(&before, nth), standing(&after, nth));
+            let held = limit.kind.rule.is_held();
+            let charged = if held { 0 } else { amounts[nth] };
+            assert_eq!(free(&old) - free(&new), charged.into(), "{nth}: {how}");
+            may_start &= limit.shadow || amounts[nth] == 0 || new.remaining > 0;
+        }
+        assert_eq!(after.verdict.admitted(), may_start, "{how}");
+    }
+}
+
 fn limits(dice: &mut Dice) -> Vec<Limit> {
     let mut kinds = Kind::all(dice, 64);
     let mut draw = |level| {
@@ -51,7 +79,6 @@ fn limits(dice: &mut Dice) -> Vec<Limit> {
 }
 
 fn compare(limits: &[Limit], amounts: &[Amount], before: &Decision, after: &Decision) {
-    let standing = |decision: &Decision, nth: usize| decision.standings[nth].expect("asked");
     let fits = |nth: usize| {
         let must_fit = match limits[nth].payment {
             Payment::Prepaid => amounts[nth],
@@ -76,6 +103,10 @@ fn compare(limits: &[Limit], amounts: &[Amount], before: &Decision, after: &Deci
         let (old, new) = (standing(before, nth), standing(after, nth));
         assert_eq!(free(&old) - free(&new), i128::from(charged), "{nth}: {how}");
     }
+}
+
+fn standing(decision: &Decision, nth: usize) -> Standing {
+    decision.standings[nth].expect("asked for")
 }
 
 /// What is free, less what is owed.
