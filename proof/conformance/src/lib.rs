@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`Subject`] | a store, as a test opens it, and what it can do |
 //! | [`checks`] | what every store must do, one function for each sentence |
+//! | [`vectors`] | the tables of `proof/vectors`, played to the core and to a store |
+//! | [`laws`] | the core's laws, asked of a store |
 //! | [`differential()`] | random commands on a store and on a plain reference |
 //! | [`model`] | limits as lists of grants, with no cleverness |
 //! | [`walk`] | random asks to a set on a store and to the model |
@@ -29,6 +31,7 @@ pub mod desk;
 mod dice;
 mod differential;
 mod hole;
+pub mod laws;
 pub mod lone;
 pub mod mariadb_server;
 mod missing;
@@ -40,6 +43,7 @@ mod proxy;
 pub mod redis_server;
 mod register;
 mod subject;
+pub mod vectors;
 pub mod walk;
 mod wide;
 mod wrong_clock;

@@ -1,6 +1,6 @@
 //! Limits changed while in use: at the next decision, for every key.
 
-use tidegate::contract::core::{Rule, Verdict};
+use tidegate::contract::core::{Log, Ring, Rule, Span, Verdict};
 use tidegate::contract::{Command, KeyPath, StoreError, Verb};
 
 use super::Skipped;
@@ -21,12 +21,17 @@ pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Ski
 }
 
 /// Limits, and what each is raised to.
-pub(super) fn raises() -> [(Rule, Rule); 4] {
+pub(super) fn raises() -> [(Rule, Rule); 6] {
+    let window = Span::from_millis(10);
+    let ring = |capacity| Rule::Ring(Ring::new(capacity, window, 4).expect("a sound ring"));
+    let log = |capacity| Rule::Log(Log::new(capacity, window, 9).expect("a sound log"));
     [
         (rate(1, 8), rate(1, 12)),
         (rate(1, 8), rate(3, 8)),
         (budget(8), budget(11)),
         (slots(8), slots(9)),
+        (ring(8), ring(12)),
+        (log(8), log(12)),
     ]
 }
 

@@ -10,6 +10,7 @@
 //! | `changes` | limits changed while in use |
 //! | `overrides` | keys with limits of their own |
 //! | `opening` | tables opened twice, again, and after a restart |
+//! | `vectors` | the tables of `proof/vectors` |
 //!
 //! A store that cannot do a thing is not asked to: the check says why it was
 //! skipped.
@@ -23,6 +24,7 @@ mod listing;
 mod opening;
 mod overrides;
 mod takes;
+mod vectors;
 
 use crate::Subject;
 
@@ -78,6 +80,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
     opening::state_survives_a_restart,
+    vectors::every_vector_is_answered_as_written,
 ];
 
 /// Runs the check called `name`.
@@ -100,7 +103,8 @@ pub fn run_all(subject: &Subject) {
     CHECKS.iter().for_each(|(name, _)| run(name, subject));
 }
 
-/// A test for each check, one for the [`walk`](crate::walk) and one for the
+/// A test for each check, one for the [`laws`](crate::laws), one for each walk
+/// ([`walk`](crate::walk), [`lone`](crate::lone)) and one for the
 /// [`differential`](crate::differential()), on the subject that the expression
 /// gives.
 #[macro_export]
@@ -146,6 +150,7 @@ macro_rules! suite {
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
             state_survives_a_restart
+            every_vector_is_answered_as_written
         }
     };
     ($subject:expr; $($name:ident)*) => {
@@ -161,6 +166,11 @@ macro_rules! suite {
             let here = [$(stringify!($name)),*];
             let all = $crate::checks::CHECKS.iter().map(|(name, _)| *name);
             assert!(all.eq(here));
+        }
+
+        #[test]
+        fn every_store_keeps_the_cores_laws() {
+            $crate::laws::hold(&$subject);
         }
 
         #[test]

@@ -1,0 +1,89 @@
+//! The core as a player of tables.
+
+use tidegate::contract::core::{
+    Moment, Part, Payment, Place, Rule, Span, State, Tenure, Verdict, commit, compose,
+};
+
+use super::table::{Deed, Step, Table};
+
+/// A limit, its state, and what each step so far charged.
+struct Limit<'t> {
+    rule: &'t Rule,
+    payment: Payment,
+    ttl: Span,
+    state: State,
+    charged: Vec<(Place, Tenure)>,
+}
+
+/// Plays `table`.
+pub(super) fn play(table: &Table) {
+    let mut limit = Limit {
+        rule: &table.rule,
+        payment: match table.postpaid {
+            true => Payment::Postpaid,
+            false => Payment::Prepaid,
+        },
+        ttl: match &table.rule {
+            Rule::Slots(slots) => slots.ttl(),
+            _ => Span::ZERO,
+        },
+        state: State::Fresh,
+        charged: Vec::new(),
+    };
+    for step in &table.steps {
+        let answer = limit.act(step);
+        let standing = table.rule.standing(&limit.state, &Moment::at(step.at));
+        step.must_be(answer, &standing, "");
+    }
+}
+
+impl Limit<'_> {
+    fn act(&mut self, step: &Step) -> Option<Verdict> {
+        let moment = Moment::at(step.at);
+        let tenure = Tenure {
+            id: self.charged.len() as u128,
+            expires_at: moment.now + self.ttl,
+        };
+        let mut place = Place::default();
+        let answer = match step.deed {
+            Deed::Ask(amount) => Some(self.ask(amount, moment, Some(tenure), &mut place)),
+            Deed::Peek(amount) => Some(self.ask(amount, moment, None, &mut place)),
+            Deed::Charge(amount) => {
+                let state = &mut self.state;
+                place = self.rule.charge(state, amount, &moment, Some(tenure)).place;
+                None
+            }
+            Deed::Refund(earlier, amount) => {
+                let (place, _) = self.charged[earlier];
+                self.rule.refund(&mut self.state, amount, place, &moment);
+                None
+            }
+            Deed::Release(earlier) => {
+                let (_, tenure) = self.charged[earlier];
+                self.rule.release(&mut self.state, tenure, moment.now);
+                None
+            }
+        };
+        self.charged.push((place, tenure));
+        answer
+    }
+
+    /// Asks; takes it for `tenure`, if there is one and it fits.
+    fn ask(
+        &mut self,
+        amount: u64,
+        moment: Moment,
+        tenure: Option<Tenure>,
+        place: &mut Place,
+    ) -> Verdict {
+        let mut part = Part::new(self.rule, &mut self.state, amount, moment);
+        part.payment = self.payment;
+        let mut parts = [part];
+        let verdict = compose(&mut parts).verdict;
+        if verdict.admitted() && tenure.is_some() {
+            commit(&mut parts, tenure);
+            *place = parts[0].receipt.place;
+        }
+        verdict
+    }
+}
