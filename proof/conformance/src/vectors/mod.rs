@@ -49,7 +49,7 @@ pub fn on_the_core() -> Played {
 /// can be asked so: what is counted is what was played in all of them together.
 ///
 /// # Panics
-/// As [`on_the_core`]; with the way, too.
+/// As [`on_the_core()`]; with the way, too.
 #[must_use]
 pub fn on_a_store(subject: &Subject) -> Played {
     let (store, mut played) = (subject.fresh(), Played::default());
