@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate::contract::{Abilities, Store};
 
@@ -23,6 +24,9 @@ pub struct Subject {
     most_walks: u32,
 }
 
+/// The walks of this process: each has a number of its own.
+static WALKS: AtomicUsize = AtomicUsize::new(0);
+
 /// How many random commands a run of the suite asks, unless said otherwise.
 const RANDOM_COMMANDS: usize = 60_000;
 
@@ -42,15 +46,16 @@ impl Subject {
     }
 
     /// A store that is opened once for many tests and walks, each with names of its
-    /// own in it, and again, as after a restart, by `open`.
+    /// own in it (also where several stores are on one server), and again, as after a
+    /// restart, by `open`.
     #[must_use]
     pub fn opened_once(open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
-        let (open, walks) = (Rc::new(open), Rc::new(Cell::new(0)));
-        let (reopen, walked) = (Rc::clone(&open), Rc::clone(&walks));
+        let (open, walk) = (Rc::new(open), Rc::new(Cell::new(0)));
+        let (reopen, walked) = (Rc::clone(&open), Rc::clone(&walk));
         let store = open();
         Self::new(move || {
-            walks.set(walks.get() + 1);
-            apart(Arc::clone(&store), walks.get())
+            walk.set(WALKS.fetch_add(1, Ordering::Relaxed));
+            apart(Arc::clone(&store), walk.get())
         })
         .reopened(move || apart(reopen(), walked.get()))
     }

@@ -1,14 +1,18 @@
-//! The Redis store against the suite, on a Valkey of each test's own.
+//! The Redis store against the suite, on a Valkey that the tests share.
 
 mod support;
 
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::suite;
 
+use support::Shared;
+
+static SERVERS: Shared<RedisServer> = Shared::new();
+
 /// The subject, or an end of the test where there is no server.
 macro_rules! servers {
     () => {
-        match RedisServer::start_valkey() {
+        match SERVERS.get(RedisServer::start_valkey) {
             Some(servers) => support::subject(support::open::redis, servers.url(), servers),
             None => return,
         }
