@@ -201,9 +201,17 @@ impl Walk {
             let taken = held.taken[limit];
             model.settle(held.number, taken, used.unwrap_or(taken), now);
         }
-        drop(held.lease);
-        if used.is_none() {
-            self.await_the_slots(held.key);
+        match used {
+            Some(_) => {}
+            // Its slots are back already: nothing would show when the store hears of it,
+            // which then would be later than what is asked next, by a clock that is not.
+            None if held.at + TTL as i64 <= now => {
+                held.lease.release().expect("it is remembered");
+            }
+            None => {
+                drop(held.lease);
+                self.await_the_slots(held.key);
+            }
         }
     }
 
