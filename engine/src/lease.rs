@@ -239,9 +239,26 @@ impl Lease {
 
     /// Leaves it to whoever knows its id: dropping does nothing any more, and
     /// unless it is settled or released by id, its slots come back at expiry.
-    pub fn detach(mut self) -> LeaseId {
+    /// Of a pool, it is no load of its member from here on: nobody tells the
+    /// pool when it ends.
+    pub fn detach(self) -> LeaseId {
+        if let Some(member) = self.member.as_ref().filter(|_| self.is_counted()) {
+            member.left();
+        }
+        self.hand_over()
+    }
+
+    /// As [`detach`](Self::detach), but it stays its member's load: whoever has
+    /// it now tells the member when it ends.
+    pub(crate) fn hand_over(mut self) -> LeaseId {
         self.ended = true;
         self.id()
+    }
+
+    /// Whether its end is still to be counted. A repeated lease is counted where
+    /// it was given first.
+    const fn is_counted(&self) -> bool {
+        !self.ended && !self.granted.repeated
     }
 
     fn end(&mut self, ending: Ending<'_>) -> Result<Settlement, Error> {
@@ -252,9 +269,9 @@ impl Lease {
     }
 
     fn over(&mut self) {
+        let counted = self.is_counted();
         self.ended = true;
-        // A repeated lease is counted where it was given first.
-        if self.granted.repeated {
+        if !counted {
             return;
         }
         self.set.counters.ended(self.outcome);

@@ -145,6 +145,32 @@ fn least_loaded_prefers_the_idle_and_knows_weights() {
     assert_eq!(pool.member("large").unwrap().load(), 0);
 }
 
+/// A lease that was detached is nobody's here, and who ends it by its id does so at
+/// the member's set, which knows no pool: it stayed the member's load for ever, and
+/// the least loaded member was in the end the one that nobody had ever detached from.
+#[test]
+fn a_lease_that_was_detached_is_no_load() {
+    let time = ManualClock::default();
+    let pool = pool_of(&time, &[100, 100]).balance(Balance::LeastLoaded);
+    let pool = pool.build().unwrap();
+    let once = || Ask::from(()).idempotency(b"request 1");
+    let held = pool.try_acquire("k", once()).unwrap().granted().unwrap();
+    let member = pool.member(held.member().expect("a member")).unwrap();
+    for _ in 0..10 {
+        let lease = take(&pool);
+        let set = pool.member(lease.member().unwrap()).unwrap().set();
+        set.release("k", lease.detach()).unwrap();
+    }
+    // A repeated lease was counted where it was given first.
+    let again = pool.try_acquire("k", once()).unwrap().granted().unwrap();
+    assert!(again.is_repeated());
+    assert_eq!(again.detach(), held.id());
+    let loads = || pool.members().iter().map(Member::load).sum::<u64>();
+    assert_eq!((member.load(), loads()), (1, 1));
+    drop(held);
+    assert_eq!(loads(), 0);
+}
+
 #[test]
 fn least_loaded_takes_equals_in_turn() {
     let time = ManualClock::default();

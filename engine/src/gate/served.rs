@@ -118,7 +118,7 @@ impl Ticket {
             shadowed: lease.shadowed(),
             member: lease.source().cloned(),
             metadata: Arc::clone(metadata),
-            id: lease.detach(),
+            id: lease.hand_over(),
         }
     }
 }

@@ -103,7 +103,8 @@ impl Member {
     }
 
     /// How many leases of this pool at this member have not ended. What the
-    /// set's users beside the pool hold is not counted.
+    /// set's users beside the pool hold is not counted, nor is a lease that was
+    /// [detached](crate::Lease::detach).
     #[must_use]
     pub fn load(&self) -> u64 {
         self.0.state.load.load(Ordering::Relaxed)
@@ -158,8 +159,13 @@ impl Member {
 
     /// A lease that was given here has ended.
     pub(crate) fn ended(&self, outcome: Outcome) {
-        self.0.state.load.fetch_sub(1, Ordering::Relaxed);
+        self.left();
         self.0.ledger.counters.ended(outcome);
+    }
+
+    /// A lease that was given here is no load any more.
+    pub(crate) fn left(&self) {
+        self.0.state.load.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// How long a lease that lasts until `until` is remembered here.
