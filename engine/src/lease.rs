@@ -49,8 +49,9 @@ pub enum Outcome {
 }
 
 /// A lease on what was taken. Dropping it gives slots back and counts rate
-/// amounts as fully used (or, when the thread panics, as each limit's
-/// `on_failure` says).
+/// amounts as fully used. When the thread panics, the work has failed: the
+/// outcome is [`Outcome::Dropped`], and rate amounts go as each limit's
+/// `on_failure` says.
 #[must_use = "what is held is given back when the lease is dropped"]
 pub struct Lease {
     set: Arc<Inner>,
@@ -290,17 +291,19 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.ended || self.granted.repeated {
+        if !self.is_counted() {
             return;
         }
-        let failed = self.failed || std::thread::panicking();
+        if std::thread::panicking() {
+            self.fail();
+        }
         self.over();
         let (key, id) = (self.key.bytes(), self.granted.id);
-        if self.set.end_unseen(key, id, failed) {
+        if self.set.end_unseen(key, id, self.failed) {
             return;
         }
         // An error here has no one to go to: the store gives back at expiry.
-        let _ = if failed {
+        let _ = if self.failed {
             self.set.fail(&self.key, self.granted.id)
         } else {
             self.set

@@ -68,6 +68,21 @@ fn a_panic_while_holding_gives_slots_back_and_keeps_unreported_use_charged() {
     assert_eq!(after.standing("kind").unwrap().remaining, 10);
 }
 
+/// A lease that a panic dropped was counted as a success, and whoever estimates what a
+/// resource bears by outcomes was told that all was well.
+#[test]
+fn a_panic_while_holding_is_a_failure() {
+    let set = set(&ManualClock::default(), [Limit::concurrency("slots", 1)]);
+    let holder = set.clone();
+    let work = move || {
+        let _held = holder.try_acquire("k", ()).expect("no error").granted();
+        panic!("the work failed");
+    };
+    thread::spawn(work).join().expect_err("it panics");
+    let outcomes = set.statistics();
+    assert_eq!((outcomes.succeeded, outcomes.dropped), (0, 1));
+}
+
 /// 1: "a failed try used as a scope releases what it never took".
 #[test]
 fn a_refusal_holds_nothing_and_gives_nothing_back() {
