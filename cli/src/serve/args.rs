@@ -45,7 +45,12 @@ pub struct Serve {
     /// Where state is kept: memory:, file:PATH[?sync=always|never|interval=100ms],
     /// redis://, redis+cluster://, redis+sentinel:// (rediss with TLS), postgres://
     /// or mysql://HOST/DATABASE
-    #[arg(long, value_name = "URL", env = "TIDEGATE_STORE")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TIDEGATE_STORE",
+        hide_env_values = true
+    )]
     pub store: Option<String>,
 
     /// Where to listen for HTTP; 127.0.0.1:7400 if not said

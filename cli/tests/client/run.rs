@@ -81,6 +81,35 @@ fn the_command_finds_its_lease_and_fence_in_its_environment() {
     assert!(second > first);
 }
 
+/// SECURITY.md says that the command gets the lease's id and not the token; from the
+/// environment it got that as well.
+#[test]
+fn the_command_finds_no_credential_in_its_environment() {
+    let server = Server::start(POLICY);
+    let mut run = server.command(&job(&[], &["env"]));
+    // A server without tokens takes whatever is sent; these are not used at all.
+    run.env("TIDEGATE_TOKEN", "tg-secret");
+    run.env("TIDEGATE_STORE", "redis://user:secret@127.0.0.1");
+    run.env("OURS_IS_OURS", "kept");
+    let said = Said::from(run.output().expect("it runs")).ends(0);
+    assert!(said.out.contains("OURS_IS_OURS=kept"), "{said:?}");
+    assert!(said.out.contains("TIDEGATE_LEASE="), "{said:?}");
+    assert!(!said.out.contains("secret"), "{said:?}");
+}
+
+/// The address of a store may hold a password; help told it to whoever looked on.
+#[test]
+fn help_shows_no_credential_of_the_environment() {
+    for command in ["serve", "run", "check", "load"] {
+        let mut help = tidegate();
+        help.args([command, "--help"]);
+        help.env("TIDEGATE_TOKEN", "tg-secret");
+        help.env("TIDEGATE_STORE", "redis://user:secret@127.0.0.1");
+        let said = Said::from(help.output().expect("it runs")).ends(0);
+        assert!(!said.out.contains("secret"), "{said:?}");
+    }
+}
+
 #[test]
 fn while_it_runs_nobody_else_does_and_then_the_next_in_line() {
     let server = Server::start(POLICY);

@@ -26,7 +26,9 @@ Exit codes:
 
 The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_POLICY, TIDEGATE_KEY
 and (without --store) TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
-it to what the command writes to, so that a late writer can be told.
+it to what the command writes to, so that a late writer can be told. It does not find
+TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: a command that asks the
+server itself needs a token of its own.
 
 Examples:
   One at a time, however many machines start it:

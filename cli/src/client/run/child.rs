@@ -16,6 +16,15 @@ use super::leases::{Held, Leases};
 use super::signals::{Signal, Signals};
 use crate::client::exit::{Outcome, Stop};
 
+/// Variables of ours that let somebody in, or say where what does so lies: the
+/// command gets the lease, and nothing that it could acquire another with.
+const CREDENTIALS: [&str; 4] = [
+    "TIDEGATE_TOKEN",
+    "TIDEGATE_STORE",
+    "TIDEGATE_CERT",
+    "TIDEGATE_CLIENT_KEY",
+];
+
 /// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
@@ -83,6 +92,9 @@ pub async fn run(
 fn command(run: &Run, held: &Held) -> Command {
     let mut command = Command::new(&run.command[0]);
     command.args(&run.command[1..]);
+    for credential in CREDENTIALS {
+        command.env_remove(credential);
+    }
     command.env("TIDEGATE_LEASE", &held.id);
     command.env("TIDEGATE_FENCE", held.fence.to_string());
     command.env("TIDEGATE_POLICY", run.name());
