@@ -51,7 +51,7 @@ pub enum StoreError {
     CannotList,
     /// A listing cannot go on from there.
     #[error(
-        "the listing cannot go on from there (it began before a restart, or elsewhere); begin it anew"
+        "invalid cursor; start again without one (a cursor is good for the listing that gave it, and some end with a restart)"
     )]
     UnknownPage,
     /// What is stored cannot be read.
@@ -60,4 +60,18 @@ pub enum StoreError {
     /// The store cannot be reached, or failed.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+}
+
+impl StoreError {
+    /// What a store said that has failed: it cannot be reached, or not within its
+    /// deadline, or broke down. Nothing for every other error: those are answers to
+    /// what was asked, and say nothing about the store. Breakers and failure modes
+    /// go by this alone.
+    #[must_use]
+    pub fn outage(&self) -> Option<&str> {
+        match self {
+            Self::Unavailable(words) => Some(words),
+            _ => None,
+        }
+    }
 }

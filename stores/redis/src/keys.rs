@@ -35,13 +35,6 @@ impl Names {
         &self.table
     }
 
-    /// Whether a key is one of the table's.
-    pub(crate) fn are_of(&self, key: &[u8]) -> bool {
-        let rest = key.strip_prefix(b"{");
-        let rest = rest.and_then(|rest| rest.strip_prefix(&self.table[..]));
-        rest.is_some_and(|rest| rest.starts_with(b":"))
-    }
-
     /// Where the editions of the plan are.
     pub(crate) fn plans(&self) -> Vec<u8> {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
@@ -108,17 +101,25 @@ impl Names {
 
     /// The key or ancestor whose row has this name.
     pub(crate) fn key_of(&self, row: &[u8]) -> Option<Vec<u8>> {
-        let rest = row.strip_prefix(b"{")?.strip_prefix(&self.table[..])?;
-        let rest = rest.strip_prefix(b":")?;
-        let end = rest.iter().position(|&byte| byte == b'}')?;
-        let mut key = unescape(&rest[..end])?;
-        key.extend(rest[end..].strip_prefix(b"}:r")?);
+        let (root, rest) = self.parted(row)?;
+        let mut key = unescape(root)?;
+        key.extend(rest.strip_prefix(b"r")?);
         Some(key)
     }
 
     /// The leases that are due in the order of this name.
-    pub(crate) fn book_of(due: &[u8]) -> Option<Vec<u8>> {
-        Some([due.strip_suffix(b":d")?, b":b"].concat())
+    pub(crate) fn book_of(&self, due: &[u8]) -> Option<Vec<u8>> {
+        let (_, rest) = self.parted(due)?;
+        (rest == b"d").then(|| [&due[..due.len() - 1], b"b"].concat())
+    }
+
+    /// The root in a name of this table, as it is written there, and what stands
+    /// behind its tag. (No tag has a brace within.)
+    fn parted<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &'n [u8])> {
+        let rest = name.strip_prefix(b"{")?.strip_prefix(&self.table[..])?;
+        let rest = rest.strip_prefix(b":")?;
+        let end = rest.iter().position(|&byte| byte == b'}')?;
+        Some((&rest[..end], rest[end..].strip_prefix(b"}:")?))
     }
 
     fn tag(&self, root: &[u8]) -> Vec<u8> {
@@ -177,7 +178,10 @@ mod tests {
         );
         let found: Vec<_> = keys.iter().filter_map(|key| names.key_of(key)).collect();
         assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
+        let books: Vec<_> = keys.iter().filter_map(|key| names.book_of(key)).collect();
+        assert_eq!(books, [keys[0].clone()]);
         let other = Names::new("pre:fix", "a {table}s");
         assert_eq!(other.key_of(&keys[4]), None);
+        assert_eq!(other.book_of(&keys[1]), None);
     }
 }

@@ -11,7 +11,6 @@ use tidegate_contract::core::Timestamp;
 use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::error::garbled;
-use crate::keys::Names;
 use crate::options::Clock;
 use crate::request::Request;
 use crate::table::Inner;
@@ -29,6 +28,9 @@ const AT_ONCE: usize = 256;
 
 /// The same for roots, of which each may have many leases.
 const ROOTS_AT_ONCE: usize = 32;
+
+/// How many roots are asked for their leases for one page, at most.
+const ROOTS_FOR_ONE: usize = 128;
 
 /// A [`Listing`] on its way.
 pub(crate) struct Wanted {
@@ -143,13 +145,17 @@ impl Inner {
             let Some(due) = walk.next(ROOTS_AT_ONCE).await? else {
                 break;
             };
-            let most = wanted.most - page.items.len();
             let within = walk.place.within.take();
-            let held = self.held(&due, within, most, wanted.now).await?;
+            // The pattern fits some rows, too, and a caller may have made up a place.
+            let Some(book) = self.names.book_of(&due) else {
+                continue;
+            };
+            let most = wanted.most - page.items.len();
+            let held = self.held(book, &due, within, most, wanted.now).await?;
             let taken = held.leases.into_iter();
             page.items
                 .extend(taken.filter(|lease| wanted.select.takes(lease.key.bytes())));
-            walk.looked_at += most;
+            walk.looked_at += most.max(LOOKED_AT / ROOTS_FOR_ONE);
             if held.has_more {
                 walk.place.go_on_within(due, held.last);
             }
@@ -170,12 +176,12 @@ impl Inner {
     /// Some of a root's leases.
     async fn held(
         &self,
+        book: Vec<u8>,
         due: &[u8],
         after: Option<(i64, i64)>,
         most: usize,
         now: Timestamp,
     ) -> Result<Held, StoreError> {
-        let book = Names::book_of(due).ok_or_else(|| garbled("a book without a name"))?;
         let at = match self.shared.clock {
             Clock::Server => None,
             Clock::Caller => Some(now),
@@ -216,15 +222,20 @@ impl<'t> Walk<'t> {
     }
 
     /// The next key that fits the pattern; `at_once` of the server's keys are
-    /// looked at in a step. `None` at the end, or if enough were looked at.
-    async fn next(&mut self, at_once: usize) -> Result<Option<Vec<u8>>, StoreError> {
+    /// looked at in a step, and twice as many in the next if there was none. `None`
+    /// at the end, or if enough were looked at.
+    async fn next(&mut self, mut at_once: usize) -> Result<Option<Vec<u8>>, StoreError> {
         loop {
+            if self.looked_at >= LOOKED_AT {
+                return Ok(None);
+            }
             if let Some(key) = self.place.found.pop() {
                 return Ok(Some(key));
             }
-            if self.looked_at >= LOOKED_AT || !self.step(at_once).await? {
+            if !self.step(at_once).await? {
                 return Ok(None);
             }
+            at_once = (at_once * 2).min(AT_ONCE);
         }
     }
 

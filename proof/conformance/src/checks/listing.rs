@@ -208,6 +208,77 @@ pub(super) fn a_page_that_another_table_began_is_an_error(
     Ok(())
 }
 
+/// A cursor is the caller's: whatever is made of one, the store either goes on from
+/// there or says that it is none. A server's error at it counted as an outage, and who
+/// might only look kept everybody else from asking.
+pub(super) fn a_cursor_that_was_tampered_with_is_the_callers_error(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = Desk::new(subject, 2, &[(0, slots(1_000)), (1, budget(9))]);
+    for n in 0..40 {
+        desk.hold(format!("key {n}/x").as_bytes(), &[1, 1], SECOND);
+    }
+    let keys = |after: Option<&[u8]>| {
+        let page = desk.table.list_keys(&listing(&desk, Select::All, 5, after));
+        page.map(|page| page.next)
+    };
+    let leases = |after: Option<&[u8]>| {
+        let page = desk
+            .table
+            .list_leases(&listing(&desk, Select::All, 5, after));
+        page.map(|page| page.next)
+    };
+    let lists: [&dyn Fn(Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError>; 2] =
+        [&keys, &leases];
+    for list in lists {
+        let first = match list(None) {
+            Err(StoreError::CannotList) => return Err("it does not list what it holds"),
+            page => page.expect("a page").expect("there are more"),
+        };
+        for at in 0..first.len() {
+            for other in [first[at] ^ 1, first[at] ^ 0x80, b'x', b' ', 0xff] {
+                let mut tampered = first.clone();
+                tampered[at] = other;
+                let page = list(Some(&tampered));
+                let fair = matches!(page, Ok(_) | Err(StoreError::UnknownPage));
+                assert!(fair, "{page:?} for {}", tampered.escape_ascii());
+            }
+            let page = list(Some(&first[..at]));
+            let fair = matches!(page, Ok(_) | Err(StoreError::UnknownPage));
+            assert!(fair, "{page:?} for {}", first[..at].escape_ascii());
+        }
+    }
+    Ok(())
+}
+
+/// A row was taken for a book by the end of its name, and no lease of the table could
+/// be listed any more.
+pub(super) fn leases_are_listed_whatever_bytes_the_keys_have(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = Desk::new(subject, 2, &[(0, slots(9)), (1, budget(9))]);
+    let odd = ["a/x}:d", "a/}:b", "}:d/x", "a/{b}:d", "*/?}:d"];
+    for key in odd {
+        desk.hold(key.as_bytes(), &[1, 1], SECOND);
+    }
+    let mut listed: Vec<_> = leases(&desk, Select::All)?
+        .iter()
+        .map(|lease| text(&lease.key))
+        .collect();
+    listed.sort_unstable();
+    let mut expected = odd;
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+    for key in odd {
+        assert_eq!(
+            leases(&desk, Select::Key(key.as_bytes()))?.len(),
+            1,
+            "{key}"
+        );
+    }
+    Ok(())
+}
+
 fn text(key: &OwnedKey) -> String {
     String::from_utf8_lossy(key.bytes()).into_owned()
 }

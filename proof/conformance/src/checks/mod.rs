@@ -62,6 +62,8 @@ pub const CHECKS: &[(&str, Check)] = table![
     listing::a_held_lease_is_listed_with_what_it_took,
     listing::leases_that_expire_together_are_listed_once_each,
     listing::a_page_that_another_table_began_is_an_error,
+    listing::a_cursor_that_was_tampered_with_is_the_callers_error,
+    listing::leases_are_listed_whatever_bytes_the_keys_have,
     bounds::a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full,
     bounds::a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing,
     bounds::no_more_leases_are_held_than_there_is_room_for,
@@ -132,6 +134,8 @@ macro_rules! suite {
             a_held_lease_is_listed_with_what_it_took
             leases_that_expire_together_are_listed_once_each
             a_page_that_another_table_began_is_an_error
+            a_cursor_that_was_tampered_with_is_the_callers_error
+            leases_are_listed_whatever_bytes_the_keys_have
             a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full
             a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing
             no_more_leases_are_held_than_there_is_room_for

@@ -13,7 +13,8 @@ use crate::keys::Names;
 /// As deep as a place is nested, as the reader counts it.
 const DEEP: usize = 8;
 
-/// A place in a walk through the server's keys.
+/// A place in a walk through the server's keys. It may come from a caller who made
+/// it up: what it says was found is looked at only if it has such a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     /// Where the walk goes on; `None` if it has ended.
@@ -92,19 +93,57 @@ impl Place {
         };
         let text = |value: &Value| Some(value.as_slice()?.to_vec());
         let cursor = text(cursor)?;
-        let is_cursor = cursor.last().is_some_and(u8::is_ascii_digit);
         let found: Option<Vec<_>> = found.as_array()?.iter().map(text).collect();
         let found = found?;
-        let ours = |key: &Vec<u8>| names.are_of(key);
-        let is_ours = name.as_slice()? == names.table() && found.iter().all(ours);
+        let is_ours = name.as_slice()? == names.table();
         let within = match &within.as_array()?[..] {
             [due, number] => Some((due.as_i64()?, number.as_i64()?)),
-            _ => None,
+            [] => None,
+            _ => return None,
         };
-        (is_ours && (is_cursor || cursor.is_empty()) && bytes.is_empty()).then_some(Self {
+        let is_place = cursor.is_empty() || is_cursor(&cursor);
+        (is_ours && is_place && bytes.is_empty()).then_some(Self {
             cursor: (!cursor.is_empty()).then_some(cursor),
             found,
             within,
         })
+    }
+}
+
+/// What `SCAN` takes: a number, behind the name of a cluster's node and a blank.
+fn is_cursor(bytes: &[u8]) -> bool {
+    let number = bytes.rsplit(|&byte| byte == b' ').next();
+    let number = number.and_then(|digits| str::from_utf8(digits).ok());
+    number.is_some_and(|digits| {
+        digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u64>().is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_was_written_and_no_other_is() {
+        let names = Names::new("tidegate", "t");
+        for cursor in ["0", "18446744073709551615", "10.0.0.7:6379 42"] {
+            let place = Place {
+                cursor: Some(cursor.into()),
+                found: vec![b"{tidegate:t:k}:d".to_vec()],
+                within: Some((i64::MAX, -1)),
+            };
+            let written = place.write(&names);
+            assert_eq!(Place::read(&written, &names), Ok(place));
+            let other = Names::new("tidegate", "other");
+            assert_eq!(Place::read(&written, &other), Err(StoreError::UnknownPage));
+        }
+        for cursor in ["x1", "-1", "+1", " ", "1 ", "18446744073709551616", "n 1x"] {
+            let made_up = Place {
+                cursor: Some(cursor.into()),
+                ..Place::default()
+            };
+            let read = Place::read(&made_up.write(&names), &names);
+            assert_eq!(read, Err(StoreError::UnknownPage), "{cursor}");
+        }
     }
 }
