@@ -130,7 +130,7 @@ impl Attempt<'_> {
     /// `error`, if it is not about an answer that did not come, or if there is no
     /// time left.
     async fn pause_after(&mut self, error: Error) -> Result<(), Error> {
-        if !matches!(error, Error::Store(StoreError::Unavailable(_))) {
+        if !matches!(&error, Error::Store(store) if store.outage().is_some()) {
             return Err(error);
         }
         let clock = &self.of.shared.clock;

@@ -65,8 +65,8 @@ pub enum StoreError {
 impl StoreError {
     /// What a store said that has failed: it cannot be reached, or not within its
     /// deadline, or broke down. Nothing for every other error: those are answers to
-    /// what was asked, and say nothing about the store. Breakers and failure modes
-    /// go by this alone.
+    /// what was asked, and say nothing about the store. A breaker
+    /// goes by this alone.
     #[must_use]
     pub fn outage(&self) -> Option<&str> {
         match self {

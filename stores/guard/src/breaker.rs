@@ -135,9 +135,9 @@ impl Entry {
         let Some(place) = self.place.take() else {
             return answer;
         };
-        match &answer {
-            Err(StoreError::Unavailable(words)) => self.breaker.failed(place, words),
-            _ => {
+        match answer.as_ref().err().and_then(StoreError::outage) {
+            Some(words) => self.breaker.failed(place, words),
+            None => {
                 let settings = &self.breaker.settings;
                 self.breaker
                     .turned(|circuit, _| circuit.answered(place, settings));
