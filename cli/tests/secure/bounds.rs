@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{POLICY, Server, folder, text};
+use tidegate_conformance::redis_server::RedisServer;
+
+use crate::support::{POLICY, Server, folder, serve, text};
 
 /// A connection that has been answered, and so has a place.
 fn inside(at: SocketAddr, says: &[u8]) -> TcpStream {
@@ -36,6 +38,30 @@ fn one_connection_more_than_the_file_says_is_closed_at_every_door() {
     assert_eq!(one_more(server.grpc), "");
     assert!(one_more(server.resp).starts_with("-ERR max number of clients"));
     drop((http, grpc, resp));
+}
+
+/// Exporters and clients send INFO by themselves. It counted the keys of each policy by
+/// a walk through everything that the store holds.
+#[test]
+fn info_does_not_walk_through_the_store() {
+    let Some(redis) = RedisServer::start() else {
+        return;
+    };
+    let folder = folder(POLICY);
+    let mut command = serve(folder.path());
+    command.args(["--config", "tidegate.toml", "--store", &redis.url()]);
+    let server = Server::spawn(folder.path(), &mut command);
+    let port = redis.port().to_string();
+    let store = |words: &[&str]| {
+        let mut cli = Command::new("redis-cli");
+        let said = cli.args(["-p", &port]).args(words).output();
+        text(&said.expect("redis-cli runs").stdout)
+    };
+    store(&["CONFIG", "RESETSTAT"]);
+    let info = text(&server.redis(&["INFO"]).stdout);
+    let commands = store(&["INFO", "commandstats"]);
+    assert!(!commands.contains("cmdstat_scan"), "{commands}");
+    assert!(info.contains("policy_chat:waiting=0"), "{info}");
 }
 
 #[test]

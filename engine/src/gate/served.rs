@@ -181,6 +181,14 @@ impl Served {
         }
     }
 
+    /// How many keys it holds state of; nothing where the store is beyond a network,
+    /// since to count them there is to read them all.
+    #[must_use]
+    pub fn keys(&self) -> Option<usize> {
+        let here = |set: &LimitSet| (!set.is_remote()).then(|| set.keys());
+        self.sets().map(here).sum()
+    }
+
     /// How many asks wait now.
     #[must_use]
     pub fn waiting(&self) -> u64 {
@@ -471,9 +479,7 @@ impl Served {
 
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
-        // To count them beyond a network is to read them all.
-        let here = |set: &LimitSet| (!set.is_remote()).then(|| set.keys());
-        let keys = self.sets().map(here).sum();
+        let keys = self.keys();
         let leases = self.sets().map(LimitSet::leases_held).sum();
         self.meters.observe(self.waiting(), keys, leases);
     }

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use tidegate::LimitSet;
-
 use super::dispatch::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
@@ -52,8 +50,9 @@ pub(super) fn info(session: &mut Session, arguments: Arguments<'_>) -> Result<Fl
         let _ = write!(text, "# Policies\r\npolicies:{}\r\n", policies.len());
         for served in policies {
             let (name, waiting) = (&served.policy().name, served.waiting());
-            let keys: usize = served.sets().map(LimitSet::keys).sum();
-            let _ = write!(text, "policy_{name}:keys={keys},waiting={waiting}\r\n");
+            let keys = served.keys().map(|keys| format!("keys={keys},"));
+            let keys = keys.unwrap_or_default();
+            let _ = write!(text, "policy_{name}:{keys}waiting={waiting}\r\n");
         }
     }
     session.replies.verbatim(&text);
