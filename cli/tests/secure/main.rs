@@ -6,4 +6,5 @@ mod notes;
 mod stop;
 mod stores;
 mod support;
+mod tables;
 mod tls;

@@ -18,6 +18,7 @@ use super::backing::Backing;
 use super::denials::Denials;
 use super::error::GateError;
 use super::served::Served;
+use super::tables;
 use crate::clock::Clock;
 use crate::error::{Error, LimitError};
 use crate::limit::{Algorithm, Limit};
@@ -116,7 +117,7 @@ impl AdHoc {
     fn serve(&self, rate: Rate) -> Result<Served, Error> {
         let policy = rate.policy();
         let mut builder = LimitSet::builder()
-            .name(rate.table_name())
+            .name(tables::of_rate(rate))
             .limits(policy.limits.iter().cloned())
             .clock(self.clock.clone());
         if let Some(store) = &self.store {
@@ -178,11 +179,6 @@ impl Rate {
             .algorithm(Algorithm::Gcra)
             .burst(self.capacity);
         Policy::unwritten(POLICY, limit)
-    }
-
-    /// What the store calls its table.
-    fn table_name(&self) -> String {
-        format!("cl/{}/{}/{}", self.capacity, self.count, self.period_secs)
     }
 }
 

@@ -22,6 +22,7 @@ use super::pooled::Pooled;
 use super::served::Served;
 use super::share::Share;
 use super::spans;
+use super::tables;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
@@ -331,7 +332,7 @@ impl Gate {
     ) -> Result<LimitSet, Error> {
         let limits = member.map_or(&policy.limits, |member| &member.limits);
         let mut builder = LimitSet::builder()
-            .name(table_name(policy, member))
+            .name(tables::of_policy(policy, member))
             .limits(limits.iter().cloned())
             .levels(policy.levels.iter().cloned())
             .governed()
@@ -347,21 +348,6 @@ impl Gate {
         }
         builder.build()
     }
-}
-
-/// What the store calls the table of a policy, or of its member. Keys of other
-/// levels are other keys. (No name in a file has two slashes in a row, and those
-/// of members and levels have none.)
-fn table_name(policy: &Policy, member: Option<&PolicyMember>) -> String {
-    let levels = &policy.levels;
-    let mut name = [std::slice::from_ref(&policy.name), levels]
-        .concat()
-        .join("/");
-    if let Some(member) = member {
-        name += "//";
-        name += &member.name;
-    }
-    name
 }
 
 /// Whoever waits at a set that nobody asks any more is told so.

@@ -151,10 +151,6 @@ impl Policy {
 /// Reads a policy; `None` if it is none at all.
 pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
     let mut fields = entry.table(&format!("`[policy.{}.limits]`", entry.name), faults)?;
-    if entry.name.contains("//") {
-        let help = "rename it: the store calls a pool's member `POLICY//NAME`";
-        faults.add(&entry.key_span, "a policy's name has no `//`", help);
-    }
     let levels = levels::read(&mut fields, faults);
     let shadow = fields.take("shadow").and_then(|field| field.flag(faults));
     let ttl = fields.take("ttl");

@@ -71,7 +71,6 @@ pub(super) const FAULTY_POLICIES: &[&str] = &[
     "[policy.a]\nkey = 'org//user'\nlevels = ['org']\nlimits.x = { concurrency = 1 }",
     "[policy.a]\nkey = 3\nttl = '0s'\nshadow = 'yes'\nlimits.x = { concurrency = 1 }",
     "[policy.a]\nmetadata = { n = 3 }\nlimits.x = { concurrency = 1 }",
-    "[policy.'a//b']\nlimits.x = { concurrency = 1 }",
 ];
 
 /// The faults of a limit, as "column: message = help".
@@ -155,7 +154,6 @@ fn what_is_wrong_with_a_pool_is_told_in_its_place() {
         (FAULTY_POLICIES[14], (1, 18), "rename it"),
         (FAULTY_POLICIES[15], (3, 1), "remove `levels`"),
         (FAULTY_POLICIES[17], (2, 18), "write a text in quotes"),
-        (FAULTY_POLICIES[18], (1, 9), "rename it"),
     ] {
         let errors = parse("p.toml", text).unwrap_err();
         let mut faults = errors.faults().iter();
