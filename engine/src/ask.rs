@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use tidegate_core::Amount;
 
+use crate::error::Error;
+
+/// The longest idempotency key, in bytes: it is remembered with its lease, and for a
+/// while after that ended.
+pub const MAX_IDEMPOTENCY_KEY: usize = 255;
+
 /// What is asked for. Built from a cost, from named amounts, or from nothing:
 ///
 /// ```
@@ -63,11 +69,24 @@ impl<'a> Ask<'a> {
 
     /// The same bytes on the same key again give the same lease, for as long
     /// as it is held and for a minute (or the longest ttl of a limit, if that
-    /// is longer) after it ended.
+    /// is longer) after it ended. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; of what is
+    /// longer, take a hash. Whoever is asked answers
+    /// [`Error::IdempotencyKey`](crate::Error::IdempotencyKey) to any other.
     #[must_use]
     pub fn idempotency(mut self, key: &'a [u8]) -> Self {
         self.idempotency = Some(key);
         self
+    }
+
+    /// That what is remembered of it is bounded.
+    ///
+    /// # Errors
+    /// [`Error::IdempotencyKey`].
+    pub(crate) fn check_idempotency(&self) -> Result<(), Error> {
+        match self.idempotency.map(<[u8]>::len) {
+            None | Some(1..=MAX_IDEMPOTENCY_KEY) => Ok(()),
+            Some(length) => Err(Error::IdempotencyKey(length)),
+        }
     }
 
     /// Whether it waits at all.

@@ -3,6 +3,7 @@
 use tidegate_contract::{KeyError, StoreError};
 use tidegate_core::{Amount, RuleError};
 
+use crate::ask::MAX_IDEMPOTENCY_KEY;
 use crate::limit::Algorithm;
 
 /// *Cannot tell*, *not ever*, or an ask that makes no sense. Nothing was changed.
@@ -84,6 +85,11 @@ pub enum Error {
         /// The most it grants.
         capacity: Amount,
     },
+    /// An idempotency key that is empty or too long.
+    #[error(
+        "an idempotency key has 1 to {MAX_IDEMPOTENCY_KEY} bytes, not {0}; send a hash of a longer one"
+    )]
+    IdempotencyKey(usize),
     /// A lease that would last too short or too long.
     #[error("a lease lasts from 1 ms to 400 days, not {0:?}")]
     LeaseLength(std::time::Duration),

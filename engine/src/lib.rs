@@ -63,7 +63,7 @@ mod statistics;
 mod wait;
 pub mod workers;
 
-pub use ask::Ask;
+pub use ask::{Ask, MAX_IDEMPOTENCY_KEY};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::{Admission, Decision};
 pub use error::{AmountError, Error, LimitError};

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::contract::{KeyError, StoreError};
-use tidegate::{Algorithm, Error, Limit, LimitSet, ManualClock, Period};
+use tidegate::{
+    Algorithm, Ask, Error, Limit, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY, ManualClock, Period,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -54,6 +56,47 @@ fn limits_that_make_no_sense_are_refused_by_name_and_parameter() {
     build_error(Limit::rate("x", 1, SECOND).at_level("nowhere"));
     build_error(Limit::rate("x", 1, Period::day("UTC")).algorithm(Algorithm::SlidingLog));
     build_error(Limit::budget("x", 1, SECOND).burst(2));
+}
+
+/// They were bounded over HTTP alone: two thousand asks for one token of a million, each
+/// with a key of 60 KB, took 120 MB for ten minutes.
+#[test]
+fn an_idempotency_key_that_is_too_long_is_refused_on_every_road() {
+    let set = set();
+    let pool = LimitPool::builder()
+        .member("a", set.clone())
+        .build()
+        .unwrap();
+    for length in [0, 256, 60_000] {
+        let key = vec![b'x'; length];
+        let wrong = || Ask::named(&[("r", 1)]).idempotency(&key);
+        let soon = || wrong().within(SECOND);
+        let error = || Error::IdempotencyKey(length);
+        assert_eq!(set.try_acquire("k", wrong()).unwrap_err(), error());
+        assert_eq!(set.acquire("k", soon()).unwrap_err(), error());
+        assert_eq!(
+            set.check("k", Ask::named(&[("r", 1), ("slots", 0)]).idempotency(&key))
+                .unwrap_err(),
+            error()
+        );
+        assert_eq!(pool.try_acquire("k", wrong()).unwrap_err(), error());
+        assert_eq!(pool.acquire("k", soon()).unwrap_err(), error());
+    }
+    let untouched = set.peek("k", 1).unwrap();
+    assert_eq!(untouched.standing("r").unwrap().remaining, 10);
+    let longest = [b'x'; MAX_IDEMPOTENCY_KEY];
+    let ask = Ask::named(&[("r", 1)]).idempotency(&longest);
+    let first = set
+        .try_acquire("k", ask)
+        .unwrap()
+        .granted()
+        .expect("it fits");
+    let again = set
+        .try_acquire("k", ask)
+        .unwrap()
+        .granted()
+        .expect("repeated");
+    assert_eq!(first.id(), again.id());
 }
 
 #[test]

@@ -140,6 +140,23 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_that_is_too_long_is_refused() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let ask = |length: usize| proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        idempotency_key: vec![b'x'; length].into(),
+        ..Default::default()
+    };
+    let refused = client.acquire(ask(256)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("1 to 255 bytes"), "{refused}");
+    client.acquire(ask(255)).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_ask_that_waits_is_served_by_the_release() {
     let (running, mut client) = running(Credentials::default()).await;
     let slot = || proto::AcquireRequest {

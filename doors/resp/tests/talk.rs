@@ -403,6 +403,22 @@ fn whoever_is_there_is_looked_at_again_when_tokens_change() {
 }
 
 #[test]
+fn an_idempotency_key_that_is_too_long_is_refused() {
+    let served = Served::start();
+    let mut client = served.client();
+    for wait in ["", " WAIT 1000"] {
+        let long = "x".repeat(256);
+        let refused = client.ask(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}{wait}"));
+        assert!(
+            refused.starts_with("-ERR an idempotency key has 1 to 255 bytes"),
+            "{refused}"
+        );
+    }
+    let long = "x".repeat(255);
+    lease(&client.ask(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}")));
+}
+
+#[test]
 fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let policies = "[policy.open]\nmax_keys = 1\nfailure_mode = 'admit'\n\
                     limits.rpm = { calls = 10, per = '1h' }\n\

@@ -238,8 +238,10 @@ impl View {
     ///
     /// # Errors
     /// [`Error`]: unknown or repeated names, a rate without an amount, nothing
-    /// at all, or more than a limit ever grants.
+    /// at all, or more than a limit ever grants; an idempotency key of no length or
+    /// too much of it.
     pub(crate) fn amounts(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        ask.check_idempotency()?;
         if self.limits.is_empty() {
             return Ok(Amounts::new());
         }

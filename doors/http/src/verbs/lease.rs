@@ -20,9 +20,6 @@ use crate::problem::Problem;
 use crate::request::{self, AcquireRequest, EndRequest, Keyed, RenewRequest, SettleRequest};
 use crate::visit::Visit;
 
-/// The longest idempotency key, in bytes: it is remembered with the lease.
-const MAX_IDEMPOTENCY: usize = 255;
-
 /// Takes a lease, waiting for it if the request says so. Should the client go
 /// away meanwhile, the server drops this future, and with it the place in line.
 pub(crate) async fn acquire(
@@ -72,12 +69,7 @@ fn ask<'a>(
     }
     match request.idempotency_key.as_deref() {
         None => Ok(ask),
-        Some(key) if (1..=MAX_IDEMPOTENCY).contains(&key.len()) => {
-            Ok(ask.idempotency(key.as_bytes()))
-        }
-        Some(_) => Err(Problem::invalid(format!(
-            "`idempotency_key` has from 1 to {MAX_IDEMPOTENCY} bytes"
-        ))),
+        Some(key) => Ok(ask.idempotency(key.as_bytes())),
     }
 }
 

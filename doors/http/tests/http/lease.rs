@@ -125,7 +125,10 @@ async fn the_same_idempotency_key_gives_the_same_lease() {
         .post("/v1/acquire", long)
         .await
         .problem(400, "invalid");
-    assert_eq!(detail, "`idempotency_key` has from 1 to 255 bytes");
+    assert_eq!(
+        detail,
+        "an idempotency key has 1 to 255 bytes, not 256; send a hash of a longer one"
+    );
 }
 
 #[tokio::test]
