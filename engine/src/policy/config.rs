@@ -204,8 +204,12 @@ fn credential(
     let scopes = needed(&mut fields, "scopes", token, faults);
     let scopes = scopes.map(|field| scopes_of(&field, faults));
     let policies = fields.take("policies").map(|field| {
-        let texts = field.texts(faults).into_iter();
-        texts.map(|(text, _)| text.to_owned()).collect()
+        let texts: Vec<_> = field.texts(faults).into_iter().collect();
+        if texts.is_empty() {
+            let help = "name its policies, or leave `policies` out: it is for all of them then";
+            faults.add(&field.span, "this token is for no policy", help);
+        }
+        texts.into_iter().map(|(text, _)| text.to_owned()).collect()
     });
     fields.finish("a token", &TOKEN, faults);
     Some(Credential {
@@ -290,6 +294,21 @@ mod tests {
                     sha256 = 'xyz'\nscopes = ['rule']\n[policy.chat.limits]\nrpm = {}\n";
         let lines: Vec<usize> = faults(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [2, 3, 6, 7, 9]);
+    }
+
+    /// It was for all of them.
+    #[test]
+    fn a_token_for_no_policy_is_a_fault() {
+        let token = |policies: &str| {
+            let hash = "ab".repeat(32);
+            format!(
+                "[[token]]\nname = 'a'\nsha256 = '{hash}'\nscopes = ['decide']\n\
+                 policies = {policies}\n{POLICY}"
+            )
+        };
+        let told = (5, "this token is for no policy".to_owned());
+        assert_eq!(faults(&token("[]")), [told]);
+        assert!(parse_config("t.toml", &token("['chat']")).is_ok());
     }
 
     #[test]
