@@ -81,6 +81,22 @@ const STEPS: &[&[&str]] = &[
 /// How long it waits for another that is at it.
 const PATIENCE_SECONDS: u32 = 60;
 
+/// That the server is a MariaDB: what its statements lock, and when, is known and tried
+/// there alone.
+pub(crate) async fn check_server(conn: &mut Conn) -> Result<(), Trouble> {
+    let version: Option<String> = conn.query_first("SELECT VERSION()").await?;
+    let version = version.unwrap_or_default();
+    match version.to_ascii_lowercase().contains("mariadb") {
+        true => Ok(()),
+        false => Err(Trouble::Failed(tidegate_contract::StoreError::Unavailable(
+            format!(
+                "expected a MariaDB server, found one of version `{version}`, as MySQL has; \
+                 use MariaDB, PostgreSQL (postgres://HOST/DATABASE) or Redis (redis://HOST)"
+            ),
+        ))),
+    }
+}
+
 /// Whether the tables are what this version needs.
 pub(crate) async fn is_provided(conn: &mut Conn, prefix: &str) -> Result<bool, Trouble> {
     let newest = STEPS.len() as u32;

@@ -108,6 +108,9 @@ fn is_provided(shared: &Arc<Shared>) -> Result<bool, StoreError> {
     let asked = Arc::clone(shared);
     shared.driver.block_on(async move {
         let mut lent = asked.pool.lend().await.map_err(Trouble::told)?;
+        schema::check_server(&mut lent.conn)
+            .await
+            .map_err(Trouble::told)?;
         let is_provided = schema::is_provided(&mut lent.conn, &asked.prefix).await;
         let is_provided = is_provided.map_err(Trouble::told)?;
         lent.put_back();

@@ -30,6 +30,22 @@ fn words(error: Result<impl Sized, StoreError>) -> String {
     }
 }
 
+/// A MySQL was taken for what it is not, and nobody said so.
+#[test]
+fn a_server_that_is_no_mariadb_is_told_at_open() {
+    let Some(server) = MariadbServer::start_with(&["--version=8.0.36"]) else {
+        return;
+    };
+    let Err(MysqlError::Server(words)) = MysqlStore::open(&server.url(), options(20_000)) else {
+        panic!("it is no MariaDB, as far as it says");
+    };
+    for part in ["expected a MariaDB", "`8.0.36", "redis://", "postgres://"] {
+        assert!(words.contains(part), "{words}");
+    }
+    // Nothing was made there.
+    assert!(server.ask("SHOW TABLES").is_empty());
+}
+
 #[test]
 fn a_password_is_in_no_message() {
     let Some(server) = MariadbServer::start() else {
