@@ -14,6 +14,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
+use crate::unasked::OfConnection;
+
 /// HTTP/2's preface, in bytes.
 const PREFACE: usize = 24;
 
@@ -21,16 +23,23 @@ const PREFACE: usize = 24;
 pub struct Connection<S> {
     stream: S,
     _place: OwnedSemaphorePermit,
+    /// How many streams that need no token it may have.
+    streams: OfConnection,
     /// How much of the preface is still to come, and until when; nothing once
     /// it has been read.
     preface: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Connection<S> {
-    pub fn new(stream: S, place: OwnedSemaphorePermit, within: Duration) -> Self {
+    pub fn new(
+        stream: S,
+        (place, streams): (OwnedSemaphorePermit, OfConnection),
+        within: Duration,
+    ) -> Self {
         Self {
             stream,
             _place: place,
+            streams,
             preface: Some((PREFACE, Box::pin(sleep(within)))),
         }
     }
@@ -44,9 +53,11 @@ impl<S> Connection<S> {
 }
 
 impl<S> Connected for Connection<S> {
-    type ConnectInfo = ();
+    type ConnectInfo = OfConnection;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> OfConnection {
+        self.streams.clone()
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {

@@ -13,7 +13,6 @@ use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
-use tonic::service::Routes;
 use tower::Service as Serves;
 
 use crate::handover::with_its_lease;
@@ -21,6 +20,7 @@ use crate::hurry::Unary;
 use crate::places::Places;
 use crate::proto::tidegate_server::TidegateServer;
 use crate::service::Service;
+use crate::unasked::Unasked;
 
 /// The call whose answer has a lease.
 const ACQUIRE: &str = "/Acquire";
@@ -41,7 +41,7 @@ pub struct About {
     /// How long a message may take to arrive.
     pub unary: Unary,
     /// Health and reflection.
-    pub others: Routes,
+    pub unasked: Unasked,
 }
 
 impl Front {
@@ -63,7 +63,8 @@ impl Serves<Request<Body>> for Front {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut request = self.about.unary.hurry(request);
         if !is_for::<TidegateServer<Service>>(request.uri().path()) {
-            return Box::pin(self.about.others.clone().call(request));
+            let about = Arc::clone(&self.about);
+            return Box::pin(async move { about.unasked.call(request).await });
         }
         match self.about.places.take(request.extensions_mut()) {
             Ok(()) if request.uri().path().ends_with(ACQUIRE) => {

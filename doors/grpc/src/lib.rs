@@ -7,6 +7,7 @@
 //! | [`serve()`], [`serve_on()`] | the door itself |
 //! | [`Settings`] | what it allows |
 //! | `front` | where each call goes |
+//! | `unasked` | health and reflection, which need no token: how many, and for how long |
 //! | `handover` | a lease that nobody received is given back |
 //! | `connection`, `places`, `hurry` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
@@ -31,6 +32,7 @@ mod places;
 mod serve;
 mod service;
 mod settings;
+mod unasked;
 mod words;
 
 pub use serve::{serve, serve_on};

@@ -21,6 +21,7 @@ use crate::proto;
 use crate::proto::tidegate_server::TidegateServer;
 use crate::service::Service;
 use crate::settings::Settings;
+use crate::unasked::{OfConnection, Unasked};
 
 /// Serves `gate` on `listener` until `shutdown`; then nobody new is let in,
 /// and everyone inside is answered.
@@ -70,7 +71,7 @@ where
     let about = About {
         places: Places::new(settings.max_in_flight),
         unary: Unary::of(&settings),
-        others: others.prepare(),
+        unasked: Unasked::new(others, &settings),
     };
     let front = Front::new(service, about);
     server(&settings)
@@ -105,12 +106,14 @@ fn bounded<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> impl Stream<Item = io::Result<Connection<S>>> {
     let most = settings.max_connections.min(Semaphore::MAX_PERMITS);
     let (places, opening) = (Arc::new(Semaphore::new(most)), settings.opening);
+    let streams = settings.max_open_streams_of_one;
     connections.filter_map(move |accepted| {
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => return Some(Err(error)),
         };
         let place = Arc::clone(&places).try_acquire_owned().ok()?;
-        Some(Ok(Connection::new(stream, place, opening)))
+        let streams = OfConnection(Places::new(streams));
+        Some(Ok(Connection::new(stream, (place, streams), opening)))
     })
 }

@@ -31,6 +31,14 @@ pub struct Settings {
     pub max_in_flight: usize,
     /// How many batch streams and streams of denials may be open at once.
     pub max_long_calls: usize,
+    /// How many streams that need no token may be open at once: those of the health
+    /// service's `Watch`, and of reflection.
+    pub max_open_streams: usize,
+    /// How many of these one connection may have.
+    pub max_open_streams_of_one: usize,
+    /// How long nothing may be said on one of these before it is ended
+    /// (`UNAVAILABLE`; whoever watches opens it again).
+    pub stream_idle: Duration,
     /// The largest message, in bytes.
     pub max_message_bytes: usize,
     /// The most that a call's headers may come to, in bytes.
@@ -55,6 +63,9 @@ impl Default for Settings {
             max_streams: 1_024,
             max_in_flight: 4_096,
             max_long_calls: 1_024,
+            max_open_streams: 256,
+            max_open_streams_of_one: 8,
+            stream_idle: Duration::from_secs(300),
             max_message_bytes: 256 * 1_024,
             max_head_bytes: 32 * 1_024,
             opening: Duration::from_secs(30),

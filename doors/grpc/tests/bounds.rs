@@ -19,6 +19,8 @@ use tonic::body::Body;
 use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::Channel;
 use tonic::{Code, Request};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 1000, per = '1h' }\n\
                       running = { concurrency = 1 }\n";
@@ -251,4 +253,63 @@ async fn one_open_stream_too_many_is_told_so() {
     while client.watch_denials(watch()).await.is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// One more stream of the health service, open until it is dropped.
+async fn watch(channel: &Channel) -> Result<tonic::Streaming<HealthCheckResponse>, tonic::Status> {
+    let mut health = HealthClient::new(channel.clone());
+    let watched = health.watch(HealthCheckRequest::default()).await?;
+    let mut stream = watched.into_inner();
+    stream.message().await?.expect("how it is now");
+    Ok(stream)
+}
+
+async fn is_healthy(channel: &Channel) -> bool {
+    let mut health = HealthClient::new(channel.clone());
+    health.check(HealthCheckRequest::default()).await.is_ok()
+}
+
+/// Nobody needs a token for it, and nothing ended one: 20,000 were opened, by twenty
+/// connections.
+#[tokio::test]
+async fn one_connection_watches_the_health_a_few_times_at_once() {
+    let (_gate, at) = door(|_| ()).await;
+    let channel = channel(at).await;
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(watch(&channel).await.expect("there is room"));
+    }
+    let refused = watch(&channel).await.expect_err("one too many");
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(is_healthy(&channel).await);
+    open.pop();
+    // That it is gone is heard of a little later.
+    for _ in 0..2_000 {
+        if let Ok(stream) = watch(&channel).await {
+            return drop(stream);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the place is not given on");
+}
+
+#[tokio::test]
+async fn all_connections_watch_the_health_no_more_than_so_many_times() {
+    let (_gate, at) = door(|settings| settings.max_open_streams = 2).await;
+    let first = channel(at).await;
+    let _open = (watch(&first).await.unwrap(), watch(&first).await.unwrap());
+    let second = channel(at).await;
+    let refused = watch(&second).await.expect_err("one too many");
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(is_healthy(&second).await);
+    assert!(client(at).await.check(about("k")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_stream_on_which_nothing_is_said_is_ended() {
+    let (_gate, at) = door(|settings| settings.stream_idle = Duration::from_millis(50)).await;
+    let mut stream = watch(&channel(at).await).await.unwrap();
+    let ended = stream.message().await.expect_err("it is silent");
+    assert_eq!(ended.code(), Code::Unavailable);
+    assert!(ended.message().contains("open it again"), "{ended}");
 }
