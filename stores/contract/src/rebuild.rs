@@ -18,13 +18,13 @@ pub fn bucket(drain: u64, weight: u64, capacity: Amount) -> Result<Bucket, RuleE
 }
 
 /// The ring of so many steps: the shortest window with that step makes the same
-/// ring.
+/// ring. (No window has fewer microseconds than steps.)
 ///
 /// # Errors
 /// Numbers that no ring keeps.
 pub fn ring(capacity: Amount, step: Span, steps: u32) -> Result<Ring, RuleError> {
     let before = step.as_micros().saturating_sub(1);
     let before = before.saturating_mul(u64::from(steps));
-    let window = before.saturating_add(1).max(SHORTEST);
+    let window = before.saturating_add(1).max(steps.into()).max(SHORTEST);
     Ring::new(capacity, Span::from_micros(window), steps)
 }

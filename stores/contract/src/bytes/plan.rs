@@ -14,16 +14,11 @@
 
 use crate::adopted::Adopted;
 use crate::key::MAX_LEVELS;
-use crate::{Plan, PlanLimit};
-use tidegate_core::{
-    Align, Bounds, Bucket, DecodeError, Log, Payment, Ring, Rule, RuleError, Slots, Span, Window,
-};
+use crate::{Plan, PlanLimit, rebuild};
+use tidegate_core::{Align, Bounds, DecodeError, Log, Payment, Rule, Slots, Span, Window};
 
 use super::reader::Reader;
 use super::{VERSION, put_bytes, versioned};
-
-/// The shortest period that a rule is made with, in microseconds.
-const SHORTEST: u64 = 1_000;
 
 /// A plan as bytes.
 #[must_use]
@@ -164,9 +159,9 @@ fn decode_limit(reader: &mut Reader<'_>, levels: usize) -> Result<PlanLimit, Dec
 
 pub(super) fn decode_rule(reader: &mut Reader<'_>) -> Result<Rule, DecodeError> {
     let rule = match reader.u8()? {
-        1 => bucket(reader.u64()?, reader.u64()?, reader.u64()?).map(Rule::Bucket),
+        1 => rebuild::bucket(reader.u64()?, reader.u64()?, reader.u64()?).map(Rule::Bucket),
         2 => Window::new(reader.u64()?, decode_align(reader)?).map(Rule::Window),
-        3 => ring(reader.u64()?, reader.u64()?, reader.u32()?).map(Rule::Ring),
+        3 => rebuild::ring(reader.u64()?, span(reader)?, reader.u32()?).map(Rule::Ring),
         4 => Log::new(reader.u64()?, span(reader)?, reader.u32()?).map(Rule::Log),
         5 => Slots::new(reader.u64()?, span(reader)?).map(Rule::Slots),
         _ => return Err(DecodeError::Corrupt("rule")),
@@ -185,20 +180,4 @@ fn decode_align(reader: &mut Reader<'_>) -> Result<Align, DecodeError> {
         2 => Ok(Align::Calendar),
         _ => Err(DecodeError::Corrupt("align")),
     }
-}
-
-/// A bucket keeps its rate reduced; the smallest multiple that is long enough
-/// to be a period makes the same bucket.
-fn bucket(drain: u64, weight: u64, burst: u64) -> Result<Bucket, RuleError> {
-    let scale = SHORTEST.div_ceil(weight.max(1));
-    let period = Span::from_micros(weight.saturating_mul(scale));
-    Bucket::new(drain.saturating_mul(scale), period, burst)
-}
-
-/// A ring keeps its step, rounded up; the shortest window with that step makes
-/// the same ring.
-fn ring(capacity: u64, step: u64, steps: u32) -> Result<Ring, RuleError> {
-    let before = step.saturating_sub(1).saturating_mul(u64::from(steps));
-    let window = before.saturating_add(1).max(SHORTEST);
-    Ring::new(capacity, Span::from_micros(window), steps)
 }

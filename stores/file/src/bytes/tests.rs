@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_contract::book::{Record, Share, Stage};
+use tidegate_contract::core::kernel::ring::MAX_SUB_WINDOWS;
 use tidegate_contract::core::{
     Align, Bounds, Bucket, DecodeError, Log, MAX_AMOUNT, Payment, Place, Ring, Rule, Slots, Span,
     State, Timestamp, Window,
@@ -38,8 +39,10 @@ fn rule() -> impl Strategy<Value = Rule> {
         (amount(), period(), amount())
             .prop_map(|(a, p, b)| Rule::Bucket(Bucket::new(a, p, b).expect("in range"))),
         (amount(), align).prop_map(|(c, a)| Rule::Window(Window::new(c, a).expect("in range"))),
-        (amount(), period(), 1_u32..=1_000)
-            .prop_map(|(c, w, n)| Rule::Ring(Ring::new(c, w, n).expect("in range"))),
+        (amount(), period(), 1_u32..=MAX_SUB_WINDOWS).prop_map(|(c, w, n)| {
+            let most = w.as_micros().min(n.into()) as u32;
+            Rule::Ring(Ring::new(c, w, most).expect("in range"))
+        }),
         (amount(), period(), 2_u32..=1 << 20)
             .prop_map(|(c, w, n)| Rule::Log(Log::new(c, w, n).expect("in range"))),
         (amount(), period()).prop_map(|(c, t)| Rule::Slots(Slots::new(c, t).expect("in range"))),

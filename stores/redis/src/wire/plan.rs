@@ -1,11 +1,9 @@
 //! An edition of a plan, there and back.
 
 use rmpv::Value;
-use tidegate_contract::core::{
-    Align, Bounds, Bucket, Log, Payment, Ring, Rule, RuleError, Slots, Span, Window,
-};
+use tidegate_contract::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
 use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{Plan, PlanLimit};
+use tidegate_contract::{Plan, PlanLimit, rebuild};
 
 use super::instant;
 use super::pack::Pack;
@@ -14,9 +12,6 @@ use crate::script;
 /// How far above its brim a level may be: what drains in 2^47 microseconds
 /// (`core/src/kernel/bucket.rs`).
 const DEBT_SPAN_BITS: u32 = 47;
-
-/// The shortest period that a rule is made with, in microseconds.
-const SHORTEST: u64 = 1_000;
 
 /// What a command is decided by: the plan as the edition of this number.
 pub(crate) fn edition(plan: &Plan, number: i64) -> Vec<u8> {
@@ -214,7 +209,7 @@ fn read_rule(limit: &Value) -> Result<Result<Rule, RuleError>, &'static str> {
     let span = |name| get(name).map(Span::from_micros);
     let capacity = get("capacity")?;
     Ok(match get("kind")? {
-        1 => bucket(get("drain")?, get("weight")?, capacity).map(Rule::Bucket),
+        1 => rebuild::bucket(get("drain")?, get("weight")?, capacity).map(Rule::Bucket),
         2 => {
             let align = match get("align")? {
                 0 => Align::Epoch(span("period")?),
@@ -223,27 +218,11 @@ fn read_rule(limit: &Value) -> Result<Result<Rule, RuleError>, &'static str> {
             };
             Window::new(capacity, align).map(Rule::Window)
         }
-        3 => ring(capacity, get("step")?, get("steps")? as u32).map(Rule::Ring),
+        3 => rebuild::ring(capacity, span("step")?, get("steps")? as u32).map(Rule::Ring),
         4 => Log::new(capacity, span("window")?, get("entries")? as u32).map(Rule::Log),
         5 => Slots::new(capacity, span("ttl")?).map(Rule::Slots),
         _ => return Err("kind"),
     })
-}
-
-/// A bucket keeps its rate reduced; the smallest multiple that is long enough to
-/// be a period makes the same bucket.
-fn bucket(drain: u64, weight: u64, capacity: u64) -> Result<Bucket, RuleError> {
-    let scale = SHORTEST.div_ceil(weight.max(1));
-    let period = Span::from_micros(weight.saturating_mul(scale));
-    Bucket::new(drain.saturating_mul(scale), period, capacity)
-}
-
-/// A ring keeps its step, rounded up; the shortest window with that step makes
-/// the same ring.
-fn ring(capacity: u64, step: u64, steps: u32) -> Result<Ring, RuleError> {
-    let before = step.saturating_sub(1).saturating_mul(u64::from(steps));
-    let window = before.saturating_add(1).max(SHORTEST);
-    Ring::new(capacity, Span::from_micros(window), steps)
 }
 
 fn field<'v>(map: &'v Value, name: &'static str) -> Result<&'v Value, &'static str> {
