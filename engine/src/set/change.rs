@@ -28,15 +28,12 @@ pub(crate) struct Changes {
 /// What a change goes on from.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// So many limits were removed.
-    lost: u32,
     pub(super) variants: Variants,
 }
 
 impl Changes {
     pub(super) fn new(levels: Vec<String>) -> Self {
         let ledger = Ledger {
-            lost: 0,
             variants: Variants::default(),
         };
         Self {
@@ -146,13 +143,9 @@ impl Inner {
         if limits.is_empty() {
             return Err(Error::Nothing("limit"));
         }
-        let stays = |name: &str| limits.iter().any(|limit| limit.name() == name);
-        let gone = old.limits.iter().filter(|limit| !stays(limit.name()));
-        let lost = ledger.lost.saturating_add(gone.count() as u32);
-        let limits = numbered(limits, ledger.lost, |name| uid_in(old.plan.limits(), name));
+        let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;
         let view = View::new(version, &self.changes.levels, limits)?;
-        ledger.lost = lost;
         give(&mut ledger.variants);
         let variants = ledger.variants.all(&view, &self.changes.levels);
         self.go_over(view.with_variants(version, variants));
@@ -167,5 +160,37 @@ impl Inner {
         self.lone.store(view.lone, Ordering::Relaxed);
         self.view.store(Arc::new(view));
         self.adopt();
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn uids(set: &LimitSet) -> Vec<(String, u32)> {
+        let view = set.inner().view.load();
+        let limits = view.plan.limits().iter();
+        limits.map(|l| (l.name.to_string(), l.uid)).collect()
+    }
+
+    fn hourly(name: &str) -> Limit {
+        Limit::calls(name, 5, Duration::from_secs(3_600))
+    }
+
+    /// A server that has seen a limit go counts what is added then as one does that
+    /// was started after it.
+    #[test]
+    fn sets_of_different_age_number_a_limit_that_is_added_alike() {
+        let old = LimitSet::builder().limits([hourly("a"), hourly("b")]);
+        let old = old.build().expect("sound limits");
+        old.remove_limit("b").expect("not the last");
+        let young = LimitSet::builder().limit(hourly("a")).build();
+        let young = young.expect("a sound limit");
+        for set in [&old, &young] {
+            set.put_limit(hourly("c")).expect("a sound limit");
+        }
+        assert_eq!(uids(&old), uids(&young));
     }
 }

@@ -69,7 +69,7 @@ impl Inner {
         let store = builder.take_store()?;
         let last = store.last_plan(&name)?;
         let known = last.as_deref().map_or(&[][..], Plan::limits);
-        let numbered = numbered(limits, 0, |name| uid_in(known, name));
+        let numbered = numbered(limits, |name| uid_in(known, name));
         let changes = Changes::new(builder.levels.clone());
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered)?;

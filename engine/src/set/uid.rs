@@ -12,19 +12,18 @@ const FNV: (u32, u32) = (0x811c_9dc5, 0x0100_0193);
 
 /// Gives `limits` their uids: those whose names are `known` keep theirs.
 ///
-/// A new one is a function of the limit's name, so that processes number alike also
-/// where the store has forgotten by what limits it was asked; and of how many limits
-/// the set has `lost` before, so that one which comes back by its old name has nothing
-/// to do with what leases hold of the old one.
+/// A new one is a function of the limit's name, and of nothing that this process has
+/// seen before: processes number alike, whatever their age, also where the store has
+/// forgotten by what limits it was asked. So a limit that was removed and comes back by
+/// its old name is the same limit; what was used of it is gone with its rows.
 pub(super) fn numbered(
     limits: Vec<Limit>,
-    lost: u32,
     known: impl Fn(&str) -> Option<u32>,
 ) -> Vec<(u32, Limit)> {
     let mut taken: Vec<u32> = limits.iter().filter_map(|l| known(l.name())).collect();
     let number = |limit: Limit| {
         let uid = known(limit.name()).unwrap_or_else(|| {
-            let uid = free_from(hash(limit.name(), lost), &taken);
+            let uid = free_from(hash(limit.name()), &taken);
             taken.push(uid);
             uid
         });
@@ -47,13 +46,9 @@ fn free_from(mut uid: u32, taken: &[u32]) -> u32 {
     uid
 }
 
-fn hash(name: &str, lost: u32) -> u32 {
+fn hash(name: &str) -> u32 {
     let (basis, prime) = FNV;
-    // A name without more is hashed alone.
-    let more = lost.to_le_bytes();
-    let more = if lost == 0 { &[][..] } else { &more[..] };
-    let bytes = name.bytes().chain(more.iter().copied());
-    let hash = bytes.fold(basis, |hash, byte| {
+    let hash = name.bytes().fold(basis, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(prime)
     });
     hash & MOST
@@ -65,38 +60,34 @@ mod tests {
 
     use super::*;
 
-    fn uids(names: &[&str], lost: u32, known: &[(&str, u32)]) -> Vec<u32> {
+    fn uids(names: &[&str], known: &[(&str, u32)]) -> Vec<u32> {
         let limit = |name: &&str| Limit::calls(*name, 1, Duration::from_secs(1));
         let limits = names.iter().map(limit).collect();
         let known = |name: &str| known.iter().find(|(n, _)| *n == name).map(|(_, uid)| *uid);
-        let numbered = numbered(limits, lost, known);
+        let numbered = numbered(limits, known);
         numbered.into_iter().map(|(uid, _)| uid).collect()
     }
 
     #[test]
     fn a_limit_has_the_same_uid_whatever_stands_beside_it() {
-        let [rate, gpu] = uids(&["rate", "gpu"], 0, &[])[..] else {
+        let [rate, gpu] = uids(&["rate", "gpu"], &[])[..] else {
             panic!("two")
         };
-        assert_eq!(uids(&["gpu"], 0, &[]), [gpu]);
-        assert_eq!(uids(&["gpu", "other", "rate"], 0, &[])[2], rate);
-        assert_eq!(uids(&["gpu"], 0, &[("gpu", 7)]), [7]);
-        assert_ne!(uids(&["gpu"], 1, &[]), [gpu]);
+        assert_eq!(uids(&["gpu"], &[]), [gpu]);
+        assert_eq!(uids(&["gpu", "other", "rate"], &[])[2], rate);
+        assert_eq!(uids(&["gpu"], &[("gpu", 7)]), [7]);
     }
 
     #[test]
     fn no_two_limits_have_one_uid() {
-        let [rate] = uids(&["rate"], 0, &[])[..] else {
+        let [rate] = uids(&["rate"], &[])[..] else {
             panic!("one")
         };
-        assert_eq!(
-            uids(&["rate", "gpu"], 0, &[("gpu", rate)]),
-            [rate + 1, rate]
-        );
+        assert_eq!(uids(&["rate", "gpu"], &[("gpu", rate)]), [rate + 1, rate]);
         assert_eq!(free_from(MOST, &[MOST, 0]), 1);
         // Published test values of FNV-1a.
-        assert_eq!(hash("", 0), 0x811c_9dc5 & MOST);
-        assert_eq!(hash("a", 0), 0xe40c_292c & MOST);
-        assert_eq!(hash("foobar", 0), 0xbf9c_f968 & MOST);
+        assert_eq!(hash(""), 0x811c_9dc5 & MOST);
+        assert_eq!(hash("a"), 0xe40c_292c & MOST);
+        assert_eq!(hash("foobar"), 0xbf9c_f968 & MOST);
     }
 }
