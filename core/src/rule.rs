@@ -329,10 +329,21 @@ impl Rule {
     }
 
     /// Carries a state over from the rule that wrote it. Between kinds what is
-    /// in use stays in use (at most the new capacity); holders of slots do not
-    /// carry over into a rate, nor the reverse.
+    /// in use stays in use, as if it was taken now; holders of slots do not carry
+    /// over into a rate, nor the reverse.
+    ///
+    /// Two servers may know two versions of a limit for a while. However often a
+    /// state is carried to and fro between them, both together admit no more than
+    /// one with the larger capacity, the faster rate and the shorter window would.
+    ///
+    /// A change from before the state was written last is followed as of then: some
+    /// server had gone on by the older version. (Of a clock that stepped back the
+    /// next [`observe`](Self::observe) takes note.)
     pub fn adopt(&self, cell: &mut State, old: &Self, moment: &Moment) {
-        old.observe(cell, moment);
+        let moment = &Moment {
+            now: moment.now.max(old.latest(cell)),
+            ..*moment
+        };
         match (self, old, &mut *cell) {
             (Self::Bucket(new), Self::Bucket(old), State::Bucket(state)) => {
                 new.adopt(state, old, moment.now);
@@ -351,12 +362,32 @@ impl Rule {
         }
     }
 
+    /// The latest instant that a state which this rule wrote tells of.
+    fn latest(&self, state: &State) -> Timestamp {
+        match (self, state) {
+            (Self::Bucket(_), State::Bucket(state)) => state.at,
+            (Self::Window(_), State::Window(state)) => state.start,
+            (Self::Ring(kernel), State::Ring(state)) => kernel.latest(state),
+            (Self::Log(_), State::Log(state)) => state.newest().unwrap_or(Timestamp::MIN),
+            _ => Timestamp::MIN,
+        }
+    }
+
     fn adopt_usage(&self, cell: &mut State, old: &Self, moment: &Moment) {
         let standing = old.standing(cell, moment);
-        let used = standing.limit - standing.remaining;
+        let used = match (old, &*cell) {
+            (Self::Bucket(old), State::Bucket(state)) => old.used(state, moment.now),
+            _ => standing.limit - standing.remaining + standing.debt,
+        };
         *cell = State::Fresh;
-        if used > 0 && !self.is_held() && !old.is_held() {
-            self.charge(cell, used.min(self.capacity()), moment, None);
+        if used == 0 || self.is_held() || old.is_held() {
+            return;
+        }
+        if let Self::Bucket(new) = self {
+            let full_at = standing.full_at.unwrap_or(moment.now);
+            new.take_over(own!(cell, Bucket), used, full_at, moment.now);
+        } else {
+            self.charge(cell, used, moment, None);
         }
     }
 }

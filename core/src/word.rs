@@ -5,7 +5,8 @@
 //! multiplication away from the clock, and the arithmetic is the bucket's own:
 //! the law `a_word_decides_as_its_bucket` holds the two together. A bucket
 //! whose numbers would not fit has no word ([`Word::new`] answers `None`), and
-//! is kept wide instead; so is a key whose leases may still give back.
+//! is kept wide instead; so is a key whose leases may still give back, or whose burst
+//! was lowered to less than it had used.
 
 use crate::amount::{self, Amount};
 use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
@@ -135,11 +136,12 @@ impl Word {
             level: level.min(u128::from(most)),
             at: now,
             lows: None,
+            forgiven: None,
         }
     }
 
     /// The word for a bucket's state at an instant within reach, if it
-    /// [has no lows](bucket::State::has_lows): a word has no place for them.
+    /// [is plain](bucket::State::is_plain): a word has no place for more.
     #[must_use]
     pub fn pack(&self, state: &bucket::State) -> u64 {
         if state.level == 0 {

@@ -14,7 +14,18 @@
 //! level as would not be there had it never been charged: nothing of what has
 //! drained since. What that takes to know is in `bucket/lows.rs`; it is kept for
 //! leases alone, and no longer than it matters.
+//!
+//! **A smaller burst.** Whoever had used more than a burst that was lowered is
+//! empty by it, and not in debt. What is above is *forgiven*, and not forgotten:
+//! the level stays as it is, and a larger burst counts all of it again. So two
+//! servers of which one knows of a change already, asked in turn, together admit
+//! no more than the larger limit alone. (Let the room by a rule be its burst less
+//! what counts. No rule's room is ever more than the larger burst less the level:
+//! it is so at a change, both drain alike and are charged alike.) It is forgiven
+//! for good once the larger limit would have been full again, if the smaller is by
+//! then not; and in any case once the level is 0.
 
+mod forgiven;
 mod lows;
 
 use alloc::boxed::Box;
@@ -25,11 +36,15 @@ use crate::rule::{Moment, Place};
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
+pub(crate) use forgiven::Forgiven;
 pub(crate) use lows::{Lows, MOST_MARKS, Mark};
 
 /// Debt is capped at what drains in 2^47 microseconds (4.5 years), so that a
 /// level always fits its word; whoever owes more is locked out all the same.
 pub(crate) const DEBT_SPAN_BITS: u32 = 47;
+
+/// No level is higher, with what is forgiven: above every brim with its debt.
+const HIGHEST: u128 = 1 << 101;
 
 /// A rate with a burst. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,14 +62,16 @@ pub struct State {
     /// What a late refund goes by; none without leases, or once the level was 0
     /// since the last of them.
     pub(crate) lows: Option<Box<Lows>>,
+    /// What of the level does not count by a burst that was lowered.
+    pub(crate) forgiven: Option<Box<Forgiven>>,
 }
 
 impl State {
-    /// Whether a lease may still give something back, so that the level alone
-    /// does not say it all.
+    /// Whether level and instant say it all: no lease may still give something
+    /// back, and nothing of the level is forgiven.
     #[must_use]
-    pub const fn has_lows(&self) -> bool {
-        self.lows.is_some()
+    pub const fn is_plain(&self) -> bool {
+        self.lows.is_none() && self.forgiven.is_none()
     }
 }
 
@@ -64,6 +81,7 @@ impl Default for State {
             level: 0,
             at: Timestamp::MIN,
             lows: None,
+            forgiven: None,
         }
     }
 }
@@ -134,7 +152,7 @@ impl Bucket {
         if amount > self.burst {
             return Verdict::Never;
         }
-        let wanted = self.level(state, moment.now) + self.weigh(amount);
+        let wanted = self.counted(state, moment.now) + self.weigh(amount);
         match wanted.checked_sub(self.brim()) {
             None | Some(0) => Verdict::Admit,
             Some(excess) => Verdict::NotUntil(self.drained(excess, moment.now)),
@@ -145,7 +163,8 @@ impl Bucket {
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.settle_level(state, moment.now);
         lows::note(&mut state.lows, state.level, moment.now);
-        state.level = (state.level + self.weigh(amount)).min(self.most());
+        let most = self.most() + forgiven::of(&state.forgiven);
+        state.level = (state.level + self.weigh(amount)).min(most);
         Place::default()
     }
 
@@ -163,7 +182,10 @@ impl Bucket {
     pub fn refund(&self, state: &mut State, amount: Amount, place: Place, moment: &Moment) {
         self.settle_level(state, moment.now);
         let Some(kept) = &mut state.lows else { return };
-        state.level -= kept.give_back(place.0, self.weigh(amount), state.level);
+        let back = kept.give_back(place.0, self.weigh(amount), state.level);
+        state.level -= back;
+        // What was forgiven is the first to come back: it makes no room.
+        forgiven::take_off(&mut state.forgiven, back);
         if state.level == 0 {
             lows::note(&mut state.lows, 0, moment.now);
         }
@@ -172,7 +194,7 @@ impl Bucket {
     /// Where the bucket stands.
     #[must_use]
     pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
-        let (level, now) = (self.level(state, moment.now), moment.now);
+        let (level, now) = (self.counted(state, moment.now), moment.now);
         if level == 0 {
             return Standing::full(self.burst);
         }
@@ -193,24 +215,75 @@ impl Bucket {
     /// microseconds in which numbers run ahead of the clock, it is not yet.)
     #[must_use]
     pub fn forget_at(&self, state: &State) -> Timestamp {
-        let full_at = self.drained(state.level, state.at);
+        let mut empty_at = self.drained(state.level, state.at);
+        if let Some(forgiven) = &state.forgiven {
+            let full_at = self.drained(self.counted(state, state.at), state.at);
+            empty_at = empty_at.min(full_at.max(forgiven.until));
+        }
         let lows = state.lows.as_ref();
-        lows.map_or(full_at, |lows| full_at.max(lows.forget_at()))
+        lows.map_or(empty_at, |lows| empty_at.max(lows.forget_at()))
     }
 
     /// Carries `state`, written by `old`, over to this rule: what is in use
-    /// stays in use, no more than empty unless there was debt, which stays.
+    /// stays in use, no more than empty unless there was debt, which stays. What
+    /// is above that is forgiven.
     pub fn adopt(&self, state: &mut State, old: &Self, now: Timestamp) {
         old.settle_level(state, now);
         let up = |level: u128| self.convert(level, old, u128::div_ceil);
         let down = |level: u128| self.convert(level, old, u128::div_euclid);
-        let used = up(state.level);
-        let debt = up(state.level.saturating_sub(old.brim()));
-        state.level = used.min(self.brim().saturating_add(debt)).min(self.most());
+        let (level, counted) = (state.level, old.counted(state, state.at));
+        let empty_in = level.div_ceil(u128::from(old.drain));
+        state.level = up(level).min(HIGHEST);
+        let counts = match self.burst.checked_sub(old.burst) {
+            Some(more) => up(counted).saturating_add(self.weigh(more)),
+            None => {
+                let debt = up(counted.saturating_sub(old.brim()));
+                up(counted).min(self.brim().saturating_add(debt))
+            }
+        };
+        self.forgive_above(state, counts.min(self.most()), empty_in);
         if let Some(lows) = &mut state.lows {
             // Of what may come back, rather too little.
-            lows.convert(|level| down(level).min(self.most()));
+            lows.convert(|level| down(level).min(HIGHEST));
         }
+    }
+
+    /// The state of who has used so much by a rule of another kind, which is full
+    /// again at `full_at`.
+    pub(crate) fn take_over(
+        &self,
+        state: &mut State,
+        used: Amount,
+        full_at: Timestamp,
+        now: Timestamp,
+    ) {
+        (state.level, state.at) = (self.weigh(used), now);
+        let full_in = full_at.since(now).as_micros();
+        self.forgive_above(state, self.brim(), full_in.into());
+    }
+
+    /// How many units are used and not drained, rounded up; what is forgiven is
+    /// among them.
+    pub(crate) fn used(&self, state: &State, now: Timestamp) -> Amount {
+        amount::clamp(self.level(state, now).div_ceil(u128::from(self.weight)))
+    }
+
+    /// Forgives what of the level is above `counts`; the rule by which it was used
+    /// is full again in so many microseconds.
+    fn forgive_above(&self, state: &mut State, counts: u128, full_in: u128) {
+        let level = state.level.saturating_sub(counts);
+        let counts = state.level - level;
+        let until = match counts / u128::from(self.drain) >= full_in {
+            true => state.at.after_micros(full_in),
+            false => Timestamp::MAX,
+        };
+        state.forgiven = (level > 0).then(|| Box::new(Forgiven { level, until }));
+    }
+
+    /// What of the level at `now` counts: all that is not forgiven.
+    pub(crate) fn counted(&self, state: &State, now: Timestamp) -> u128 {
+        self.level(state, now)
+            .saturating_sub(forgiven::of(&state.forgiven))
     }
 
     /// The level at `now`. A clock slightly behind the state's instant sees
@@ -233,9 +306,13 @@ impl Bucket {
             state.level = self.level(state, now);
             state.at = now;
         }
+        if forgiven::is_over(&mut state.forgiven, &mut state.level, now) {
+            // Of what was forgiven nothing may come back.
+            lows::note(&mut state.lows, 0, now);
+        }
     }
 
-    /// The highest level: empty, and all the debt there can be.
+    /// The highest level that counts: empty, and all the debt there can be.
     fn most(&self) -> u128 {
         self.brim() + (u128::from(self.drain) << DEBT_SPAN_BITS)
     }

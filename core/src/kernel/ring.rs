@@ -122,14 +122,7 @@ impl Ring {
 
     /// Counts `amount` in the present sub-window.
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        let oldest = self.oldest(moment.now);
-        while state
-            .counts
-            .front()
-            .is_some_and(|&(index, _)| index < oldest)
-        {
-            state.counts.pop_front();
-        }
+        self.prune(state, moment.now);
         // A clock slightly behind counts into the newest sub-window: later is safe.
         let index = self
             .index(moment.now)
@@ -179,18 +172,34 @@ impl Ring {
         state.newest().map_or(Timestamp::MIN, |i| self.leaves(i))
     }
 
-    /// Carries `state`, written by `old`, over to this rule. Where sub-windows
-    /// differ, a count goes into the one in which its own ended.
+    /// Carries `state`, written by `old`, over to this rule: counts that `old` had
+    /// let go of stay gone. Where sub-windows differ, a count goes into the one in
+    /// which its own ended.
     pub fn adopt(&self, state: &mut State, old: &Self, now: Timestamp) {
+        old.prune(state, now);
         if self.step == old.step {
             return;
         }
-        let oldest = old.oldest(now);
         let counts = core::mem::take(&mut state.counts);
-        for (index, count) in counts.into_iter().filter(|&(i, _)| i >= oldest) {
+        for (index, count) in counts {
             let last = (i128::from(index) + 1) * i128::from(old.step.as_micros()) - 1;
             let last = Timestamp::from_micros(i64::try_from(last).unwrap_or(i64::MAX));
             self.charge(state, count, &Moment::at(last.min(now)));
+        }
+    }
+
+    /// When the newest sub-window that counts anything began.
+    pub(crate) fn latest(&self, state: &State) -> Timestamp {
+        let start = |index| i128::from(index) * i128::from(self.step.as_micros());
+        let start = state.newest().map(start);
+        let micros = start.map(|micros| i64::try_from(micros).unwrap_or(i64::MAX));
+        micros.map_or(Timestamp::MIN, Timestamp::from_micros)
+    }
+
+    fn prune(&self, state: &mut State, now: Timestamp) {
+        let oldest = self.oldest(now);
+        while state.counts.front().is_some_and(|&(i, _)| i < oldest) {
+            state.counts.pop_front();
         }
     }
 

@@ -158,14 +158,41 @@ impl Window {
         state.end
     }
 
-    /// Carries `state`, written by `old`, over to this rule: what is counted
-    /// stays counted, in the window that this rule sees.
+    /// Carries `state`, written by `old`, over to this rule: what is counted stays
+    /// counted until the window ends that this rule sees; no later than by `old`,
+    /// if this rule's windows are no longer. The window's beginning stays, so that
+    /// it ends however often it is carried to and fro.
     pub fn adopt(&self, state: &mut State, old: &Self, moment: &Moment) {
-        match old.current(state, moment) {
-            None => *state = State::default(),
-            // One calendar is like another here: the boundaries tell them apart.
-            Some(_) if self.align == old.align && moment.calendar.is_none() => {}
-            Some(_) => (state.start, state.end) = self.bounds(moment),
+        if old.current(state, moment).is_none() {
+            *state = State::default();
+            return;
+        }
+        // One calendar is like another here: the boundaries tell them apart.
+        if self.align == old.align && moment.calendar.is_none() {
+            return;
+        }
+        let (start, end) = self.bounds(moment);
+        if end <= moment.now {
+            // Boundaries of a change long ago say nothing of this window.
+            return;
+        }
+        let was = old.period().unwrap_or(state.end.since(state.start));
+        let is_longer = self.period().unwrap_or(end.since(start)) > was;
+        let end = match self.align {
+            Align::FirstUse(period) => state.start + period,
+            Align::Epoch(_) | Align::Calendar => end,
+        };
+        state.end = if is_longer { end } else { end.min(state.end) };
+        if state.end <= moment.now {
+            *state = State::default();
+        }
+    }
+
+    /// How long a window is, unless a calendar says it.
+    const fn period(&self) -> Option<Span> {
+        match self.align {
+            Align::Epoch(period) | Align::FirstUse(period) => Some(period),
+            Align::Calendar => None,
         }
     }
 

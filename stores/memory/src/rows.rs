@@ -323,9 +323,9 @@ fn unpack(rule: &Word, word: u64, now: Timestamp) -> State {
     State::Bucket(rule.unpack(word, now))
 }
 
-/// Whether a word says all of a bucket's state: no lease may give back.
+/// Whether a word says all of a bucket's state.
 fn fits_word(state: &State) -> bool {
-    !matches!(state, State::Bucket(state) if state.has_lows())
+    !matches!(state, State::Bucket(state) if !state.is_plain())
 }
 
 /// Whether a stored prefix is the same ancestor by both plans. One whose level

@@ -43,6 +43,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "025-one-index-each",
     "026-lone-slots",
     "027-ended",
+    "028-versions",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -6,16 +6,21 @@
 -- editions, and then by those that came with the call.
 
 local function adopt_usage(limit, cell, old, now, calendar)
-  local used = old.capacity - rule.standing(old, cell, now)
-  if used > 0 and limit.kind ~= SLOTS and old.kind ~= SLOTS then
-    return (rule.charge(limit, FRESH, min(used, limit.capacity), now, calendar))
+  if limit.kind == SLOTS or old.kind == SLOTS then return FRESH end
+  local remaining, debt, _, full_at = rule.standing(old, cell, now)
+  local used = old.capacity - remaining + debt
+  if old.kind == BUCKET then used = bucket.used(old, cell, now) end
+  if used == 0 then return FRESH end
+  if limit.kind == BUCKET then
+    return bucket.take_over(limit, used, full_at or now, now)
   end
-  return FRESH
+  return (rule.charge(limit, FRESH, used, now, calendar))
 end
 
 local function adopt_cell(limit, cell, old, now, calendar)
   if cell == FRESH then return FRESH end
-  rule.observe(old, cell, now, calendar)
+  -- A change from before the cell was written last is followed as of then.
+  now = max(now, kernels[old.kind].latest(old, cell))
   if limit.kind == old.kind then
     return kernels[limit.kind].adopt(limit, cell, old, now, calendar)
   end

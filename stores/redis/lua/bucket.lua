@@ -1,7 +1,11 @@
--- The bucket (`core/src/kernel/bucket.rs`). A cell is `{ 1, level, at, lows }`.
+-- The bucket (`core/src/kernel/bucket.rs`). A cell is `{ 1, level, at, lows }`; where
+-- some of the level is forgiven `{ 1, level, at, lows or false, forgiven, until }`.
 -- The rule: `drain`, `weight`, `capacity`; `brim` and `most` are the levels at
 -- which nothing is left, and above which no debt is counted.
 local bucket = {}
+
+-- No level is higher, with what is forgiven: 2^101.
+local HIGHEST = { 0, 0, 0, 0, 32 }
 
 function bucket.fresh(now)
   return { 1, 0, now }
@@ -16,11 +20,32 @@ local function level_at(rule, cell, now)
   return add(level, times(at - now, rule.drain))
 end
 
+-- What of the level counts: all that is not forgiven.
+local function counted_at(rule, cell, now)
+  return beyond(level_at(rule, cell, now), cell[5] or 0)
+end
+
+-- Of the level so much is forgiven, until an instant.
+local function forgive(cell, level, until_at)
+  if level == 0 then
+    cell[4], cell[5], cell[6] = cell[4] or nil, nil, nil
+  else
+    cell[4], cell[5], cell[6] = cell[4] or false, level, until_at
+  end
+end
+
 -- Drains up to `now`; the cell's instant never moves back here.
 local function settle_level(rule, cell, now)
   if now > cell[3] or cell[2] == 0 then
     cell[2], cell[3] = level_at(rule, cell, now), now
   end
+  if not cell[5] then return end
+  local forgiven, until_at = least(cell[5], cell[2]), cell[6]
+  if until_at > now then return forgive(cell, forgiven, until_at) end
+  cell[2] = beyond(cell[2], forgiven)
+  forgive(cell, 0)
+  -- Of what was forgiven nothing may come back.
+  lows.note(cell, 0, now)
 end
 
 -- The instant at which `level` has drained.
@@ -41,7 +66,7 @@ end
 
 function bucket.quote(rule, cell, amount, now)
   if amount > rule.capacity then return NOT_EVER end
-  local wanted = add(level_at(rule, cell, now), times(amount, rule.weight))
+  local wanted = add(counted_at(rule, cell, now), times(amount, rule.weight))
   if not less(rule.brim, wanted) then return ADMIT end
   return drained(rule, beyond(wanted, rule.brim), now)
 end
@@ -50,7 +75,8 @@ end
 function bucket.charge(rule, cell, amount, now, _, tenure)
   settle_level(rule, cell, now)
   lows.note(cell, cell[2], now)
-  cell[2] = least(add(cell[2], times(amount, rule.weight)), rule.most)
+  local most = add(rule.most, cell[5] or 0)
+  cell[2] = least(add(cell[2], times(amount, rule.weight)), most)
   if not tenure then return 0, 0 end
   return lows.number(cell, now), 0
 end
@@ -61,12 +87,14 @@ function bucket.refund(rule, cell, amount, place, now)
   if not kept then return end
   local back = lows.give_back(kept, place, times(amount, rule.weight), cell[2])
   cell[2] = beyond(cell[2], back)
+  -- What was forgiven is the first to come back: it makes no room.
+  if cell[5] then forgive(cell, beyond(cell[5], back), cell[6]) end
   if cell[2] == 0 then lows.note(cell, 0, now) end
 end
 
 -- Limit, remaining, debt, when the next unit is there, when all are.
 function bucket.standing(rule, cell, now)
-  local level = level_at(rule, cell, now)
+  local level = counted_at(rule, cell, now)
   if level == 0 then return rule.capacity, 0 end
   local weight, brim = rule.weight, rule.brim
   local remaining = divide(beyond(brim, level), weight)
@@ -77,9 +105,13 @@ function bucket.standing(rule, cell, now)
 end
 
 function bucket.forget_at(rule, cell)
-  local full_at = drained(rule, cell[2], cell[3])
-  if not cell[4] then return full_at end
-  return max(full_at, lows.forget_at(cell[4]))
+  local empty_at = drained(rule, cell[2], cell[3])
+  if cell[5] then
+    local full_at = drained(rule, counted_at(rule, cell, cell[3]), cell[3])
+    empty_at = min(empty_at, max(full_at, cell[6]))
+  end
+  if not cell[4] then return empty_at end
+  return max(empty_at, lows.forget_at(cell[4]))
 end
 
 -- A level of `old` in this rule's weights, rounded up or down.
@@ -90,15 +122,49 @@ local function convert(level, rule, old, up)
   return add(times(units, rule.weight), rest)
 end
 
+-- Forgives what of the level is above `counts`; the rule by which it was used is
+-- full again in so many microseconds.
+local function forgive_above(rule, cell, counts, full_in)
+  local level, until_at = beyond(cell[2], counts), NEVER
+  counts = beyond(cell[2], level)
+  if type(full_in) == 'number' and not less(divide(counts, rule.drain), full_in) then
+    until_at = later(cell[3], full_in)
+  end
+  forgive(cell, level, until_at)
+end
+
+-- The cell of who has used so much by a rule of another kind.
+function bucket.take_over(rule, used, full_at, now)
+  local cell = { 1, times(used, rule.weight), now }
+  forgive_above(rule, cell, rule.brim, max(full_at - now, 0))
+  return cell
+end
+
+-- How many units are used and not drained; what is forgiven is among them.
+function bucket.used(rule, cell, now)
+  return amount_of(divide_up(level_at(rule, cell, now), rule.weight))
+end
+
+function bucket.latest(_, cell)
+  return cell[3]
+end
+
 function bucket.adopt(rule, cell, old, now)
   settle_level(old, cell, now)
-  local used = convert(cell[2], rule, old, true)
-  local debt = convert(beyond(cell[2], old.brim), rule, old, true)
-  cell[2] = least(least(used, add(rule.brim, debt)), rule.most)
+  local level, counted = cell[2], beyond(cell[2], cell[5] or 0)
+  local counts = convert(counted, rule, old, true)
+  cell[2] = least(convert(level, rule, old, true), HIGHEST)
+  if rule.capacity >= old.capacity then
+    counts = add(counts, times(rule.capacity - old.capacity, rule.weight))
+  else
+    local debt = convert(beyond(counted, old.brim), rule, old, true)
+    counts = least(counts, add(rule.brim, debt))
+  end
+  forgive_above(rule, cell, least(counts, rule.most), divide_up(level, old.drain))
   if cell[4] then
     -- Of what may come back, rather too little.
     lows.convert(cell[4], function(level)
-      return least(convert(level, rule, old, false), rule.most)
+      return least(convert(level, rule, old, false), HIGHEST)
     end)
   end
   return cell

@@ -28,7 +28,7 @@ if kept then
     local cell = cells[1] or 0
     if cell ~= 0 then
       level, at = cell[2], cell[3]
-      if cell[4] or type(level) ~= 'number' then return false end
+      if cell[4] or cell[5] or type(level) ~= 'number' then return false end
     end
   end
   if by ~= edition or now < latest or at and now < at then return false end

@@ -19,7 +19,7 @@ function lows.note(cell, level, now)
   local kept = cell[4]
   if not kept then return end
   if level == 0 and now > kept[2] then
-    cell[4] = nil
+    if cell[5] then cell[4] = false else cell[4] = nil end
     return
   end
   local last, numbers, levels = kept[2], kept[3], kept[4]

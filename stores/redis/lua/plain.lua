@@ -30,7 +30,7 @@ for k = 4, last, 5 do
   local cell, level, drain, amount = cells[i] or 0, 0, ask[k], ask[k + 4]
   if cell ~= 0 then
     level = cell[2]
-    if cell[4] or type(level) ~= 'number' or now < cell[3] then return false end
+    if cell[4] or cell[5] or type(level) ~= 'number' or now < cell[3] then return false end
     local drained = (now - cell[3]) * drain
     level = drained < level and level - drained or 0
   end

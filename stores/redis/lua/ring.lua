@@ -61,9 +61,14 @@ function ring.quote(rule, cell, amount, now)
   return freed_by_ring(rule, cell, excess, now)
 end
 
+local function prune_ring(rule, cell, now)
+  local oldest = oldest_at(rule, now)
+  drop_first(cell[2], cell[3], function(index) return index < oldest end)
+end
+
 function ring.charge(rule, cell, amount, now)
-  local indexes, counts, oldest = cell[2], cell[3], oldest_at(rule, now)
-  drop_first(indexes, counts, function(index) return index < oldest end)
+  prune_ring(rule, cell, now)
+  local indexes, counts = cell[2], cell[3]
   local n = #indexes
   -- A clock slightly behind counts into the newest sub-window: later is safe.
   local index = max(index_at(rule, now), indexes[n] or BEGINNING)
@@ -104,15 +109,21 @@ function ring.standing(rule, cell, now)
   return max(left, 0), debt, replenish_at, ring.forget_at(rule, cell)
 end
 
--- Where sub-windows differ, a count goes into the one in which its own ended.
+-- When the newest sub-window that counts anything began.
+function ring.latest(rule, cell)
+  local newest = cell[2][#cell[2]]
+  return newest and min(newest * rule.step, NEVER) or BEGINNING
+end
+
+-- Counts that the old rule had let go of stay gone. Where sub-windows differ, a
+-- count goes into the one in which its own ended.
 function ring.adopt(rule, cell, old, now)
+  prune_ring(old, cell, now)
   if rule.step == old.step then return cell end
-  local adopted, oldest = ring.fresh(), oldest_at(old, now)
+  local adopted = ring.fresh()
   for i, index in ipairs(cell[2]) do
-    if index >= oldest then
-      local last = min((index + 1) * old.step - 1, NEVER)
-      ring.charge(rule, adopted, cell[3][i], min(last, now))
-    end
+    local last = min((index + 1) * old.step - 1, NEVER)
+    ring.charge(rule, adopted, cell[3][i], min(last, now))
   end
   return adopted
 end

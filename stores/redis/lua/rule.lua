@@ -34,4 +34,4 @@ function rule.forget_at(limit, cell)
   return kernels[limit.kind].forget_at(limit, cell)
 end
 
-local SLOTS = 5
+local BUCKET, SLOTS = 1, 5

@@ -136,6 +136,10 @@ function slots.forget_at(_, cell)
   return max(cell[5][#cell[5]] or fence_passed, fence_passed)
 end
 
+function slots.latest()
+  return BEGINNING
+end
+
 function slots.adopt(_, cell)
   return cell
 end

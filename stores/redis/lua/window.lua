@@ -62,12 +62,29 @@ function window.forget_at(rule, cell)
   return cell[3]
 end
 
+-- How long a window is, unless a calendar says it.
+local function period_of(rule)
+  return rule.align ~= 2 and rule.period or nil
+end
+
+function window.latest(_, cell)
+  return cell[2]
+end
+
+-- The window's beginning stays, so that it ends however often it is carried to and
+-- fro; and no later than by the old rule, if this one's windows are no longer.
 function window.adopt(rule, cell, old, now, calendar)
   if now >= cell[3] then return FRESH end
   local alike = rule.align == old.align and rule.period == old.period
-  if not (alike and not calendar) then
-    cell[2], cell[3] = bounds_at(rule, now, calendar)
-  end
+  if alike and not calendar then return cell end
+  local starts, ends = bounds_at(rule, now, calendar)
+  -- Boundaries of a change long ago say nothing of this window.
+  if ends <= now then return cell end
+  local was = period_of(old) or cell[3] - cell[2]
+  local is_longer = (period_of(rule) or ends - starts) > was
+  if rule.align == 1 then ends = later(cell[2], rule.period) end
+  cell[3] = is_longer and ends or min(ends, cell[3])
+  if cell[3] <= now then return FRESH end
   return cell
 end
 
