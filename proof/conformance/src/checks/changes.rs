@@ -1,10 +1,13 @@
 //! Limits changed while in use: at the next decision, for every key.
 
-use tidegate::contract::core::{Log, Ring, Rule, Span, Verdict};
+use std::time::Duration;
+
+use tidegate::contract::core::{Bucket, Log, Ring, Rule, Span, Verdict};
 use tidegate::contract::{Command, KeyPath, StoreError, Verb};
+use tidegate::{Limit, LimitSet};
 
 use super::Skipped;
-use super::desk::{Desk, budget, plan, rate, slots};
+use super::desk::{Desk, budget, plan, rate, slots, table_name};
 use crate::Subject;
 
 /// Used and idle keys alike, at every instant from the change on.
@@ -85,5 +88,73 @@ pub(super) fn a_command_made_for_older_limits_is_told_so(subject: &Subject) -> R
     };
     assert_eq!(desk.table.execute(&command), Err(StoreError::StalePlan));
     assert_eq!(desk.verdict(b"k", &[2]), Verdict::Admit);
+    Ok(())
+}
+
+/// A roll-out: one of two servers knows of a change already, of the limit or of a key's
+/// own, and they are asked in turn.
+pub(super) fn two_versions_asked_in_turn_admit_no_more_than_the_larger_alone(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    if !subject.abilities().shared {
+        return Err("it serves one process at a time");
+    }
+    let hourly = |n| Rule::Bucket(Bucket::new(n, Span::from_secs(3_600), n).expect("a sound rate"));
+    let log = |n| Rule::Log(Log::new(n, Span::from_secs(3_600), 99).expect("a sound log"));
+    for (less, more) in [
+        (hourly(20), hourly(40)),
+        (budget(20), budget(40)),
+        (log(20), log(40)),
+    ] {
+        for by_override in [false, true] {
+            let (store, name) = (subject.fresh(), table_name());
+            let old = Desk::at(&*store, &name, plan(0, 1, &[(0, less)]));
+            let common = if by_override { less } else { more };
+            let mut new = Desk::at(&*store, &name, plan(0, 1, &[(0, common)]));
+            if by_override {
+                new.give(&[(b"k", &[more])]);
+            }
+            let asked = (0..200).map(|ask| [&old, &new][ask % 2].admits(b"k", &[1]));
+            assert_eq!(
+                asked.filter(|admitted| *admitted).count(),
+                40,
+                "{less:?}, {more:?}"
+            );
+            // What was used is more than the lower one holds, and no debt to it.
+            assert_eq!(old.left(b"k"), [0]);
+        }
+    }
+    Ok(())
+}
+
+/// One has seen a limit go, the other was made after that; then one is added to both.
+pub(super) fn a_limit_that_is_added_is_one_limit_to_sets_of_different_age(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    if !subject.abilities().shared {
+        return Err("it serves one process at a time");
+    }
+    let daily = |name, count| Limit::calls(name, count, Duration::from_secs(86_400));
+    let (a, b, c) = (daily("a", 1_000), daily("b", 1_000), daily("c", 5));
+    let (store, name) = (subject.fresh(), table_name());
+    let set = |limits: &[Limit]| {
+        let builder = LimitSet::builder().name(&*name).store(store.clone());
+        builder
+            .limits(limits.to_vec())
+            .build()
+            .expect("sound limits")
+    };
+    let old = set(&[a.clone(), b]);
+    assert!(old.check("k", ()).expect("an answer").admitted());
+    old.replace_limits(&[a.clone()]).expect("sound limits");
+    let young = set(&[a.clone()]);
+    for set in [&old, &young] {
+        let limits = [a.clone(), c.clone()];
+        set.replace_limits(&limits).expect("sound limits");
+    }
+    let asked = (0..40).map(|ask| [&old, &young][ask % 2].check("k", ()));
+    let admitted = asked.filter(|answer| answer.as_ref().expect("an answer").admitted());
+    assert_eq!(admitted.count(), 5);
     Ok(())
 }

@@ -70,6 +70,8 @@ pub const CHECKS: &[(&str, Check)] = table![
     changes::raising_a_limit_delays_no_one,
     changes::a_limit_counts_from_when_it_was_added_to_when_it_was_removed,
     changes::a_command_made_for_older_limits_is_told_so,
+    changes::two_versions_asked_in_turn_admit_no_more_than_the_larger_alone,
+    changes::a_limit_that_is_added_is_one_limit_to_sets_of_different_age,
     overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
     overrides::raising_a_keys_own_limit_delays_no_one,
     overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
@@ -82,6 +84,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
     opening::state_survives_a_restart,
+    opening::every_limit_that_can_be_made_is_read_back,
     vectors::every_vector_is_answered_as_written,
 ];
 
@@ -142,6 +145,8 @@ macro_rules! suite {
             raising_a_limit_delays_no_one
             a_limit_counts_from_when_it_was_added_to_when_it_was_removed
             a_command_made_for_older_limits_is_told_so
+            two_versions_asked_in_turn_admit_no_more_than_the_larger_alone
+            a_limit_that_is_added_is_one_limit_to_sets_of_different_age
             a_limit_of_its_own_holds_for_its_key_and_no_other
             raising_a_keys_own_limit_delays_no_one
             a_lowered_limit_of_a_key_keeps_what_was_used
@@ -154,6 +159,7 @@ macro_rules! suite {
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
             state_survives_a_restart
+            every_limit_that_can_be_made_is_read_back
             every_vector_is_answered_as_written
         }
     };

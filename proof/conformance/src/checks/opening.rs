@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use tidegate::contract::core::kernel::ring::MAX_SUB_WINDOWS;
+use tidegate::contract::core::{Align, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Window};
 use tidegate::contract::{Ending, Store, StoreError};
 
 use super::Skipped;
 use super::desk::{Desk, budget, plan, slots, table_name};
 use crate::Subject;
+use crate::dice::Dice;
 
 pub(super) fn two_opens_of_one_name_are_an_error(subject: &Subject) -> Result<(), Skipped> {
     if subject.abilities().shared {
@@ -91,4 +94,61 @@ fn find(store: &dyn Store, name: &str, (id, fence): (u128, u64)) {
     assert_eq!(desk.left(b"k"), [29, 3]);
     let again = desk.lease(b"k", &[1, 1], 1_000, None).expect("an answer");
     assert!(again.lease.expect("it fits").fence > fence);
+}
+
+/// Whatever is accepted is told by the store as it was given, at its widest and at its
+/// narrowest.
+pub(super) fn every_limit_that_can_be_made_is_read_back(subject: &Subject) -> Result<(), Skipped> {
+    subject.reopened_store()?;
+    let (store, mut dice) = (subject.fresh(), Dice::new(0));
+    for _ in 0..20 {
+        let rules: Vec<_> = any_rules(&mut dice)
+            .into_iter()
+            .map(|rule| (0, rule))
+            .collect();
+        let (name, plan) = (table_name(), plan(0, 1, &rules));
+        let desk = Desk::at(&*store, &name, Arc::clone(&plan));
+        desk.standings(b"k");
+        let last = store.last_plan(&name).expect("it can be read");
+        assert_eq!(last.expect("it is known").limits(), plan.limits());
+    }
+    Ok(())
+}
+
+/// A rule of each kind.
+fn any_rules(dice: &mut Dice) -> Vec<Rule> {
+    let longest = Span::LONGEST_PERIOD.as_micros();
+    let amount = |dice: &mut Dice| match dice.below(3) {
+        0 => dice.between(1, 100),
+        1 => dice.between(1, MAX_AMOUNT),
+        _ => MAX_AMOUNT,
+    };
+    let period = |dice: &mut Dice| {
+        let micros = match dice.below(4) {
+            0 => 1_000,
+            1 => dice.between(1_000, 5_000),
+            2 => dice.between(1_000, longest),
+            _ => longest,
+        };
+        Span::from_micros(micros)
+    };
+    let window = period(dice);
+    let most = u64::from(MAX_SUB_WINDOWS).min(window.as_micros());
+    let sub_windows = if dice.percent(50) {
+        most
+    } else {
+        dice.between(1, most)
+    };
+    let rules = [
+        Bucket::new(amount(dice), period(dice), amount(dice)).map(Rule::Bucket),
+        Window::new(amount(dice), Align::Epoch(period(dice))).map(Rule::Window),
+        Window::new(amount(dice), Align::FirstUse(period(dice))).map(Rule::Window),
+        Ring::new(amount(dice), window, sub_windows as u32).map(Rule::Ring),
+        Log::new(amount(dice), period(dice), dice.between(2, 1 << 20) as u32).map(Rule::Log),
+        Slots::new(amount(dice), period(dice)).map(Rule::Slots),
+    ];
+    rules
+        .into_iter()
+        .map(|rule| rule.expect("in range"))
+        .collect()
 }

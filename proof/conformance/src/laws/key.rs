@@ -16,12 +16,12 @@ use super::past::{Act, Step};
 pub(super) const START: i64 = 1_700_000_000_000_000;
 
 /// Longer than any past: what is not held is given back by no expiry.
-const LONG: Span = Span::from_secs(3_600);
+pub(super) const LONG: Span = Span::from_secs(3_600);
 
 /// No two laws share a table, and no two leases a number.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-fn number() -> u64 {
+pub(super) fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 

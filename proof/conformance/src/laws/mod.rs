@@ -13,6 +13,7 @@
 //! | `parts` | several limits, with shadows and postpaid ones |
 //! | `held` | slots, conserved |
 //! | `refunds` | what is given back |
+//! | `versions` | several versions of a limit at once |
 //!
 //! What the [walks](crate::walk) and the [checks](crate::checks) show already is not
 //! shown again: that a limit of each kind admits what a plain model admits, that all or
@@ -28,6 +29,7 @@ mod kinds;
 mod parts;
 mod past;
 mod refunds;
+mod versions;
 
 use std::sync::Arc;
 
@@ -61,6 +63,7 @@ const LAWS: &[(&str, Law)] = laws![
     refunds::unused_leases_bank_no_burst,
     refunds::of_many_leases_nearly_all_comes_back_and_never_more,
     refunds::what_many_leases_give_back_is_never_too_much,
+    versions::versions_asked_in_turn_admit_no_more_than_the_larger_alone,
 ];
 
 /// The most rounds, each over random pasts of its own.
