@@ -32,6 +32,8 @@ pub struct Ask<'a> {
     pub(crate) within: Option<Duration>,
     pub(crate) priority: u8,
     pub(crate) idempotency: Option<&'a [u8]>,
+    /// Who asks again by it may be another than this caller.
+    pub(crate) retried: bool,
     pub(crate) ttl: Option<Duration>,
 }
 
@@ -67,14 +69,26 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// The same bytes on the same key again give the same lease, for as long
-    /// as it is held and for a minute (or the longest ttl of a limit, if that
-    /// is longer) after it ended. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; of what is
-    /// longer, take a hash. Whoever is asked answers
+    /// The same bytes on the same key again give the same lease for as long as it
+    /// is held, whoever waits: nothing more is taken, and the answer says that it is
+    /// repeated. Once the lease was settled, released or cancelled, or has expired,
+    /// they ask anew. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; of what is longer, take a
+    /// hash. Whoever is asked answers
     /// [`Error::IdempotencyKey`](crate::Error::IdempotencyKey) to any other.
+    ///
+    /// A lease whose caller goes away before it is told of it stays held until it
+    /// expires, for the retry to find.
     #[must_use]
     pub fn idempotency(mut self, key: &'a [u8]) -> Self {
         self.idempotency = Some(key);
+        self.retried = true;
+        self
+    }
+
+    /// An idempotency key that nobody but this caller knows: when it goes away, nobody
+    /// asks again, and nothing stays for a retry.
+    pub(crate) fn own_word(mut self, word: &'a [u8]) -> Self {
+        self.idempotency = Some(word);
         self
     }
 

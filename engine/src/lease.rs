@@ -265,6 +265,9 @@ impl Lease {
     fn end(&mut self, ending: Ending<'_>) -> Result<Settlement, Error> {
         self.check_live()?;
         let settlement = self.set.end(&self.key, self.granted.id, ending, false)?;
+        if let Some(member) = &self.member {
+            member.forgets(self.granted.id);
+        }
         self.over();
         Ok(settlement)
     }

@@ -243,6 +243,54 @@ fn a_retry_that_waits_beside_its_first_delivery_is_given_the_same_lease() {
     assert_eq!(left(&set, "slots"), 1, "held once, by the first");
 }
 
+/// The retry was put behind who waits for the very slot that its lease holds; and when
+/// its turn came at last, it was given that lease, which had expired meanwhile.
+#[test]
+fn a_retry_finds_the_lease_that_it_holds_though_somebody_waits() {
+    let time = ManualClock::default();
+    let set = set(&time, [Limit::concurrency("slots", 1).ttl(HOUR)]);
+    let ask = || Ask::from(()).idempotency(b"request 1");
+    // The answer is lost on its way: nobody has the guard.
+    let lost = take(&set, ask()).expect("it is free").detach();
+    let mut other: Waiting<'_> = Box::pin(set.acquire_async("k", ()));
+    assert!(poll(&mut other).is_none());
+    let again = take(&set, ask()).expect("it is held");
+    assert_eq!((again.id(), again.is_repeated()), (lost, true));
+    let mut waiting: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    let again = poll(&mut waiting).expect("an answer").unwrap().granted();
+    assert_eq!(again.expect("it is held").id(), lost);
+    time.advance(HOUR);
+    let other = poll(&mut other).expect("its turn").unwrap().granted();
+    assert!(other.is_some(), "the lost lease expired");
+    assert!(take(&set, ask()).is_none(), "two hold the only slot");
+}
+
+/// A client hung up between its grant and its next poll: its lease was cancelled, and
+/// the retry, in line beside it or later, was told of it as held.
+#[test]
+fn what_a_dropped_ask_was_granted_stays_for_its_retry() {
+    let time = ManualClock::default();
+    let set = set(&time, [Limit::concurrency("slots", 1)]);
+    let ask = || Ask::from(()).idempotency(b"request 1");
+    let held = take(&set, ());
+    let mut first: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    let mut other: Waiting<'_> = Box::pin(set.acquire_async("k", ()));
+    let mut retry: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    for waiting in [&mut first, &mut other, &mut retry] {
+        assert!(poll(waiting).is_none());
+    }
+    drop(held);
+    drop(first);
+    let retry = poll(&mut retry).expect("it holds the slot, and waits for nobody");
+    let mut retry = retry.unwrap().granted().expect("granted");
+    let mut again = take(&set, ask()).expect("it is held");
+    assert_eq!(retry.id(), again.id());
+    assert!(again.renew(HOUR).is_ok(), "what is granted is held");
+    assert!(poll(&mut other).is_none(), "two hold the only slot");
+    retry.release().unwrap();
+    assert!(poll(&mut other).is_some());
+}
+
 /// 5: "the loop dies when the tracker is full, and all later requests hang".
 #[test]
 fn a_full_tracker_is_an_error_to_its_caller_alone() {

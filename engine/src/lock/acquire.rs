@@ -103,7 +103,7 @@ impl Attempt<'_> {
         let wanted = [(shared.limit.as_str(), *slots)];
         let mut ask = Ask::named(&wanted).ttl(shared.ttl).priority(*priority);
         if shared.set.inner().is_remote() {
-            ask = ask.idempotency(&self.word);
+            ask = ask.own_word(&self.word);
         }
         if let Some(until) = self.until {
             ask = ask.within(until.since(now).as_duration());

@@ -168,14 +168,14 @@ impl Member {
         self.0.state.load.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How long a lease that lasts until `until` is remembered here.
-    pub(super) fn remembers(&self, until: Timestamp) -> Timestamp {
-        until + self.inner().view.load().plan.keep()
-    }
-
     /// A lease that was given here lasts until `until`.
     pub(crate) fn renewed(&self, id: u128, until: Timestamp) {
-        self.0.ledger.repeats.renew(id, self.remembers(until));
+        self.0.ledger.repeats.renew(id, until);
+    }
+
+    /// A lease that was given here is held no more: its ask is a new one from now on.
+    pub(crate) fn forgets(&self, id: u128) {
+        self.0.ledger.repeats.forget(id);
     }
 }
 

@@ -1,9 +1,8 @@
 //! Which member granted which idempotent ask.
 //!
-//! A set gives the same lease to the same ask for as long as it remembers it; a
-//! pool must send the ask to the same set for that. It remembers where for as
-//! long as the set does; at most [`MOST`] of them, the soonest to be forgotten
-//! giving way. Two that ask the same at the same moment may be granted by two
+//! A set gives the same lease to the same ask for as long as it is held; a pool must
+//! send the ask to the same set for that. It remembers where until the lease ends; at
+//! most [`MOST`] of them, the soonest to expire giving way. Two that ask the same at the same moment may be granted by two
 //! members: the first to claim keeps, and the other's is cancelled.
 
 use std::collections::{BTreeSet, HashMap};
@@ -94,8 +93,8 @@ impl Repeats {
         true
     }
 
-    /// The lease is no longer remembered: its ask is a new one from now on.
-    fn forget(&self, lease: u128) {
+    /// The lease is held no more: its ask is a new one from now on.
+    pub(super) fn forget(&self, lease: u128) {
         if self.is_empty() {
             return;
         }

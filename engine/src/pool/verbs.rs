@@ -362,7 +362,7 @@ impl LimitPool {
         };
         let granted = (member.id(), lease.id().0);
         let repeats = &self.shared.ledger.repeats;
-        repeats.claim(name, granted, member.remembers(lease.expires_at()))
+        repeats.claim(name, granted, lease.expires_at())
     }
 }
 

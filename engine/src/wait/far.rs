@@ -27,6 +27,7 @@ pub(crate) async fn acquire(
         ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP as u64),
         longest: ask.within,
         since,
+        retried: ask.retried,
     };
     let id = rand::rng().random();
     let turn = wait(set, key, ask, (id, &patience));

@@ -109,7 +109,11 @@ impl Line {
                     blocked.add(set, waiter, levels);
                     next = sooner(next, instant);
                 }
-                None => woken.extend(dismiss(set, queue, place, answer)),
+                None => {
+                    let served = Arc::clone(waiter);
+                    woken.extend(dismiss(set, queue, place, answer));
+                    tell_retries(set, queue, &served, now, &mut woken);
+                }
             }
         }
         self.ring_at(set, queue, next);
@@ -209,6 +213,32 @@ fn offer(set: &Arc<Inner>, waiter: &Waiter, now: Timestamp) -> Answer {
         }
         Ok(Decision::new(answer, Arc::clone(view)))
     })
+}
+
+/// Retries of an ask that was served find its lease, wherever they stand.
+fn tell_retries(
+    set: &Arc<Inner>,
+    queue: &mut Queue,
+    served: &Waiter,
+    now: Timestamp,
+    woken: &mut Woken,
+) {
+    let Some(ask) = served.idempotency() else {
+        return;
+    };
+    let is_retry = |waiter: &Waiter| waiter.key == served.key && waiter.idempotency() == Some(ask);
+    let waiters = queue.waiters.iter();
+    let retries: Vec<Place> = waiters
+        .filter(|(_, waiter)| is_retry(waiter))
+        .map(|(place, _)| *place)
+        .collect();
+    for place in retries {
+        let retry = queue.waiters.get(&place);
+        let answer = retry.and_then(|retry| retry.unless_served(|| offer(set, retry, now)));
+        if let Some(answer) = answer.filter(|answer| refusal(answer).is_none()) {
+            woken.extend(dismiss(set, queue, place, answer));
+        }
+    }
 }
 
 /// A limit was lowered below what somebody waits for.

@@ -57,9 +57,27 @@ pub(crate) fn try_acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result
 /// What the set says now, behind whoever waits; not counted.
 fn decide_now(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
     if set.has_waiters() {
-        return in_line(set, key, ask, aim(ask)?);
+        return match repeated(set, key, ask)? {
+            Some(decision) => Ok(decision),
+            None => in_line(set, key, ask, aim(ask)?),
+        };
     }
     offer(set, key, ask)
+}
+
+/// The lease that a retry was given before, if it is held: it waits for nobody.
+fn repeated(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Option<Decision>, Error> {
+    let Some(ask) = ask.idempotency else {
+        return Ok(None);
+    };
+    set.with_view_at(key, |view, path| {
+        let granted = set.table.find_repeated(path, ask, set.clock.now())?;
+        Ok(granted.map(|granted| {
+            let mut answer = contract::Decision::bare(Verdict::Admit, None);
+            answer.lease = Some(granted);
+            Decision::new(answer, Arc::clone(view))
+        }))
+    })
 }
 
 /// Takes a lease now, or joins the line.
@@ -67,12 +85,13 @@ pub(crate) fn acquire(set: &Arc<Inner>, key: &[u8], ask: &Ask<'_>) -> Result<Beg
     if !ask.is_patient() {
         return try_acquire(set, key, ask).map(Begun::Decided);
     }
-    if !set.has_waiters() {
-        let decision = offer(set, key, ask)?;
-        if decision.admitted() {
-            set.counters.decided(true);
-            return Ok(Begun::Decided(admission(set, key, decision)));
-        }
+    let decision = match set.has_waiters() {
+        true => repeated(set, key, ask)?,
+        false => Some(offer(set, key, ask)?),
+    };
+    if let Some(decision) = decision.filter(Decision::admitted) {
+        set.counters.decided(true);
+        return Ok(Begun::Decided(admission(set, key, decision)));
     }
     join(
         set,

@@ -101,6 +101,14 @@ impl Waiter {
         }
     }
 
+    /// What it is asked again by.
+    pub(super) fn idempotency(&self) -> Option<&[u8]> {
+        match &self.aim {
+            Aim::Lease { idempotency, .. } => idempotency.as_deref(),
+            Aim::Charge => None,
+        }
+    }
+
     /// Whether it counts as waiting, and others have to look out for it.
     pub(super) const fn stays(&self) -> bool {
         !matches!(self.manner, Manner::Passing)
@@ -178,7 +186,7 @@ impl Ring for Waiter {
 }
 
 /// The future of one who waits. Dropped, it gives back its place and whatever
-/// it was given but never told.
+/// it was given but never told; a lease with an idempotency key stays for the retry.
 #[must_use = "nobody waits until it is polled"]
 pub(crate) struct Turn {
     set: Arc<Inner>,
@@ -242,6 +250,7 @@ impl Drop for Turn {
         if let Some(Ok(decision)) = self.waiter.take_answer()
             && let Some(granted) = decision.answer().lease
             && !granted.repeated
+            && self.waiter.idempotency().is_none()
         {
             // Nobody is left to tell; the store gives back at expiry.
             let _ = self

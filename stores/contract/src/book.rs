@@ -82,6 +82,12 @@ impl<O> Record<O> {
         self.idempotency.as_deref()
     }
 
+    /// The idempotency key that finds the lease, which is held.
+    #[must_use]
+    pub fn held_under(&self) -> Option<&[u8]> {
+        self.idempotency().filter(|_| self.is_live())
+    }
+
     /// The record with something to do about it at this instant next.
     #[must_use]
     pub fn due(mut self, at: Timestamp) -> Self {
@@ -101,8 +107,8 @@ impl<O> Record<O> {
         matches!(self.stage, Stage::Live)
     }
 
-    /// Whether it was made under an idempotency key: then a retry finds it,
-    /// also after its end.
+    /// Whether it was made under an idempotency key: then two may hold it, the first
+    /// delivery of the ask and its retry, and each may end it.
     pub(crate) const fn has_idempotency(&self) -> bool {
         self.idempotency.is_some()
     }
@@ -140,6 +146,7 @@ const LOOKED_AT: usize = 1_024;
 #[derive(Debug)]
 pub struct Book<O> {
     records: HashMap<u128, Record<O>, foldhash::fast::RandomState>,
+    /// The leases that are held, by the idempotency key of their ask.
     asks: HashMap<Box<[u8]>, u128, foldhash::fast::RandomState>,
     /// When to look at which record, in order; an entry whose record has moved
     /// on is passed over.
@@ -222,16 +229,12 @@ impl<O: PartialEq> Book<O> {
 
     /// Adds a record, under an idempotency key if the ask had one.
     pub fn insert(&mut self, mut record: Record<O>, ask: Option<Box<[u8]>>) {
-        let id = record.granted.id;
-        if let Some(ask) = ask {
-            self.asks.insert(ask.clone(), id);
-            record.idempotency = Some(ask);
-        }
+        record.idempotency = ask;
         self.keep(record);
     }
 
-    /// The lease that was made under an idempotency key, for as long as it is
-    /// remembered.
+    /// The lease that was made under an idempotency key, unless it has ended or was
+    /// found expired.
     #[must_use]
     pub fn find_ask(&self, ask: &[u8]) -> Option<&Record<O>> {
         self.records.get(self.asks.get(ask)?)
@@ -285,10 +288,6 @@ impl<O: PartialEq> Book<O> {
 
     /// Puts a record back that was taken out, to be looked at again `due_at`.
     pub fn put_back(&mut self, mut record: Record<O>, due_at: Timestamp) {
-        let id = record.granted.id;
-        if let Some(ask) = &record.idempotency {
-            self.asks.insert(ask.clone(), id);
-        }
         record.due_at = due_at;
         self.keep(record);
     }
@@ -376,6 +375,9 @@ impl<O: PartialEq> Book<O> {
         self.live += usize::from(record.is_live());
         self.note(record.granted.id);
         self.schedule(record.due_at, record.granted.id);
+        if let Some(ask) = record.held_under() {
+            self.asks.insert(ask.into(), record.granted.id);
+        }
         self.records.insert(record.granted.id, record);
     }
 
@@ -383,7 +385,9 @@ impl<O: PartialEq> Book<O> {
         self.note(record.granted.id);
         self.room.held.fetch_sub(1, Ordering::Relaxed);
         self.live -= usize::from(record.is_live());
-        if let Some(ask) = &record.idempotency {
+        if let Some(ask) = &record.idempotency
+            && self.asks.get(ask) == Some(&record.granted.id)
+        {
             self.asks.remove(ask);
         }
     }

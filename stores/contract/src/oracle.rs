@@ -144,12 +144,9 @@ fn lease<O: PartialEq>(
     detail: Detail,
 ) -> Result<Decision, StoreError> {
     let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
-    if let Some(record) = ask.as_ref().and_then(|ask| book.find_ask(ask)) {
+    if let Some(known) = ask.as_ref().and_then(|ask| known(book, ask, command.now)) {
         let mut again = Decision::bare(Verdict::Admit, None);
-        again.lease = Some(Granted {
-            repeated: true,
-            ..record.granted
-        });
+        again.lease = Some(known);
         return Ok(again);
     }
     let mut parts = parts(command, rows, amounts);
@@ -180,6 +177,19 @@ fn lease<O: PartialEq>(
         ask,
     );
     Ok(decision)
+}
+
+/// The lease that an ask with this [`ask_key`] was given before, if it is held at
+/// `now`: a retry is answered by it, and takes nothing. One that has ended or expired
+/// is nobody's: the retry is then an ask like any other.
+#[must_use]
+pub fn known<O: PartialEq>(book: &Book<O>, ask: &[u8], now: Timestamp) -> Option<Granted> {
+    let record = book.find_ask(ask)?;
+    let is_held = record.granted.expires_at > now;
+    is_held.then_some(Granted {
+        repeated: true,
+        ..record.granted
+    })
 }
 
 fn debit(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {

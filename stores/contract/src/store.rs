@@ -14,7 +14,7 @@ use crate::key::KeyPath;
 use crate::listing::{HeldLease, Listing, Page};
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
-use crate::reply::Reply;
+use crate::reply::{Granted, Reply};
 
 /// What a store can do; what it cannot, it says at open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,6 +174,22 @@ pub trait Table: Send + Sync + 'static {
         let _ = (key, cell);
     }
 
+    /// The lease that an ask with this idempotency key was given on `key`, if it is
+    /// held at `now`: a retry is answered by it, whoever waits. `None` from a store
+    /// that keeps the line itself, and finds it there.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    fn find_repeated(
+        &self,
+        key: &KeyPath<'_>,
+        ask: &[u8],
+        now: Timestamp,
+    ) -> Result<Option<Granted>, StoreError> {
+        let _ = (key, ask, now);
+        Ok(None)
+    }
+
     /// The table as one that answers later, if it lies beyond a network: who
     /// must not block asks it there.
     fn remote(&self) -> Option<&dyn RemoteTable> {
@@ -237,7 +253,7 @@ pub trait RemoteTable: Send + Sync {
     /// The answer comes when the lease is granted, when it never can be, with the
     /// last refusal when `patience` ends, or when the store cannot tell. If the
     /// future is dropped, the place is given back, and a lease that was granted
-    /// but not told of. After [`StoreError::StalePlan`] the place is kept for a
+    /// but not told of, unless it stays for a retry. After [`StoreError::StalePlan`] the place is kept for a
     /// moment, for who asks again with the same patience by the newer plan.
     fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
         let _ = (command, patience);
@@ -256,4 +272,7 @@ pub struct Patience {
     pub longest: Option<Duration>,
     /// When it came, by its caller's clock.
     pub since: Timestamp,
+    /// Its caller may go away and ask again by the same idempotency key: then what it
+    /// was granted stays for the retry, until it expires.
+    pub retried: bool,
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate_contract::core::{Amount, Bounds, Standing, Timestamp, Verdict};
 use tidegate_contract::{
-    Command, HeldLease, HotCell, Listing, OwnedKey, Page, Plan, Reply, StoreError, Table, Verb,
+    Command, Granted, HeldLease, HotCell, KeyPath, Listing, OwnedKey, Page, Plan, Reply,
+    StoreError, Table, Verb,
 };
 
 use crate::journal::{Journal, Tracked};
@@ -89,6 +90,20 @@ impl Table for FileTable {
         self.tracked.touch();
         // The error is met again by every command, until the plan is written.
         let _ = self.journal.flush();
+    }
+
+    fn find_repeated(
+        &self,
+        key: &KeyPath<'_>,
+        ask: &[u8],
+        now: Timestamp,
+    ) -> Result<Option<Granted>, StoreError> {
+        self.journal.check()?;
+        let found = self.tracked.memory.find_repeated(key, ask, now)?;
+        if found.is_some() {
+            self.keep()?;
+        }
+        Ok(found)
     }
 
     fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {

@@ -7,8 +7,8 @@ use tidegate_contract::core::{Amount, Bounds as Calendar, Standing, Timestamp, V
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
-    Command, HeldLease, HotCell, KeyPath, LeaseRoom, Listing, OwnedKey, Page, Plan, Reply,
-    StoreError, Table, Verb,
+    Command, Granted, HeldLease, HotCell, KeyPath, LeaseRoom, Listing, OwnedKey, Page, Plan, Reply,
+    StoreError, Table, Verb, oracle,
 };
 
 use crate::shard::{Shard, hash_of};
@@ -219,6 +219,16 @@ impl Table for MemoryTable {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash).lock().unpin((hash, key), cell);
         self.room.reopen();
+    }
+
+    fn find_repeated(
+        &self,
+        key: &KeyPath<'_>,
+        ask: &[u8],
+        now: Timestamp,
+    ) -> Result<Option<Granted>, StoreError> {
+        let shard = self.shard(hash_of(&self.hasher, key.root())).lock();
+        Ok(oracle::known(&shard.book, &oracle::ask_key(key, ask), now))
     }
 
     fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {

@@ -44,6 +44,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "026-lone-slots",
     "027-ended",
     "028-versions",
+    "040-held-again",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -1,7 +1,7 @@
 -- The leases of a root (`contract/src/book.rs`). One hash holds the records by
--- id ("l" and the id), the ids by idempotency key ("a" and the key), the newest
--- number ("n"), and the edition up to which changes of limits were followed
--- ("e"); one sorted set holds what is to be looked at when.
+-- id ("l" and the id), the ids of those that are held by idempotency key ("a" and
+-- the key), the newest number ("n"), and the edition up to which changes of limits
+-- were followed ("e"); one sorted set holds what is to be looked at when.
 local LIVE, EXPIRED, ENDED = 0, 1, 2
 local MOST_ANEW = 2000
 local book_changed
@@ -42,7 +42,7 @@ local function put_record(record, due)
     record.owner, record.expires_at, record.fence, record.stage, record.due,
     record.number, record.idempotency, record.shares, record.settlement)
   redis.call('HSET', BOOK, 'l' .. record.id, bytes)
-  if record.idempotency then
+  if record.idempotency and record.stage == LIVE then
     redis.call('HSET', BOOK, ask_field(record.owner, record.idempotency), record.id)
   end
   book_changed = true
@@ -52,7 +52,8 @@ local function remove_record(record)
   redis.call('ZREM', DUE, due_member(record))
   redis.call('HDEL', BOOK, 'l' .. record.id)
   if record.idempotency then
-    redis.call('HDEL', BOOK, ask_field(record.owner, record.idempotency))
+    local field = ask_field(record.owner, record.idempotency)
+    if redis.call('HGET', BOOK, field) == record.id then redis.call('HDEL', BOOK, field) end
   end
   book_changed = true
 end

@@ -30,6 +30,8 @@ local function lease(terms, now)
   if terms.ask then
     local id = redis.call('HGET', BOOK, ask_field(ask.key, terms.ask))
     local known = id and read_record(id)
+    -- One that has ended is nobody's: the retry is an ask like any other.
+    if known and (known.stage ~= LIVE or known.expires_at <= now) then known = nil end
     if known and line and ask.turn then line.leave(now) end
     if known then return decision({}, ADMIT, -1, 0, now, nil, granted(known, 1)) end
   end

@@ -117,8 +117,65 @@ pub(super) fn the_same_idempotency_key_gives_the_same_lease(
     assert_eq!((again.id, again.fence), (first.id, first.fence));
     assert_eq!(desk.left(b"k"), [90, 1]);
     assert_ne!(ask(b"other").id, first.id, "it belongs to its key");
-    desk.end(b"k", first.id, Ending::Release).expect("held");
-    assert!(ask(b"k").repeated, "also after the end");
+    Ok(())
+}
+
+/// What a retry was once given: the lease that its ask had cancelled, or that had
+/// expired, while another held the slot.
+pub(super) fn a_retry_after_the_end_of_its_lease_takes_anew(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(1))]);
+    let ask = |micros| desk.lease(b"k", &[10, 1], micros, Some(b"once"));
+    let granted = |micros| ask(micros).expect("an answer").lease.expect("it fits");
+    let mut last = granted(SECOND);
+    for ending in [
+        Ending::Cancel,
+        Ending::Release,
+        Ending::Settle(&[Some(0), None]),
+    ] {
+        let first = desk.end(b"k", last.id, ending).expect("held");
+        let (other, _) = desk.hold(b"k", &[1, 1], SECOND);
+        let refused = ask(SECOND).expect("an answer");
+        assert_eq!(
+            refused.lease, None,
+            "another holds the slot after {ending:?}"
+        );
+        desk.end(b"k", other, Ending::Cancel).expect("held");
+        let next = granted(SECOND);
+        assert!(!next.repeated && next.id != last.id);
+        let again = granted(SECOND);
+        assert!(again.repeated && again.id == next.id, "it is held");
+        let settled = desk.end(b"k", last.id, Ending::Cancel).expect("remembered");
+        assert!(settled.repeated && settled.uses == first.uses);
+        assert_eq!(
+            granted(SECOND).id,
+            next.id,
+            "the first one's end is not its"
+        );
+        last = next;
+    }
+    subject.needs_the_callers_clock()?;
+    desk.end(b"k", last.id, Ending::Cancel).expect("held");
+    let short = granted(5_000);
+    desk.pass(4_999);
+    assert_eq!(granted(5_000).id, short.id);
+    desk.pass(1);
+    let other = desk.hold(b"k", &[1, 1], 1_000);
+    assert_eq!(
+        ask(5_000).expect("an answer").lease,
+        None,
+        "{other:?} holds it"
+    );
+    desk.pass(1_000);
+    let next = granted(5_000);
+    assert!(!next.repeated && next.id != short.id);
+    // The record of the one that expired is forgotten; the key is the next one's.
+    let late = desk
+        .end(b"k", short.id, Ending::Release)
+        .expect("remembered");
+    assert!(late.expired);
+    assert_eq!(granted(5_000).id, next.id);
     Ok(())
 }
 

@@ -53,6 +53,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     leases::a_renewed_lease_is_held_to_its_new_expiry,
     leases::a_fence_grows_across_release_expiry_and_reset,
     leases::the_same_idempotency_key_gives_the_same_lease,
+    leases::a_retry_after_the_end_of_its_lease_takes_anew,
     leases::a_lease_is_nobody_elses_to_end,
     leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
     keys::keys_of_any_bytes_do_not_collide,
@@ -128,6 +129,7 @@ macro_rules! suite {
             a_renewed_lease_is_held_to_its_new_expiry
             a_fence_grows_across_release_expiry_and_reset
             the_same_idempotency_key_gives_the_same_lease
+            a_retry_after_the_end_of_its_lease_takes_anew
             a_lease_is_nobody_elses_to_end
             a_reset_leaves_alone_what_only_looks_like_a_descendant
             keys_of_any_bytes_do_not_collide

@@ -105,6 +105,7 @@ pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Sent {
 
 /// Waits, and tells the answer; then gives back what nobody was there to be told, and
 /// what was taken by a try that failed, if it was: whoever asked does not wait for that.
+/// What may be asked for again by an idempotency key stays until it expires.
 async fn run(waiting: Waiting, mut line: impl Line, mut tell: Tell) {
     let Some(answer) = until_told(&waiting, &mut line, &mut tell).await else {
         return;
@@ -115,8 +116,12 @@ async fn run(waiting: Waiting, mut line: impl Line, mut tell: Tell) {
         .is_err_and(|error| *error != StoreError::StalePlan);
     let (take, taken) = oneshot::channel();
     let is_lost = tell.send((answer, take)).is_err() || taken.await.is_err();
-    // Who asks again by an idempotency key may have found it by now.
-    if failed && !waiting.is_idempotent() || is_lost && granted {
+    // Who asks again by an idempotency key may have it by now, or will look for it.
+    let is_surplus = match failed {
+        true => !waiting.is_idempotent(),
+        false => is_lost && granted && !waiting.patience().retried,
+    };
+    if is_surplus {
         line.cancel(&waiting).await;
     }
     if failed {

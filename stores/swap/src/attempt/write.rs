@@ -130,7 +130,7 @@ impl Attempt<'_> {
                 .get(&record.granted.id)
                 .copied()
                 .unwrap_or(0),
-            ask: record.idempotency().map(Into::into),
+            ask: record.held_under().map(Into::into),
             bytes,
         }
     }
