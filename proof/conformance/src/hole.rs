@@ -1,16 +1,19 @@
 //! A way to a server on which everything can be lost: what is said on a connection is
-//! read and goes nowhere, and the connection stays open. New ones go through.
+//! read and goes nowhere, and the connection stays open. New ones go through. It is also
+//! a name that is given to another server: those that are there stay with the old one.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::thread;
 
 /// Such a way. It lasts as long as the test's process.
 #[derive(Debug)]
 pub struct Hole {
     port: u16,
+    /// Where new connections go.
+    to: Arc<AtomicU16>,
     /// How often everything was lost.
     losses: Arc<AtomicUsize>,
 }
@@ -25,22 +28,33 @@ impl Hole {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let own = listener.local_addr().expect("an address").port();
         let losses = Arc::<AtomicUsize>::default();
-        let seen = Arc::clone(&losses);
+        let to = Arc::new(AtomicU16::new(port));
+        let (seen, leads_to) = (Arc::clone(&losses), Arc::clone(&to));
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                let there = (Ipv4Addr::LOCALHOST, leads_to.load(Ordering::SeqCst));
+                if let Ok(server) = TcpStream::connect(there) {
                     carry(&client, &server, &seen);
                     carry(&server, &client, &seen);
                 }
             }
         });
-        Self { port: own, losses }
+        Self {
+            port: own,
+            to,
+            losses,
+        }
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// New connections go to what listens on `port` from now on.
+    pub fn lead_to(&self, port: u16) {
+        self.to.store(port, Ordering::SeqCst);
     }
 
     /// The connections that are there lose everything from now on.

@@ -130,6 +130,16 @@ impl PostgresServer {
         self.child = Some(attempts.expect("the server starts again"));
     }
 
+    /// Starts it again where it was, as a standby of nobody: it is read, and not written.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_again_as_standby(&mut self) {
+        let signal = self.folder.path().join("data/standby.signal");
+        std::fs::write(signal, "").expect("a file");
+        self.start_again();
+    }
+
     /// `None` if it does not start: someone else was faster to take the port.
     fn run(&self, port: u16) -> Option<Child> {
         let data = self.folder.path().join("data");
@@ -152,7 +162,7 @@ impl PostgresServer {
         let mut child = child.expect("PostgreSQL runs");
         let output = child.stderr.take().expect("its output");
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let ready = lines.any(|line| line.contains("ready to accept connections"));
+        let ready = lines.any(|line| line.contains("ready to accept"));
         // What it says later is read to its end, or it would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         if ready {

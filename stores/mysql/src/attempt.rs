@@ -231,7 +231,7 @@ impl Inner {
     /// Ends a try that failed.
     pub(crate) async fn give_up(&self, lent: Lent, trouble: Trouble) -> Trouble {
         self.shared.pool.forget_if_gone(&trouble);
-        if !matches!(trouble, Trouble::Broken(_)) {
+        if !trouble.ends_connections() {
             lent.roll_back().await;
         }
         trouble

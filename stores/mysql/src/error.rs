@@ -27,6 +27,9 @@ pub(crate) enum Trouble {
     Lost(String),
     /// The connection is gone. What was under way may have been done.
     Broken(String),
+    /// The server takes no writes: nothing was done. After a failover another may be there
+    /// by the same name, so the connection is left, too.
+    ReadOnly(String),
     /// The answer to the command.
     Failed(StoreError),
 }
@@ -41,6 +44,8 @@ impl From<StoreError> for Trouble {
 const DUPLICATE: u16 = 1062;
 /// A lock was not granted in time; a deadlock; a row that has changed meanwhile.
 const LOST: [u16; 4] = [DUPLICATE, 1205, 1213, 1020];
+/// It is a replica, or is made one.
+const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
 /// The server shuts down, or ended the connection: killed, idle for too long.
 const GONE: [u16; 5] = [1053, 1152, 1159, 1317, 1927];
 
@@ -50,6 +55,7 @@ impl From<Error> for Trouble {
         match &error {
             Error::Server(error) if LOST.contains(&error.code) => Self::Lost(words),
             Error::Server(error) if GONE.contains(&error.code) => Self::Broken(words),
+            Error::Server(error) if READ_ONLY.contains(&error.code) => Self::ReadOnly(words),
             Error::Server(_) => Self::Failed(StoreError::Unavailable(words)),
             _ => Self::Broken(words),
         }
@@ -57,10 +63,17 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
+    /// Whether this connection is not to be used again, nor those that are idle.
+    pub(crate) const fn ends_connections(&self) -> bool {
+        matches!(self, Self::Broken(_) | Self::ReadOnly(_))
+    }
+
     /// What is told of it when nothing more is tried.
     pub(crate) fn told(self) -> StoreError {
         match self {
-            Self::Lost(words) | Self::Broken(words) => StoreError::Unavailable(words),
+            Self::Lost(words) | Self::Broken(words) | Self::ReadOnly(words) => {
+                StoreError::Unavailable(words)
+            }
             Self::Failed(error) => error,
         }
     }

@@ -16,7 +16,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Connections that were found to be gone before a new one is.
+/// Connections that were found to be gone, or to a replica, before a new one is.
 const MOST_BROKEN: u32 = 2;
 
 /// The tries of one command.
@@ -32,7 +32,7 @@ impl Pace {
     pub(crate) async fn after(&mut self, trouble: Trouble) -> Result<(), StoreError> {
         match &trouble {
             Trouble::Lost(_) if self.lost < MOST_TRIES => self.lost += 1,
-            Trouble::Broken(_) if self.broken < MOST_BROKEN => {
+            Trouble::Broken(_) | Trouble::ReadOnly(_) if self.broken < MOST_BROKEN => {
                 self.broken += 1;
                 return Ok(());
             }

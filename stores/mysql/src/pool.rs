@@ -111,10 +111,10 @@ impl Pool {
         })
     }
 
-    /// Closes what is idle, if this says that the server has gone meanwhile: then
-    /// others that are idle have gone, too.
+    /// Closes what is idle, if this says that the server has gone meanwhile, or is no
+    /// primary any more: then that is so of others that are idle, too.
     pub(crate) fn forget_if_gone(&self, trouble: &Trouble) {
-        if let Trouble::Broken(_) = trouble {
+        if trouble.ends_connections() {
             let idle = std::mem::take(&mut *self.idle.lock());
             drop(idle);
         }

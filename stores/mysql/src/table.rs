@@ -68,7 +68,7 @@ impl Shared {
             Err(error) => {
                 let trouble = Trouble::from(error);
                 self.pool.forget_if_gone(&trouble);
-                if !matches!(trouble, Trouble::Broken(_)) {
+                if !trouble.ends_connections() {
                     lent.put_back();
                 }
                 Err(trouble)

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use support::{Desk, hourly, machine_time, number, open, plan, slots};
-use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
+use tidegate_conformance::{Hole, Paused};
 use tidegate_contract::StoreError;
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
 
@@ -302,4 +302,32 @@ fn tables_of_a_newer_version_are_left_alone() {
         panic!("opened")
     };
     assert!(said.contains("newer"), "{said}");
+}
+
+/// A name is the primary: after a failover it leads to another server, and the old one,
+/// a replica now, keeps its connections. They were kept here, too, for ever.
+#[test]
+fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
+    let (Some(old), Some(new)) = (MariadbServer::start(), MariadbServer::start()) else {
+        return;
+    };
+    for server in [&old, &new] {
+        server.ask("CREATE USER one; GRANT ALL ON tidegate.* TO one");
+    }
+    let address = |port| format!("mysql://one@127.0.0.1:{port}/tidegate");
+    let plan = plan(0, 1, &[(0, hourly(9))]);
+    // What replication would have brought there.
+    let replica = MysqlStore::open(&address(new.port()), options(30_000)).expect("a server");
+    assert!(Desk::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
+    let name = Hole::to(old.port());
+    let store = MysqlStore::open(&address(name.port()), options(30_000)).expect("a server");
+    let desk = Desk::at(&store, "t", plan, machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    old.ask("SET GLOBAL read_only = 1");
+    let said = words(desk.take(b"k", &[1]));
+    assert!(said.contains("name the primary"), "{said}");
+    name.lead_to(new.port());
+    assert!(desk.admits(b"k", &[4]), "by the new primary");
+    assert_eq!(desk.left(b"k"), [1]);
+    old.ask("SET GLOBAL read_only = 0");
 }

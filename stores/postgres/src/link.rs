@@ -5,6 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tidegate_contract::StoreError;
 use tidegate_remote::Driver;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row};
 
@@ -77,19 +78,39 @@ impl Link {
         Ok(Borrowed(Some(connection)))
     }
 
-    /// Asks one statement, which is prepared once for each connection.
+    /// Asks one statement, which is prepared once for each connection. Where a name leads
+    /// to another server after a failover, a standby did nothing: whoever the name leads
+    /// to now is asked.
     pub(crate) async fn ask(
         &self,
         statement: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>, StoreError> {
+        match self.ask_once(statement, arguments).await? {
+            Err(error) if is_standby(&error) => {
+                let again = Box::pin(self.ask_once(statement, arguments)).await?;
+                again.map_err(|error| unavailable(&error))
+            }
+            rows => rows.map_err(|error| unavailable(&error)),
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        statement: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Result<Vec<Row>, tokio_postgres::Error>, StoreError> {
         let connection = self.connection().await?;
         let client = connection.client()?;
         let prepared = client.prepare_cached(statement).await;
         let prepared = prepared.map_err(|error| unavailable(&error))?;
         let rows = client.query(&prepared, arguments).await;
-        connection.give_back();
-        rows.map_err(|error| unavailable(&error))
+        match &rows {
+            // It is closed, and so are those that are idle.
+            Err(error) if is_standby(error) => drop(self.pool.retain(|_, _| false)),
+            _ => connection.give_back(),
+        }
+        Ok(rows)
     }
 }
 
@@ -126,6 +147,11 @@ impl Drop for Borrowed {
             drop(Object::take(object));
         }
     }
+}
+
+/// The server takes no writes: nothing was done.
+fn is_standby(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
 /// What every session is started with; what the address says goes first. The

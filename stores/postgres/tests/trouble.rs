@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use support::{Desk, hourly, machine_time, open, options, plan};
+use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::StoreError;
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore};
@@ -138,4 +139,30 @@ fn a_server_that_was_killed_is_an_error_and_then_goes_on_where_it_was() {
     // The pool finds out by itself which of its connections are gone.
     let left = (0..100).find_map(|_| desk.take(b"k", &[0]).ok().map(|_| desk.left(b"k")));
     assert_eq!(left, Some(vec![6]));
+}
+
+/// A name is the primary: after a failover it leads to a standby for a while, as names
+/// do, and then to the new primary. The connection to the standby was kept for ever.
+#[test]
+fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
+    let (Some(mut old), Some(new)) = (PostgresServer::start(), PostgresServer::start()) else {
+        return;
+    };
+    let plan = plan(0, 1, &[(0, hourly(9))]);
+    // What replication would have brought there.
+    let replica = open(&new, Clock::Server);
+    assert!(Desk::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
+    let name = Hole::to(old.port());
+    let address = format!("postgres://tidegate@127.0.0.1:{}/postgres", name.port());
+    let store = PostgresStore::open(&address, options(Clock::Server)).expect("a server");
+    let desk = Desk::at(&store, "t", plan, machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    old.kill();
+    old.start_again_as_standby();
+    let is_standby = |said: &String| said.contains("name the primary");
+    let refused = (0..100).find_map(|_| Some(words(desk.take(b"k", &[1]))).filter(is_standby));
+    assert!(refused.is_some(), "it is read, and not written");
+    name.lead_to(new.port());
+    assert!(desk.admits(b"k", &[4]), "by the new primary");
+    assert_eq!(desk.left(b"k"), [1]);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use redis::aio::{
     ConnectionLike as _, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection,
 };
@@ -31,6 +31,10 @@ const SILENCE: u32 = 4;
 /// A connection is given so many deadlines before it is given up.
 const CHANCE: u32 = 2;
 
+/// A server that is no master is left once in so long: who leads where is not asked by
+/// each of those who were refused.
+const TURN: Duration = Duration::from_millis(100);
+
 /// A way to the server, or to all of a cluster's. (What it is made of may hold a
 /// password: it is never shown.)
 pub(crate) struct Connection {
@@ -38,6 +42,8 @@ pub(crate) struct Connection {
     deadline: Duration,
     /// A command was not answered.
     is_silent: AtomicBool,
+    /// When a server that was no master was left last.
+    turned: Mutex<Option<Instant>>,
 }
 
 enum Way {
@@ -101,6 +107,7 @@ impl Connection {
             way,
             deadline,
             is_silent: AtomicBool::new(false),
+            turned: Mutex::default(),
         })
     }
 
@@ -122,8 +129,35 @@ impl Connection {
         self.send(&redis::cmd("PING")).await.map(drop)
     }
 
-    /// Sends one command to whom it belongs.
+    /// Sends one command to whom it belongs. Where a name leads to another server after a
+    /// failover, the old one keeps its connections and takes no writes: nothing was done
+    /// there, and the command goes to whoever the name leads to now.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        match self.send_once(command).await {
+            Err(error) if is_no_master(&error) && self.turn_away() => {
+                Box::pin(self.send_once(command)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Leaves a server that is no master; whether another may be there.
+    fn turn_away(&self) -> bool {
+        let mut turned = self.turned.lock();
+        if turned.is_some_and(|at| at.elapsed() < TURN) {
+            return true;
+        }
+        match &self.way {
+            Way::Server(server) => server.connection.renew(Duration::ZERO),
+            // The slots say who is.
+            Way::Cluster(..) => return false,
+            Way::Master(master) => *master.known.write() = None,
+        }
+        *turned = Some(Instant::now());
+        true
+    }
+
+    async fn send_once(&self, command: &Cmd) -> RedisResult<Value> {
         let asked = self.ask();
         let answer = match &self.way {
             Way::Server(server) => server.connection.get().send_packed_command(command).await,
@@ -276,7 +310,7 @@ impl Master {
         };
         let answer = connection.send_packed_command(command).await;
         let answer = answer.and_then(Value::extract_error);
-        if answer.as_ref().is_err_and(is_no_master) {
+        if answer.as_ref().is_err_and(redis::RedisError::is_io_error) {
             *self.known.write() = None;
         }
         answer
@@ -322,11 +356,12 @@ fn master_of(range: &Value) -> Option<Node> {
     }
 }
 
-/// Whether the sentinels are to be asked again.
+/// A replica refused: nothing was done. (A script's error is told in its words.)
 fn is_no_master(error: &redis::RedisError) -> bool {
     let no_master = [
         ErrorKind::Server(ServerErrorKind::ReadOnly),
         ErrorKind::Server(ServerErrorKind::MasterDown),
     ];
-    error.is_io_error() || no_master.contains(&error.kind())
+    let words = error.detail().unwrap_or_default();
+    no_master.contains(&error.kind()) || words.contains("-READONLY ")
 }

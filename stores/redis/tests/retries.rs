@@ -29,7 +29,9 @@ fn what_was_granted_to_nobody_stays_for_its_retry() {
     runtime.block_on(async {
         let ask = || Ask::default().idempotency(b"job 1");
         let others = || async {
-            let asked = set.acquire_async("k", Ask::default().within(Duration::ZERO)).await;
+            let asked = set
+                .acquire_async("k", Ask::default().within(Duration::ZERO))
+                .await;
             asked.expect("an answer").granted()
         };
         drop(others().await.expect("it is free"));

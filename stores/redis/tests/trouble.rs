@@ -189,3 +189,46 @@ fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
     let executed = (0..10_000).any(|_| desk.left(b"k") == [70]);
     assert!(executed, "{:?}", desk.left(b"k"));
 }
+
+/// A name is the master: after a failover it leads to another server, and the old one,
+/// a replica now, keeps its connections. They were kept here, too, for ever.
+#[test]
+fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
+    let (Some(old), Some(new)) = (RedisServer::start(), RedisServer::start()) else {
+        return;
+    };
+    let port = |server: &RedisServer| server.port().to_string();
+    let replicate = |server: &RedisServer, of: [&str; 2]| {
+        let () = ask(&mut connect(server), &["REPLICAOF", of[0], of[1]]);
+    };
+    replicate(&new, ["127.0.0.1", &port(&old)]);
+    let name = Hole::to(old.port());
+    let address = format!("redis://127.0.0.1:{}", name.port());
+    for functions in [true, false] {
+        let opened = RedisStore::open(
+            &address,
+            Options {
+                functions,
+                ..options(30_000)
+            },
+        );
+        let store = opened.expect("a server");
+        let table = format!("functions {functions}");
+        let plan = plan(0, 1, &[(0, hourly(9))]);
+        let desk = Desk::at(&store, &table, plan, machine_time());
+        assert!(desk.admits(b"k", &[4]));
+        let seen: i64 = ask(&mut connect(&old), &["WAIT", "1", "30000"]);
+        assert_eq!(seen, 1, "it is replicated");
+        replicate(&new, ["NO", "ONE"]);
+        replicate(&old, ["127.0.0.1", &port(&new)]);
+        name.lead_to(new.port());
+        assert!(desk.admits(b"k", &[4]), "by the new master");
+        assert_eq!(desk.left(b"k"), [1]);
+        // And back again, for the next.
+        let seen: i64 = ask(&mut connect(&new), &["WAIT", "1", "30000"]);
+        assert_eq!(seen, 1, "it is replicated");
+        replicate(&old, ["NO", "ONE"]);
+        replicate(&new, ["127.0.0.1", &port(&old)]);
+        name.lead_to(old.port());
+    }
+}
