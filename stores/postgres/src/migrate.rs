@@ -45,6 +45,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "027-ended",
     "028-versions",
     "040-held-again",
+    "041-prune-in-steps",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -13,12 +13,12 @@ use crate::link::{Link, driver};
 use crate::lock::{self, AdvisoryLock};
 use crate::migrate::{is_ready, migrate};
 use crate::options::{Clock, Options};
-use crate::prune;
+use crate::prune::{self, Walk};
 use crate::registry;
 use crate::table::{PostgresTable, Shared};
 use crate::wakes;
 
-/// The schema is made in the time that it takes, up to this.
+/// The schema is made, and a table is pruned, in the time that it takes, up to this.
 const MAKING: Duration = Duration::from_secs(600);
 
 /// State in a PostgreSQL database, shared by all who use it. See the [crate].
@@ -69,16 +69,17 @@ impl PostgresStore {
     }
 
     /// Removes rows that equal "never seen", and deals with leases that are due,
-    /// wherever nobody asks any more; how many. One process at a time does it:
-    /// another gets 0. It is done by itself every now and then
+    /// wherever nobody asks any more; how many. It walks along all rows in steps, none of
+    /// which takes longer than the deadline, for up to ten minutes. One process at a time
+    /// does it: another gets 0. It is done by itself every now and then
     /// ([`Options::prune_every`]).
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`].
+    /// [`StoreError::Unavailable`]; what was removed by then stays removed.
     pub fn prune(&self) -> Result<usize, StoreError> {
-        let link = Arc::clone(&self.shared.link);
-        let pruned = async move { prune::some(&link).await };
-        self.shared.driver.block_on(pruned)
+        let mut walk = Walk::new(&self.shared);
+        let pruned = async move { walk.walk().await };
+        self.shared.driver.block_on_within(MAKING, pruned)
     }
 
     /// Takes the server's own lock called `name`, and waits for it up to `within`

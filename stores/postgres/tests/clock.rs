@@ -2,10 +2,10 @@
 
 mod support;
 
-use support::{Desk, SECOND, hourly, machine_time, open, plan, rate, slots, sql};
+use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::core::Span;
-use tidegate_postgres::Clock;
+use tidegate_postgres::{Clock, Options, PostgresStore};
 
 tidegate_conformance::clock_suite!(PostgresServer::start, open, Clock);
 
@@ -34,4 +34,38 @@ fn what_equals_never_seen_is_pruned_and_nothing_else() {
     let leases = "SELECT id, stage FROM tidegate.leases ORDER BY 1";
     assert_eq!(sql(&server, leases), ["8 0"]);
     assert_eq!(now.left(b"kept/key"), [100, 8, 3]);
+}
+
+/// It was one statement, which took longer than the deadline where there were enough
+/// rows: it was cancelled each time, and nothing that is spent ever went. Here a look at
+/// a row takes two milliseconds, and at all of them longer than the deadline.
+#[test]
+fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let hasty = Options {
+        deadline: std::time::Duration::from_secs(2),
+        ..options(Clock::Server)
+    };
+    let store = PostgresStore::open(&server.url(), hasty).expect("a server");
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, rate(1, 9))]), machine_time());
+    assert!(desk.admits(b"k", &[1]));
+    sql(
+        &server,
+        "INSERT INTO tidegate.rows (tab, edition, latest, due, followed, tat, drain, key)
+         SELECT tab, edition, clock - (i % 8) * 60000000, due, followed,
+           clock + CASE WHEN i % 8 = 0 THEN 3600000000 ELSE -50000000 END, 1, ('row' || i)::bytea
+         FROM (SELECT *, tidegate.clock() AS clock FROM tidegate.rows) r,
+           generate_series(1, 1200) AS i;
+         CREATE OR REPLACE FUNCTION tidegate.forget_at(p_row tidegate.rows) RETURNS numeric
+         LANGUAGE plpgsql AS $$ BEGIN
+           PERFORM pg_sleep(0.002);
+           RETURN coalesce(p_row.forget_at, tidegate.div_up(p_row.tat, p_row.drain));
+         END $$",
+    );
+    let pruned = store.prune().expect("an answer");
+    assert!(pruned >= 1050, "{pruned}");
+    let left = "SELECT count(*) FROM tidegate.rows WHERE key LIKE 'row%'";
+    assert_eq!(sql(&server, left), ["150"], "what matters stays");
 }
