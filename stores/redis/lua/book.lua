@@ -2,8 +2,14 @@
 -- id ("l" and the id), the ids of those that are held by idempotency key ("a" and
 -- the key), the newest number ("n"), and the edition up to which changes of limits
 -- were followed ("e"); one sorted set holds what is to be looked at when.
+--
+-- A reset notes its number by key ("f", the level and the key), and does not look at
+-- the leases: what one that is older took of the limits that were reset is not given
+-- back. The newest such number is by itself ("f"). A note is in the order of time
+-- behind every lease that it concerns, and goes when it comes first.
 local LIVE, EXPIRED, ENDED = 0, 1, 2
 local MOST_ANEW = 2000
+local MOST_RESETS = 200
 local book_changed
 
 local function whole(number)
@@ -15,15 +21,53 @@ local function ask_field(owner, idempotency)
   return 'a' .. struct.pack('<I4', #owner) .. owner .. idempotency
 end
 
+-- The ancestor of `owner` at `level`; nil if the owner does not reach it.
+local function prefix_of(owner, level, levels)
+  local from, found = 1, nil
+  for at = 1, level do
+    if at == levels then return owner end
+    found = string.find(owner, '/', from, true)
+    if not found then
+      if at == level then return owner end
+      return nil
+    end
+    from = found + 1
+  end
+  return string.sub(owner, 1, found - 1)
+end
+
+local function reset_field(key, level)
+  return 'f' .. string.char(level) .. key
+end
+
+-- Notes in a record what was reset since it was written.
+local function follow_resets(record)
+  local fields = {}
+  for level = 1, plan.levels do
+    local name = prefix_of(record.owner, level, plan.levels)
+    if not name then break end
+    fields[level] = reset_field(name, level)
+  end
+  local notes = redis.call('HMGET', BOOK, unpack(fields))
+  for level = 1, #fields do
+    local reset = notes[level] and cmsgpack.unpack(notes[level]) or {}
+    for _, share in ipairs(record.shares) do
+      if (reset[share[1]] or 0) > record.number then share[4] = 1 end
+    end
+  end
+end
+
 -- Shares: uid, amount, place, forgotten. A settlement: expired, then uses: uid,
 -- taken, used.
 local function read_record(id)
-  local bytes = redis.call('HGET', BOOK, 'l' .. id)
+  local found = redis.call('HMGET', BOOK, 'l' .. id, 'f')
+  local bytes, reset = found[1], tonumber(found[2] or 0)
   if not bytes then return nil end
   local record = { id = id }
   record.owner, record.expires_at, record.fence, record.stage, record.due,
     record.number, record.idempotency, record.shares, record.settlement =
     cmsgpack.unpack(bytes)
+  if reset > record.number then follow_resets(record) end
   return record
 end
 
@@ -32,16 +76,19 @@ local function due_member(record)
   return struct.pack('>I8', record.number) .. record.id
 end
 
+local function pack_record(record)
+  return cmsgpack.pack(
+    record.owner, record.expires_at, record.fence, record.stage, record.due,
+    record.number, record.idempotency, record.shares, record.settlement)
+end
+
 local function put_record(record, due)
   record.due, record.number = due, redis.call('HINCRBY', BOOK, 'n', 1)
   -- What is in the order of time before the first record is of records that were
   -- evicted.
   if record.number == 1 then redis.call('UNLINK', DUE) end
   redis.call('ZADD', DUE, whole(due), due_member(record))
-  local bytes = cmsgpack.pack(
-    record.owner, record.expires_at, record.fence, record.stage, record.due,
-    record.number, record.idempotency, record.shares, record.settlement)
-  redis.call('HSET', BOOK, 'l' .. record.id, bytes)
+  redis.call('HSET', BOOK, 'l' .. record.id, pack_record(record))
   if record.idempotency and record.stage == LIVE then
     redis.call('HSET', BOOK, ask_field(record.owner, record.idempotency), record.id)
   end
@@ -70,28 +117,52 @@ local function order_anew()
     redis.call('UNLINK', BOOK)
     return
   end
+  local resets = {}
   for _, field in ipairs(redis.call('HKEYS', BOOK)) do
-    local record = string.sub(field, 1, 1) == 'l' and read_record(string.sub(field, 2))
-    if record then redis.call('ZADD', DUE, whole(record.due), due_member(record)) end
+    local kind = string.sub(field, 1, 1)
+    local record = kind == 'l' and read_record(string.sub(field, 2))
+    if record then
+      redis.call('ZADD', DUE, whole(record.due), due_member(record))
+      redis.call('HSET', BOOK, field, pack_record(record))
+    elseif kind == 'f' then
+      table.insert(resets, field)
+    end
   end
+  for _, field in ipairs(resets) do redis.call('HDEL', BOOK, field) end
   book_changed = true
+end
+
+-- A reset's place in the order of time, which is longer than any record's.
+local function reset_member(number, field)
+  return struct.pack('>I8I8I8', number, 0, 0) .. field
+end
+
+-- The first lease in the order of time, and its instant. A reset that comes first
+-- concerns no lease any more; of more than so many the others are for the next call.
+local function first_due()
+  for _ = 1, MOST_RESETS do
+    local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+    if not first[1] or #first[1] <= 24 then return first[1], tonumber(first[2]) end
+    redis.call('ZREM', DUE, first[1])
+    redis.call('HDEL', BOOK, string.sub(first[1], 25))
+  end
 end
 
 -- When the next record is due; nil if there is none.
 local function next_due()
-  local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
-  if not first[1] and redis.call('EXISTS', BOOK) == 1 then
+  local first, due = first_due()
+  if not first and redis.call('EXISTS', BOOK) == 1 and redis.call('EXISTS', DUE) == 0 then
     order_anew()
-    first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+    first, due = first_due()
   end
-  return tonumber(first[2])
+  return due
 end
 
 -- The record that is due next, if it is by `now`.
 local function due_record(now)
-  local first = redis.call('ZRANGEBYSCORE', DUE, '-inf', whole(now), 'LIMIT', 0, 1)
-  if not first[1] then return nil end
-  return read_record(string.sub(first[1], 9))
+  local first, due = first_due()
+  if not first or due > now then return nil end
+  return read_record(string.sub(first, 9))
 end
 
 -- The lease `id` of the command's key; nil if there is none, or it is another's.
@@ -101,32 +172,22 @@ local function find_record(id)
   return nil
 end
 
--- Whether `owner` is `key` or has it for an ancestor. The levels say so, not
--- the separators.
-local function is_below(owner, key, level)
-  if owner == key then return true end
-  if level >= plan.levels then return false end
-  return string.sub(owner, 1, #key + 1) == key .. '/'
-end
-
--- Notes that what leases of `key` took of its own limits is not given back.
+-- Notes that what leases of `key` took of its own limits is not given back: all that
+-- are in the order of time by now.
 local function forget_charges(key, level)
-  local own = {}
+  local last = redis.call('ZRANGE', DUE, -1, -1, 'WITHSCORES')
+  if not last[1] then return end
+  local field, number = reset_field(key, level), redis.call('HINCRBY', BOOK, 'n', 1)
+  local note = redis.call('HGET', BOOK, field)
+  local reset, before = note and cmsgpack.unpack(note) or {}, 0
+  for _, at in pairs(reset) do before = max(before, at) end
+  redis.call('ZREM', DUE, reset_member(before, field))
   for _, limit in ipairs(plan.limits) do
-    if limit.level == level then own[limit.uid] = true end
+    if limit.level == level then reset[limit.uid] = number end
   end
-  local fields = redis.call('HKEYS', BOOK)
-  for _, field in ipairs(fields) do
-    local record = string.sub(field, 1, 1) == 'l' and read_record(string.sub(field, 2))
-    if record and is_below(record.owner, key, level) then
-      for _, share in ipairs(record.shares) do
-        if own[share[1]] then share[4] = 1 end
-      end
-      redis.call('HSET', BOOK, field, cmsgpack.pack(
-        record.owner, record.expires_at, record.fence, record.stage, record.due,
-        record.number, record.idempotency, record.shares, record.settlement))
-    end
-  end
+  redis.call('HSET', BOOK, field, cmsgpack.pack(reset), 'f', number)
+  redis.call('ZADD', DUE, last[2], reset_member(number, field))
+  book_changed = true
 end
 
 -- Keeps the book for as long as something in it is remembered. What was due was

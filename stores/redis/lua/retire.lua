@@ -5,21 +5,6 @@
 -- So many records are looked at in one call, so that none takes long.
 local MOST_AT_ONCE = 200
 
--- The ancestor of `owner` at `level`; nil if the owner does not reach it.
-local function prefix_of(owner, level, levels)
-  local from, found = 1, nil
-  for at = 1, level do
-    if at == levels then return owner end
-    found = string.find(owner, '/', from, true)
-    if not found then
-      if at == level then return owner end
-      return nil
-    end
-    from = found + 1
-  end
-  return string.sub(owner, 1, found - 1)
-end
-
 local function row_of(owner, level, levels)
   local prefix = prefix_of(owner, level, levels)
   if not prefix then return nil, nil end

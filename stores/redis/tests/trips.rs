@@ -7,7 +7,8 @@ use std::net::TcpStream;
 
 use support::{Desk, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_contract::core::Rule;
+use tidegate_contract::core::{Rule, Span};
+use tidegate_contract::{Ending, Verb};
 use tidegate_redis::Clock;
 
 /// A key that no script and no store has.
@@ -93,4 +94,57 @@ fn a_change_of_limits_costs_a_second_trip_once_for_each_key() {
     assert_eq!(desk.left(b"k"), [3]);
     let first = ["FCALL", "HMGET", "FCALL"].as_slice();
     assert_eq!(monitor.commands(&server), [first, &["FCALL"]].concat());
+}
+
+/// How many commands the server executed since its counts were reset, those of scripts
+/// among them.
+fn executed(server: &RedisServer) -> u64 {
+    let said: String = ask(&mut connect(server), &["INFO", "commandstats"]);
+    let calls = said.split("calls=").skip(1);
+    let count = |calls: &str| calls.split(',').next().and_then(|count| count.parse().ok());
+    calls.map(|calls| count(calls).unwrap_or(0)).sum()
+}
+
+/// A reset read and wrote every lease of its root, those that had ended among them: of
+/// 300,000 it held the server for five seconds.
+#[test]
+fn a_reset_looks_at_no_lease() {
+    const LEASES: usize = 400;
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let plan = plan(0, 2, &[(0, hourly(10_000)), (1, hourly(1_000))]);
+    let mut desk = Desk::at(&store, "t", plan, machine_time());
+    let lease = |desk: &mut Desk, key: &[u8]| {
+        let lease = desk.lease(key, &[1, 1], 600_000_000).lease;
+        lease.expect("it fits").id
+    };
+    let before: Vec<_> = (0..LEASES).map(|_| lease(&mut desk, b"a/b")).collect();
+    let beside = lease(&mut desk, b"a/c");
+    assert_eq!(desk.left(b"a/b"), [9_599, 600]);
+    let () = ask(&mut connect(&server), &["CONFIG", "RESETSTAT"]);
+    desk.ask(b"a/b", Verb::Reset).expect("a reset");
+    let executed = executed(&server);
+    assert!(executed < 40, "{executed} commands");
+    let after = lease(&mut desk, b"a/b");
+    assert_eq!(desk.left(b"a/b"), [9_598, 999]);
+    // What was taken of the key's own limit before is not given back after; what was of
+    // its ancestor's is.
+    for id in &before[..10] {
+        desk.end(b"a/b", *id, Ending::Cancel).expect("held");
+    }
+    assert_eq!(desk.left(b"a/b"), [9_608, 999]);
+    let until = machine_time() + Span::from_secs(900);
+    let renew = Verb::Renew {
+        id: before[10],
+        until,
+    };
+    desk.ask(b"a/b", renew).expect("held");
+    desk.ask(b"a", Verb::Reset).expect("a reset");
+    desk.end(b"a/b", before[10], Ending::Cancel).expect("held");
+    desk.end(b"a/c", beside, Ending::Cancel).expect("held");
+    desk.end(b"a/b", after, Ending::Cancel).expect("held");
+    assert_eq!(desk.left(b"a/b"), [10_000, 1_000]);
+    assert_eq!(desk.left(b"a/c"), [10_000, 1_000]);
 }
