@@ -130,7 +130,9 @@ impl Attempt<'_> {
     /// `error`, if it is not about an answer that did not come, or if there is no
     /// time left.
     async fn pause_after(&mut self, error: Error) -> Result<(), Error> {
-        if !matches!(&error, Error::Store(store) if store.outage().is_some()) {
+        let may_pass =
+            |store: &StoreError| store.outage().is_some() || matches!(store, StoreError::Busy(_));
+        if !matches!(&error, Error::Store(store) if may_pass(store)) {
             return Err(error);
         }
         let clock = &self.of.shared.clock;

@@ -57,6 +57,11 @@ pub enum StoreError {
     /// What is stored cannot be read.
     #[error(transparent)]
     Unreadable(#[from] DecodeError),
+    /// Others keep what the command needs for too long: the lock of its root, or the
+    /// connections that its key or its set may have. The store answers; nothing was
+    /// done, and asking again makes sense.
+    #[error("the store is busy: {0}")]
+    Busy(String),
     /// The store cannot be reached, or failed.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),

@@ -19,6 +19,7 @@ const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 struct Cable {
     pulled: Arc<AtomicBool>,
     silent: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
     asked: Arc<AtomicU32>,
 }
 
@@ -39,6 +40,9 @@ impl Store for Far {
 impl Table for FarTable {
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
         self.1.asked.fetch_add(1, Ordering::SeqCst);
+        if self.1.busy.load(Ordering::SeqCst) {
+            return Err(StoreError::Busy("others hold the lock".into()));
+        }
         match self.1.pulled.load(Ordering::SeqCst) {
             true => Err(StoreError::Unavailable("the cable is pulled".into())),
             false => self.0.execute(command),
@@ -228,4 +232,17 @@ fn a_refusal_and_an_error_of_the_command_are_answers() {
         assert_eq!(house.with(end), Err(StoreError::UnknownLease));
     }
     assert_eq!(house.breaker.position(), Position::Closed);
+}
+
+/// The deadlines that passed because one root's lock was held opened it for all.
+#[test]
+fn a_store_that_is_busy_answers_and_is_asked_on() {
+    let house = house(|_| {});
+    house.cable.busy.store(true, Ordering::SeqCst);
+    for _ in 0..100 {
+        let told = house.with(|table, command| table.execute(command));
+        assert!(matches!(told, Err(StoreError::Busy(_))), "{told:?}");
+    }
+    assert_eq!(house.breaker.position(), Position::Closed);
+    assert_eq!(house.cable.asked.load(Ordering::SeqCst), 100);
 }

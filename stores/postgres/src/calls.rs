@@ -56,6 +56,7 @@ pub(crate) struct Calls {
 impl Calls {
     /// Executes a request, by an edition of its plan.
     pub(crate) async fn ask(&self, edition: i64, request: &Request) -> Result<Answer, StoreError> {
+        let _share = self.link.share(self.tab, request.root()).await?;
         let plain = Plain::of(request, self.clock);
         loop {
             let text = match &plain {
@@ -84,6 +85,7 @@ impl Calls {
         request: &Request,
         turn: &Turn,
     ) -> Result<Answer, StoreError> {
+        let _share = self.link.share(self.tab, request.root()).await?;
         let id = turn.id.to_string();
         let (ahead, alive) = (micros(turn.ahead), micros(turn.alive));
         let more: [Argument<'_>; 4] = [&id, &&*turn.channel, &ahead, &alive];

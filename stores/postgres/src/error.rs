@@ -41,7 +41,10 @@ pub enum PostgresError {
 
 /// What to tell about a failed command.
 pub(crate) fn unavailable(error: &tokio_postgres::Error) -> StoreError {
-    StoreError::Unavailable(words(error))
+    match error.code() {
+        Some(&SqlState::LOCK_NOT_AVAILABLE) => StoreError::Busy(words(error)),
+        _ => StoreError::Unavailable(words(error)),
+    }
 }
 
 /// What to tell when no connection could be had.
@@ -49,7 +52,8 @@ pub(crate) fn no_connection(error: &PoolError) -> StoreError {
     let words = match error {
         PoolError::Backend(error) => words(error),
         PoolError::Timeout(TimeoutType::Wait) => {
-            "all connections to the PostgreSQL server are busy; raise `connections`".to_owned()
+            let words = "all connections to the PostgreSQL server are busy; raise `connections`";
+            return StoreError::Busy(words.to_owned());
         }
         PoolError::Timeout(_) => "the PostgreSQL server does not answer".to_owned(),
         _ => "the store is closed".to_owned(),
@@ -87,6 +91,9 @@ fn advice(code: &SqlState) -> &'static str {
         }
         SqlState::INSUFFICIENT_PRIVILEGE => {
             "the PostgreSQL role may not do this; docs/postgres.md lists what it needs"
+        }
+        SqlState::LOCK_NOT_AVAILABLE => {
+            "others hold the lock of the key's root, and are not done in time"
         }
         SqlState::QUERY_CANCELED => "the PostgreSQL server took longer than the deadline",
         SqlState::READ_ONLY_SQL_TRANSACTION => {

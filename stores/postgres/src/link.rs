@@ -1,10 +1,11 @@
 //! Connections to a server, and how a function is called on one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use tidegate_contract::StoreError;
-use tidegate_remote::Driver;
+use tidegate_remote::{Driver, Share, Shares};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row};
@@ -19,11 +20,20 @@ pub(crate) type Argument<'a> = &'a (dyn ToSql + Sync);
 /// A connection on which the server may say something by itself.
 pub(crate) type Hearing = tokio_postgres::Connection<tokio_postgres::Socket, Stream>;
 
+/// A command waits for a quarter of the deadline for its share of the connections, for
+/// as long for one of them, and then for a lock for so much of it. Together that is less
+/// than the deadline: of what is left the server has too little only if it is slow itself.
+const PATIENCE: u32 = 4;
+const LOCK: (u32, u32) = (3, 8);
+
 /// Connections, made when they are needed and again when they are lost.
 pub(crate) struct Link {
     pool: Pool,
     config: Config,
     tls: Tls,
+    shares: Arc<Shares>,
+    /// How long a command waits for its share, and then for a connection.
+    patience: Duration,
 }
 
 impl Link {
@@ -43,6 +53,7 @@ impl Link {
             recycling_method: RecyclingMethod::Fast,
         };
         let deadline = Some(options.deadline);
+        let patience = options.deadline / PATIENCE;
         let pool = Pool::builder(Manager::from_config(
             config.clone(),
             Clone::clone(&tls),
@@ -50,12 +61,24 @@ impl Link {
         ))
         .max_size(options.connections)
         .runtime(Runtime::Tokio1)
-        .wait_timeout(deadline)
+        .wait_timeout(Some(patience))
         .create_timeout(deadline)
         .recycle_timeout(deadline)
         .build();
         let pool = pool.map_err(|error| PostgresError::Server(error.to_string()))?;
-        Ok(Self { pool, config, tls })
+        Ok(Self {
+            pool,
+            config,
+            tls,
+            shares: Shares::of(options.connections),
+            patience,
+        })
+    }
+
+    /// Waits until a command about this root of a table may use a connection.
+    pub(crate) async fn share(&self, table: i32, root: &[u8]) -> Result<Share, StoreError> {
+        let table = table.unsigned_abs();
+        self.shares.take((table, root), self.patience).await
     }
 
     /// A connection beside the pool, driven until it ends.
@@ -155,14 +178,18 @@ fn is_standby(error: &tokio_postgres::Error) -> bool {
 }
 
 /// What every session is started with; what the address says goes first. The
-/// server gives a statement up a little before nobody waits for it any more.
+/// server gives a statement up a little before nobody waits for it any more, and before
+/// that one that waits for a lock: then others keep it, and the server answers.
 fn session(config: &Config, options: &Options) -> String {
     let mut words = config.get_options().unwrap_or_default().to_owned();
     let millis = (options.deadline * 9 / 10)
         .max(Duration::from_millis(1))
         .as_millis();
+    let lock_millis = (options.deadline * LOCK.0 / LOCK.1)
+        .max(Duration::from_millis(1))
+        .as_millis();
     words.push_str(&format!(
-        " -c statement_timeout={millis} -c idle_in_transaction_session_timeout={millis} \
+        " -c statement_timeout={millis} -c lock_timeout={lock_millis} -c idle_in_transaction_session_timeout={millis} \
          -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \
          -c search_path=pg_catalog -c jit=off -c plan_cache_mode=force_generic_plan \
          -c client_min_messages=warning"

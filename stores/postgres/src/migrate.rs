@@ -96,7 +96,7 @@ async fn attempt(link: &Link, options: &Options) -> Result<(), Ending> {
     let client = connection.client_mut()?;
     let transaction = client.transaction().await?;
     transaction
-        .batch_execute("SET LOCAL statement_timeout = 0")
+        .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         .await?;
     let known = MIGRATIONS.len() as i32;
     let mut found = version(&transaction).await?;

@@ -51,6 +51,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The outermost ancestor of its key.
+    pub(crate) fn root(&self) -> &[u8] {
+        let end = self.ends.first().and_then(|&end| usize::try_from(end).ok());
+        end.and_then(|end| self.key.get(..end)).unwrap_or(&self.key)
+    }
+
     /// Whether it asks for a lease.
     pub(crate) const fn makes_lease(&self) -> bool {
         self.verb == LEASE

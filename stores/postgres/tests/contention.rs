@@ -4,12 +4,13 @@
 mod support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use support::{Desk, SECOND, hourly, machine_time, open, plan, rate, slots};
+use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::core::Rule;
-use tidegate_contract::{Ending, Store, Verb};
-use tidegate_postgres::{Clock, PostgresStore};
+use tidegate_contract::{Ending, Store, StoreError, Verb};
+use tidegate_postgres::{Clock, Options, PostgresStore};
 
 const CLIENTS: u64 = 8;
 
@@ -87,4 +88,60 @@ fn slots_are_conserved_and_no_two_clients_lock_each_other_out() {
         let left = desk.left(key.as_bytes());
         assert_eq!((left[0], left[2]), (5, 2), "all came back");
     }
+}
+
+/// Those who asked for one root whose lock somebody held took all connections: every
+/// other set was without, and the deadlines that passed were taken for the server's
+/// failure.
+#[test]
+fn who_asks_for_a_root_that_is_locked_keeps_nobody_else_from_the_server() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let hasty = Options {
+        deadline: Duration::from_secs(6),
+        ..options(Clock::Server)
+    };
+    let store = PostgresStore::open(&server.url(), hasty).expect("a server");
+    let limits = [(0, hourly(1_000))];
+    let slow = Desk::at(&store, "slow", plan(0, 1, &limits), machine_time());
+    let quick = Desk::at(&store, "quick", plan(0, 1, &limits), machine_time());
+    assert!(slow.admits(b"hot", &[1]) && quick.admits(b"k", &[1]));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let locked = runtime.block_on(async {
+        let connected = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await;
+        let (client, connection) = connected.expect("a server");
+        tokio::spawn(connection);
+        let lock = "BEGIN; SELECT * FROM tidegate.rows WHERE key = 'hot' FOR UPDATE";
+        client.batch_execute(lock).await.expect("a lock");
+        client
+    });
+    std::thread::scope(|scope| {
+        let asks: Vec<_> = (0..24)
+            .map(|_| scope.spawn(|| slow.take(b"hot", &[1])))
+            .collect();
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        while server.ask(waiting) == ["0"] {}
+        while asks.iter().any(|ask| !ask.is_finished()) {
+            let told = quick.take(b"k", &[1]);
+            assert!(told.is_ok(), "{told:?}");
+            assert!(slow.take(b"other", &[1]).is_ok(), "of the same set, too");
+        }
+        for ask in asks {
+            let told = ask.join().expect("an answer");
+            assert!(matches!(told, Err(StoreError::Busy(_))), "{told:?}");
+        }
+    });
+    runtime
+        .block_on(locked.batch_execute("ROLLBACK"))
+        .expect("an end");
+    assert!(
+        slow.admits(b"hot", &[1]),
+        "nothing was done, and it goes on"
+    );
+    assert_eq!(slow.left(b"hot"), [998]);
 }

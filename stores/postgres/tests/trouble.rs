@@ -107,11 +107,10 @@ fn a_command_that_takes_too_long_is_given_up_here_and_there() {
         client
     });
     for _ in 0..3 {
-        let said = words(desk.take(b"k", &[1]));
-        assert!(
-            said.contains("no answer") || said.contains("longer than the deadline"),
-            "{said}"
-        );
+        let told = desk.take(b"k", &[1]).expect_err("it is locked");
+        let is_told = matches!(&told, StoreError::Busy(said) if said.contains("the lock"));
+        // On a machine that is slow itself.
+        assert!(is_told || words(Err::<(), _>(told)).contains("no answer"));
     }
     runtime
         .block_on(other.batch_execute("ROLLBACK"))

@@ -6,6 +6,7 @@
 //! | [`Tasks`], [`Finish`] | work that goes on when nobody waits for it; who waits for its end |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
+//! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`Lone`] | what a server says of a lone bucket, as the core means it |
 //! | [`waiting`] | an ask that waits in a line that the store keeps |
 //!
@@ -16,6 +17,7 @@ mod changes;
 mod driver;
 mod ears;
 mod lone;
+mod shares;
 mod underway;
 pub mod waiting;
 
@@ -23,4 +25,5 @@ pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::{Driver, closed, too_late, within};
 pub use ears::{Ear, Ears, Heard};
 pub use lone::Lone;
+pub use shares::{Share, Shares};
 pub use underway::{Finish, Tasks};

@@ -152,6 +152,14 @@ async fn until_told(
             }
             // It keeps its place, for who asks again.
             Err(StoreError::StalePlan) => return Some(Err(StoreError::StalePlan)),
+            // Nothing was done, and it has time.
+            Err(StoreError::Busy(_)) if waiting.left() > after_a_loss(waiting) => {
+                tokio::time::sleep(after_a_loss(waiting)).await;
+                match tell.is_closed() {
+                    true => Ok(Paused::NobodyThere),
+                    false => Ok(Paused::Over),
+                }
+            }
             Err(StoreError::Unavailable(words)) if line.may_ask_again() && lost < MOST_LOST => {
                 lost += 1;
                 let pause = after_a_loss(waiting);
