@@ -31,6 +31,11 @@ const SILENCE: u32 = 4;
 /// A connection is given so many deadlines before it is given up.
 const CHANCE: u32 = 2;
 
+/// For this part of the deadline a command is sent again while its slot is being moved,
+/// after such pauses. (The client tries a few times before it says so.)
+const MOVING: (u32, u32) = (1, 2);
+const PAUSES: u32 = 32;
+
 /// A server that is no master is left once in so long: who leads where is not asked by
 /// each of those who were refused.
 const TURN: Duration = Duration::from_millis(100);
@@ -132,13 +137,36 @@ impl Connection {
     /// Sends one command to whom it belongs. Where a name leads to another server after a
     /// failover, the old one keeps its connections and takes no writes: nothing was done
     /// there, and the command goes to whoever the name leads to now.
+    ///
+    /// While a cluster moves the slot of the command's keys, none of which may be there,
+    /// neither of its two nodes does anything: it goes to either until it is moved, or the
+    /// deadline is near.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         match self.send_once(command).await {
             Err(error) if is_no_master(&error) && self.turn_away() => {
                 Box::pin(self.send_once(command)).await
             }
+            Err(error) if is_moving(&error) && matches!(self.way, Way::Cluster(..)) => {
+                Box::pin(self.send_when_moved(command, error)).await
+            }
             answer => answer,
         }
+    }
+
+    async fn send_when_moved(
+        &self,
+        command: &Cmd,
+        mut error: redis::RedisError,
+    ) -> RedisResult<Value> {
+        let last = Instant::now() + self.deadline * MOVING.0 / MOVING.1;
+        while Instant::now() < last {
+            tokio::time::sleep(self.deadline / PAUSES).await;
+            match self.send_once(command).await {
+                Err(again) if is_moving(&again) => error = again,
+                answer => return answer,
+            }
+        }
+        Err(error)
     }
 
     /// Leaves a server that is no master; whether another may be there.
@@ -354,6 +382,15 @@ fn master_of(range: &Value) -> Option<Node> {
         }
         _ => None,
     }
+}
+
+/// The slot of the keys is being moved: nothing was done.
+pub(crate) fn is_moving(error: &redis::RedisError) -> bool {
+    let moving = [
+        ErrorKind::Server(ServerErrorKind::TryAgain),
+        ErrorKind::Server(ServerErrorKind::Ask),
+    ];
+    moving.contains(&error.kind())
 }
 
 /// A replica refused: nothing was done. (A script's error is told in its words.)

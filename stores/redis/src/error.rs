@@ -3,6 +3,8 @@
 use redis::{ErrorKind, ServerErrorKind};
 use tidegate_contract::StoreError;
 
+use crate::connection::is_moving;
+
 /// The store cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -22,7 +24,10 @@ pub enum RedisError {
 
 /// What to tell about a failed command.
 pub(crate) fn unavailable(error: &redis::RedisError) -> StoreError {
-    StoreError::Unavailable(words(error))
+    match is_moving(error) {
+        true => StoreError::Busy(words(error)),
+        false => StoreError::Unavailable(words(error)),
+    }
 }
 
 /// An answer that no version of the script gives.
@@ -69,7 +74,10 @@ const fn by_kind(kind: ServerErrorKind) -> &'static str {
             "the Redis server is a replica and takes no writes; name the master"
         }
         ServerErrorKind::BusyLoading => "the Redis server is loading its data; try again soon",
-        ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot => {
+        ServerErrorKind::TryAgain | ServerErrorKind::Ask => {
+            "the Redis cluster is moving the slot of this key to another node; try again soon"
+        }
+        ServerErrorKind::Moved | ServerErrorKind::CrossSlot => {
             "the Redis server is part of a cluster, which this address does not say"
         }
         ServerErrorKind::MasterDown | ServerErrorKind::ClusterDown => {

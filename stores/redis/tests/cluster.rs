@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Desk, SECOND, hourly, machine_time, plan, slots};
+use redis::Connection;
+use support::{Desk, SECOND, ask, hourly, machine_time, plan, slots};
 use tidegate_conformance::Paused;
 use tidegate_conformance::redis_server::RedisCluster;
 use tidegate_contract::{Ending, StoreError, Verb};
@@ -98,4 +99,110 @@ fn a_master_that_hangs_is_given_up_for_its_replica() {
         let is_admitted = || desk.take(key.as_bytes(), &[1]).is_ok_and(|v| v.admitted());
         assert!((0..30).any(|_| is_admitted()), "nobody answers for {key}");
     }
+}
+
+/// A slot of a cluster on its way from one master to another.
+struct Moving {
+    slot: String,
+    from: (Connection, String),
+    to: (Connection, String),
+    port: String,
+}
+
+impl Moving {
+    /// Begins to move the slot of `key`, which is there.
+    fn begin(cluster: &RedisCluster, key: &str) -> Self {
+        let url = cluster.url();
+        let hosts = url.split("://").last().expect("hosts").split(',');
+        let mut nodes: Vec<_> = hosts
+            .map(|host| {
+                let client = redis::Client::open(format!("redis://{host}")).expect("a URL");
+                let mut node = client.get_connection().expect("a master");
+                let id: String = ask(&mut node, &["CLUSTER", "MYID"]);
+                (
+                    node,
+                    id,
+                    host.rsplit(':').next().expect("a port").to_owned(),
+                )
+            })
+            .collect();
+        let slot: u16 = ask(&mut nodes[0].0, &["CLUSTER", "KEYSLOT", key]);
+        let slot = slot.to_string();
+        let has = |node: &mut Connection| {
+            let keys: u64 = ask(node, &["CLUSTER", "COUNTKEYSINSLOT", &slot]);
+            keys > 0
+        };
+        let at = nodes.iter_mut().position(|(node, ..)| has(node));
+        let (from, from_id, _) = nodes.remove(at.expect("it is there"));
+        let (to, to_id, port) = nodes.remove(0);
+        let (mut from, mut to) = ((from, from_id), (to, to_id));
+        let importing = ["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.1];
+        let () = ask(&mut to.0, &importing);
+        let () = ask(
+            &mut from.0,
+            &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.1],
+        );
+        Self {
+            slot,
+            from,
+            to,
+            port,
+        }
+    }
+
+    /// Moves its keys, and ends.
+    fn end(mut self) {
+        let from = &mut self.from.0;
+        let keys = ["CLUSTER", "GETKEYSINSLOT", &self.slot, "100"];
+        let keys: Vec<String> = ask(from, &keys);
+        for key in &keys {
+            let migrate = ["MIGRATE", "127.0.0.1", &self.port, key, "0", "30000"];
+            let () = ask(from, &migrate);
+        }
+        for node in [&mut self.to.0, from] {
+            let () = ask(
+                node,
+                &["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.to.1],
+            );
+        }
+    }
+}
+
+/// The client waited for longer than the deadline before it tried again, and the keys of
+/// other slots were kept from the cluster by a breaker.
+#[test]
+fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
+    let Some(cluster) = RedisCluster::start() else {
+        return;
+    };
+    let open = |seconds| {
+        let options = Options {
+            deadline: Duration::from_secs(seconds),
+            ..Options::default()
+        };
+        RedisStore::open(&cluster.url(), options).expect("a cluster")
+    };
+    let (hasty, patient) = (open(3), open(60));
+    let limits = || plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
+    let desk = |store| Desk::at(store, "t", limits(), machine_time());
+    let (hasty, mut patient) = (desk(&hasty), desk(&patient));
+    assert!(hasty.admits(b"k", &[1, 0]) && patient.admits(b"other", &[1, 0]));
+    let moving = Moving::begin(&cluster, "{tidegate:t:k}:r");
+    let told = hasty.take(b"k", &[1, 0]).expect_err("neither node decides");
+    let is_told = matches!(&told, StoreError::Busy(words) if words.contains("moving the slot"));
+    assert!(is_told, "{told:?}");
+    assert!(hasty.admits(b"other", &[1, 0]), "another slot");
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| patient.take(b"k", &[1, 0]));
+        let told = hasty.take(b"k", &[1, 0]);
+        assert!(matches!(told, Err(StoreError::Busy(_))), "{told:?}");
+        moving.end();
+        let told = asked.join().expect("an answer");
+        assert!(
+            told.is_ok_and(|told| told.admitted()),
+            "within its deadline"
+        );
+    });
+    assert_eq!(patient.left(b"k"), [BUDGET - 2, 2]);
+    assert!(patient.lease(b"k", &[1, 1], SECOND).lease.is_some());
 }
