@@ -19,6 +19,12 @@ pub enum PostgresError {
     /// The server cannot be reached, or cannot be used.
     #[error("{0}")]
     Server(String),
+    /// A pooler stands before the server and lends its sessions for single transactions:
+    /// settings, prepared statements, notifications and locks do not go with them.
+    #[error(
+        "a pooler before the PostgreSQL server lends its sessions for single transactions, and the store needs one for as long as it is connected; use session pooling (PgBouncer: pool_mode = session), or name the server itself"
+    )]
+    Pooler,
     /// The schema was made by a later version of this crate.
     #[error("the schema is of version {found}, this program knows {known}; use a newer program")]
     Newer {

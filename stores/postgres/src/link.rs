@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
+};
 use tidegate_contract::StoreError;
 use tidegate_remote::{Driver, Share, Shares};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{Client, Config, Row, SimpleQueryMessage};
 
 use crate::error::{PostgresError, no_connection, unavailable};
 use crate::options::Options;
@@ -31,6 +33,8 @@ pub(crate) struct Link {
     pool: Pool,
     config: Config,
     tls: Tls,
+    /// What a session begins with.
+    session: Arc<str>,
     shares: Arc<Shares>,
     /// How long a command waits for its share, and then for a connection.
     patience: Duration,
@@ -44,7 +48,6 @@ impl Link {
             return Err(PostgresError::Address);
         }
         let tls = tls(&mut config)?;
-        config.options(session(&config, options));
         config.connect_timeout(options.deadline);
         if config.get_application_name().is_none() {
             config.application_name("tidegate");
@@ -52,6 +55,15 @@ impl Link {
         let how = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
+        let session: Arc<str> = session(options).into();
+        let begin = Arc::clone(&session);
+        let begin = Hook::async_fn(move |client: &mut ClientWrapper, _| {
+            let session = Arc::clone(&begin);
+            Box::pin(async move {
+                let begun = client.batch_execute(&session).await;
+                begun.map_err(HookError::Backend)
+            })
+        });
         let deadline = Some(options.deadline);
         let patience = options.deadline / PATIENCE;
         let pool = Pool::builder(Manager::from_config(
@@ -61,6 +73,7 @@ impl Link {
         ))
         .max_size(options.connections)
         .runtime(Runtime::Tokio1)
+        .post_create(begin)
         .wait_timeout(Some(patience))
         .create_timeout(deadline)
         .recycle_timeout(deadline)
@@ -70,6 +83,7 @@ impl Link {
             pool,
             config,
             tls,
+            session,
             shares: Shares::of(options.connections),
             patience,
         })
@@ -85,7 +99,23 @@ impl Link {
     pub(crate) async fn beside(&self) -> Result<Client, StoreError> {
         let (client, connection) = self.connect().await?;
         tokio::spawn(connection);
+        let begun = client.batch_execute(&self.session).await;
+        begun.map_err(|error| unavailable(&error))?;
         Ok(client)
+    }
+
+    /// Whether a connection is seen to be with another session of the server than before:
+    /// a pooler that lends sessions for single transactions. While another connection is
+    /// in a transaction, in the session that was used last, this one gets a different one.
+    pub(crate) async fn is_lent_by_transaction(&self) -> Result<bool, StoreError> {
+        let connection = self.connection().await?;
+        let other = self.beside().await?;
+        let failed = |error| unavailable(&error);
+        let before = process(connection.client()?).await.map_err(failed)?;
+        other.batch_execute("BEGIN").await.map_err(failed)?;
+        let after = process(connection.client()?).await.map_err(failed)?;
+        connection.give_back();
+        Ok(before != after)
     }
 
     /// A connection beside the pool, to be driven by whoever asks for it.
@@ -172,30 +202,38 @@ impl Drop for Borrowed {
     }
 }
 
+/// The server's process that answers.
+async fn process(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
+    let said = client.simple_query("SELECT pg_backend_pid()").await?;
+    let row = said.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    Ok(row.map(str::to_owned))
+}
+
 /// The server takes no writes: nothing was done.
 fn is_standby(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// What every session is started with; what the address says goes first. The
-/// server gives a statement up a little before nobody waits for it any more, and before
-/// that one that waits for a lock: then others keep it, and the server answers.
-fn session(config: &Config, options: &Options) -> String {
-    let mut words = config.get_options().unwrap_or_default().to_owned();
-    let millis = (options.deadline * 9 / 10)
-        .max(Duration::from_millis(1))
-        .as_millis();
-    let lock_millis = (options.deadline * LOCK.0 / LOCK.1)
-        .max(Duration::from_millis(1))
-        .as_millis();
-    words.push_str(&format!(
-        " -c statement_timeout={millis} -c lock_timeout={lock_millis} -c idle_in_transaction_session_timeout={millis} \
-         -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \
-         -c search_path=pg_catalog -c jit=off -c plan_cache_mode=force_generic_plan \
-         -c client_min_messages=warning"
-    ));
+/// What every session begins with. (It is said to the server and not to whoever takes
+/// the connection: a pooler takes no `options`.) The server gives a statement up a little
+/// before nobody waits for it any more, and before that one that waits for a lock: then
+/// others keep it, and the server answers.
+fn session(options: &Options) -> String {
+    let millis = |time: Duration| time.max(Duration::from_millis(1)).as_millis();
+    let whole = millis(options.deadline * 9 / 10);
+    let lock = millis(options.deadline * LOCK.0 / LOCK.1);
+    let mut words = format!(
+        "SET statement_timeout = {whole}; SET lock_timeout = {lock};
+         SET idle_in_transaction_session_timeout = {whole};
+         SET default_transaction_isolation = 'read committed';
+         SET default_transaction_read_only = off; SET search_path = pg_catalog; SET jit = off;
+         SET plan_cache_mode = force_generic_plan; SET client_min_messages = warning"
+    );
     if !options.waits_for_disk {
-        words.push_str(" -c synchronous_commit=off");
+        words.push_str("; SET synchronous_commit = off");
     }
     words
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
-use tidegate_remote::{Ears, Finish};
+use tidegate_remote::{Ears, Finish, within};
 use tokio::sync::Semaphore;
 
 use crate::definitions;
@@ -105,6 +105,9 @@ impl PostgresStore {
 /// Looks at the schema within the deadline, and makes it what it must be, if it is not.
 fn make_ready(shared: &Shared, options: Options) -> Result<(), PostgresError> {
     let failed = |error: StoreError| PostgresError::Server(error.to_string());
+    if is_lent_by_transaction(shared) {
+        return Err(PostgresError::Pooler);
+    }
     let (link, wanted) = (Arc::clone(&shared.link), options.clone());
     let looked = async move { is_ready(&link, &wanted).await };
     if shared.driver.block_on(looked).map_err(failed)? {
@@ -116,6 +119,14 @@ fn make_ready(shared: &Shared, options: Options) -> Result<(), PostgresError> {
         .driver
         .block_on_within(MAKING, made)
         .map_err(failed)?
+}
+
+/// As far as that can be found out soon: a server that has no second connection left
+/// says nothing about it.
+fn is_lent_by_transaction(shared: &Shared) -> bool {
+    let (link, patience) = (Arc::clone(&shared.link), shared.driver.deadline() / 4);
+    let looked = async move { within(patience, link.is_lent_by_transaction()).await };
+    shared.driver.block_on(looked).unwrap_or(false)
 }
 
 impl Store for PostgresStore {
