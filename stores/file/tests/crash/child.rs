@@ -21,8 +21,16 @@ pub const KEYS: usize = 2;
 /// A budget too large to be spent, and too long to end within the test.
 const FOREVER: Duration = Duration::from_secs(400 * 86_400);
 pub const BUDGET: u64 = 1_000_000_000_000;
-pub const SLOTS: u64 = 1_000;
-pub const BURST: u64 = 1_000_000;
+pub const BURST: u64 = MOST * 2;
+
+/// However fast the machine is, a thread asks for no more leases than this, and
+/// then waits to be killed: the file remembers them all.
+const MOST: u64 = 10_000;
+/// Of a thread's leases, every third stays held, but no more than this.
+const MOST_HELD: u64 = 400;
+/// All that stay held for one key, one more under way for each of its threads,
+/// and one for the test.
+pub const SLOTS: u64 = (THREADS / KEYS) as u64 * (MOST_HELD + 1) + 1;
 
 /// The set with leases. `extra` tells one version of its limits from the next.
 pub fn leases(store: Arc<FileStore>, extra: u64) -> LimitSet {
@@ -97,7 +105,7 @@ impl Worker<'_> {
     fn run(&self, thread: usize) {
         let key = (thread % KEYS).to_string();
         let handle = self.lone.handle(self.name.as_str()).expect("a key");
-        for number in 0.. {
+        for number in 0..MOST {
             let begun = self.now();
             if handle.admit(1).expect("no error").admitted() {
                 self.say("admitted", number, 0, begun);
@@ -107,6 +115,9 @@ impl Worker<'_> {
                 self.leases.put_limit(limit).expect("a change");
             }
             self.lease(&key, number);
+        }
+        loop {
+            thread::park();
         }
     }
 
@@ -120,7 +131,8 @@ impl Worker<'_> {
         self.say("granted", number, lease.fence(), begun);
         let id = lease.detach();
         // Some stay for whoever opens the file next.
-        if !number.is_multiple_of(3) {
+        let stays = number.is_multiple_of(3) && number / 3 < MOST_HELD;
+        if !stays {
             let begun = self.now();
             self.say("settling", number, 0, begun);
             let used = [("budget", used(number))];

@@ -38,11 +38,11 @@ pub struct Heard {
     /// When the last command was begun that was acknowledged: not after it was
     /// decided.
     pub latest: u64,
-    /// How many were acknowledged.
-    pub count: u64,
+    /// A lease was granted.
+    pub has_granted: bool,
 }
 
-/// Lets a child run for so long (from its first answer, if it is to come that
+/// Lets a child run for so long (from its first lease, if it is to come that
 /// far), kills it, and answers what it said.
 pub fn until_killed(mut child: Child, run: Duration, answered: bool) -> Heard {
     let (first, said_something) = sync_channel(1);
@@ -61,7 +61,7 @@ fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {
         let mut heard = Heard::default();
         for line in BufReader::new(output).lines() {
             heard.line(&line.expect("text"));
-            if heard.count > 0 {
+            if heard.has_granted {
                 // Only the first is waited for, if it is.
                 let _ = first.try_send(());
             }
@@ -83,9 +83,9 @@ impl Heard {
         } else {
             self.lease(name, what, number(fence), at);
         }
+        self.has_granted |= what == "granted";
         if matches!(what, "admitted" | "granted" | "settled") {
             self.latest = self.latest.max(number(begun));
-            self.count += 1;
         }
     }
 
