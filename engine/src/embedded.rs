@@ -6,13 +6,9 @@
 use std::sync::Arc;
 
 use tidegate_contract::Store;
-use tidegate_memory::{Bounds, MemoryStore};
+use tidegate_memory::MemoryStore;
 
 /// A memory store for one set.
-pub(crate) fn store(max_keys: Option<usize>, max_leases: Option<usize>) -> Arc<dyn Store> {
-    let usual = Bounds::default();
-    Arc::new(MemoryStore::new(Bounds {
-        max_keys: max_keys.unwrap_or(usual.max_keys),
-        max_leases: max_leases.unwrap_or(usual.max_leases),
-    }))
+pub(crate) fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
 }

@@ -26,7 +26,12 @@ pub(super) const fn of_whole(sort: Sort, is_member: bool, is_limit: bool) -> &'s
 /// Of a setting of a policy or of a member.
 pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
     match setting {
-        "max_keys" | "max_waiting" => "from the next start on",
+        "max_keys"
+        | "max_leases"
+        | "max_leases_per_root"
+        | "max_remembered_leases"
+        | "remember"
+        | "max_waiting" => "from the next start on",
         "ttl" => "for leases from now on",
         "metadata" => "with leases from now on",
         "cool_down" => "for cool-downs from now on",

@@ -21,8 +21,18 @@ pub(super) struct Meters {
     waiting: Gauge,
     keys: Gauge,
     leases: Gauge,
+    remembered: Gauge,
     /// How many decisions might have been timed.
     seen: AtomicU32,
+}
+
+/// What only the sets themselves know; `None` where they do not say.
+pub(super) struct Observed {
+    pub(super) waiting: u64,
+    pub(super) keys: Option<usize>,
+    /// Leases that are held, and those that are remembered after their end.
+    pub(super) leases: Option<usize>,
+    pub(super) remembered: Option<usize>,
 }
 
 impl Meters {
@@ -39,7 +49,8 @@ impl Meters {
             wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
             waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
             keys: gauge!("tidegate_keys", "policy" => policy.clone()),
-            leases: gauge!("tidegate_leases", "policy" => policy),
+            leases: gauge!("tidegate_leases", "policy" => policy.clone()),
+            remembered: gauge!("tidegate_leases_remembered", "policy" => policy),
             seen: AtomicU32::new(0),
         }
     }
@@ -83,13 +94,17 @@ impl Meters {
     }
 
     /// What only the sets themselves know, as of now.
-    pub(super) fn observe(&self, waiting: u64, keys: Option<usize>, leases: Option<usize>) {
-        self.waiting.set(waiting as f64);
-        if let Some(held) = keys {
-            self.keys.set(held as f64);
-        }
-        if let Some(held) = leases {
-            self.leases.set(held as f64);
+    pub(super) fn observe(&self, now: Observed) {
+        self.waiting.set(now.waiting as f64);
+        let known = [
+            (&self.keys, now.keys),
+            (&self.leases, now.leases),
+            (&self.remembered, now.remembered),
+        ];
+        for (gauge, count) in known {
+            if let Some(count) = count {
+                gauge.set(count as f64);
+            }
         }
     }
 }
@@ -126,5 +141,9 @@ pub(super) fn describe() {
     describe_gauge!(
         "tidegate_leases",
         "Leases held now; not counted beyond a network"
+    );
+    describe_gauge!(
+        "tidegate_leases_remembered",
+        "Leases remembered after their end; not counted beyond a network"
     );
 }

@@ -15,7 +15,7 @@ use super::backing::{Backing, Outlook};
 use super::denials::Denials;
 use super::error::{GateError, Kind};
 use super::finish::{Finish, Finished, Report};
-use super::meters::Meters;
+use super::meters::{Meters, Observed};
 use super::share::Share;
 use super::spans;
 use crate::ask::Ask;
@@ -479,9 +479,12 @@ impl Served {
 
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
-        let keys = self.keys();
-        let leases = self.sets().map(LimitSet::leases_held).sum();
-        self.meters.observe(self.waiting(), keys, leases);
+        self.meters.observe(Observed {
+            waiting: self.waiting(),
+            keys: self.keys(),
+            leases: self.sets().map(LimitSet::leases_held).sum(),
+            remembered: self.sets().map(LimitSet::leases_remembered).sum(),
+        });
     }
 
     fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {

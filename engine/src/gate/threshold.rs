@@ -340,6 +340,18 @@ impl Gate {
         if let Some(max_keys) = policy.max_keys {
             builder = builder.max_keys(max_keys);
         }
+        if let Some(max_leases) = policy.max_leases {
+            builder = builder.max_leases(max_leases);
+        }
+        if let Some(max_leases_per_root) = policy.max_leases_per_root {
+            builder = builder.max_leases_per_root(max_leases_per_root);
+        }
+        if let Some(max_remembered_leases) = policy.max_remembered_leases {
+            builder = builder.max_remembered_leases(max_remembered_leases);
+        }
+        if let Some(remember) = policy.remember {
+            builder = builder.remember(remember);
+        }
         if let Some(max_waiting) = policy.max_waiting {
             builder = builder.max_waiting(max_waiting);
         }

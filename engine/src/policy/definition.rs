@@ -14,7 +14,7 @@ use crate::pool::Balance;
 use crate::set::Metadata;
 
 /// What a policy may say.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 16] = [
     "limits",
     "member",
     "balancer",
@@ -24,6 +24,10 @@ const SETTINGS: [&str; 12] = [
     "ttl",
     "shadow",
     "max_keys",
+    "max_leases",
+    "max_leases_per_root",
+    "max_remembered_leases",
+    "remember",
     "max_waiting",
     "failure_mode",
     "share",
@@ -36,7 +40,7 @@ const FAILURE_MODES: [(&str, FailureMode); 3] = [
     ("share", FailureMode::Share(0)),
 ];
 
-/// The most keys or waiters that a policy may ask for: what fits any machine.
+/// The most keys, leases or waiters that a policy may ask for: what fits any machine.
 const MOST: u64 = 1 << 40;
 
 /// What is answered when the store cannot tell.
@@ -88,6 +92,15 @@ pub struct Policy {
     pub shadow: bool,
     /// How many keys to remember; the engine's default if not said.
     pub max_keys: Option<usize>,
+    /// How many leases may be held at once; the engine's default if not said.
+    pub max_leases: Option<usize>,
+    /// How many of them by keys of one root; the engine's default if not said.
+    pub max_leases_per_root: Option<usize>,
+    /// How many leases to remember after their end; the engine's default if not said.
+    pub max_remembered_leases: Option<usize>,
+    /// How long to remember them; as long as a lease lasts, and a minute at least,
+    /// if not said.
+    pub remember: Option<Duration>,
     /// How many may wait at once; the engine's default if not said.
     pub max_waiting: Option<usize>,
     /// What is answered when the store cannot tell; `deny` if not said.
@@ -135,6 +148,10 @@ impl Policy {
             ttl: None,
             shadow: false,
             max_keys: None,
+            max_leases: None,
+            max_leases_per_root: None,
+            max_remembered_leases: None,
+            remember: None,
             max_waiting: None,
             failure_mode: FailureMode::Deny,
             shape: Shape::Table(Vec::new()),
@@ -153,9 +170,12 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     let mut fields = entry.table(&format!("`[policy.{}.limits]`", entry.name), faults)?;
     let levels = levels::read(&mut fields, faults);
     let shadow = fields.take("shadow").and_then(|field| field.flag(faults));
-    let ttl = fields.take("ttl");
-    let ttl = ttl.and_then(|field| field.duration(limit::shortest()..=limit::longest(), faults));
+    let ttl = duration(&mut fields, "ttl", faults);
     let max_keys = count(&mut fields, "max_keys", faults);
+    let max_leases = count(&mut fields, "max_leases", faults);
+    let max_leases_per_root = count(&mut fields, "max_leases_per_root", faults);
+    let max_remembered_leases = count(&mut fields, "max_remembered_leases", faults);
+    let remember = duration(&mut fields, "remember", faults);
     let max_waiting = count(&mut fields, "max_waiting", faults);
     let failure_mode = failure_mode(&mut fields, faults);
     let metadata = members::metadata(&mut fields, faults);
@@ -179,6 +199,10 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         metadata,
         levels,
         max_keys,
+        max_leases,
+        max_leases_per_root,
+        max_remembered_leases,
+        remember,
         max_waiting,
         failure_mode: failure_mode.unwrap_or_default(),
         shape: Shape::of(entry.node()),
@@ -211,6 +235,11 @@ fn failure_mode(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Option<Fail
         }
         (mode, ..) => mode,
     }
+}
+
+fn duration(fields: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<Duration> {
+    let field = fields.take(name)?;
+    field.duration(limit::shortest()..=limit::longest(), faults)
 }
 
 fn count(fields: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<usize> {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_contract::{Store, key::MAX_LEVELS};
+use tidegate_contract::{Store, TableBounds, key::MAX_LEVELS};
 
 use super::inner::Inner;
 use super::verbs::LimitSet;
@@ -25,8 +26,8 @@ pub struct LimitSetBuilder {
     pub(super) unlimited: bool,
     pub(super) governed: bool,
     pub(super) levels: Vec<String>,
-    pub(super) max_keys: Option<usize>,
-    pub(super) max_leases: Option<usize>,
+    pub(super) bounds: TableBounds,
+    pub(super) remember: Option<Duration>,
     pub(super) max_waiting: Option<usize>,
     pub(super) clock: Clock,
     pub(super) metadata: Metadata,
@@ -78,19 +79,46 @@ impl LimitSetBuilder {
         self
     }
 
-    /// The most keys whose state matters at once (1,048,576 if not said); for
-    /// the embedded store.
+    /// The most keys whose state matters at once (1,048,576 if not said), where
+    /// the store keeps its state in this process.
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
-        self.max_keys = Some(max_keys);
+        self.bounds.max_keys = Some(max_keys);
         self
     }
 
-    /// The most leases held or remembered at once (1,048,576 if not said); for
-    /// the embedded store.
+    /// The most leases held at once (1,048,576 if not said), where the store keeps
+    /// its state in this process.
     #[must_use]
     pub fn max_leases(mut self, max_leases: usize) -> Self {
-        self.max_leases = Some(max_leases);
+        self.bounds.max_leases = Some(max_leases);
+        self
+    }
+
+    /// The most leases that the keys of one root (their first segment; of a flat
+    /// key, all of it) hold at once: half of [`max_leases`](Self::max_leases) and
+    /// at most 65,536 if not said; where the store keeps its state in this process.
+    #[must_use]
+    pub fn max_leases_per_root(mut self, max_leases_per_root: usize) -> Self {
+        self.bounds.max_leases_per_root = Some(max_leases_per_root);
+        self
+    }
+
+    /// The most leases that are remembered after their end (262,144 if not said),
+    /// where the store keeps its state in this process. Those that would be
+    /// forgotten next give way first; no lease is refused for them.
+    #[must_use]
+    pub fn max_remembered_leases(mut self, max_remembered_leases: usize) -> Self {
+        self.bounds.max_remembered_leases = Some(max_remembered_leases);
+        self
+    }
+
+    /// How long a lease is remembered that has ended or expired, so that a retry
+    /// gets the first answer and late use is still charged: as long as a lease
+    /// lasts, and a minute at least, if not said. From a millisecond to 400 days.
+    #[must_use]
+    pub fn remember(mut self, remember: Duration) -> Self {
+        self.remember = Some(remember);
         self
     }
 
@@ -126,7 +154,8 @@ impl LimitSetBuilder {
     ///
     /// # Errors
     /// A limit that makes no sense, named; two of one name; none at all, unless
-    /// it is to be [`unlimited`](Self::unlimited); too many levels; a store that cannot do it.
+    /// it is to be [`unlimited`](Self::unlimited); too many levels; a length of
+    /// time that is none; a store that cannot do it.
     pub fn build(self) -> Result<LimitSet, Error> {
         if self.levels.len() > MAX_LEVELS {
             return Err(Error::TooManyLevels(self.levels.len()));
@@ -140,8 +169,7 @@ impl LimitSetBuilder {
 
     #[cfg(feature = "memory")]
     pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
-        let embedded = || crate::embedded::store(self.max_keys, self.max_leases);
-        Ok(self.store.take().unwrap_or_else(embedded))
+        Ok(self.store.take().unwrap_or_else(crate::embedded::store))
     }
 
     #[cfg(not(feature = "memory"))]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::Ordering;
+use tidegate_core::Span;
 
 use super::inner::Inner;
 use super::uid::{numbered, uid_in};
@@ -21,6 +22,8 @@ use crate::limit::Limit;
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(super) levels: Vec<String>,
+    /// How long ended leases are remembered, if that was said.
+    remember: Option<Span>,
     /// One change at a time.
     pub(super) ledger: Mutex<Ledger>,
 }
@@ -32,12 +35,13 @@ pub(super) struct Ledger {
 }
 
 impl Changes {
-    pub(super) fn new(levels: Vec<String>) -> Self {
+    pub(super) fn new(levels: Vec<String>, remember: Option<Span>) -> Self {
         let ledger = Ledger {
             variants: Variants::default(),
         };
         Self {
             levels,
+            remember,
             ledger: Mutex::new(ledger),
         }
     }
@@ -145,7 +149,7 @@ impl Inner {
         }
         let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;
-        let view = View::new(version, &self.changes.levels, limits)?;
+        let view = View::new(version, &self.changes.levels, limits, self.changes.remember)?;
         give(&mut ledger.variants);
         let variants = ledger.variants.all(&view, &self.changes.levels);
         self.go_over(view.with_variants(version, variants));

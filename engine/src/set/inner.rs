@@ -16,7 +16,7 @@ use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
 use super::keeper::Keeper;
 use super::uid::{numbered, uid_in};
-use super::view::{Amounts, View};
+use super::view::{Amounts, View, lease_length};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::lease::Settlement;
@@ -70,13 +70,14 @@ impl Inner {
         let last = store.last_plan(&name)?;
         let known = last.as_deref().map_or(&[][..], Plan::limits);
         let numbered = numbered(limits, |name| uid_in(known, name));
-        let changes = Changes::new(builder.levels.clone());
+        let remember = builder.remember.map(lease_length).transpose()?;
+        let changes = Changes::new(builder.levels.clone(), remember);
         let version = last.map_or(0, |plan| plan.version() + 1);
-        let view = View::new(version, &builder.levels, numbered)?;
+        let view = View::new(version, &builder.levels, numbered, remember)?;
         let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
         let given = keeper.as_ref().map(Keeper::given).transpose()?;
         let view = changes.begin(view, given.unwrap_or_default());
-        let table = store.open(&name, &view.plan)?;
+        let table = store.open_within(&name, &view.plan, &builder.bounds)?;
         let inner = Arc::new_cyclic(|this| Self {
             id: SETS.fetch_add(1, Ordering::Relaxed),
             lone: AtomicBool::new(view.lone),
@@ -263,7 +264,7 @@ impl Inner {
         id: u128,
         ttl: std::time::Duration,
     ) -> Result<Timestamp, Error> {
-        let ttl = super::view::lease_length(ttl)?;
+        let ttl = lease_length(ttl)?;
         self.with_view_at(key.bytes(), |view, path| {
             let now = self.clock.now();
             let until = now + ttl;

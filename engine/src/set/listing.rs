@@ -100,6 +100,13 @@ impl LimitSet {
         })
     }
 
+    /// How many leases are remembered after their end; `None` if the store does
+    /// not say.
+    #[must_use]
+    pub fn leases_remembered(&self) -> Option<usize> {
+        self.inner().table.leases_remembered()
+    }
+
     /// How many leases are held; `None` if the store does not say.
     #[must_use]
     pub fn leases_held(&self) -> Option<usize> {

@@ -20,7 +20,8 @@ pub(crate) type Calendars = SmallVec<[Option<Bounds>; 1]>;
 
 /// How long a lease lasts that holds no slots, unless the ask says otherwise.
 const RATE_LEASE: Span = Span::from_secs(600);
-/// How long an ended or expired lease is remembered at least.
+/// How long an ended or expired lease is remembered at least, unless the set says
+/// how long.
 const KEEP: Span = Span::from_secs(60);
 
 /// The limits of a set at one version, or of a key that has some of its own.
@@ -59,7 +60,8 @@ impl CachedCalendar {
 }
 
 impl View {
-    /// `limits` with their uids, over `levels`, as version `version`.
+    /// `limits` with their uids, over `levels`, as version `version`; ended leases
+    /// are remembered for `remember`, or for as long as they last.
     ///
     /// # Errors
     /// [`Error`]: a limit that makes no sense, or two of one name.
@@ -67,6 +69,7 @@ impl View {
         version: u64,
         levels: &[String],
         limits: Vec<(u32, Limit)>,
+        remember: Option<Span>,
     ) -> Result<Self, Error> {
         check_names(&limits)?;
         let mut planned: Vec<(PlanLimit, Limit)> = Vec::with_capacity(limits.len());
@@ -79,10 +82,22 @@ impl View {
         }
         planned.sort_by_key(|(plan, _)| plan.level);
         let (plans, limits): (Vec<PlanLimit>, Vec<Limit>) = planned.into_iter().unzip();
-        Ok(Self::of(version, levels.len().max(1), plans, limits))
+        Ok(Self::of(
+            version,
+            levels.len().max(1),
+            plans,
+            limits,
+            remember,
+        ))
     }
 
-    fn of(version: u64, levels: usize, plans: Vec<PlanLimit>, limits: Vec<Limit>) -> Self {
+    fn of(
+        version: u64,
+        levels: usize,
+        plans: Vec<PlanLimit>,
+        limits: Vec<Limit>,
+        remember: Option<Span>,
+    ) -> Self {
         let calendar = |limit: &Limit| {
             let calendar = limit
                 .period()
@@ -98,7 +113,8 @@ impl View {
         }
         let lease_ttl = ttl_of(&plans);
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
-        let plan = Arc::new(Plan::new(version, levels, plans, lease_ttl.max(KEEP)));
+        let keep = remember.unwrap_or(lease_ttl.max(KEEP));
+        let plan = Arc::new(Plan::new(version, levels, plans, keep));
         Self {
             lone: lone && !limits[0].is_concurrency(),
             whole: Arc::clone(&plan),

@@ -10,6 +10,9 @@ fn memory() -> Subject {
         let bounds = Bounds {
             max_keys,
             max_leases,
+            // Which of the two bounds holds is not for every store to answer alike.
+            max_leases_per_root: Some(max_leases),
+            ..Bounds::default()
         };
         Arc::new(MemoryStore::new(bounds)) as _
     };

@@ -2,11 +2,13 @@
 //!
 //! A record outlives its lease for as long as the plan's `keep` says, so that
 //! a retried end gets the first answer and a late settle can still charge the
-//! real use.
+//! real use. Leases that are held and leases that are remembered have bounds of
+//! their own: where too many are remembered, those are forgotten that would be
+//! next in any case, and no new lease is refused for them.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
@@ -14,6 +16,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Amount, Place, Timestamp};
 
 use crate::error::StoreError;
+use crate::lease_room::LeaseRoom;
 use crate::reply::{Granted, Settlement};
 
 /// One limit's share of a lease.
@@ -53,6 +56,10 @@ pub struct Record<O> {
     pub stage: Stage,
     /// When something is to be done about it next.
     due_at: Timestamp,
+    /// Its place among the records that are due at the same instant.
+    turn: u64,
+    /// What stands for the root of its key in the count of its leases.
+    root: u64,
     /// The idempotency key it was made under.
     idempotency: Option<Box<[u8]>>,
 }
@@ -66,6 +73,8 @@ impl<O> Record<O> {
             granted,
             stage: Stage::Live,
             due_at: granted.expires_at,
+            turn: 0,
+            root: 0,
             idempotency: None,
         }
     }
@@ -107,32 +116,15 @@ impl<O> Record<O> {
         matches!(self.stage, Stage::Live)
     }
 
+    /// Whether it was to be forgotten by `now`, though nobody has come to it yet.
+    fn is_forgotten(&self, now: Timestamp) -> bool {
+        !self.is_live() && self.due_at <= now
+    }
+
     /// Whether it was made under an idempotency key: then two may hold it, the first
     /// delivery of the ask and its retry, and each may end it.
     pub(crate) const fn has_idempotency(&self) -> bool {
         self.idempotency.is_some()
-    }
-}
-
-/// How many records a store's books hold, all together.
-#[derive(Debug)]
-pub struct LeaseRoom {
-    held: AtomicUsize,
-    max_leases: usize,
-}
-
-impl LeaseRoom {
-    /// Room for `max_leases` records.
-    #[must_use]
-    pub const fn new(max_leases: usize) -> Self {
-        Self {
-            held: AtomicUsize::new(0),
-            max_leases,
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.held.load(Ordering::Relaxed) >= self.max_leases
     }
 }
 
@@ -142,18 +134,26 @@ pub type Turn = (Timestamp, u64);
 /// How many entries are looked at for one page, about.
 const LOOKED_AT: usize = 1_024;
 
+/// So many records at most are forgotten by one command, so that none takes long.
+const FORGOTTEN_AT_ONCE: usize = 256;
+
+/// Ids in the order in which something is to be done about their records.
+type Order = BTreeMap<Turn, u128>;
+
 /// The records of some rows. See the [module](self).
 #[derive(Debug)]
 pub struct Book<O> {
     records: HashMap<u128, Record<O>, foldhash::fast::RandomState>,
     /// The leases that are held, by the idempotency key of their ask.
     asks: HashMap<Box<[u8]>, u128, foldhash::fast::RandomState>,
-    /// When to look at which record, in order; an entry whose record has moved
-    /// on is passed over.
-    due: VecDeque<(Timestamp, u128)>,
+    /// The live leases, in the order of their expiry.
+    live: Order,
+    /// The others, in the order in which they are forgotten.
+    remembered: Order,
+    /// How many live leases each root has.
+    of_root: HashMap<u64, usize, foldhash::fast::RandomState>,
+    next_turn: u64,
     room: Arc<LeaseRoom>,
-    /// How many records are of live leases.
-    live: usize,
     /// Whose records have changed, if a journal wants to know.
     changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
 }
@@ -165,9 +165,11 @@ impl<O: PartialEq> Book<O> {
         Self {
             records: HashMap::default(),
             asks: HashMap::default(),
-            due: VecDeque::new(),
+            live: Order::new(),
+            remembered: Order::new(),
+            of_root: HashMap::default(),
+            next_turn: 0,
             room,
-            live: 0,
             changed: None,
         }
     }
@@ -211,26 +213,40 @@ impl<O: PartialEq> Book<O> {
         self.records.is_empty()
     }
 
-    /// Checks that a record with `id` could be added.
+    /// Checks that a lease `id` of a key of `root` could be added at `now`.
     ///
     /// # Errors
-    /// [`StoreError::LeasesFull`], [`StoreError::DuplicateLease`].
-    pub fn check_room(&self, id: u128) -> Result<(), StoreError> {
-        if self.room.is_full() {
-            return Err(StoreError::LeasesFull {
-                max_leases: self.room.max_leases,
-            });
+    /// [`StoreError::LeasesFull`], [`StoreError::RootLeasesFull`],
+    /// [`StoreError::DuplicateLease`].
+    pub fn check_room(&self, id: u128, root: &[u8], now: Timestamp) -> Result<(), StoreError> {
+        let held = self.of_root.get(&self.root_of(root));
+        self.room.check(held.copied().unwrap_or(0))?;
+        match self.records.get(&id) {
+            Some(record) if !record.is_forgotten(now) => Err(StoreError::DuplicateLease),
+            _ => Ok(()),
         }
-        if self.records.contains_key(&id) {
-            return Err(StoreError::DuplicateLease);
-        }
-        Ok(())
     }
 
-    /// Adds a record, under an idempotency key if the ask had one.
-    pub fn insert(&mut self, mut record: Record<O>, ask: Option<Box<[u8]>>) {
+    /// Adds a record of a key of `root`, under an idempotency key if the ask had
+    /// one.
+    pub fn insert(&mut self, mut record: Record<O>, root: &[u8], ask: Option<Box<[u8]>>) {
+        self.forget(record.granted.id);
         record.idempotency = ask;
+        record.root = self.root_of(root);
         self.keep(record);
+    }
+
+    /// Puts a record of a key of `root` back as a journal has it; what is
+    /// forgotten for it is noted as changed.
+    pub fn restore(&mut self, mut record: Record<O>, root: &[u8]) {
+        let id = record.granted.id;
+        record.root = self.root_of(root);
+        self.keep(record);
+        if let Some(changed) = &mut self.changed
+            && self.records.contains_key(&id)
+        {
+            changed.remove(&id);
+        }
     }
 
     /// The lease that was made under an idempotency key, unless it has ended or was
@@ -247,7 +263,9 @@ impl<O: PartialEq> Book<O> {
         concerns: impl Fn(&O) -> bool,
         which: impl Fn(&Share) -> bool,
     ) {
+        // One that has ended gives nothing back any more.
         let records = self.records.values_mut();
+        let records = records.filter(|record| !matches!(record.stage, Stage::Ended(_)));
         for record in records.filter(|record| concerns(&record.owner)) {
             let shares = record.shares.iter_mut().filter(|share| which(share));
             shares.for_each(|share| share.forgotten = true);
@@ -257,21 +275,21 @@ impl<O: PartialEq> Book<O> {
         }
     }
 
-    /// The lease `id` of `owner`.
+    /// The lease `id` of `owner`, if it is held or remembered at `now`.
     ///
     /// # Errors
     /// [`StoreError::UnknownLease`] if there is none, or it is another's.
-    pub fn find(&mut self, id: u128, owner: &O) -> Result<&mut Record<O>, StoreError> {
-        let record = self.records.get_mut(&id);
+    pub fn find(&self, id: u128, owner: &O, now: Timestamp) -> Result<&Record<O>, StoreError> {
+        let record = self.records.get(&id);
         record
-            .filter(|record| record.owner == *owner)
+            .filter(|record| record.owner == *owner && !record.is_forgotten(now))
             .ok_or(StoreError::UnknownLease)
     }
 
     /// Takes the lease `id` of `owner` out.
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// As [`find`](Self::find), whatever the instant.
     pub fn remove(&mut self, id: u128, owner: &O) -> Result<Record<O>, StoreError> {
         let Entry::Occupied(entry) = self.records.entry(id) else {
             return Err(StoreError::UnknownLease);
@@ -281,8 +299,6 @@ impl<O: PartialEq> Book<O> {
         }
         let record = entry.remove();
         self.let_go(&record);
-        self.compact();
-        self.trim();
         Ok(record)
     }
 
@@ -294,29 +310,51 @@ impl<O: PartialEq> Book<O> {
 
     /// Takes out the next record that is due at `now`, if any.
     pub fn take_due(&mut self, now: Timestamp) -> Option<Record<O>> {
-        while self.due.front().is_some_and(|&(at, _)| at <= now) {
-            let (at, id) = self.due.pop_front()?;
-            let Entry::Occupied(entry) = self.records.entry(id) else {
-                continue;
-            };
-            if entry.get().due_at == at {
-                let record = entry.remove();
-                self.let_go(&record);
-                self.trim();
-                return Some(record);
+        let first = |order: &Order| order.first_key_value().map(|(&turn, &id)| (turn, id));
+        let first = match (first(&self.live), first(&self.remembered)) {
+            (Some(live), Some(remembered)) => Some(live.min(remembered)),
+            (live, remembered) => live.or(remembered),
+        };
+        self.take_at(first, now)
+    }
+
+    /// Takes out the next live lease that has expired by `now`, if any.
+    pub fn take_expired(&mut self, now: Timestamp) -> Option<Record<O>> {
+        let first = self.live.first_key_value();
+        self.take_at(first.map(|(&turn, &id)| (turn, id)), now)
+    }
+
+    fn take_at(&mut self, first: Option<(Turn, u128)>, now: Timestamp) -> Option<Record<O>> {
+        let ((at, _), id) = first?;
+        if at > now {
+            return None;
+        }
+        let record = self.records.remove(&id)?;
+        self.let_go(&record);
+        Some(record)
+    }
+
+    /// Forgets what is to be forgotten by `now`, but not much at once: what is
+    /// left is found no more.
+    pub fn forget_due(&mut self, now: Timestamp) {
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            match self.remembered.first_key_value() {
+                Some((&(at, _), &id)) if at <= now => self.forget(id),
+                _ => return,
             }
         }
-        None
     }
 
     /// How many leases are held at `now`.
     #[must_use]
     pub fn held(&self, now: Timestamp) -> usize {
-        let late = self.due.iter().take_while(|(at, _)| *at <= now);
-        let late = late.filter(|entry| self.live_at(entry).is_some());
-        // One that was renewed to the same instant is there twice.
-        let late: HashSet<u128, foldhash::fast::RandomState> = late.map(|(_, id)| *id).collect();
-        self.live - late.len()
+        self.live.len() - self.live.range(..=(now, u64::MAX)).count()
+    }
+
+    /// How many leases are remembered that are not held any more.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.remembered.len()
     }
 
     /// The next live leases after a place in the order of expiry, and the place
@@ -332,59 +370,101 @@ impl<O: PartialEq> Book<O> {
     ) -> (Vec<&Record<O>>, Option<Turn>) {
         let mut found = Vec::new();
         let mut told = (after, last);
-        let start = self.due.partition_point(|(at, _)| *at < after);
-        let mut from = start;
-        while let Some(&(at, _)) = self.due.get(from) {
-            let end = self.due.partition_point(|(other, _)| *other <= at);
-            let alike = self.due.range(from..end);
-            let live = alike.filter_map(|entry| Some((rank(entry.1), self.live_at(entry)?)));
-            let mut live: Vec<_> = live
-                .filter(|(rank, _)| at > after || *rank > last)
-                .collect();
-            live.sort_unstable_by_key(|(rank, _)| *rank);
-            live.dedup_by_key(|(rank, _)| *rank);
-            for (rank, record) in live {
+        let mut rest = self.live.range((after, 0)..).peekable();
+        let mut looked_at = 0;
+        while let Some(&(&(at, _), _)) = rest.peek() {
+            if looked_at >= LOOKED_AT {
+                return (found, Some(told));
+            }
+            let alike = std::iter::from_fn(|| rest.next_if(|((other, _), _)| *other == at));
+            let ranked = alike.map(|(_, id)| (rank(*id), *id));
+            let mut ranked: Vec<_> = ranked.collect();
+            looked_at += ranked.len();
+            ranked.retain(|(rank, _)| at > after || *rank > last);
+            ranked.sort_unstable_by_key(|(rank, _)| *rank);
+            for (rank, id) in ranked {
                 if found.len() == most {
                     return (found, Some(told));
                 }
-                found.push(record);
+                found.extend(self.records.get(&id));
                 told = (at, rank);
-            }
-            from = end;
-            if from - start >= LOOKED_AT && from < self.due.len() {
-                return (found, Some((at, u64::MAX)));
             }
         }
         (found, None)
     }
 
-    /// The live lease that an entry is about, unless it has moved on.
-    fn live_at(&self, (at, id): &(Timestamp, u128)) -> Option<&Record<O>> {
-        let record = self.records.get(id)?;
-        (record.is_live() && record.due_at == *at).then_some(record)
-    }
-
-    /// When the next record is due.
+    /// When something is to be done about a record next.
     #[must_use]
+    #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.due.front().map(|&(at, _)| at)
+        let first = |order: &Order| order.first_key_value().map(|(&(at, _), _)| at);
+        match (first(&self.live), first(&self.remembered)) {
+            (Some(live), Some(remembered)) => Some(live.min(remembered)),
+            (live, remembered) => live.or(remembered),
+        }
     }
 
-    fn keep(&mut self, record: Record<O>) {
-        self.room.held.fetch_add(1, Ordering::Relaxed);
-        self.live += usize::from(record.is_live());
-        self.note(record.granted.id);
-        self.schedule(record.due_at, record.granted.id);
-        if let Some(ask) = record.held_under() {
-            self.asks.insert(ask.into(), record.granted.id);
+    /// As [`next_due`](Self::next_due), for what is due after `now`.
+    #[must_use]
+    pub fn next_due_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let after = |order: &Order| {
+            let mut later = order.range((now, u64::MAX)..);
+            later.find(|((at, _), _)| *at > now).map(|(&(at, _), _)| at)
+        };
+        match (after(&self.live), after(&self.remembered)) {
+            (Some(live), Some(remembered)) => Some(live.min(remembered)),
+            (live, remembered) => live.or(remembered),
         }
-        self.records.insert(record.granted.id, record);
+    }
+
+    fn keep(&mut self, mut record: Record<O>) {
+        let id = record.granted.id;
+        self.note(id);
+        record.turn = self.next_turn;
+        self.next_turn += 1;
+        let turn = (record.due_at, record.turn);
+        if record.is_live() {
+            self.room.hold();
+            *self.of_root.entry(record.root).or_default() += 1;
+            self.live.insert(turn, id);
+        } else {
+            if !self.room.has_room_beside(self.remembered.len()) {
+                self.forget_first();
+            }
+            self.room.remember();
+            self.remembered.insert(turn, id);
+        }
+        if let Some(ask) = record.held_under() {
+            self.asks.insert(ask.into(), id);
+        }
+        self.records.insert(id, record);
+    }
+
+    /// Makes room for one that is to be remembered, in this book.
+    fn forget_first(&mut self) {
+        if let Some((_, &id)) = self.remembered.first_key_value() {
+            self.forget(id);
+        }
+    }
+
+    /// Forgets the record `id`, if there is one.
+    fn forget(&mut self, id: u128) {
+        if let Some(record) = self.records.remove(&id) {
+            self.let_go(&record);
+        }
     }
 
     fn let_go(&mut self, record: &Record<O>) {
         self.note(record.granted.id);
-        self.room.held.fetch_sub(1, Ordering::Relaxed);
-        self.live -= usize::from(record.is_live());
+        let turn = (record.due_at, record.turn);
+        if record.is_live() {
+            self.live.remove(&turn);
+            self.room.let_go();
+            self.count_down(record.root);
+        } else {
+            self.room.forget();
+            self.remembered.remove(&turn);
+        }
         if let Some(ask) = &record.idempotency
             && self.asks.get(ask) == Some(&record.granted.id)
         {
@@ -392,32 +472,19 @@ impl<O: PartialEq> Book<O> {
         }
     }
 
-    /// The latest goes to the back, where almost every entry belongs.
-    fn schedule(&mut self, at: Timestamp, id: u128) {
-        let position = match self.due.back() {
-            Some(&(last, _)) if last > at => self.due.partition_point(|&(due, _)| due <= at),
-            _ => self.due.len(),
-        };
-        self.due.insert(position, (at, id));
-    }
-
-    /// Keeps the first entry one whose record is there, so that nobody is told to
-    /// look at a lease that has moved on.
-    fn trim(&mut self) {
-        let current = |(at, id): &(Timestamp, u128)| {
-            let record = self.records.get(id);
-            record.is_some_and(|record| record.due_at == *at)
-        };
-        let passed = self.due.iter().position(current);
-        self.due.drain(..passed.unwrap_or(self.due.len()));
-    }
-
-    /// Drops entries whose records are gone, once they are most of the queue.
-    fn compact(&mut self) {
-        if self.due.len() > 2 * self.records.len() + 64 {
-            let records = &self.records;
-            self.due
-                .retain(|(at, id)| records.get(id).is_some_and(|r| r.due_at == *at));
+    fn count_down(&mut self, root: u64) {
+        if let Entry::Occupied(mut entry) = self.of_root.entry(root) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
         }
+    }
+
+    /// What stands for a root in the count.
+    fn root_of(&self, root: &[u8]) -> u64 {
+        let mut hash = self.records.hasher().build_hasher();
+        hash.write(root);
+        hash.finish()
     }
 }

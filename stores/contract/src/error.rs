@@ -12,11 +12,20 @@ pub enum StoreError {
         /// The bound.
         max_keys: usize,
     },
-    /// Every lease that may be kept is in use.
-    #[error("the store holds {max_leases} leases; raise max_leases or settle sooner")]
+    /// Every lease that may be held at once is.
+    #[error("{max_leases} leases are held; raise max_leases, or settle sooner")]
     LeasesFull {
         /// The bound.
         max_leases: usize,
+    },
+    /// The keys of one root hold every lease that they may.
+    #[error(
+        "{max_leases_per_root} leases are held by keys of this root (the key's first segment); \
+         raise max_leases_per_root, or settle sooner"
+    )]
+    RootLeasesFull {
+        /// The bound.
+        max_leases_per_root: usize,
     },
     /// A table is used by one limit set at a time: two would not see each
     /// other's changes, nor wake each other's waiters.

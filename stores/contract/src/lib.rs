@@ -14,6 +14,7 @@
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
+//! | [`lease_room`] | how many leases are held and remembered, and may be |
 //! | [`cell`] | a single bucket in an atomic word, for a pinned key |
 //! | [`rebuild`] | rules made again from the numbers that they keep |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
@@ -28,6 +29,7 @@ pub mod command;
 pub mod error;
 pub mod key;
 pub mod keymap;
+pub mod lease_room;
 pub mod listing;
 pub mod oracle;
 pub mod owned;
@@ -38,15 +40,16 @@ pub mod store;
 pub mod sync;
 
 pub use adopted::Adopted;
-pub use book::{Book, LeaseRoom};
+pub use book::Book;
 pub use cell::HotCell;
 pub use command::{Command, Detail, Ending, Terms, Verb};
 pub use error::StoreError;
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
+pub use lease_room::{LeaseBounds, LeaseRoom};
 pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Definition, Patience, RemoteTable, Sent, Store, Table};
+pub use store::{Abilities, Definition, Patience, RemoteTable, Sent, Store, Table, TableBounds};
 pub use tidegate_core as core;

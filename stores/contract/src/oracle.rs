@@ -154,11 +154,11 @@ fn lease<O: PartialEq>(
     if !answer.verdict.admitted() {
         let mut refusal = decision(command.plan, &parts, answer, detail);
         if refunds_on_expiry(command.plan) {
-            refusal.refund_at = book.next_due();
+            refusal.refund_at = book.next_due_after(command.now);
         }
         return Ok(refusal);
     }
-    book.check_room(terms.id)?;
+    book.check_room(terms.id, command.key.root(), command.now)?;
     let tenure = Tenure {
         id: terms.id,
         expires_at: terms.expires_at,
@@ -174,6 +174,7 @@ fn lease<O: PartialEq>(
     decision.lease = Some(granted);
     book.insert(
         Record::new(owner, shares(command.plan, &parts), granted),
+        command.key.root(),
         ask,
     );
     Ok(decision)
@@ -222,7 +223,7 @@ fn end<O: PartialEq>(
     ending: Ending<'_>,
     remember: bool,
 ) -> Result<Settlement, StoreError> {
-    if let Stage::Ended(first) = &book.find(id, owner)?.stage {
+    if let Stage::Ended(first) = &book.find(id, owner, command.now)?.stage {
         return Ok(Settlement {
             repeated: true,
             ..first.clone()
@@ -365,7 +366,7 @@ fn renew<O: PartialEq>(
     id: u128,
     until: Timestamp,
 ) -> Result<Reply, StoreError> {
-    let record = book.find(id, owner)?;
+    let record = book.find(id, owner, command.now)?;
     let expires_at = record.granted.expires_at;
     if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
         return Err(StoreError::LeaseEnded(expires_at.min(command.now)));

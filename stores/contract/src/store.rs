@@ -82,6 +82,35 @@ pub trait Store: Send + Sync + 'static {
     /// What the store cannot do with this plan, or cannot reach;
     /// [`StoreError::InUse`]; [`StoreError::OtherLevels`].
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError>;
+
+    /// As [`open`](Self::open), within bounds of its own. Only a store that keeps
+    /// its state in this process has any; in others it is for their server to
+    /// bound what they keep.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn open_within(
+        &self,
+        name: &str,
+        plan: &Arc<Plan>,
+        bounds: &TableBounds,
+    ) -> Result<Arc<dyn Table>, StoreError> {
+        let _ = bounds;
+        self.open(name, plan)
+    }
+}
+
+/// How much one table may hold; `None`: as its store says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableBounds {
+    /// The most keys (and ancestors) whose state matters at once.
+    pub max_keys: Option<usize>,
+    /// The most leases held at once.
+    pub max_leases: Option<usize>,
+    /// The most leases held at once by keys of one root (their first segment).
+    pub max_leases_per_root: Option<usize>,
+    /// The most leases that are remembered after their end.
+    pub max_remembered_leases: Option<usize>,
 }
 
 /// The state of one limit set, for all its keys. Commands on one root are
@@ -217,6 +246,12 @@ pub trait Table: Send + Sync + 'static {
     /// How many leases are held at `now`; `None` if it would take long to say.
     fn leases_held(&self, now: Timestamp) -> Option<usize> {
         let _ = now;
+        None
+    }
+
+    /// How many leases are remembered that are not held any more; `None` if it
+    /// would take long to say.
+    fn leases_remembered(&self) -> Option<usize> {
         None
     }
 

@@ -81,6 +81,7 @@ fn open(path: &Path, sync: SyncMode, limits: Limits) -> (Arc<FileStore>, LimitSe
     let bounds = Bounds {
         max_keys: max,
         max_leases: max,
+        ..Bounds::default()
     };
     let store = Arc::new(FileStore::open(path, Options { sync, bounds }).expect("a file"));
     let set = LimitSet::builder().limits(limits()).store(store.clone());

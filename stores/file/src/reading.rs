@@ -217,8 +217,8 @@ impl Found {
         }
     }
 
-    /// The leases go back in the order in which they are due: a book keeps
-    /// them so, and is quick only with the latest.
+    /// The leases go back in the order in which they are due: where there are more
+    /// than may be remembered, the first of them are forgotten.
     fn finish(mut self, id: u32) -> Arc<Tracked> {
         self.restore_own();
         self.records.sort_unstable_by_key(Record::due_at);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table, TableBounds};
 use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 
@@ -86,9 +86,9 @@ impl FileStore {
         names
     }
 
-    fn make(&self, id: u32, name: &str, plan: &Arc<Plan>) -> FileTable {
+    fn make(&self, id: u32, name: &str, plan: &Arc<Plan>, bounds: Bounds) -> FileTable {
         let start = (&Adopted::default(), Timestamp::MIN);
-        let memory = MemoryTable::watched(plan, self.bounds, start, 0);
+        let memory = MemoryTable::watched(plan, bounds, start, 0);
         let layouts = Layouts::new(memory.shards(), Vec::new());
         let tracked = Arc::new(Tracked::new(id, name.to_owned(), memory, layouts));
         let journal = Arc::clone(&self.journal);
@@ -134,6 +134,16 @@ impl Store for FileStore {
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        self.open_within(name, plan, &TableBounds::default())
+    }
+
+    fn open_within(
+        &self,
+        name: &str,
+        plan: &Arc<Plan>,
+        bounds: &TableBounds,
+    ) -> Result<Arc<dyn Table>, StoreError> {
+        let bounds = self.bounds.within(bounds);
         let mut tables = self.tables.lock();
         if let Some(table) = tables.get(name) {
             if Arc::strong_count(table) > 1 {
@@ -147,12 +157,13 @@ impl Store for FileStore {
                     asked: plan.levels(),
                 });
             }
+            table.tracked.memory.bound(bounds);
             return Ok(Arc::clone(table) as Arc<dyn Table>);
         }
         self.journal.check()?;
         let ids = tables.values().map(|table| table.tracked.id);
         let id = ids.max().map_or(0, |id| id + 1);
-        let table = Arc::new(self.make(id, name, plan));
+        let table = Arc::new(self.make(id, name, plan, bounds));
         // If it cannot be written now, it is there to be opened again later.
         tables.insert(name.to_owned(), Arc::clone(&table));
         self.journal.add(Arc::clone(&table.tracked))?;

@@ -118,6 +118,10 @@ impl Table for FileTable {
         self.tracked.memory.leases_held(now)
     }
 
+    fn leases_remembered(&self) -> Option<usize> {
+        self.tracked.memory.leases_remembered()
+    }
+
     fn holds_up(&self) -> bool {
         self.journal.holds_up()
     }

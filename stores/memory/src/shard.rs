@@ -369,10 +369,18 @@ impl Shard {
         self.plan = Arc::clone(plan);
     }
 
-    /// Deals with every lease that is due.
+    /// Ends every lease that has expired; whether there was one.
+    pub(crate) fn expire_leases(&mut self, now: Timestamp, room: &Room) -> bool {
+        let held = self.book.held(Timestamp::MIN);
+        self.retire(now, room);
+        self.book.held(Timestamp::MIN) < held
+    }
+
+    /// Ends every lease that has expired, and forgets some that are to be
+    /// forgotten.
     #[cold]
     fn retire(&mut self, now: Timestamp, room: &Room) {
-        while let Some(mut record) = self.book.take_due(now) {
+        while let Some(mut record) = self.book.take_expired(now) {
             let owner = record.owner.clone();
             let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
                 continue;
@@ -391,6 +399,7 @@ impl Shard {
                 watch.note_path(&path);
             }
         }
+        self.book.forget_due(now);
     }
 
     /// Runs `act` on the rows of `path`, and keeps those that matter after it.

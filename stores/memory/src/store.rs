@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_contract::{
+    Abilities, Definition, LeaseBounds, Plan, Store, StoreError, Table, TableBounds,
+};
 
 use crate::table::MemoryTable;
 
@@ -13,16 +15,52 @@ use crate::table::MemoryTable;
 pub struct Bounds {
     /// The most keys (and ancestors) whose state matters at once.
     pub max_keys: usize,
-    /// The most leases held or remembered at once.
+    /// The most leases held at once.
     pub max_leases: usize,
+    /// The most leases held at once by keys of one root; `None`: half of all, and
+    /// no more than 65,536.
+    pub max_leases_per_root: Option<usize>,
+    /// The most leases that are remembered after their end; those that would be
+    /// forgotten next give way first, and no lease is refused for them.
+    pub max_remembered_leases: usize,
+}
+
+/// How many leases one root may hold unless told otherwise.
+const MAX_LEASES_PER_ROOT: usize = 65_536;
+
+impl Bounds {
+    /// These, where `asked` does not say otherwise.
+    #[must_use]
+    pub fn within(self, asked: &TableBounds) -> Self {
+        Self {
+            max_keys: asked.max_keys.unwrap_or(self.max_keys),
+            max_leases: asked.max_leases.unwrap_or(self.max_leases),
+            max_leases_per_root: asked.max_leases_per_root.or(self.max_leases_per_root),
+            max_remembered_leases: asked
+                .max_remembered_leases
+                .unwrap_or(self.max_remembered_leases),
+        }
+    }
+
+    /// How leases are bounded.
+    pub(crate) fn of_leases(self) -> LeaseBounds {
+        let half = self.max_leases.div_ceil(2).min(MAX_LEASES_PER_ROOT);
+        LeaseBounds {
+            max_leases: self.max_leases,
+            max_leases_per_root: self.max_leases_per_root.unwrap_or(half),
+            max_remembered: self.max_remembered_leases,
+        }
+    }
 }
 
 impl Default for Bounds {
-    /// A little over a million of each.
+    /// A little over a million keys and leases, and a quarter as many remembered.
     fn default() -> Self {
         Self {
             max_keys: 1 << 20,
             max_leases: 1 << 20,
+            max_leases_per_root: None,
+            max_remembered_leases: 1 << 18,
         }
     }
 }
@@ -82,10 +120,20 @@ impl Store for MemoryStore {
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        self.open_within(name, plan, &TableBounds::default())
+    }
+
+    fn open_within(
+        &self,
+        name: &str,
+        plan: &Arc<Plan>,
+        bounds: &TableBounds,
+    ) -> Result<Arc<dyn Table>, StoreError> {
+        let bounds = self.bounds.within(bounds);
         let mut tables = self.tables.lock();
         let table = tables
             .entry(name.to_owned())
-            .or_insert_with(|| Arc::new(MemoryTable::new(plan, self.bounds)));
+            .or_insert_with(|| Arc::new(MemoryTable::new(plan, bounds)));
         if Arc::strong_count(table) > 1 {
             return Err(StoreError::InUse(name.to_owned()));
         }
@@ -97,6 +145,7 @@ impl Store for MemoryStore {
                 asked: plan.levels(),
             });
         }
+        table.bound(bounds);
         Ok(Arc::clone(table) as Arc<dyn Table>)
     }
 }

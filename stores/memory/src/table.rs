@@ -23,6 +23,7 @@ pub struct MemoryTable {
     pub(crate) shards: Box<[Padded]>,
     pub(crate) hasher: RandomState,
     pub(crate) room: Room,
+    leases: Arc<LeaseRoom>,
 }
 
 /// A shard on cache lines of its own (two, for the prefetcher's pairs).
@@ -34,7 +35,7 @@ pub(crate) struct Padded(pub(crate) Mutex<Shard>);
 #[derive(Debug)]
 pub(crate) struct Room {
     rows: AtomicUsize,
-    max_keys: usize,
+    max_keys: AtomicUsize,
     /// No row can be dropped before this instant, unless something is given back.
     full_until: AtomicI64,
     /// Which shard is swept next: each sweep begins where the last one ended.
@@ -45,7 +46,7 @@ impl Room {
     pub(crate) const fn new(max_keys: usize) -> Self {
         Self {
             rows: AtomicUsize::new(0),
-            max_keys,
+            max_keys: AtomicUsize::new(max_keys),
             full_until: AtomicI64::new(i64::MIN),
             hand: AtomicUsize::new(0),
         }
@@ -66,13 +67,12 @@ impl Room {
         if rows == 0 {
             return Ok(());
         }
-        if self.rows.fetch_add(rows, Ordering::Relaxed) + rows <= self.max_keys {
+        let max_keys = self.max_keys.load(Ordering::Relaxed);
+        if self.rows.fetch_add(rows, Ordering::Relaxed) + rows <= max_keys {
             return Ok(());
         }
         self.give_back(rows);
-        Err(StoreError::KeysFull {
-            max_keys: self.max_keys,
-        })
+        Err(StoreError::KeysFull { max_keys })
     }
 
     pub(crate) fn give_back(&self, rows: usize) {
@@ -83,14 +83,23 @@ impl Room {
 impl MemoryTable {
     pub(crate) fn new(plan: &Arc<Plan>, bounds: Bounds) -> Self {
         let hasher = RandomState::default();
-        let leases = Arc::new(LeaseRoom::new(bounds.max_leases));
+        let leases = Arc::new(LeaseRoom::bounded(bounds.of_leases(), SHARDS));
         let shard = |_| Shard::new(plan, hasher.clone(), Arc::clone(&leases));
         let shard = |at| Padded(Mutex::new(shard(at)));
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             hasher: hasher.clone(),
             room: Room::new(bounds.max_keys),
+            leases,
         }
+    }
+
+    /// From here on these are the bounds; what is beyond them stays for as long as
+    /// it matters.
+    pub fn bound(&self, bounds: Bounds) {
+        self.room.max_keys.store(bounds.max_keys, Ordering::Relaxed);
+        self.room.reopen();
+        self.leases.bound(bounds.of_leases());
     }
 
     /// The plan that its rows go by.
@@ -116,9 +125,18 @@ impl MemoryTable {
         loop {
             match act() {
                 Err(StoreError::KeysFull { .. }) if self.make_room(now) => {}
+                Err(StoreError::LeasesFull { .. }) if self.expire_leases(now) => {}
                 answer => return answer,
             }
         }
+    }
+
+    /// Ends the leases that have expired in shards of which nothing was asked
+    /// since; whether there were any.
+    #[cold]
+    fn expire_leases(&self, now: Timestamp) -> bool {
+        let expire = |shard: &Padded| shard.0.lock().expire_leases(now, &self.room);
+        self.shards.iter().filter(|shard| expire(shard)).count() > 0
     }
 
     /// Drops every row that equals "never seen", shard by shard, until some
@@ -242,6 +260,10 @@ impl Table for MemoryTable {
     fn leases_held(&self, now: Timestamp) -> Option<usize> {
         let shards = self.shards.iter();
         Some(shards.map(|shard| shard.0.lock().book.held(now)).sum())
+    }
+
+    fn leases_remembered(&self) -> Option<usize> {
+        Some(self.leases.remembered())
     }
 
     fn len(&self) -> usize {

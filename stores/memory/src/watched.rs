@@ -75,8 +75,7 @@ impl MemoryTable {
         let owner = record.owner.clone();
         if let Ok(path) = KeyPath::new(owner.bytes(), last.levels()) {
             let shard = self.shard(hash_of(&self.hasher, path.root()));
-            let due_at = record.due_at();
-            shard.lock().restore_lease(record, due_at);
+            shard.lock().book.restore(record, path.root());
         }
     }
 }
@@ -199,11 +198,5 @@ impl Shard {
             let rehash = |key: &[u8]| hash_of(&self.hasher, key);
             slab.insert(rehash(key), OwnedKey::new(key), row, rehash);
         }
-    }
-
-    fn restore_lease(&mut self, record: Record<OwnedKey>, due_at: Timestamp) {
-        self.book.put_back(record, due_at);
-        // It is as it was journalled.
-        drop(self.book.take_changed());
     }
 }
