@@ -195,3 +195,130 @@ fn leases_that_have_expired_make_room_wherever_they_are() {
     detached(&set, "another").unwrap();
     assert_eq!(set.leases_held(), Some(1));
 }
+
+/// How many rows there are after 50,000 keys, of which 1,000 matter at any time.
+fn rows_of_visitors(limits: Vec<Limit>, key: impl Fn(u32) -> String) -> usize {
+    let time = ManualClock::default();
+    let builder = LimitSet::builder().levels(["site", "visitor"]);
+    let set = builder.limits(limits).clock(time.clock()).build().unwrap();
+    for number in 0..50_000 {
+        assert!(set.check(&key(number), 1).unwrap().admitted());
+        time.advance(Duration::from_millis(1));
+    }
+    set.keys()
+}
+
+/// That held for tables of one plain bucket alone: every other kept all its rows
+/// until there were `max_keys` of them.
+#[test]
+fn a_table_that_grows_also_shrinks_whatever_its_limits() {
+    let one = || Limit::rate("a", 1, SECOND);
+    let two = || vec![one(), Limit::rate("b", 1, SECOND)];
+    let budget = || vec![Limit::budget("a", 1, SECOND)];
+    for limits in [vec![one()], two(), budget()] {
+        let rows = rows_of_visitors(limits, |number| format!("{number}/{number}"));
+        assert!(rows < 10_000, "{rows} rows are kept, 2,000 of which matter");
+    }
+}
+
+/// What is asked of a key that was idle, by a lease: its row is new, too.
+#[test]
+fn a_table_shrinks_by_leases_as_well() {
+    let time = ManualClock::default();
+    let set = rate(&time).build().unwrap();
+    for number in 0..20_000 {
+        let lease = set.try_acquire(&number.to_string(), 1).unwrap();
+        drop(lease.granted().unwrap());
+        time.advance(Duration::from_millis(1));
+    }
+    assert!(set.keys() < 1_000, "{} rows", set.keys());
+}
+
+/// The shortest of several times that something took, so that it does not matter
+/// what else the machine does.
+#[expect(clippy::disallowed_methods, reason = "it is about real time")]
+fn shortest(times: usize, mut act: impl FnMut()) -> Duration {
+    let took = (0..times).map(|_| {
+        let begun = std::time::Instant::now();
+        act();
+        begun.elapsed()
+    });
+    took.min().expect("at least once")
+}
+
+/// Every end of a lease, also of one that nobody knows, made the next new key
+/// look at every row of a full table again.
+#[test]
+fn a_full_table_is_not_swept_for_every_lease_that_ends() {
+    const KEYS: usize = 1 << 17;
+    const DAY: Duration = Duration::from_secs(86_400);
+    let time = ManualClock::default();
+    let limits = [Limit::rate("a", 2, DAY), Limit::rate("b", 2, DAY)];
+    let builder = LimitSet::builder().limits(limits).max_keys(KEYS);
+    let set = builder.clock(time.clock()).build().unwrap();
+    for number in 0..KEYS {
+        assert!(set.check(&format!("{number}"), 1).unwrap().admitted());
+    }
+    let refused = || assert!(set.check("new", 1).is_err());
+    let swept = shortest(1, refused);
+    let unknown: LeaseId = "1".parse().unwrap();
+    let stirred = shortest(20, || {
+        assert!(set.release("x", unknown).is_err());
+        refused();
+    });
+    assert!(stirred < swept / 20, "{stirred:?} after an unknown lease");
+    let ended = shortest(20, || {
+        let id = set.try_acquire("7", 1).unwrap().granted().unwrap().detach();
+        set.cancel("7", id).unwrap();
+        refused();
+    });
+    assert!(
+        ended < swept / 20,
+        "{ended:?} after a lease, {swept:?} at all"
+    );
+}
+
+/// What a lease gives back makes room for another key at once, however full the
+/// table was found before.
+#[test]
+fn what_a_lease_gives_back_makes_room_in_a_full_table() {
+    let time = ManualClock::default();
+    let limit = Limit::rate("r", 5, Duration::from_secs(86_400));
+    let builder = LimitSet::builder().limits([limit, Limit::concurrency("c", 5)]);
+    let set = builder.max_keys(100).clock(time.clock()).build().unwrap();
+    let lease = |key: &str| {
+        set.try_acquire(key, 1)
+            .map(|asked| asked.granted().unwrap())
+    };
+    let mut held: Vec<_> = (0..100).map(|n| lease(&format!("{n}")).unwrap()).collect();
+    let full = Error::Store(StoreError::KeysFull { max_keys: 100 });
+    for number in 0..200 {
+        let key = format!("later {number}");
+        assert_eq!(lease(&key).unwrap_err(), full);
+        time.advance(Duration::from_millis(1));
+        let mut first = held.remove(0);
+        first.cancel().unwrap();
+        held.push(lease(&key).unwrap());
+    }
+    assert_eq!(set.keys(), 100);
+}
+
+/// With a ttl of less than ended leases are remembered for, each new lease of a
+/// busy key was put into the middle of a queue of all of them.
+#[test]
+fn a_lease_costs_the_same_however_many_have_ended_lately() {
+    let time = ManualClock::default();
+    let limit = Limit::concurrency("running", 8).ttl(30 * SECOND);
+    let set = LimitSet::builder().limit(limit).clock(time.clock());
+    let set = set.build().unwrap();
+    let one = || {
+        let id = set.try_acquire("k", ()).unwrap().granted().unwrap();
+        set.release("k", id.detach()).unwrap();
+        time.advance(Duration::from_micros(200));
+    };
+    let some = || (0..100).for_each(|_| one());
+    let first = shortest(20, some);
+    (0..100_000).for_each(|_| one());
+    let last = shortest(20, some);
+    assert!(last < 8 * first, "{first:?} for 100 leases, later {last:?}");
+}

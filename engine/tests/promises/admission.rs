@@ -276,7 +276,12 @@ fn all_or_nothing_across_limits_keys_and_ancestors() {
         Limit::concurrency("few", 9),
     ];
     let set = builder(&ManualClock::default(), limits);
-    let set = set.max_keys(3).max_leases(2).max_leases_per_root(2).build().unwrap();
+    let set = set
+        .max_keys(3)
+        .max_leases(2)
+        .max_leases_per_root(2)
+        .build()
+        .unwrap();
     let mut held = vec![set.try_acquire(KEYS[0], 9).unwrap().granted().unwrap()];
     let face = faces(&set);
     // Room for the organisation, and none for its member.

@@ -16,7 +16,8 @@ fn memory() -> Subject {
         };
         Arc::new(MemoryStore::new(bounds)) as _
     };
-    Subject::new(|| Arc::new(MemoryStore::default())).bounded(bounded)
+    let subject = Subject::new(|| Arc::new(MemoryStore::default()));
+    subject.bounded(bounded).drops_spent_state_early()
 }
 
 suite!(memory());

@@ -404,6 +404,12 @@ impl<O: PartialEq> Book<O> {
         }
     }
 
+    /// When the next live lease expires, or expired.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Timestamp> {
+        self.live.first_key_value().map(|(&(at, _), _)| at)
+    }
+
     /// As [`next_due`](Self::next_due), for what is due after `now`.
     #[must_use]
     pub fn next_due_after(&self, now: Timestamp) -> Option<Timestamp> {

@@ -35,7 +35,8 @@ fn file() -> Subject {
         let store = Arc::clone(&current.borrow());
         apart(store, walk)
     };
-    Subject::new(fresh).with_random_commands(40_000)
+    let subject = Subject::new(fresh).with_random_commands(40_000);
+    subject.drops_spent_state_early()
 }
 
 suite!(file());

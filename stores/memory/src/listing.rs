@@ -246,7 +246,7 @@ impl Shard {
 }
 
 impl Rows {
-    fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
         match self {
             Self::Words(words) => words.slab.find(hash, key),
             Self::Wide(slab) => slab.find(hash, key),

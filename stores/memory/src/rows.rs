@@ -45,7 +45,7 @@ impl Rows {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Words(words) => words.slab.len(),
             Self::Wide(slab) => slab.len(),
@@ -176,6 +176,18 @@ impl Words {
             cell.retire();
         }
         Some(when)
+    }
+
+    /// From when the row at `at` equals "never seen"; its cell is left alone.
+    pub(crate) fn spent_at(&self, at: usize, rule: &Rule) -> Option<Timestamp> {
+        let word = self.slab.slot(at)?.value;
+        let Some(aside) = self.asides.get(word) else {
+            return Some(self.rule.forget_at(word));
+        };
+        match &aside.wide {
+            Some(state) => Some(aside.own.as_ref().unwrap_or(rule).forget_at(state)),
+            None => aside.cell.as_deref().map(HotCell::forget_at),
+        }
     }
 
     /// Whether the row at `at` equals "never seen", and is shared with nobody.

@@ -31,6 +31,10 @@ pub(crate) struct Shard {
     pub(crate) hasher: RandomState,
     /// Where the next glance falls.
     hand: usize,
+    /// No row can be dropped before the one instant, if the clock has not stepped
+    /// back behind the other; not known until the rows are first swept.
+    spent_from: Timestamp,
+    swept_at: Timestamp,
     /// The row that a word is unpacked into, so that no command allocates one.
     scratch: Row,
     /// What a journal is to be told, if there is one.
@@ -73,6 +77,8 @@ impl Shard {
             book: Book::new(leases),
             hasher,
             hand: 0,
+            spent_from: Timestamp::MIN,
+            swept_at: Timestamp::MIN,
             scratch: Box::new([State::Fresh]),
             watch: None,
         }
@@ -93,6 +99,13 @@ impl Shard {
             _ => Claim::Anyway,
         };
         let reply = self.with_rows(&command.key, command.now, (claim, room), apply);
+        let may_give_back = matches!(
+            command.verb,
+            Verb::End { .. } | Verb::Renew { .. } | Verb::Reset
+        );
+        if may_give_back && reply.is_ok() {
+            self.gave_back(&command.key, command.now, room);
+        }
         if let (Some(watch), Ok(reply)) = (&mut self.watch, &reply) {
             watch.note_command(command, reply);
         }
@@ -192,7 +205,7 @@ impl Shard {
         now: (Timestamp, u64),
         room: &Room,
     ) -> Result<(Verdict, u64), StoreError> {
-        self.glance(now, room);
+        self.glance(now.0, room);
         let Rows::Words(words) = &mut self.rows else {
             return Ok((Verdict::Never, Word::FRESH));
         };
@@ -202,7 +215,8 @@ impl Shard {
         };
         room.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
-        words.slab.insert(hash, OwnedKey::new(key), word, rehash);
+        let at = words.slab.insert(hash, OwnedKey::new(key), word, rehash);
+        self.may_be_spent(at, room);
         self.note(key);
         Ok((Verdict::Admit, word))
     }
@@ -232,7 +246,9 @@ impl Shard {
         };
         // One that goes by limits of its own is shared as a cell that is taken:
         // whoever holds it asks the table.
-        Ok(Some(words.pin(at)))
+        let cell = words.pin(at);
+        self.may_be_spent(at, room);
+        Ok(Some(cell))
     }
 
     /// The plan that its rows go by.
@@ -251,25 +267,67 @@ impl Shard {
         if Arc::ptr_eq(&self.plan, plan) {
             return Ok(());
         }
+        self.spent_from = Timestamp::MIN;
         self.adopt(plan, now, calendars, room)
     }
 
     /// Gives a pin back.
-    pub(crate) fn unpin(&mut self, (hash, key): (u64, &[u8]), cell: Arc<HotCell>) {
+    pub(crate) fn unpin(&mut self, (hash, key): (u64, &[u8]), cell: Arc<HotCell>, room: &Room) {
         drop(cell);
         if let Rows::Words(words) = &mut self.rows
             && let Some(at) = words.slab.find(hash, key)
         {
             words.unpin(at);
+            self.may_be_spent(at, room);
+        }
+    }
+
+    /// Takes note of when the row at `at` is spent, which was added or changed.
+    #[inline]
+    fn may_be_spent(&mut self, at: usize, room: &Room) {
+        if self.spent_from > Timestamp::MIN
+            && let Some(when) = self.spent_at(at)
+            && when < self.spent_from
+        {
+            self.spent_from = when;
+            room.spent_from(when);
+        }
+    }
+
+    /// Takes note of what was given back to `path`; where there is no room for
+    /// another row, drops those that are spent by it.
+    #[inline]
+    fn gave_back(&mut self, path: &KeyPath<'_>, now: Timestamp, room: &Room) {
+        if self.spent_from > Timestamp::MIN {
+            (0..path.depth()).for_each(|level| self.gave_back_at(path.prefix(level), now, room));
+        }
+    }
+
+    #[cold]
+    fn gave_back_at(&mut self, key: &[u8], now: Timestamp, room: &Room) {
+        let Some(at) = self.rows.find(hash_of(&self.hasher, key), key) else {
+            return;
+        };
+        if room.is_taken_up() && self.is_spent(at, now) {
+            self.drop_row(at);
+            room.give_back(1);
+        } else {
+            self.may_be_spent(at, room);
         }
     }
 
     /// Drops every row that equals "never seen".
     pub(crate) fn sweep(&mut self, now: Timestamp, room: &Room) -> Swept {
         self.retire(now, room);
+        if now < self.spent_from && now >= self.swept_at {
+            return Swept {
+                dropped: 0,
+                next: self.spent_from,
+            };
+        }
         let mut swept = Swept {
             dropped: 0,
-            next: self.book.next_due().unwrap_or(Timestamp::MAX),
+            next: self.book.next_expiry().unwrap_or(Timestamp::MAX),
         };
         let mut at = 0;
         while at < self.positions() {
@@ -285,6 +343,7 @@ impl Shard {
             }
             at += 1;
         }
+        (self.spent_from, self.swept_at) = (swept.next, now);
         swept
     }
 
@@ -300,6 +359,7 @@ impl Shard {
     ) -> Result<(), StoreError> {
         if !self.in_reach(now) || !Arc::ptr_eq(&self.plan, plan) {
             self.adopt(plan, now, calendars, room)?;
+            self.spent_from = Timestamp::MIN;
             room.reopen();
         }
         if let Some(watch) = &mut self.watch {
@@ -395,6 +455,7 @@ impl Shard {
             };
             // Nothing is claimed that could be refused, so nothing fails.
             let _ = self.with_rows(&path, now, (Claim::Anyway, room), expire);
+            self.gave_back(&path, now, room);
             if let Some(watch) = &mut self.watch {
                 watch.note_path(&path);
             }
@@ -412,7 +473,8 @@ impl Shard {
     ) -> Result<Reply, StoreError> {
         let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
         let (hasher, book) = (&self.hasher, &mut self.book);
-        match &mut self.rows {
+        let before = self.rows.len();
+        let reply = match &mut self.rows {
             Rows::Words(words) => {
                 let (scratch, plan) = (&mut self.scratch, &self.plan);
                 with_word(words, hasher, (path, plan), now, room, scratch, |row| {
@@ -423,7 +485,25 @@ impl Shard {
                 let fresh = |level| journal::fresh_row(&self.plan, level, floor);
                 with_wide(slab, fresh, hasher, path, room, |rows| act(rows, book))
             }
+        };
+        let added = self.rows.len().saturating_sub(before);
+        if added > 0 {
+            self.added(added, path, now, room.1);
         }
+        reply
+    }
+
+    /// So many rows of `path` were added: as many others are dropped, if they are
+    /// spent.
+    fn added(&mut self, rows: usize, path: &KeyPath<'_>, now: Timestamp, room: &Room) {
+        let swept = self.spent_from > Timestamp::MIN;
+        for level in 0..path.depth() * usize::from(swept) {
+            let key = path.prefix(level);
+            if let Some(at) = self.rows.find(hash_of(&self.hasher, key), key) {
+                self.may_be_spent(at, room);
+            }
+        }
+        (0..rows).for_each(|_| self.glance(now, room));
     }
 
     fn positions(&self) -> usize {
@@ -476,19 +556,38 @@ impl Shard {
         }
     }
 
-    /// Looks at the next few rows of words and drops those that are spent.
-    fn glance(&mut self, now: (Timestamp, u64), room: &Room) {
+    /// Looks at the next few rows and drops those that are spent.
+    fn glance(&mut self, now: Timestamp, room: &Room) {
         for _ in 0..GLANCES {
-            let Rows::Words(words) = &self.rows else {
-                return;
-            };
             self.hand += 1;
-            if self.hand >= words.slab.positions() {
+            if self.hand >= self.positions() {
                 self.hand = 0;
             }
-            if words.is_spent(self.hand, &self.plan.limits()[0].rule, now) {
+            if self.is_spent(self.hand, now) {
                 self.drop_row(self.hand);
                 room.give_back(1);
+            }
+        }
+    }
+
+    /// As [`forget_at`](Self::forget_at), and no cell is taken back.
+    fn spent_at(&self, at: usize) -> Option<Timestamp> {
+        match &self.rows {
+            Rows::Words(words) => words.spent_at(at, &self.plan.limits()[0].rule),
+            Rows::Wide(_) => self.forget_at(at, Timestamp::MIN),
+        }
+    }
+
+    /// Whether the row at `at` equals "never seen", and is shared with nobody.
+    fn is_spent(&self, at: usize, now: Timestamp) -> bool {
+        match &self.rows {
+            Rows::Words(words) => {
+                let (rule, ticks) = (&self.plan.limits()[0].rule, words.rule.ticks(now));
+                ticks.is_some_and(|ticks| words.is_spent(at, rule, (now, ticks)))
+            }
+            Rows::Wide(_) => {
+                let when = self.forget_at(at, now);
+                when.is_some_and(|when| rows::is_past(when, now))
             }
         }
     }

@@ -8,7 +8,7 @@ use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
     Command, Granted, HeldLease, HotCell, KeyPath, LeaseRoom, Listing, OwnedKey, Page, Plan, Reply,
-    StoreError, Table, Verb, oracle,
+    StoreError, Table, oracle,
 };
 
 use crate::shard::{Shard, hash_of};
@@ -36,8 +36,12 @@ pub(crate) struct Padded(pub(crate) Mutex<Shard>);
 pub(crate) struct Room {
     rows: AtomicUsize,
     max_keys: AtomicUsize,
-    /// No row can be dropped before this instant, unless something is given back.
+    /// No row can be dropped before the one instant, if the clock has not stepped
+    /// back behind the other.
     full_until: AtomicI64,
+    full_since: AtomicI64,
+    /// How often an instant was found from which a row can be dropped earlier.
+    lowered: AtomicUsize,
     /// Which shard is swept next: each sweep begins where the last one ended.
     hand: AtomicUsize,
 }
@@ -48,13 +52,44 @@ impl Room {
             rows: AtomicUsize::new(0),
             max_keys: AtomicUsize::new(max_keys),
             full_until: AtomicI64::new(i64::MIN),
+            full_since: AtomicI64::new(i64::MIN),
+            lowered: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
         }
     }
 
-    /// Something was given back or changed: rows may be spent sooner.
+    /// Any row may be spent sooner.
     pub(crate) fn reopen(&self) {
-        self.full_until.store(i64::MIN, Ordering::Relaxed);
+        self.spent_from(Timestamp::MIN);
+    }
+
+    /// A row is spent from this instant on.
+    pub(crate) fn spent_from(&self, at: Timestamp) {
+        // In this order: who has found no row to drop looks whether this was
+        // raised, after it has said until when there is none.
+        self.lowered.fetch_add(1, Ordering::SeqCst);
+        self.full_until.fetch_min(at.as_micros(), Ordering::SeqCst);
+    }
+
+    /// Whether no row can be dropped at `now`.
+    fn is_full_at(&self, now: Timestamp) -> bool {
+        let now = now.as_micros();
+        now < self.full_until.load(Ordering::Relaxed)
+            && now >= self.full_since.load(Ordering::Relaxed)
+    }
+
+    /// At `now`, there was no row to drop before `next`; `lowered` as it was then.
+    fn stay_full(&self, now: Timestamp, next: Timestamp, lowered: usize) {
+        self.full_since.store(now.as_micros(), Ordering::SeqCst);
+        self.full_until.store(next.as_micros(), Ordering::SeqCst);
+        if self.lowered.load(Ordering::SeqCst) != lowered {
+            self.full_until.store(i64::MIN, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether there is room for no row more.
+    pub(crate) fn is_taken_up(&self) -> bool {
+        self.rows.load(Ordering::Relaxed) >= self.max_keys.load(Ordering::Relaxed)
     }
 
     /// Takes room for `rows` more, beyond the bound if need be.
@@ -143,9 +178,10 @@ impl MemoryTable {
     /// were; remembers until when there is no point in trying again.
     #[cold]
     fn make_room(&self, now: Timestamp) -> bool {
-        if now.as_micros() < self.room.full_until.load(Ordering::Relaxed) {
+        if self.room.is_full_at(now) {
             return false;
         }
+        let lowered = self.room.lowered.load(Ordering::SeqCst);
         let mut next = Timestamp::MAX;
         for _ in 0..SHARDS {
             let turn = self.room.hand.fetch_add(1, Ordering::Relaxed);
@@ -156,21 +192,13 @@ impl MemoryTable {
             }
             next = next.min(swept.next);
         }
-        self.room
-            .full_until
-            .store(next.as_micros(), Ordering::Relaxed);
+        self.room.stay_full(now, next, lowered);
         false
     }
 }
 
 impl Table for MemoryTable {
     fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        if matches!(
-            command.verb,
-            Verb::End { .. } | Verb::Renew { .. } | Verb::Reset
-        ) {
-            self.room.reopen();
-        }
         let shard = self.shard(hash_of(&self.hasher, command.key.root()));
         self.with_room(command.now, || shard.lock().execute(command, &self.room))
     }
@@ -235,8 +263,7 @@ impl Table for MemoryTable {
 
     fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
         let hash = hash_of(&self.hasher, key);
-        self.shard(hash).lock().unpin((hash, key), cell);
-        self.room.reopen();
+        self.shard(hash).lock().unpin((hash, key), cell, &self.room);
     }
 
     fn find_repeated(
