@@ -152,6 +152,15 @@ pub(crate) fn fresh_row(plan: &Plan, level: usize, floor: u64) -> Row {
     row
 }
 
+/// Whether nothing was seen in a row that was [fresh](fresh_row), with fences from
+/// `floor`: whoever grants raises them.
+pub(crate) fn says_nothing(row: &[State], floor: u64) -> bool {
+    row.iter().all(|state| match state {
+        State::Slots(state) => state.fence() <= floor,
+        state => state.is_fresh(),
+    })
+}
+
 /// From when a row of `level` equals "never seen".
 pub(crate) fn forget_at(plan: &Plan, level: usize, row: &[State]) -> Timestamp {
     let limits = &plan.limits()[plan.range(level)];

@@ -482,8 +482,10 @@ impl Shard {
                 })
             }
             Rows::Wide(slab) => {
-                let fresh = |level| journal::fresh_row(&self.plan, level, floor);
-                with_wide(slab, fresh, hasher, path, room, |rows| act(rows, book))
+                let plan = &self.plan;
+                with_wide(slab, (plan, floor), hasher, path, room, |rows| {
+                    act(rows, book)
+                })
             }
         };
         let added = self.rows.len().saturating_sub(before);
@@ -627,7 +629,7 @@ fn with_word(
 /// The rows of a path out of the slab, and those that matter back in.
 fn with_wide(
     slab: &mut Slab<Row>,
-    fresh: impl Fn(usize) -> Row,
+    (plan, floor): (&Plan, u64),
     hasher: &RandomState,
     path: &KeyPath<'_>,
     (claim, room): (Claim, &Room),
@@ -641,14 +643,14 @@ fn with_wide(
     claim.reserve(room, found.iter().filter(|at| at.is_none()).count())?;
     let mut load = |(level, at): (usize, &Option<usize>)| match at {
         Some(at) => std::mem::take(slab.value_mut(*at)),
-        None => fresh(level),
+        None => journal::fresh_row(plan, level, floor),
     };
     let mut rows: SmallVec<[Row; 4]> = found.iter().enumerate().map(&mut load).collect();
     let reply = act(&mut rows);
     for ((level, at), row) in found.into_iter().enumerate().zip(rows) {
         match at {
             Some(at) => *slab.value_mut(at) = row,
-            None if row.iter().all(State::is_fresh) => room.give_back(1),
+            None if journal::says_nothing(&row, floor) => room.give_back(1),
             None => {
                 let rehash = |key: &[u8]| hash_of(hasher, key);
                 slab.insert(hash(level), OwnedKey::new(path.prefix(level)), row, rehash);
