@@ -255,8 +255,8 @@ pub trait Table: Send + Sync + 'static {
         None
     }
 
-    /// Whether whoever changes something is held up, until a disk has it or for a
-    /// round trip: a caller that others wait for does so on a thread that nobody needs.
+    /// Whether whoever changes something now is held up, until a disk has it or for
+    /// a round trip: a caller that others wait for does so on a thread that nobody needs.
     fn holds_up(&self) -> bool {
         self.remote().is_some()
     }

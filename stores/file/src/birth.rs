@@ -69,7 +69,7 @@ fn fill(unborn: &Path) -> Result<(), Fault> {
         .create_new(true)
         .open(unborn)?;
     let file = Arc::new(file);
-    let database = builder().create_with_backend(Disk::open(Arc::clone(&file), true))?;
+    let database = builder().create_with_backend(Disk::open(Arc::clone(&file) as _, true))?;
     let group = database.begin_write()?;
     group.open_table(META)?.insert(FORMAT_KEY, PLAIN_FORMAT)?;
     group.open_table(TABLES)?;

@@ -4,14 +4,19 @@
 //! as open, and repairs one that was not closed): a file that is refused in the
 //! end is left as it was found. The lock belongs to the file handle, and so
 //! outlives a database that has to be opened again after an error.
+//!
+//! **After a sync that failed** the operating system may say that the next one
+//! succeeds, and read back what no disk has: of such a file nothing more is read
+//! or written, whatever redb tries.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use redb::StorageBackend;
+
+use crate::medium::Medium;
 
 /// redb's page with its head; it is written last when held writes are released.
 const HEAD: u64 = 4_096;
@@ -19,11 +24,13 @@ const HEAD: u64 = 4_096;
 /// A file, perhaps not trusted yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
-    file: Arc<File>,
+    file: Arc<dyn Medium>,
     /// What is held back, until it is released.
     held: Arc<Mutex<Option<Held>>>,
     /// Whether a sync is passed on.
     syncs: bool,
+    /// How the sync failed, if one did.
+    failed: Arc<OnceLock<String>>,
 }
 
 /// Writes that have not reached the file.
@@ -35,20 +42,22 @@ struct Held {
 
 impl Disk {
     /// A file whose writes are held back until they are released.
-    pub(crate) fn held(file: Arc<File>, syncs: bool) -> Self {
+    pub(crate) fn held(file: Arc<dyn Medium>, syncs: bool) -> Self {
         Self {
             file,
             held: Arc::new(Mutex::new(Some(Held::default()))),
             syncs,
+            failed: Arc::default(),
         }
     }
 
     /// A file that is trusted.
-    pub(crate) fn open(file: Arc<File>, syncs: bool) -> Self {
+    pub(crate) fn open(file: Arc<dyn Medium>, syncs: bool) -> Self {
         Self {
             file,
             held: Arc::default(),
             syncs,
+            failed: Arc::default(),
         }
     }
 
@@ -59,39 +68,58 @@ impl Disk {
             return Ok(());
         };
         if let Some(length) = held.length {
-            self.file.set_len(length)?;
+            self.file.set_length(length)?;
         }
         let (head, rest): (Vec<_>, Vec<_>) =
             held.writes.into_iter().partition(|(at, _)| *at < HEAD);
         for writes in [rest, head] {
             for (offset, data) in writes {
-                write_at(&self.file, offset, &data)?;
+                self.file.write_at(offset, &data)?;
             }
-            self.file.sync_data()?;
+            self.sync()?;
         }
         Ok(())
     }
 
     /// How long the file is.
     pub(crate) fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        self.file.length()
+    }
+
+    /// Syncs the file; where that fails, nothing more is done to it.
+    fn sync(&self) -> io::Result<()> {
+        self.check()?;
+        self.file.sync().or_else(|error| {
+            let _ = self.failed.set(error.to_string());
+            self.check()
+        })
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.failed.get() {
+            None => Ok(()),
+            Some(error) => Err(io::Error::other(format!(
+                "the disk could not sync the file ({error}), so it is not known what it holds; \
+                 see to the disk, and restart the server (or open the file again)"
+            ))),
+        }
     }
 }
 
 impl Held {
-    fn len(&self, file: &File) -> io::Result<u64> {
-        self.length.map_or_else(|| Ok(file.metadata()?.len()), Ok)
+    fn len(&self, file: &dyn Medium) -> io::Result<u64> {
+        self.length.map_or_else(|| file.length(), Ok)
     }
 
     /// Reads the file with what is held back laid over it.
-    fn read(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    fn read(&self, file: &dyn Medium, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset + out.len() as u64;
         if end > self.len(file)? {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let there = file.metadata()?.len().clamp(offset, end) - offset;
+        let there = file.length()?.clamp(offset, end) - offset;
         let (from_file, beyond) = out.split_at_mut(there as usize);
-        read_at(file, offset, from_file)?;
+        file.read_at(offset, from_file)?;
         beyond.fill(0);
         for (&start, data) in self.writes.range(..end) {
             lay_over(out, offset, data, start);
@@ -113,73 +141,45 @@ fn lay_over(out: &mut [u8], offset: u64, data: &[u8], start: u64) {
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
+        self.check()?;
         match &*self.held.lock() {
-            Some(held) => held.len(&self.file),
+            Some(held) => held.len(&*self.file),
             None => self.length(),
         }
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.check()?;
         match &*self.held.lock() {
-            Some(held) => held.read(&self.file, offset, out),
-            None => read_at(&self.file, offset, out),
+            Some(held) => held.read(&*self.file, offset, out),
+            None => self.file.read_at(offset, out),
         }
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
+        self.check()?;
         match &mut *self.held.lock() {
             Some(held) => held.length = Some(length),
-            None => self.file.set_len(length)?,
+            None => self.file.set_length(length)?,
         }
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
         match self.syncs && self.held.lock().is_none() {
-            true => self.file.sync_data(),
+            true => self.sync(),
             false => Ok(()),
         }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
         match &mut *self.held.lock() {
             Some(held) => {
                 held.writes.insert(offset, data.to_vec());
                 Ok(())
             }
-            None => write_at(&self.file, offset, data),
+            None => self.file.write_at(offset, data),
         }
     }
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
-}
-
-#[cfg(unix)]
-fn write_at(file: &File, offset: u64, data: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, data, offset)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
-    while !out.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, out, offset)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => (offset, out) = (offset + read as u64, &mut out[read..]),
-        }
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-fn write_at(file: &File, mut offset: u64, mut data: &[u8]) -> io::Result<()> {
-    while !data.is_empty() {
-        match std::os::windows::fs::FileExt::seek_write(file, data, offset)? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            written => (offset, data) = (offset + written as u64, &data[written..]),
-        }
-    }
-    Ok(())
 }

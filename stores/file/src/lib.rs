@@ -9,7 +9,8 @@
 //! | `journal` | the changes of all tables, written in groups by one thread |
 //! | `layout` | the tables of the file |
 //! | `bytes` | plans, rows and leases as bytes, with a version |
-//! | `disk` | the file as redb sees it: nothing is written before it is trusted |
+//! | `disk` | the file as redb sees it: nothing is written before it is trusted, nor after a sync that failed |
+//! | `medium` | what that is written to |
 //! | `birth` | how a file comes to be, so that a crash leaves none or a whole one |
 //! | `open` | what is checked when a file is opened |
 //! | `reading` | what is read back from it |
@@ -23,9 +24,11 @@
 //! sync, and a row that changed a thousand times between two groups is written
 //! once. What equals "never seen" is deleted.
 //!
-//! A command waits on the thread that called it. Under [`SyncMode::Always`] that
-//! is a sync of the disk: an asynchronous caller gives it a thread that may
-//! block, and many such threads are what makes groups large.
+//! A command waits on the thread that called it: under [`SyncMode::Always`] for a
+//! sync of the disk, otherwise when the disk has not come after for longer than
+//! may be lost. [`Table::holds_up`](tidegate_contract::Table::holds_up) says so
+//! beforehand: an asynchronous caller then gives it a thread that may block, and
+//! many such threads are what makes groups large.
 //!
 //! # When the file cannot be written
 //!
@@ -39,6 +42,10 @@
 //! told of comes back at its expiry; an ask that is repeated under its
 //! idempotency key gets it.
 //!
+//! A *sync* that failed is another matter: what was to be synced may be gone, and
+//! the next sync may succeed without it. From then on every change is refused
+//! until the file is opened again.
+//!
 //! Deliberately absent: several processes at once (one holds the lock), a clock
 //! for decisions, cells that handles share (a swap of a word beside the lock
 //! would be neither noted nor refused when the disk is full).
@@ -50,11 +57,14 @@ mod disk;
 mod error;
 mod journal;
 mod layout;
+mod medium;
 mod open;
 mod options;
 mod reading;
 mod store;
 mod table;
+#[cfg(test)]
+mod trouble;
 
 pub use error::FileError;
 pub use options::{Options, SyncMode, SyncModeError};

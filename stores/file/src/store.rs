@@ -14,6 +14,7 @@ use crate::disk::Disk;
 use crate::error::{Fault, FileError};
 use crate::journal::{Journal, Layouts, Tracked};
 use crate::layout::definition_key;
+use crate::medium::Medium;
 use crate::open;
 use crate::options::{Options, SyncMode};
 use crate::table::FileTable;
@@ -40,9 +41,18 @@ impl FileStore {
     /// [`FileError`], with what to do; the file is then as it was.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, FileError> {
         let path = path.as_ref();
+        Self::open_on(birth::file(path)?, path, options)
+    }
+
+    /// Opens what is called `path`.
+    pub(crate) fn open_on(
+        medium: Arc<dyn Medium>,
+        path: &Path,
+        options: Options,
+    ) -> Result<Self, FileError> {
         let about = |fault: Fault| fault.of(path.to_owned());
         let syncs = options.sync != SyncMode::Never;
-        let disk = Disk::held(birth::file(path)?, syncs);
+        let disk = Disk::held(medium, syncs);
         let opened = open::open(&disk, options.bounds).map_err(about)?;
         let tracked = opened.tables.clone();
         let journal = Journal::start((opened.database, disk), options.sync, opened.tables);
@@ -84,6 +94,11 @@ impl FileStore {
         let mut names: Vec<_> = self.tables.lock().keys().cloned().collect();
         names.sort_unstable();
         names
+    }
+
+    #[cfg(test)]
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     fn make(&self, id: u32, name: &str, plan: &Arc<Plan>, bounds: Bounds) -> FileTable {

@@ -104,7 +104,7 @@ impl Journal {
         self.shared.progress.keep()
     }
 
-    /// Whether every change is kept before it is acknowledged.
+    /// Whether a change made now waits for the disk, or soon would.
     pub(crate) fn holds_up(&self) -> bool {
         self.shared.progress.holds_up()
     }

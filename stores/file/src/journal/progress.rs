@@ -95,8 +95,25 @@ impl Progress {
         (span.as_micros() as u64).saturating_mul(16)
     }
 
+    /// Whether a change made now waits for the disk: always, or because the writer
+    /// is late. That is said while there is a quarter of the span left, so that
+    /// who asks has the time to go elsewhere.
     pub(super) fn holds_up(&self) -> bool {
-        self.sync == SyncMode::Always
+        match self.pace() {
+            None => true,
+            Some((_, most)) => {
+                let oldest = self.oldest();
+                oldest != NONE && self.micros().saturating_sub(oldest) >= micros(most) / 4 * 3
+            }
+        }
+    }
+
+    /// When the oldest change was made that is not written.
+    fn oldest(&self) -> u64 {
+        // In this order: a group that begins is in the one before it leaves the
+        // other.
+        let waiting = self.waiting_since.load(Ordering::Acquire);
+        waiting.min(self.writing_since.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -123,11 +140,7 @@ impl Progress {
         if self.waiting_since.load(Ordering::Relaxed) == NONE {
             self.note(now);
         }
-        // In this order: a group that begins is in the one before it leaves the
-        // other.
-        let waiting = self.waiting_since.load(Ordering::Acquire);
-        let oldest = waiting.min(self.writing_since.load(Ordering::Relaxed));
-        if now.saturating_sub(oldest) < most.as_micros() as u64 {
+        if now.saturating_sub(self.oldest()) < micros(most) {
             return Ok(());
         }
         self.flush()
@@ -260,8 +273,12 @@ impl Progress {
     }
 
     fn micros(&self) -> u64 {
-        instant().duration_since(self.started).as_micros() as u64
+        micros(instant().duration_since(self.started))
     }
+}
+
+const fn micros(span: Duration) -> u64 {
+    span.as_micros() as u64
 }
 
 #[expect(

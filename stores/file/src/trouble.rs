@@ -1,0 +1,179 @@
+//! A disk that fails, and one that stalls.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the writer goes by real time, and so do those who wait for it"
+)]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tempfile::TempDir;
+use tidegate::contract::StoreError;
+use tidegate::{Error, Limit, LimitSet};
+
+use crate::medium::Medium;
+use crate::{FileStore, Options, SyncMode, birth};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A file on a disk that does as a test says.
+#[derive(Debug)]
+struct Disk {
+    file: Arc<File>,
+    /// The next sync fails, and those after it succeed: as a kernel has it that
+    /// has dropped what it could not write.
+    fails_once: AtomicBool,
+    stalls: Mutex<bool>,
+    goes_on: Condvar,
+}
+
+impl Disk {
+    fn stall(&self, stalls: bool) {
+        *self.stalls.lock() = stalls;
+        self.goes_on.notify_all();
+    }
+}
+
+impl Medium for Disk {
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        Medium::read_at(&*self.file, offset, out)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        Medium::write_at(&*self.file, offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut stalls = self.stalls.lock();
+        while *stalls {
+            self.goes_on.wait(&mut stalls);
+        }
+        match self.fails_once.swap(false, Ordering::SeqCst) {
+            true => Err(io::Error::other("Input/output error")),
+            false => self.file.sync(),
+        }
+    }
+}
+
+struct House {
+    folder: TempDir,
+    disk: Arc<Disk>,
+    store: Arc<FileStore>,
+    set: LimitSet,
+}
+
+impl House {
+    fn new(sync: SyncMode) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let disk = Arc::new(Disk {
+            file: birth::file(&path).expect("a new file"),
+            fails_once: AtomicBool::new(false),
+            stalls: Mutex::new(false),
+            goes_on: Condvar::new(),
+        });
+        let options = Options {
+            sync,
+            ..Options::default()
+        };
+        let store = FileStore::open_on(Arc::clone(&disk) as _, &path, options);
+        let store = Arc::new(store.expect("a file that opens"));
+        let set = set(Arc::clone(&store));
+        Self {
+            folder,
+            disk,
+            store,
+            set,
+        }
+    }
+
+    /// Closes it; what the file holds by then is for the next one.
+    fn close(self) -> TempDir {
+        self.folder
+    }
+}
+
+fn set(store: Arc<FileStore>) -> LimitSet {
+    let limit = Limit::budget("budget", 100, DAY);
+    let set = LimitSet::builder().name("set").store(store).limit(limit);
+    set.build().expect("sensible limits")
+}
+
+fn open(path: &Path) -> LimitSet {
+    let store = FileStore::open(path, Options::default());
+    set(Arc::new(store.expect("a file that opens")))
+}
+
+/// The kernel says that a sync has failed, once; the next one succeeds, though
+/// what was to be written is gone. The store went on as if it were there.
+#[test]
+fn after_a_sync_that_failed_nothing_is_granted_until_the_file_is_opened_again() {
+    for sync in [SyncMode::Always, SyncMode::Interval(DAY)] {
+        let house = House::new(sync);
+        assert!(house.set.check("k", 1).expect("no error").admitted());
+        house.store.flush().expect("a disk that works");
+        house.disk.fails_once.store(true, Ordering::SeqCst);
+        let _ = house.set.check("k", 1);
+        let words = house.store.flush().expect_err("a disk that failed");
+        assert!(words.to_string().contains("Input/output error"), "{words}");
+        // It is tried again every fifth of a second.
+        for _ in 0..7 {
+            thread::sleep(Duration::from_millis(100));
+            match house.set.check("k", 1) {
+                Err(Error::Store(StoreError::Unavailable(words))) => {
+                    assert!(words.contains("restart the server"), "{words}");
+                }
+                answer => panic!("{answer:?}"),
+            }
+        }
+        assert!(house.set.peek("k", 1).is_ok(), "nothing is changed by it");
+        let folder = house.close();
+        let set = open(&folder.path().join("store"));
+        assert!(set.check("k", 1).expect("no error").admitted());
+    }
+}
+
+/// By the interval nobody waits for the disk, but when it is late; and the table
+/// said that nobody ever does: a server waited on the threads of its runtime.
+#[test]
+fn a_table_says_that_it_holds_up_before_it_waits_for_a_late_disk() {
+    let house = House::new(SyncMode::Interval(Duration::from_millis(200)));
+    let journal = house.store.journal();
+    house.store.flush().expect("a disk that works");
+    assert!(!journal.holds_up(), "everything is written");
+    house.disk.stall(true);
+    assert!(house.set.check("k", 1).expect("no error").admitted());
+    while !journal.holds_up() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // Now the oldest change is older than may be lost: whoever changes something
+    // waits.
+    thread::sleep(Duration::from_millis(100));
+    let goes_on = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let held = scope.spawn(|| {
+            let answer = house.set.check("k", 1).expect("no error");
+            (answer.admitted(), goes_on.load(Ordering::SeqCst))
+        });
+        thread::sleep(Duration::from_millis(50));
+        goes_on.store(true, Ordering::SeqCst);
+        house.disk.stall(false);
+        assert_eq!(held.join().expect("no panic"), (true, true));
+    });
+    house.store.flush().expect("a disk that works");
+    assert!(!journal.holds_up());
+}
