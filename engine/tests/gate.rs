@@ -4,12 +4,14 @@
 #[path = "support/gate.rs"]
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::gate::{
     Answer, Credential, Credentials, Entry, Gate, GateError, Kind, MOST_RATES, Rate, Scope,
 };
 use tidegate::{Ask, Key, ManualClock};
+use tidegate_memory::MemoryStore;
 
 use support::{file, now};
 
@@ -206,6 +208,111 @@ fn rates_that_come_with_the_call_are_bounded_and_spent_ones_make_room() {
         (check(1), check(2), check(4)),
         (Ok(false), Ok(false), Ok(true))
     );
+}
+
+/// As `tidegate serve` has it: all state in one store.
+fn gate_with_store(text: &str) -> (Gate, ManualClock) {
+    let time = ManualClock::default();
+    let builder = Gate::builder().clock(time.clock());
+    let builder = builder.store(Arc::new(MemoryStore::default()));
+    (builder.build(&file(text)).unwrap(), time)
+}
+
+/// With a store, a thousand rates since the start were all that there ever were.
+#[test]
+fn rates_that_nobody_has_used_for_long_make_room_in_a_store() {
+    let (gate, time) = gate_with_store(CHAT);
+    let caller = gate.enter(None).unwrap();
+    let check = |count| {
+        let served = gate.ad_hoc(&caller, rate(count))?;
+        Ok(served.check("k", 2)?.admitted())
+    };
+    let most = MOST_RATES as u64;
+    for count in 1..=3 * most {
+        let admitted: Result<bool, GateError> = check(count);
+        assert_eq!(admitted, Ok(true), "{count}");
+        // Some are used more than once.
+        assert!(!count.is_multiple_of(3) || check(count) == Ok(false));
+        if count % most == 0 {
+            time.advance(Duration::from_secs(2));
+        }
+    }
+    // One that had made room begins anew.
+    assert_eq!((check(1), check(1)), (Ok(true), Ok(false)));
+}
+
+#[test]
+fn one_token_cannot_take_all_rates_that_come_with_the_call() {
+    let (gate, _) = gate_with_store(CHAT);
+    let token = |name: &str| Credential {
+        name: name.into(),
+        sha256: Credential::hash(name),
+        scopes: vec![Scope::Decide],
+        policies: vec!["throttle".into()],
+    };
+    gate.replace_credentials(Credentials::new([token("hostile"), token("victim")]));
+    let ask = |name: &str, count| {
+        let caller = gate.enter(Some(name)).unwrap();
+        let served = gate.ad_hoc(&caller, rate(count))?;
+        served.check("k", 1).map(drop)
+    };
+    let most = MOST_RATES as u64 / 4;
+    for count in 1..=most {
+        ask("hostile", count).unwrap();
+    }
+    let full = ask("hostile", most + 1).unwrap_err();
+    assert_eq!(full, GateError::TooManyRates(MOST_RATES / 4));
+    assert_eq!(full.kind(), Kind::Busy);
+    ask("hostile", 1).expect("it is there already");
+    ask("victim", most + 1).expect("there is room for others");
+    ask("hostile", most + 1).expect("somebody else asked for it first");
+}
+
+/// With a store, which a server always has, it was not looked at.
+#[test]
+fn bounds_of_a_policy_hold_in_the_gates_store() {
+    let text = "[policy.chat]\nmax_keys = 2\nmax_leases = 9\nmax_leases_per_root = 1\n\
+                remember = '1s'\n[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n";
+    let (gate, time) = gate_with_store(text);
+    let caller = gate.enter(None).unwrap();
+    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+    let acquire = |key| now(chat.acquire(Key::from(key), Ask::default()));
+    let Ok(Entry::Granted(ticket)) = acquire("a") else {
+        panic!("it fits");
+    };
+    assert!(acquire("a").is_err(), "one lease for each key");
+    assert!(chat.check("b", 1).unwrap().admitted());
+    assert!(chat.check("c", 1).is_err(), "{} keys", chat.set().keys());
+    chat.release(Key::from("a"), ticket.id).unwrap();
+    assert!(chat.release(Key::from("a"), ticket.id).unwrap().repeated());
+    time.advance(Duration::from_secs(1));
+    let forgotten = chat.release(Key::from("a"), ticket.id).unwrap_err();
+    assert_eq!(forgotten.kind(), Kind::NotFound);
+}
+
+/// The store kept its table for good, and a policy of that name went on with it.
+#[test]
+fn the_state_of_a_policy_that_is_gone_is_forgotten_in_the_store() {
+    let (gate, _) = gate_with_store(CHAT);
+    let used = || {
+        let caller = gate.enter(None).unwrap();
+        let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+        let four = Ask::named(&[("rpm", 4), ("running", 0)]);
+        assert!(chat.check("k", four).unwrap().admitted());
+        chat
+    };
+    used();
+    gate.exchange("test", &file(&CHAT.replace("chat", "talk")))
+        .unwrap();
+    gate.exchange("test", &file(CHAT)).unwrap();
+    assert_eq!(left(&gate, "rpm"), 10);
+    // Also while somebody is being answered by the old one.
+    let old = used();
+    gate.exchange("test", &file(&CHAT.replace("chat", "talk")))
+        .unwrap();
+    gate.exchange("test", &file(CHAT)).unwrap();
+    assert_eq!(left(&gate, "rpm"), 10);
+    drop(old);
 }
 
 #[test]

@@ -140,6 +140,11 @@ impl Caller {
         self.0.as_ref().map_or("anyone", |token| &token.name)
     }
 
+    /// The token's name; `None` where there are no tokens.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.0.as_ref().map(|token| &*token.name)
+    }
+
     /// Checks that they may, with this policy or (`None`) with all of them.
     ///
     /// # Errors

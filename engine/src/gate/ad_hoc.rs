@@ -1,19 +1,19 @@
 //! Rates that come with the call instead of a policy (`CL.THROTTLE`).
 //!
 //! Each triple of capacity, count and period is a set of one bucket, made when
-//! it is first asked for. Callers choose the numbers, so the sets are bounded;
-//! where the gate has no store of its own, a set all of whose keys equal
-//! "never seen" makes room for another. (A store keeps its tables: dropping the
-//! set would free nothing there.)
+//! it is first asked for. Callers choose the numbers, so the sets are bounded, all
+//! together and those that one token has asked for; one all of whose keys equal
+//! "never seen" makes room for another, in the store, too.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use tidegate_contract::Store;
+use tidegate_contract::{Select, Store};
 use tidegate_core::{Amount, Bucket, Span, Timestamp};
 
+use super::access::Caller;
 use super::backing::Backing;
 use super::denials::Denials;
 use super::error::GateError;
@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::error::{Error, LimitError};
 use crate::limit::{Algorithm, Limit};
 use crate::policy::Policy;
-use crate::set::LimitSet;
+use crate::set::{LimitSet, PageOf};
 
 /// The policy whose name stands for all rates that come with the call: in
 /// tokens' rights, and in what is measured.
@@ -35,6 +35,14 @@ pub const LIMIT: &str = "rate";
 /// How many different rates there may be at once. A table is some tens of
 /// kilobytes even while it is empty.
 pub const MOST: usize = 1_024;
+
+/// How often all tables are looked into for one that is spent: to do so takes
+/// some milliseconds.
+const LOOK_EVERY: Span = Span::SECOND;
+
+/// How many of them one token may have asked for first. Callers without a token
+/// cannot be told apart.
+pub const MOST_PER_CALLER: usize = MOST / 4;
 
 /// A rate that comes with the call: `count` units per `period`, of which
 /// `capacity` may be used at once.
@@ -51,6 +59,8 @@ pub struct Rate {
 /// The rates asked for so far.
 pub(super) struct AdHoc {
     sets: RwLock<Sets>,
+    /// From when on all tables may be looked into again.
+    look_from: AtomicI64,
     store: Option<Arc<dyn Store>>,
     clock: Clock,
     denials: Arc<Denials>,
@@ -60,6 +70,8 @@ type Sets = HashMap<Rate, Entry, foldhash::fast::RandomState>;
 
 struct Entry {
     served: Arc<Served>,
+    /// The token that asked for it first.
+    asked_by: Option<Arc<str>>,
     /// How long after its latest use every key equals "never seen".
     refill: Span,
     /// Whether it was used since room was last looked for: a mark, so that no
@@ -73,6 +85,7 @@ impl AdHoc {
     pub(super) fn new(store: Option<Arc<dyn Store>>, clock: Clock, denials: Arc<Denials>) -> Self {
         Self {
             sets: RwLock::default(),
+            look_from: AtomicI64::new(i64::MIN),
             store,
             clock,
             denials,
@@ -80,16 +93,16 @@ impl AdHoc {
     }
 
     /// The set for `rate`.
-    pub(super) fn get(&self, rate: Rate) -> Result<Arc<Served>, GateError> {
+    pub(super) fn get(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
         if let Some(entry) = self.read().get(&rate) {
             entry.touch();
             return Ok(Arc::clone(&entry.served));
         }
-        self.make(rate)
+        self.make(caller.token(), rate)
     }
 
     #[cold]
-    fn make(&self, rate: Rate) -> Result<Arc<Served>, GateError> {
+    fn make(&self, asked_by: Option<&str>, rate: Rate) -> Result<Arc<Served>, GateError> {
         let bucket = rate.bucket()?;
         let mut sets = self.write();
         if let Some(entry) = sets.get(&rate) {
@@ -97,21 +110,48 @@ impl AdHoc {
             return Ok(Arc::clone(&entry.served));
         }
         let now = self.clock.now();
-        if sets.len() >= MOST && self.store.is_none() {
-            sets.retain(|_, entry| entry.matters(now));
+        if is_full(&sets, asked_by).is_some() {
+            self.make_room(&mut sets, |entry| !entry.matters(now));
         }
-        if sets.len() >= MOST {
-            return Err(GateError::TooManyRates(MOST));
+        if is_full(&sets, asked_by).is_some() && self.may_look(now) {
+            self.make_room(&mut sets, |entry| entry.is_spent());
+        }
+        if let Some(most) = is_full(&sets, asked_by) {
+            return Err(GateError::TooManyRates(most));
         }
         let served = Arc::new(self.serve(rate)?);
         let entry = Entry {
             served: Arc::clone(&served),
+            asked_by: asked_by.map(Into::into),
             refill: bucket.refill(),
-            used: AtomicBool::new(true),
+            // That is now: its caller is about to.
+            used: AtomicBool::new(false),
             looked_at: now,
         };
         sets.insert(rate, entry);
         Ok(served)
+    }
+
+    /// Drops the sets of which `spent` says that all keys equal "never seen".
+    fn make_room(&self, sets: &mut Sets, spent: impl Fn(&mut Entry) -> bool) {
+        sets.retain(|rate, entry| {
+            let goes = spent(entry);
+            if let (true, Some(store)) = (goes, &self.store) {
+                store.forget(&tables::of_rate(*rate));
+            }
+            !goes
+        });
+    }
+
+    /// Whether it is time to look into every table again.
+    fn may_look(&self, now: Timestamp) -> bool {
+        let next = self.look_from.load(Ordering::Relaxed);
+        let may = now.as_micros() >= next;
+        if may {
+            let next = now + LOOK_EVERY;
+            self.look_from.store(next.as_micros(), Ordering::Relaxed);
+        }
+        may
     }
 
     fn serve(&self, rate: Rate) -> Result<Served, Error> {
@@ -140,6 +180,16 @@ impl AdHoc {
     }
 }
 
+/// The bound that keeps this token from another rate, if one does.
+fn is_full(sets: &Sets, asked_by: Option<&str>) -> Option<usize> {
+    if sets.len() >= MOST {
+        return Some(MOST);
+    }
+    let theirs = |entry: &&Entry| asked_by.is_some() && entry.asked_by.as_deref() == asked_by;
+    let is_full = sets.values().filter(theirs).count() >= MOST_PER_CALLER;
+    is_full.then_some(MOST_PER_CALLER)
+}
+
 impl Entry {
     /// Called under the lock, so that whoever makes room sees every use.
     #[inline]
@@ -157,6 +207,22 @@ impl Entry {
             return true;
         }
         now < self.looked_at + self.refill
+    }
+
+    /// Whether nobody is about to use it, and its table, looked into, has no key
+    /// that has something used. Beyond a network nobody looks.
+    fn is_spent(&self) -> bool {
+        let set = self.served.set();
+        let first = PageOf {
+            select: Select::All,
+            after: None,
+            most: 1,
+        };
+        let is_idle = Arc::strong_count(&self.served) == 1 && !set.is_remote();
+        is_idle
+            && set
+                .list_keys(first)
+                .is_ok_and(|page| page.items.is_empty() && page.next.is_none())
     }
 }
 
@@ -186,6 +252,7 @@ impl Rate {
 mod tests {
     use tidegate_core::MAX_AMOUNT;
 
+    use super::super::access::Credentials;
     use super::*;
     use crate::clock::ManualClock;
 
@@ -197,12 +264,19 @@ mod tests {
         }
     }
 
+    fn anyone() -> Caller {
+        Credentials::default().identify(None).unwrap()
+    }
+
     #[test]
     fn a_rate_is_one_set_however_often_it_is_asked_for() {
         let rates = AdHoc::new(None, ManualClock::default().clock(), Arc::default());
-        let first = rates.get(rate(1)).unwrap();
-        assert!(Arc::ptr_eq(&first, &rates.get(rate(1)).unwrap()));
-        assert!(!Arc::ptr_eq(&first, &rates.get(rate(2)).unwrap()));
+        let first = rates.get(&anyone(), rate(1)).unwrap();
+        assert!(Arc::ptr_eq(&first, &rates.get(&anyone(), rate(1)).unwrap()));
+        assert!(!Arc::ptr_eq(
+            &first,
+            &rates.get(&anyone(), rate(2)).unwrap()
+        ));
     }
 
     #[test]
@@ -221,7 +295,7 @@ mod tests {
             wrong(MAX_AMOUNT + 1, 1, 1),
             wrong(1, u64::MAX, 1),
         ] {
-            assert!(rates.get(rate).is_err(), "{rate:?}");
+            assert!(rates.get(&anyone(), rate).is_err(), "{rate:?}");
         }
         assert!(rates.read().is_empty());
     }
@@ -231,20 +305,21 @@ mod tests {
         let time = ManualClock::default();
         let rates = AdHoc::new(None, time.clock(), Arc::default());
         for count in 1..=MOST as u64 {
-            rates.get(rate(count)).unwrap();
+            let served = rates.get(&anyone(), rate(count)).unwrap();
+            assert!(served.check("k", 2).unwrap().admitted());
         }
         let one_more = rate(MOST as u64 + 1);
         assert!(matches!(
-            rates.get(one_more),
+            rates.get(&anyone(), one_more),
             Err(GateError::TooManyRates(MOST))
         ));
         // The slowest refills in two seconds.
-        let kept = Arc::downgrade(&rates.get(rate(7)).unwrap());
-        let held = rates.get(rate(8)).unwrap();
+        let kept = Arc::downgrade(&rates.get(&anyone(), rate(7)).unwrap());
+        let held = rates.get(&anyone(), rate(8)).unwrap();
         time.advance(Duration::from_secs(2));
-        assert!(rates.get(one_more).is_ok());
+        assert!(rates.get(&anyone(), one_more).is_ok());
         assert_eq!(rates.read().len(), 3);
-        assert!(kept.ptr_eq(&Arc::downgrade(&rates.get(rate(7)).unwrap())));
-        assert!(Arc::ptr_eq(&held, &rates.get(rate(8)).unwrap()));
+        assert!(kept.ptr_eq(&Arc::downgrade(&rates.get(&anyone(), rate(7)).unwrap())));
+        assert!(Arc::ptr_eq(&held, &rates.get(&anyone(), rate(8)).unwrap()));
     }
 }

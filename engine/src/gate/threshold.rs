@@ -1,6 +1,6 @@
 //! The policies by name, on one store; exchanged while in use.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -149,7 +149,7 @@ impl Gate {
     pub fn ad_hoc(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
         spans::policy(ad_hoc::POLICY);
         let may = caller.check(Scope::Decide, Some(ad_hoc::POLICY));
-        spans::entered(may.and_then(|()| self.0.ad_hoc.get(rate)))
+        spans::entered(may.and_then(|()| self.0.ad_hoc.get(caller, rate)))
     }
 
     /// The policy `name`, for `caller` to use in this way.
@@ -221,7 +221,13 @@ impl Gate {
         for (name, served) in old.iter() {
             stop_who_is_gone(served, new.get(name).map(|served| &**served));
         }
+        let kept: HashSet<String> = new.values().flat_map(|s| table_names(s)).collect();
         self.0.policies.store(Arc::new(new));
+        if let Some(store) = &self.0.store {
+            let gone = old.values().flat_map(|served| table_names(served));
+            let gone = gone.filter(|name| !kept.contains(name));
+            gone.for_each(|name| store.forget(&name));
+        }
         for change in &changes {
             audit::note(by, "policies", &change.to_string());
         }
@@ -359,6 +365,20 @@ impl Gate {
             builder = builder.store(Arc::clone(store));
         }
         builder.build()
+    }
+}
+
+/// What the store calls the tables of a policy in use.
+fn table_names(served: &Served) -> Vec<String> {
+    let policy = served.policy();
+    match policy.is_pool() {
+        true => {
+            let members = policy.members.iter();
+            members
+                .map(|member| tables::of_policy(policy, Some(member)))
+                .collect()
+        }
+        false => vec![tables::of_policy(policy, None)],
     }
 }
 

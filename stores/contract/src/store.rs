@@ -83,6 +83,13 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::InUse`]; [`StoreError::OtherLevels`].
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError>;
 
+    /// Drops the table called `name`, which nobody asks any more: the next to open
+    /// it finds nothing used. A store that others share keeps it until what was
+    /// used is spent.
+    fn forget(&self, name: &str) {
+        let _ = name;
+    }
+
     /// As [`open`](Self::open), within bounds of its own. Only a store that keeps
     /// its state in this process has any; in others it is for their server to
     /// bound what they keep.

@@ -54,9 +54,13 @@ impl FileStore {
         let syncs = options.sync != SyncMode::Never;
         let disk = Disk::held(medium, syncs);
         let opened = open::open(&disk, options.bounds).map_err(about)?;
-        let tracked = opened.tables.clone();
-        let journal = Journal::start((opened.database, disk), options.sync, opened.tables);
+        let (forgotten, tracked): (Vec<_>, Vec<_>) = opened
+            .tables
+            .into_iter()
+            .partition(|table| table.is_forgotten());
+        let journal = Journal::start((opened.database, disk), options.sync, tracked.clone());
         let journal = Arc::new(journal.map_err(|error| about(error.into()))?);
+        forgotten.iter().for_each(|table| journal.forget(table.id));
         let tables = tracked.into_iter().map(|tracked| {
             let (name, journal) = (tracked.name.clone(), Arc::clone(&journal));
             (name, Arc::new(FileTable { tracked, journal }))
@@ -148,6 +152,13 @@ impl Store for FileStore {
         Ok(())
     }
 
+    fn forget(&self, name: &str) {
+        let table = self.tables.lock().remove(name);
+        if let Some(table) = table {
+            self.journal.forget(table.tracked.id);
+        }
+    }
+
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         self.open_within(name, plan, &TableBounds::default())
     }
@@ -177,6 +188,7 @@ impl Store for FileStore {
         }
         self.journal.check()?;
         let ids = tables.values().map(|table| table.tracked.id);
+        let ids = ids.chain(self.journal.forgotten());
         let id = ids.max().map_or(0, |id| id + 1);
         let table = Arc::new(self.make(id, name, plan, bounds));
         // If it cannot be written now, it is there to be opened again later.

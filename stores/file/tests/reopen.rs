@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, limits, remaining, set};
-use tidegate::contract::StoreError;
 use tidegate::contract::core::{Span, Timestamp};
+use tidegate::contract::{Store, StoreError};
 use tidegate::{Algorithm, Ask, Error, Lease, Limit, LimitSet, ManualClock};
 use tidegate_file::SyncMode;
 
@@ -359,6 +359,47 @@ fn a_file_becomes_smaller_when_what_it_held_is_spent() {
     assert!(store.compact().expect("room on the disk"));
     assert!(length() < before, "{before} became {}", length());
     assert_eq!(remaining(&set, "2999", "budget"), 4);
+}
+
+/// What nobody asks any more is deleted from the file, some of it at a time; a set
+/// of that name begins anew, at once and later.
+#[test]
+fn a_table_that_is_forgotten_is_deleted() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let others = |store| {
+        let set = LimitSet::builder().name("other").limits(limits());
+        let set = set.clock(clock.clock()).store(store).build();
+        set.expect("sensible limits")
+    };
+    {
+        let store = support::open(&place.path(), SyncMode::Never).expect("a new file");
+        let (gone, other) = (set(store.clone(), &clock, limits()), others(store.clone()));
+        spend(&other, "k", 3);
+        for key in 0..10_000 {
+            let key = key.to_string();
+            let id = take(&gone, &key).detach();
+            gone.release(&key, id).expect("held");
+        }
+        store.flush().expect("room on the disk");
+        store.forget("set");
+        assert_eq!(store.names(), ["other"]);
+        let anew = set(store.clone(), &clock, limits());
+        assert_eq!((remaining(&anew, "1", "budget"), anew.keys()), (10, 0));
+        spend(&anew, "1", 2);
+        spend(&gone, "2", 1);
+    }
+    let store = place.open();
+    assert_eq!(store.names(), ["other", "set"]);
+    {
+        let anew = set(store.clone(), &clock, limits());
+        assert_eq!((remaining(&anew, "1", "budget"), anew.keys()), (8, 1));
+        assert_eq!(remaining(&others(store.clone()), "k", "budget"), 7);
+        store.forget("set");
+    }
+    // A group deletes some of it, and what is left is deleted by the next.
+    (0..5).for_each(|_| store.flush().expect("room on the disk"));
+    drop(store);
+    assert_eq!(place.open().names(), ["other"]);
 }
 
 #[test]

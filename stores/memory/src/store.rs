@@ -119,6 +119,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn forget(&self, name: &str) {
+        // Whoever is being answered by it keeps it for that long.
+        self.tables.lock().remove(name);
+    }
+
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         self.open_within(name, plan, &TableBounds::default())
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use redb::{Table, WriteTransaction};
+use redb::{ReadableTable, Table, WriteTransaction};
 use tidegate_contract::OwnedKey;
 use tidegate_contract::book::Record;
-use tidegate_contract::core::State;
+use tidegate_contract::core::{State, Timestamp};
 use tidegate_memory::journal::{Collected, Sink, Told};
 
 use super::Change;
-use super::tracked::{Layouts, Placed, Tracked};
+use super::tracked::{FORGOTTEN, Layouts, Placed, Tracked};
 use crate::bytes::{
     Known, encode_definition, encode_own, encode_plan, encode_record, encode_row, encode_table,
     row_head,
@@ -168,6 +168,47 @@ pub(super) fn define(group: &WriteTransaction, definitions: &[Change]) -> Result
             None => drop(table.remove(place.as_slice())?),
         }
     }
+    Ok(())
+}
+
+/// How many rows and leases of forgotten tables one group deletes, so that nobody
+/// waits long for it.
+const DELETED_AT_ONCE: usize = 4_096;
+
+/// Deletes what is left of the tables `forgotten`, or some of it; of those that
+/// stay in the list, nothing is left.
+pub(super) fn delete(group: &WriteTransaction, forgotten: &mut Vec<u32>) -> Result<(), Fault> {
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    let mut tables = group.open_table(TABLES)?;
+    let mut plans = group.open_table(PLANS)?;
+    let mut kept = [group.open_table(ROWS)?, group.open_table(LEASES)?];
+    let mut left = DELETED_AT_ONCE;
+    let mut gone = Vec::new();
+    for &id in &*forgotten {
+        let (from, to) = (id.to_be_bytes(), id.saturating_add(1).to_be_bytes());
+        for table in &mut kept {
+            let range = &from[..]..&to[..];
+            for entry in table.extract_from_if(range, |_, _| true)?.take(left) {
+                entry?;
+                left -= 1;
+            }
+        }
+        if left > 0 {
+            plans.retain_in((id, 0)..=(id, u32::MAX), |_, _| false)?;
+            tables.remove(id)?;
+            gone.push(id);
+        } else if tables.get(id)?.is_some() {
+            let known = encode_table(&Known {
+                name: FORGOTTEN.to_owned(),
+                fence: 0,
+                latest: Timestamp::MIN,
+            });
+            tables.insert(id, known.as_slice())?;
+        }
+    }
+    *forgotten = gone;
     Ok(())
 }
 

@@ -36,6 +36,8 @@ struct Shared {
     tables: Mutex<Vec<Arc<Tracked>>>,
     /// Definitions that are not written yet.
     definitions: Mutex<Vec<Change>>,
+    /// The numbers of tables that are to be deleted.
+    forgotten: Mutex<Vec<u32>>,
 }
 
 /// The journal of one file. The last one to drop it waits for what is not
@@ -57,6 +59,7 @@ impl Journal {
             progress: Progress::new(sync),
             tables: Mutex::new(tables),
             definitions: Mutex::default(),
+            forgotten: Mutex::default(),
         });
         let writer = Writer::new(Arc::clone(&shared), database, disk);
         let thread = thread::Builder::new().name("tidegate-journal".into());
@@ -72,6 +75,19 @@ impl Journal {
         tracked.touch();
         self.shared.tables.lock().push(tracked);
         self.flush()
+    }
+
+    /// Has the table of this number deleted from the file, some of it at a time;
+    /// nothing of it is written any more.
+    pub(crate) fn forget(&self, id: u32) {
+        self.shared.tables.lock().retain(|table| table.id != id);
+        self.shared.forgotten.lock().push(id);
+        self.shared.progress.want();
+    }
+
+    /// The tables that are being deleted.
+    pub(crate) fn forgotten(&self) -> Vec<u32> {
+        self.shared.forgotten.lock().clone()
     }
 
     /// Changes a definition; returns once it is written. One at a time.

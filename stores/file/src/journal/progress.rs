@@ -166,6 +166,12 @@ impl Progress {
         }
     }
 
+    /// Has a group written soon.
+    pub(super) fn want(&self) {
+        self.state.lock().wanted = true;
+        self.work.notify_one();
+    }
+
     /// Waits for the next group.
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         let mut state = self.state.lock();

@@ -9,6 +9,9 @@ use tidegate_contract::core::Timestamp;
 use tidegate_memory::MemoryTable;
 use tidegate_memory::journal::Collected;
 
+/// What a table is called in the file until all of it is deleted. No set is.
+pub(super) const FORGOTTEN: &str = "\0";
+
 /// A table, its number in the file, and what is written of it.
 #[derive(Debug)]
 pub(crate) struct Tracked {
@@ -51,6 +54,11 @@ impl Tracked {
             touched: AtomicBool::new(true),
             layouts: Mutex::new(layouts),
         }
+    }
+
+    /// Whether it is being deleted from the file.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.name == FORGOTTEN
     }
 
     /// Something was changed.

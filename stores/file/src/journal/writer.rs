@@ -80,26 +80,36 @@ impl Writer {
         let tables = self.shared.tables.lock().clone();
         let touched: Vec<_> = tables.iter().filter(|t| t.take_touched()).collect();
         let definitions = self.shared.definitions.lock().clone();
-        if touched.is_empty() && definitions.is_empty() && self.database.is_some() {
+        let mut forgotten = self.shared.forgotten.lock().clone();
+        let is_idle = touched.is_empty() && definitions.is_empty() && forgotten.is_empty();
+        if is_idle && self.database.is_some() {
             return Ok(());
         }
         let result = self
             .database()
             .and_then(|database| Ok(database.begin_write()?));
         let transaction = result.inspect_err(|_| touched.iter().for_each(|t| t.touch()))?;
-        let mut wrote = !definitions.is_empty();
+        let mut wrote = !definitions.is_empty() || !forgotten.is_empty();
         let defined = group::define(&transaction, &definitions);
         defined.inspect_err(|_| touched.iter().for_each(|t| t.touch()))?;
         for (nth, tracked) in touched.iter().enumerate() {
             let written = group::write(&transaction, tracked, reserve, taken, &mut self.gathered);
             wrote |= written.inspect_err(|_| touched[nth..].iter().for_each(|t| t.touch()))?;
         }
+        // After the rows of a group that began before the table was forgotten.
+        let deleted = group::delete(&transaction, &mut forgotten);
+        deleted.inspect_err(|_| touched.iter().for_each(|t| t.touch()))?;
         match wrote {
             true => transaction.commit()?,
             false => transaction.abort()?,
         }
         let mut waiting = self.shared.definitions.lock();
         waiting.retain(|change| !definitions.contains(change));
+        let mut waiting = self.shared.forgotten.lock();
+        waiting.retain(|id| !forgotten.contains(id));
+        if !waiting.is_empty() {
+            self.shared.progress.want();
+        }
         Ok(())
     }
 
