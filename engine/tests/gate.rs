@@ -1,6 +1,8 @@
 //! The threshold that every door asks.
 #![cfg(feature = "gate")]
 
+#[path = "support/away.rs"]
+mod away;
 #[path = "support/gate.rs"]
 mod support;
 
@@ -13,6 +15,7 @@ use tidegate::gate::{
 use tidegate::{Ask, Key, ManualClock};
 use tidegate_memory::MemoryStore;
 
+use away::Away;
 use support::{file, now};
 
 const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
@@ -124,19 +127,43 @@ fn a_ticket_is_settled_by_its_id() {
     assert_eq!(forgotten.kind(), Kind::NotFound);
 }
 
+/// It counted as a store that cannot tell, so whoever filled a table lifted all
+/// limits of a policy whose failure mode is to admit.
 #[test]
-fn a_full_store_is_answered_as_the_failure_mode_says() {
-    let open = "[policy.chat]\nmax_keys = 1\nfailure_mode = 'admit'\n".to_owned() + CHAT;
-    let (gate, _) = gate(&open);
+fn a_full_table_is_an_answer_of_its_own_whatever_the_failure_mode() {
+    for mode in ["'admit'", "'deny'", "'share'\nshare = 50"] {
+        let text = format!(
+            "[policy.chat]\nmax_keys = 1\nmax_leases = 2\nmax_leases_per_root = 1\n\
+             failure_mode = {mode}\n{CHAT}"
+        );
+        let (gate, _) = gate(&text);
+        let caller = gate.enter(None).unwrap();
+        let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+        let ask = Ask::named(&[("running", 0)]);
+        assert!(matches!(chat.check("a", ask), Ok(Answer::Decided(_))));
+        let full = chat.check("b", ask).unwrap_err();
+        assert_eq!((full.kind(), full.kind().code()), (Kind::Full, "full"));
+        let acquire = || now(chat.acquire(Key::from("a"), ask));
+        assert!(matches!(acquire(), Ok(Entry::Granted(_))));
+        assert_eq!(acquire().unwrap_err().kind(), Kind::Full);
+    }
+}
+
+#[test]
+fn a_store_that_is_away_is_answered_as_the_failure_mode_says() {
+    let open = "[policy.chat]\nfailure_mode = 'admit'\n".to_owned() + CHAT;
+    let gate = Gate::builder().store(Arc::new(Away));
+    let gate = gate.build(&file(&open)).unwrap();
     let caller = gate.enter(None).unwrap();
-    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
     let ask = Ask::named(&[("running", 0)]);
-    assert!(matches!(chat.check("a", ask), Ok(Answer::Decided(_))));
-    assert!(matches!(chat.check("b", ask), Ok(Answer::Degraded(_))));
+    let check = || {
+        let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
+        chat.check("b", ask)
+    };
+    assert!(matches!(check(), Ok(Answer::Degraded(_))));
     let closed = open.replace("'admit'", "'deny'");
     gate.exchange("test", &file(&closed)).unwrap();
-    let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
-    assert_eq!(chat.check("b", ask).unwrap_err().kind(), Kind::Unavailable);
+    assert_eq!(check().unwrap_err().kind(), Kind::Unavailable);
 }
 
 #[test]

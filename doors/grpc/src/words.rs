@@ -48,7 +48,7 @@ pub fn status(error: &GateError) -> Status {
         Kind::Invalid => Code::InvalidArgument,
         Kind::Never => Code::OutOfRange,
         Kind::Ended => Code::FailedPrecondition,
-        Kind::Busy => Code::ResourceExhausted,
+        Kind::Busy | Kind::Full => Code::ResourceExhausted,
         Kind::Unavailable => Code::Unavailable,
     };
     Status::new(code, error.to_string())

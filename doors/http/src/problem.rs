@@ -250,7 +250,7 @@ const fn status(kind: Kind) -> StatusCode {
         Kind::Invalid => StatusCode::BAD_REQUEST,
         Kind::Never => StatusCode::UNPROCESSABLE_ENTITY,
         Kind::Ended => StatusCode::CONFLICT,
-        Kind::Busy | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Busy | Kind::Full | Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

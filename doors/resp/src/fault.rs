@@ -90,6 +90,7 @@ fn code(error: &GateError) -> &'static str {
         Kind::Forbidden => "NOPERM",
         Kind::Never => "NEVER",
         Kind::Busy => "BUSY",
+        Kind::Full => "FULL",
         Kind::Unavailable => "UNAVAILABLE",
         Kind::Ended => "NOLEASE",
         Kind::NotFound if *error == GateError::Limits(Store(StoreError::UnknownLease)) => "NOLEASE",

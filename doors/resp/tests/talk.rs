@@ -1,13 +1,17 @@
 //! Conversations over a socket.
 
+#[path = "../../../engine/tests/support/away.rs"]
+mod away;
 mod support;
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::sync::Arc;
 use std::time::Duration;
 
+use away::Away;
 use support::{Served, request, tokens, until};
-use tidegate::gate::{Credentials, Scope};
+use tidegate::gate::{Credentials, Gate, Scope};
 use tidegate_resp::Settings;
 
 #[test]
@@ -420,20 +424,13 @@ fn an_idempotency_key_that_is_too_long_is_refused() {
 
 #[test]
 fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
-    let policies = "[policy.open]\nmax_keys = 1\nfailure_mode = 'admit'\n\
+    let policies = "[policy.open]\nfailure_mode = 'admit'\n\
                     limits.rpm = { calls = 10, per = '1h' }\n\
-                    [policy.shut]\nmax_keys = 1\nlimits.rpm = { calls = 10, per = '1h' }\n\
-                    [policy.line]\nmax_waiting = 1\nlimits.running = { concurrency = 1 }\n";
-    let served = Served::of(policies, Settings::default());
+                    [policy.shut]\nlimits.rpm = { calls = 10, per = '1h' }\n";
+    let gate = Gate::builder().store(Arc::new(Away));
+    let served = Served::at(gate, policies, Settings::default());
     let mut client = served.client();
     client.ask("HELLO 3");
-    for policy in ["open", "shut"] {
-        let check = client.ask(&format!("TG.CHECK {policy} a"));
-        assert!(
-            check.contains("verdict:admitted") && check.contains("degraded:f"),
-            "{check}"
-        );
-    }
     let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil}";
     assert_eq!(client.ask("TG.CHECK open b"), format!("{{{facts}"));
     let no_lease = "{lease:nil,fence:nil,expires_at_us:nil,repeated:f,";
@@ -442,11 +439,23 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
         format!("{no_lease}{},metadata:{{}}}}", facts.trim_end_matches('}'))
     );
     let error = client.ask("TG.CHECK shut b");
-    assert!(
-        error.starts_with("-UNAVAILABLE the store holds 1 keys"),
-        "{error}"
-    );
-    // A full line is told apart from a store that failed.
+    assert!(error.starts_with("-UNAVAILABLE "), "{error}");
+    assert!(error.contains("the cable is pulled"), "{error}");
+}
+
+#[test]
+fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
+    let policies = "[policy.open]\nmax_keys = 1\nfailure_mode = 'admit'\n\
+                    limits.rpm = { calls = 10, per = '1h' }\n\
+                    [policy.line]\nmax_waiting = 1\nlimits.running = { concurrency = 1 }\n";
+    let served = Served::of(policies, Settings::default());
+    let mut client = served.client();
+    client.ask("HELLO 3");
+    assert!(client.ask("TG.CHECK open a").contains("verdict:admitted"));
+    for command in ["TG.CHECK open b", "TG.ACQUIRE open b WAIT 5"] {
+        let error = client.ask(command);
+        assert!(error.starts_with("-FULL the store holds 1 keys"), "{error}");
+    }
     client.ask("TG.ACQUIRE line k");
     let mut waiter = served.client();
     waiter.send(request("TG.ACQUIRE line k WAIT 60000"));

@@ -59,8 +59,11 @@ pub enum Kind {
     Never,
     /// The lease has ended (409).
     Ended,
-    /// Too much at once (429 or 503).
+    /// Too much at once (503).
     Busy,
+    /// The policy, or the root of the key, holds as many keys or leases as it may
+    /// (503: a 429 would say that a limit refuses, and until when).
+    Full,
     /// The store cannot tell (503).
     Unavailable,
 }
@@ -93,6 +96,9 @@ fn kind(error: &Error) -> Kind {
         Error::Stopped => Kind::Unavailable,
         Error::Store(Store::UnknownLease) => Kind::NotFound,
         Error::Store(Store::LeaseEnded(_)) => Kind::Ended,
+        Error::Store(
+            Store::KeysFull { .. } | Store::LeasesFull { .. } | Store::RootLeasesFull { .. },
+        ) => Kind::Full,
         Error::Store(Store::UnknownPage | Store::CannotList) => Kind::Invalid,
         Error::Store(_) => Kind::Unavailable,
         _ => Kind::Invalid,
@@ -111,6 +117,7 @@ impl Kind {
             Self::Never => "never",
             Self::Ended => "lease_ended",
             Self::Busy => "busy",
+            Self::Full => "full",
             Self::Unavailable => "unavailable",
         }
     }

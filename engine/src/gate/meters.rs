@@ -14,6 +14,7 @@ pub(super) struct Meters {
     admitted: Counter,
     refused: Counter,
     failed: Counter,
+    full: Counter,
     degraded: Counter,
     shadowed: Counter,
     decision: Histogram,
@@ -43,6 +44,7 @@ impl Meters {
             admitted: decisions("admitted"),
             refused: decisions("refused"),
             failed: decisions("failed"),
+            full: counter!("tidegate_full_total", "policy" => policy.clone()),
             degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
             shadowed: counter!("tidegate_shadowed_total", "policy" => policy.clone()),
             decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
@@ -80,6 +82,11 @@ impl Meters {
         self.failed.increment(1);
     }
 
+    /// There was no room for the key or the lease.
+    pub(super) fn full(&self) {
+        self.full.increment(1);
+    }
+
     pub(super) fn degraded(&self) {
         self.degraded.increment(1);
     }
@@ -114,6 +121,10 @@ pub(super) fn describe() {
     describe_counter!(
         "tidegate_decisions_total",
         "Decisions, by policy and outcome"
+    );
+    describe_counter!(
+        "tidegate_full_total",
+        "Asks answered by an error because the policy, or the key's root, holds as many keys or leases as it may"
     );
     describe_counter!(
         "tidegate_degraded_total",

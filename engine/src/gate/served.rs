@@ -580,6 +580,9 @@ impl Served {
             }
             error => {
                 self.meters.failed();
+                if error.kind() == Kind::Full {
+                    self.meters.full();
+                }
                 spans::outcome(key.bytes(), error.kind().code());
                 Err(error)
             }

@@ -203,7 +203,7 @@ fn stop(error: GateError) -> Stop {
         Kind::NotFound | Kind::Ended => Exit::Gone,
         Kind::Invalid => Exit::Usage,
         Kind::Never => Exit::Never,
-        Kind::Busy => Exit::Refused,
+        Kind::Busy | Kind::Full => Exit::Refused,
         Kind::Unavailable => Exit::Failed,
     };
     Stop::new(exit, error)

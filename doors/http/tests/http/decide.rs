@@ -233,12 +233,7 @@ async fn a_shadow_limit_says_so_and_refuses_nobody() {
 
 #[tokio::test]
 async fn a_store_that_cannot_tell_is_answered_as_the_policy_says() {
-    let house = House::new();
-    for policy in ["small", "strict"] {
-        house
-            .post("/v1/check", json!({"policy": policy, "key": "a"}))
-            .await;
-    }
+    let house = House::away();
     let ask = |policy| json!({"policy": policy, "key": "b"});
     for path in ["/v1/check", "/v1/acquire"] {
         let reply = house.post(path, ask("small")).await;
@@ -252,5 +247,21 @@ async fn a_store_that_cannot_tell_is_answered_as_the_policy_says() {
         let reply = house.post(path, ask("strict")).await;
         reply.problem(503, "unavailable");
         assert_eq!(reply.header("retry-after"), Some("1"));
+    }
+}
+
+/// That a policy is full is told apart from a store that cannot tell, and admits
+/// nobody.
+#[tokio::test]
+async fn a_full_policy_says_so_whatever_its_failure_mode() {
+    let house = House::new();
+    for policy in ["small", "strict"] {
+        let ask = |key| json!({"policy": policy, "key": key});
+        assert_eq!(house.post("/v1/check", ask("a")).await.status, 200);
+        for path in ["/v1/check", "/v1/acquire"] {
+            let reply = house.post(path, ask("b")).await;
+            reply.problem(503, "full");
+            assert_eq!(reply.header("retry-after"), Some("1"));
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The door as its clients see it.
 
 mod apply;
+#[path = "../../../../engine/tests/support/away.rs"]
+mod away;
 mod bounds;
 mod decide;
 mod forward;

@@ -4,10 +4,12 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, Response};
 use serde_json::{Value, json};
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
 use tidegate::policy::parse;
 use tidegate_http::{Front, Settings, front};
 use tower::ServiceExt;
+
+use crate::away::Away;
 
 /// Noon of 1 January 2026: where the clock stands.
 pub const POLICIES: &str = r#"
@@ -63,9 +65,19 @@ impl House {
 
     /// With other policies.
     pub fn of(policies: &str, settings: Settings) -> Self {
+        Self::at(Gate::builder(), policies, settings)
+    }
+
+    /// With a store that cannot tell.
+    pub fn away() -> Self {
+        let gate = Gate::builder().store(std::sync::Arc::new(Away));
+        Self::at(gate, POLICIES, Settings::default())
+    }
+
+    fn at(gate: GateBuilder, policies: &str, settings: Settings) -> Self {
         let time = ManualClock::default();
         let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
-        let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
+        let gate = gate.clock(time.clock()).build(&file).unwrap();
         let front = front(gate.clone(), settings);
         Self { gate, time, front }
     }

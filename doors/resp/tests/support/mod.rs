@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
 use tidegate::policy::parse;
 use tidegate_resp::{Door, Settings};
 use tokio::net::TcpListener;
@@ -47,9 +47,14 @@ impl Served {
 
     /// With these policies.
     pub fn of(policies: &str, settings: Settings) -> Self {
+        Self::at(Gate::builder(), policies, settings)
+    }
+
+    /// With these policies, and this gate's store.
+    pub fn at(gate: GateBuilder, policies: &str, settings: Settings) -> Self {
         let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
         let time = ManualClock::default();
-        let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
+        let gate = gate.clock(time.clock()).build(&file).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
