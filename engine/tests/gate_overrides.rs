@@ -40,7 +40,7 @@ fn rpm(count: u64) -> Limit {
 
 fn set(gate: &Gate, place: &Place, limit: Limit) {
     let caller = gate.enter(None).unwrap();
-    gate.set_override(&caller, place, &[limit]).unwrap();
+    gate.set_override(&caller, place, &[limit]).wait().unwrap();
 }
 
 fn limit(gate: &Gate, policy: &str, key: &str, name: &str) -> u64 {
@@ -97,7 +97,7 @@ proptest! {
                     naive.insert(place, count);
                 }
                 None => {
-                    let removed = gate.remove_override(&caller, &place).unwrap();
+                    let removed = gate.remove_override(&caller, &place).wait().unwrap();
                     prop_assert_eq!(removed, naive.remove(&place).is_some());
                 }
             }
@@ -176,13 +176,15 @@ fn everything_wrong_with_an_override_is_told_at_once() {
         Place::system(),
         Place::system().of_entity("k").of_resource("chat"),
     ] {
-        match gate.set_override(&caller, &place, &limits) {
+        match gate.set_override(&caller, &place, &limits).wait() {
             Err(GateError::Override(errors)) => assert_eq!(errors.len(), 3),
             answer => panic!("{answer:?}"),
         }
         assert!(gate.override_at(&caller, &place).unwrap().is_none());
     }
-    let unknown = gate.set_override(&caller, &Place::system().of_resource("no"), &[rpm(1)]);
+    let unknown = gate
+        .set_override(&caller, &Place::system().of_resource("no"), &[rpm(1)])
+        .wait();
     assert!(matches!(unknown, Err(GateError::UnknownPolicy { .. })));
     let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
     assert_eq!(
@@ -205,8 +207,8 @@ fn only_who_administers_the_policy_sets_its_overrides() {
     let may = |scope, policies: &[&str], place: &Place| {
         gate.replace_credentials(Credentials::new([credential(scope, policies)]));
         let caller = gate.enter(Some("secret")).unwrap();
-        let set = gate.set_override(&caller, place, &[rpm(5)]).is_ok();
-        assert_eq!(gate.remove_override(&caller, place).is_ok(), set);
+        let set = gate.set_override(&caller, place, &[rpm(5)]).wait().is_ok();
+        assert_eq!(gate.remove_override(&caller, place).wait().is_ok(), set);
         set
     };
     assert!(may(Scope::Administer, &["chat"], &chat));
@@ -285,12 +287,14 @@ fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
         assert_eq!(at(member, "acme", "rpm"), 9, "{member}");
     }
     assert_eq!((at("us", "else", "tpm"), at("us", "acme", "tpm")), (20, 5));
-    let unknown = gate.set_override(&caller, &chat, &[Limit::calls("rps", 1, MINUTE)]);
+    let unknown = gate
+        .set_override(&caller, &chat, &[Limit::calls("rps", 1, MINUTE)])
+        .wait();
     assert!(
         matches!(unknown, Err(GateError::Override(_))),
         "{unknown:?}"
     );
-    gate.remove_override(&caller, &chat).unwrap();
+    gate.remove_override(&caller, &chat).wait().unwrap();
     assert_eq!((at("eu", "else", "rpm"), at("us", "else", "rpm")), (10, 20));
 }
 
@@ -336,21 +340,22 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         given("rpn", "calls", 5, "1m"),
         given("tpm", "calls", 5, "1m"),
     ];
-    let Err(GateError::FaultyOverride(faults)) = gate.write_override(&caller, &chat, &wrong) else {
+    let Err(GateError::FaultyOverride(faults)) = gate.write_override(&caller, &chat, &wrong).wait()
+    else {
         panic!("it is faulty");
     };
     let told = faults.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(faults.len(), 3, "{told:?}");
     assert!(told[1].contains("there is `rpm`, `tpm`"), "{told:?}");
     assert!(faults.iter().all(|fault| !fault.help.is_empty()));
-    let empty = gate.write_override(&caller, &chat, &[]).unwrap_err();
+    let empty = gate.write_override(&caller, &chat, &[]).wait().unwrap_err();
     assert!(
         empty.to_string().starts_with("no limit is given"),
         "{empty}"
     );
     assert!(gate.override_at(&caller, &chat).unwrap().is_none());
     let right = [given("rpm", "calls", 5, "1m")];
-    let placed = gate.write_override(&caller, &chat, &right).unwrap();
+    let placed = gate.write_override(&caller, &chat, &right).wait().unwrap();
     assert_eq!(
         (placed.place.level(), placed.limits),
         (Level::EntityAndResource, vec![rpm(5)])
@@ -364,7 +369,7 @@ fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
         policies: Vec::new(),
     }]));
     let observer = gate.enter(Some("secret")).unwrap();
-    let refused = gate.write_override(&observer, &chat, &wrong);
+    let refused = gate.write_override(&observer, &chat, &wrong).wait();
     assert!(
         matches!(refused, Err(GateError::Forbidden { .. })),
         "{refused:?}"

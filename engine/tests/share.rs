@@ -4,11 +4,14 @@
 #[path = "support/gate.rs"]
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
+use tidegate::contract::{
+    Abilities, Command, Definition, Definitions, Follower, Later, Plan, Reply, Store, StoreError,
+    Table,
+};
 use tidegate::gate::{Answer, Entry, Gate, Kind, Place, Scope, Served, Ticket};
 use tidegate::policy::parse;
 use tidegate::{Ask, Key, Limit, ManualClock};
@@ -30,12 +33,16 @@ impl Store for Far {
         self.memory.abilities()
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        self.memory.definitions(owner)
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        self.memory.definitions(owner, newer_than)
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        self.memory.define(owner, key, value)
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        self.memory.define(owner, definition)
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.memory.follow(owner, follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -163,7 +170,12 @@ fn a_share_follows_the_limits_that_hold() {
     let caller = house.gate.enter(None).unwrap();
     let of_chat = Place::system().of_resource("chat");
     let calls = |count| [Limit::calls("rpm", count, Duration::from_secs(3_600))];
-    let set = |place: &Place, count| house.gate.set_override(&caller, place, &calls(count));
+    let set = |place: &Place, count| {
+        house
+            .gate
+            .set_override(&caller, place, &calls(count))
+            .wait()
+    };
     set(&of_chat, 40).unwrap();
     set(&of_chat.clone().of_entity("acme"), 80).unwrap();
     house.pull(true);

@@ -28,7 +28,7 @@ fn placed_at(place: &proto::Place) -> Place {
     named
 }
 
-pub fn set(
+pub async fn set(
     gate: &Gate,
     caller: &Caller,
     request: &proto::SetOverrideRequest,
@@ -42,18 +42,18 @@ pub fn set(
     // A map has no order; what is wrong is told in one.
     limits.sort_by(|(one, _), (other, _)| one.cmp(other));
     let placed = gate.write_override(caller, &place, &limits);
-    let placed = placed.map_err(|error| words::status(&error))?;
+    let placed = placed.await.map_err(|error| words::status(&error))?;
     Ok(shown(&placed))
 }
 
-pub fn remove(
+pub async fn remove(
     gate: &Gate,
     caller: &Caller,
     request: &proto::RemoveOverrideRequest,
 ) -> Result<proto::RemoveOverrideResponse, Status> {
     let place = named(request.place.as_ref())?;
     let removed = gate.remove_override(caller, &place);
-    let removed = removed.map_err(|error| words::status(&error))?;
+    let removed = removed.await.map_err(|error| words::status(&error))?;
     Ok(proto::RemoveOverrideResponse { removed })
 }
 

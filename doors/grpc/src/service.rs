@@ -326,7 +326,8 @@ impl Tidegate for Service {
         request: Request<proto::SetOverrideRequest>,
     ) -> Reply<proto::Override> {
         let caller = self.caller(request.metadata())?;
-        overrides::set(&self.gate, &caller, request.get_ref()).map(Response::new)
+        let set = overrides::set(&self.gate, &caller, request.get_ref()).await;
+        set.map(Response::new)
     }
 
     async fn remove_override(
@@ -334,7 +335,8 @@ impl Tidegate for Service {
         request: Request<proto::RemoveOverrideRequest>,
     ) -> Reply<proto::RemoveOverrideResponse> {
         let caller = self.caller(request.metadata())?;
-        overrides::remove(&self.gate, &caller, request.get_ref()).map(Response::new)
+        let removed = overrides::remove(&self.gate, &caller, request.get_ref()).await;
+        removed.map(Response::new)
     }
 
     async fn list_overrides(

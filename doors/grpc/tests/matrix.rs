@@ -157,7 +157,7 @@ async fn locked() -> House {
     let limit = tidegate::Limit::calls("rpm", 10, Duration::from_secs(3_600));
     let all = gate.enter(Some("all")).unwrap();
     let chat = Place::system().of_resource("chat");
-    gate.set_override(&all, &chat, &[limit]).unwrap();
+    gate.set_override(&all, &chat, &[limit]).wait().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let served = serve(

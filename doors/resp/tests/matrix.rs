@@ -85,7 +85,11 @@ fn locked() -> Served {
     let all = served.gate.enter(None).unwrap();
     let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
     let chat = Place::system().of_resource("chat");
-    served.gate.set_override(&all, &chat, &[limit]).unwrap();
+    served
+        .gate
+        .set_override(&all, &chat, &[limit])
+        .wait()
+        .unwrap();
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {

@@ -13,7 +13,7 @@
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
 //! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
 //! | [`audit`] | who changed what |
-//! | [`Place`], [`Placed`] | overrides stored at four levels |
+//! | [`Place`], [`Placed`], [`Pending`] | overrides stored at four levels |
 //! | [`Undelivered`] | a lease that nobody was told of, given back |
 //! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
 //! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
@@ -50,7 +50,7 @@ pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
 pub use finish::{Finish, Finished, Report};
 pub use listing::{HeldTicket, LeaseHandle, NoHandle};
-pub use overrides::{Level, LimitFault, Place, Placed, Setting, read_limits, settings_of};
+pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use spans::RequestSpan;
 pub use threshold::{Gate, GateBuilder};

@@ -54,7 +54,7 @@ impl Share {
         let given = given.map(|own| Arc::<[Limit]>::from(self.of(own)));
         for set in self.backing.sets() {
             // What cannot be said of this key here is said of no key.
-            let _ = set.inner().give(entity, given.clone(), |_| Ok(()));
+            let _ = set.inner().give(entity, given.clone());
         }
     }
 

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tidegate_contract::Store;
+use tidegate_contract::definitions::at_once;
 use tidegate_contract::sync::Mutex;
+use tidegate_contract::{Board, Definition, Definitions, Follower, Later, Store, StoreError};
 
 use super::access::{Caller, Credentials, Scope};
 use super::ad_hoc::{self, AdHoc, Rate};
+use super::aside::beside;
 use super::audit;
 use super::backing::Backing;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
 use super::error::GateError;
 use super::meters;
-use super::overrides::Stored;
+use super::overrides::{self, OWNER, Place, Stored};
 use super::pooled::Pooled;
 use super::served::Served;
 use super::share::Share;
@@ -27,6 +29,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
 use crate::set::LimitSet;
+use crate::wait::block_on;
 
 type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
 
@@ -41,12 +44,16 @@ struct Shared {
     /// How often the credentials were replaced.
     generation: AtomicU64,
     store: Option<Arc<dyn Store>>,
+    /// What is defined where there is no store.
+    board: Board,
     clock: Clock,
     denials: Arc<Denials>,
     /// One exchange at a time.
     exchange: Mutex<()>,
     /// What holds in place of what the policies say.
     overrides: Mutex<Stored>,
+    /// Their version.
+    version: AtomicU64,
 }
 
 /// Makes a [`Gate`]; [`Gate::builder`] begins one.
@@ -86,20 +93,67 @@ impl GateBuilder {
     pub fn build(self, file: &PolicyFile) -> Result<Gate, Error> {
         meters::describe();
         let denials = Arc::<Denials>::default();
-        let overrides = self.store.as_deref().map(Stored::load).transpose()?;
+        let (overrides, version) = self.overrides()?;
         let gate = Gate(Arc::new(Shared {
             policies: ArcSwap::default(),
             ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials)),
             credentials: ArcSwap::from_pointee(self.credentials),
             generation: AtomicU64::new(0),
             store: self.store,
+            board: Board::default(),
             clock: self.clock,
             denials,
             exchange: Mutex::new(()),
-            overrides: Mutex::new(overrides.unwrap_or_default()),
+            overrides: Mutex::new(overrides),
+            version: AtomicU64::new(version),
         }));
         gate.exchange("the start", file)?;
+        let shared = Arc::downgrade(&gate.0);
+        match &gate.0.store {
+            Some(store) => store.follow(OWNER, shared),
+            None => gate.0.board.follow(OWNER, shared),
+        }
         Ok(gate)
+    }
+
+    /// What is stored, and its version. What cannot be read keeps a gate from its start.
+    fn overrides(&self) -> Result<(Stored, u64), Error> {
+        let mut stored = Stored::default();
+        let Some(store) = &self.store else {
+            return Ok((stored, 0));
+        };
+        let definitions = block_on(store.definitions(OWNER, 0))?;
+        let mut fault = None;
+        stored.follow(&definitions, |_, error| fault = Some(error));
+        match fault {
+            Some(error) => Err(error.into()),
+            None => Ok((stored, definitions.version)),
+        }
+    }
+}
+
+impl Shared {
+    fn all_served(&self) -> Vec<Arc<Served>> {
+        self.policies.load().values().cloned().collect()
+    }
+}
+
+impl Follower for Shared {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn follow(&self, definitions: &Definitions) {
+        // Policies are not exchanged meanwhile.
+        let _one_at_a_time = self.exchange.lock();
+        if definitions.newer_than != self.version() {
+            return;
+        }
+        let mut stored = self.overrides.lock();
+        let unread = |place: &Place, error: StoreError| overrides::tell_of(place, &error);
+        let touched = stored.follow(definitions, unread);
+        overrides::go_over(&self.all_served(), &stored, &touched);
+        self.version.store(definitions.version, Ordering::Release);
     }
 }
 
@@ -270,19 +324,19 @@ impl Gate {
     }
 
     pub(super) fn all_served(&self) -> Vec<Arc<Served>> {
-        self.0.policies.load().values().cloned().collect()
-    }
-
-    pub(super) fn exchanging(&self) -> impl Drop + '_ {
-        self.0.exchange.lock()
+        self.0.all_served()
     }
 
     pub(super) fn stored(&self) -> &Mutex<Stored> {
         &self.0.overrides
     }
 
-    pub(super) fn store(&self) -> Option<&dyn Store> {
-        self.0.store.as_deref()
+    /// Tells all servers of the store, this one first; whether that changes anything.
+    pub(super) fn tell(&self, definition: Definition) -> Later<bool> {
+        match &self.0.store {
+            Some(store) => beside(|| store.define(OWNER, definition)),
+            None => at_once(self.0.board.define(OWNER, definition)),
+        }
     }
 
     /// A policy in use, which goes on where `before` stands.

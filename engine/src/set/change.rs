@@ -46,6 +46,11 @@ impl Changes {
         }
     }
 
+    /// What keys have been given.
+    pub(super) fn given(&self) -> Given {
+        self.ledger.lock().variants.given().clone()
+    }
+
     /// The first view, over which keys were given these limits.
     pub(super) fn begin(&self, view: View, given: Given) -> View {
         let mut ledger = self.ledger.lock();

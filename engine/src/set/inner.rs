@@ -93,6 +93,9 @@ impl Inner {
             keeper,
         });
         inner.adopt();
+        if let Some(keeper) = &inner.keeper {
+            keeper.follow(Arc::downgrade(&inner));
+        }
         Ok(inner)
     }
 

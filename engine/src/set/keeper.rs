@@ -1,23 +1,44 @@
-//! Where a set's overrides are kept: in its store, under its name.
+//! Where a set's overrides are kept: in its store, under its name. What another process
+//! is told there holds here, too.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use tidegate_contract::{Store, StoreError};
+use tidegate_contract::sync::Mutex;
+use tidegate_contract::sync::atomic::{AtomicU64, Ordering};
+use tidegate_contract::{Definition, Definitions, Follower, Later, Store, StoreError};
 
+use super::inner::Inner;
 use super::variant::Given;
+use super::verbs::LimitSet;
+use crate::error::Error;
 use crate::limit::{Limit, bytes};
+use crate::wait::block_on;
+
+/// Of more keys that change at once the limits are made anew in one step.
+const ONE_BY_ONE: usize = 16;
 
 /// Keeps the overrides of one set.
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     /// As whom the store knows it: no gate is called so.
     owner: String,
+    /// The version of what it goes by.
+    version: AtomicU64,
+    /// One change at a time.
+    turn: Mutex<()>,
+    /// What of the last change could not be made use of.
+    fault: Mutex<Option<Error>>,
 }
 
 impl Keeper {
     pub(super) fn new(store: Arc<dyn Store>, name: &str) -> Self {
-        let owner = format!("set {name}");
-        Self { store, owner }
+        Self {
+            store,
+            owner: format!("set {name}"),
+            version: AtomicU64::new(0),
+            turn: Mutex::new(()),
+            fault: Mutex::new(None),
+        }
     }
 
     /// What keys were given before.
@@ -25,20 +46,100 @@ impl Keeper {
     /// # Errors
     /// The store; what cannot be read.
     pub(super) fn given(&self) -> Result<Given, StoreError> {
-        let definitions = self.store.definitions(&self.owner)?.into_iter();
-        let given = definitions.map(|(key, value)| {
-            let limits: Arc<[Limit]> = bytes::decode(&value)?.into();
-            Ok((key.into(), limits))
+        let definitions = block_on(self.store.definitions(&self.owner, 0))?;
+        self.version.store(definitions.version, Ordering::Release);
+        let given = definitions.changed.iter().filter_map(|one| {
+            let value = one.value.as_deref()?;
+            Some(bytes::decode(value).map(|limits| (one.key.as_slice().into(), limits.into())))
         });
-        given.collect()
+        Ok(given.collect::<Result<_, _>>()?)
     }
 
-    /// Keeps what `key` is given, or that it is given nothing.
+    /// From here on `set` goes over to what anybody gives its keys.
+    pub(super) fn follow(&self, set: Weak<Inner>) {
+        self.store.follow(&self.owner, set);
+    }
+
+    /// Keeps what `key` is given, or that it is given nothing; whether that is a change.
+    pub(super) fn keep(&self, key: &[u8], given: Option<&[Limit]>) -> Later<bool> {
+        let definition = match given {
+            Some(limits) => Definition::new(key, bytes::encode(limits)),
+            None => Definition::none(key),
+        };
+        self.store.define(&self.owner, definition)
+    }
+}
+
+impl Follower for Inner {
+    fn version(&self) -> u64 {
+        let keeper = self.keeper.as_ref();
+        keeper.map_or(0, |keeper| keeper.version.load(Ordering::Acquire))
+    }
+
+    fn follow(&self, definitions: &Definitions) {
+        let Some(keeper) = &self.keeper else { return };
+        let _one_at_a_time = keeper.turn.lock();
+        if definitions.newer_than != self.version() {
+            return;
+        }
+        let followed = match definitions.whole || definitions.changed.len() > ONE_BY_ONE {
+            true => self.give_all(definitions),
+            false => definitions
+                .changed
+                .iter()
+                .try_for_each(|one| self.give_one(one)),
+        };
+        *keeper.fault.lock() = followed.err();
+        keeper.version.store(definitions.version, Ordering::Release);
+    }
+}
+
+impl Inner {
+    fn give_one(&self, definition: &Definition) -> Result<(), Error> {
+        self.give(&definition.key, read(definition)?)
+    }
+
+    /// What cannot be read stays as it was.
+    fn give_all(&self, definitions: &Definitions) -> Result<(), Error> {
+        let before = self.changes.given();
+        let mut given = match definitions.whole {
+            true => Given::new(),
+            false => before.clone(),
+        };
+        let mut fault = None;
+        for definition in &definitions.changed {
+            let limits = read(definition).unwrap_or_else(|error| {
+                fault = Some(error);
+                before.get(definition.key.as_slice()).cloned()
+            });
+            match limits {
+                Some(limits) => drop(given.insert(definition.key.as_slice().into(), limits)),
+                None => drop(given.remove(definition.key.as_slice())),
+            }
+        }
+        if given != before {
+            self.change_with(|_| {}, |variants| variants.give_all(given))?;
+        }
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+fn read(definition: &Definition) -> Result<Option<Arc<[Limit]>>, Error> {
+    let limits = definition.value.as_deref().map(bytes::decode).transpose();
+    Ok(limits.map_err(StoreError::from)?.map(Arc::from))
+}
+
+impl LimitSet {
+    /// Whether what its keys were last given elsewhere holds here, too. (What is given
+    /// on one server of the store holds on every one, within the time that the store
+    /// says.)
     ///
     /// # Errors
-    /// The store; then nothing has changed.
-    pub(super) fn keep(&self, key: &[u8], given: Option<&[Limit]>) -> Result<(), StoreError> {
-        let value = given.map(bytes::encode);
-        self.store.define(&self.owner, key, value.as_deref())
+    /// What of it cannot be read, such as what a newer version wrote, or cannot be given
+    /// to a key here: then the key has what it had.
+    pub fn check_overrides(&self) -> Result<(), Error> {
+        let keeper = self.inner().keeper.as_ref();
+        let fault = keeper.and_then(|keeper| keeper.fault.lock().clone());
+        fault.map_or(Ok(()), Err)
     }
 }

@@ -11,7 +11,7 @@
 //! | `listing` | what a set holds, a page at a time |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
-//! | `keeper` | where they are kept |
+//! | `keeper` | where they are kept, and how what is told elsewhere comes here |
 //! | `variant` | what such a key is decided by |
 //! | `uid` | what tells one limit from another, across changes and processes |
 //! | `view` | the limits at one version, and what an ask amounts to |

@@ -2,12 +2,13 @@
 //!
 //! An override is a change of limits for one key (or ancestor): it makes a new
 //! version and applies at the next decision. Of the table only that key's row
-//! is carried over, so it costs the same whatever else there is.
+//! is carried over, so it costs the same whatever else there is. The store keeps it,
+//! and tells every set of that name, here and elsewhere (`keeper`).
 
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use tidegate_contract::KeyPath;
+use tidegate_contract::{KeyPath, Later};
 
 use super::inner::Inner;
 use super::variant;
@@ -15,6 +16,7 @@ use super::verbs::LimitSet;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::wait::block_on;
 
 /// What a key was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +39,8 @@ impl LimitSet {
     /// What is said of a limit is how much: its amount, its period, its burst,
     /// how long slots are held. How it is counted stays as the set has it. What
     /// was used stays used; raising a limit delays no one, and whoever waits
-    /// and would be admitted now is.
+    /// and would be admitted now is. It holds wherever the set is used on the same store:
+    /// here when this returns, elsewhere within the time that the store says.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -56,11 +59,33 @@ impl LimitSet {
     /// sense; [`Error::TooManyOverrides`] beyond 131,072 keys. Then nothing
     /// changes.
     pub fn set_override<'k>(&self, key: impl Into<Key<'k>>, limits: &[Limit]) -> Result<(), Error> {
-        let (key, inner) = (key.into().bytes(), self.inner());
+        let told = self.tell(key.into().bytes(), limits)?;
+        block_on(told)?;
+        Ok(())
+    }
+
+    /// As [`set_override`](Self::set_override); for tasks, which must not block.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn set_override_async<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        limits: &[Limit],
+    ) -> Result<(), Error> {
+        let told = self.tell(key.into().bytes(), limits)?;
+        told.await?;
+        Ok(())
+    }
+
+    fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<Later<bool>, Error> {
+        let inner = self.inner();
+        let keeper = inner.keeper.as_ref().ok_or(Error::Governed)?;
         let view = inner.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         variant::check(&view, &inner.changes.levels, &path, limits)?;
-        inner.give_and_keep(key, Some(limits.into()))
+        inner.changes.ledger.lock().variants.check_room(key, true)?;
+        Ok(keeper.keep(key, Some(limits)))
     }
 
     /// Whether `own` can be given to `key`.
@@ -78,18 +103,20 @@ impl LimitSet {
     /// # Errors
     /// As [`set_override`](Self::set_override).
     pub fn remove_override<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
-        let (key, inner) = (key.into().bytes(), self.inner());
-        let known = inner
-            .changes
-            .ledger
-            .lock()
-            .variants
-            .given()
-            .contains_key(key);
-        if known {
-            inner.give_and_keep(key, None)?;
-        }
-        Ok(known)
+        Ok(block_on(self.untell(key.into().bytes())?)?)
+    }
+
+    /// As [`remove_override`](Self::remove_override); for tasks, which must not block.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn remove_override_async<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
+        Ok(self.untell(key.into().bytes())?.await?)
+    }
+
+    fn untell(&self, key: &[u8]) -> Result<Later<bool>, Error> {
+        let keeper = self.inner().keeper.as_ref().ok_or(Error::Governed)?;
+        Ok(keeper.keep(key, None))
     }
 
     /// What `key` was given.
@@ -126,24 +153,15 @@ impl Inner {
         }
     }
 
-    fn give_and_keep(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
-        let keeper = self.keeper.as_ref().ok_or(Error::Governed)?;
-        self.give(key, given, |given| Ok(keeper.keep(key, given)?))
-    }
-
-    /// Gives `key` these limits, or takes them, as far as they have an effect;
-    /// once `keep` has kept them.
-    pub(crate) fn give(
-        &self,
-        key: &[u8],
-        given: Option<Arc<[Limit]>>,
-        keep: impl FnOnce(Option<&[Limit]>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Gives `key` these limits, or takes them, as far as they have an effect.
+    pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
         let mut ledger = self.changes.ledger.lock();
         let view = self.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
+        if ledger.variants.given().get(key) == given.as_ref() {
+            return Ok(());
+        }
         ledger.variants.check_room(key, given.is_some())?;
-        keep(given.as_deref())?;
         ledger.variants.give((key, path.depth() - 1), given);
         let variant = ledger.variants.of(&view, &self.changes.levels, key);
         let version = view.plan.version() + 1;

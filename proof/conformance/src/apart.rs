@@ -1,9 +1,11 @@
 //! One store for many walks, each with tables of its own: to open a store for each
 //! would be most of the work.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use tidegate::contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate::contract::{
+    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+};
 
 /// A store in which everything is named by a walk.
 struct Apart {
@@ -32,12 +34,16 @@ impl Store for Apart {
         self.store.last_plan(&self.named(name))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        self.store.definitions(&self.named(owner))
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        self.store.definitions(&self.named(owner), newer_than)
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        self.store.define(&self.named(owner), key, value)
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        self.store.define(&self.named(owner), definition)
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.store.follow(&self.named(owner), follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

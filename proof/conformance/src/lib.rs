@@ -17,6 +17,8 @@
 //! | [`redis_server`], [`mariadb_server`], [`postgres_server`] | a server for one test |
 //! | [`Beyond`], [`Paused`], [`Hole`], [`Proxy`] | any of them by its URL; one that stands still; a way that loses everything; a way that is cut in mid-command |
 //! | [`WrongClock`] | a process whose clock is off |
+//! | [`Witness`] | somebody who follows what is defined |
+//! | [`wait_for`] | an answer that comes later, waited for on a thread |
 //! | [`skip()`] | says that a test is skipped, and why |
 //! | [`Register`] | a row that refuses a late writer by its fence |
 //!
@@ -31,6 +33,7 @@ pub mod desk;
 mod dice;
 mod differential;
 mod hole;
+mod later;
 pub mod laws;
 pub mod lone;
 pub mod mariadb_server;
@@ -46,18 +49,21 @@ mod subject;
 pub mod vectors;
 pub mod walk;
 mod wide;
+mod witness;
 mod wrong_clock;
 
 pub use apart::apart;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use hole::Hole;
+pub use later::wait_for;
 pub use missing::skip;
 pub use paused::Paused;
 pub use proxy::{Cut, Proxy};
 pub use register::Register;
 pub use subject::Subject;
 pub use wide::wide;
+pub use witness::Witness;
 pub use wrong_clock::WrongClock;
 
 /// The examples of docs/locks.md compile.

@@ -2,11 +2,15 @@
 //! versions: what a store adds to it is I/O alone.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tidegate::contract::core::{Bounds, Timestamp};
-use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
+use tidegate::contract::definitions::at_once;
+use tidegate::contract::{
+    Abilities, Board, Command, Definition, Definitions, Follower, Later, Plan, Reply, Store,
+    StoreError, Table,
+};
 use tidegate_conformance::{Subject, suite};
 use tidegate_swap::{
     Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
@@ -30,13 +34,10 @@ struct TableKept {
     roots: BTreeMap<Box<[u8]>, Root>,
 }
 
-/// An owner and a key.
-type DefinitionPlace = (String, Vec<u8>);
-
 #[derive(Default)]
 struct Maps {
     tables: Mutex<BTreeMap<String, Arc<Mutex<TableKept>>>>,
-    definitions: Mutex<BTreeMap<DefinitionPlace, Vec<u8>>>,
+    board: Board,
 }
 
 struct MapTable {
@@ -211,22 +212,16 @@ impl Store for Maps {
         Ok(newest)
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        let definitions = self.definitions.lock();
-        let own = definitions.iter().filter(|((of, _), _)| of == owner);
-        Ok(own
-            .map(|((_, key), value)| (key.clone(), value.clone()))
-            .collect())
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        at_once(Ok(self.board.definitions(owner, newer_than)))
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let place = (owner.to_owned(), key.to_vec());
-        let mut definitions = self.definitions.lock();
-        match value {
-            Some(value) => definitions.insert(place, value.to_vec()),
-            None => definitions.remove(&place),
-        };
-        Ok(())
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        at_once(self.board.define(owner, definition))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.board.follow(owner, follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

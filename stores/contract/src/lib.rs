@@ -9,6 +9,7 @@
 //! | [`command`] | what can be asked of a store, as data |
 //! | [`reply`] | what it answers |
 //! | [`listing`] | what a table holds, a page at a time |
+//! | [`definitions`] | what owners have a store keep, by versions that others follow |
 //! | [`store`] | the traits [`Store`], [`Table`] and [`RemoteTable`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
@@ -26,6 +27,7 @@ pub mod book;
 pub mod bytes;
 pub mod cell;
 pub mod command;
+pub mod definitions;
 pub mod error;
 pub mod key;
 pub mod keymap;
@@ -43,6 +45,7 @@ pub use adopted::Adopted;
 pub use book::Book;
 pub use cell::HotCell;
 pub use command::{Command, Detail, Ending, Terms, Verb};
+pub use definitions::{Board, Definition, Definitions, Follower, Followers, Later};
 pub use error::StoreError;
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
@@ -51,5 +54,5 @@ pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Definition, Patience, RemoteTable, Sent, Store, Table, TableBounds};
+pub use store::{Abilities, Patience, RemoteTable, Sent, Store, Table, TableBounds};
 pub use tidegate_core as core;

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_core::{Amount, Bounds, Span, Standing, Timestamp, Verdict};
 
 use crate::cell::HotCell;
 use crate::command::{Command, Detail, Verb};
+use crate::definitions::{self, Definition, Definitions, Follower, Later};
 use crate::error::StoreError;
 use crate::key::KeyPath;
 use crate::listing::{HeldLease, Listing, Page};
@@ -26,9 +27,6 @@ pub struct Abilities {
     /// The store reads a clock of its own.
     pub own_clock: bool,
 }
-
-/// What is kept for an owner: a key, and what is said of it.
-pub type Definition = (Vec<u8>, Vec<u8>);
 
 /// Where state lives.
 ///
@@ -51,28 +49,50 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What is [defined](Self::define) for `owner`, each with its key; in no
-    /// order.
+    /// What has changed of what is [defined](Self::define) for `owner` since
+    /// `newer_than`, a version that an answer led to; all of it since 0.
     ///
     /// # Errors
     /// *Cannot tell*.
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
         let _ = owner;
-        Ok(Vec::new())
+        let whole = newer_than == 0;
+        definitions::at_once(Ok(Definitions {
+            newer_than,
+            version: newer_than,
+            whole,
+            changed: Vec::new(),
+        }))
     }
 
-    /// Keeps `value` for `owner` under `key`, or nothing any more; for as long as
-    /// state is kept, and never dropped with it. What it means is its owner's:
-    /// a store reads none of it.
+    /// Keeps `definition` for `owner` in place of what was under its key: until it is
+    /// removed or has lasted for as long as it says, and never dropped with any state.
+    /// What it means is its owner's: a store reads none of it.
+    ///
+    /// Answers whether that changed anything: not if what is to be removed is not there.
+    /// If it does, the owner's version grows in the same step. Before the answer comes, whoever [follows](Self::follow) the owner on
+    /// this handle has gone over to it; on another handle and in another process that
+    /// takes no longer than the store says.
+    ///
+    /// A store of one process does all this before it returns, which a disk may hold
+    /// up.
     ///
     /// # Errors
-    /// *Cannot tell*, or a store that keeps no definitions; then nothing was
-    /// changed.
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let _ = (owner, key, value);
-        Err(StoreError::Unavailable(
+    /// *Cannot tell*: it may have been kept. A store that keeps no definitions, or, of one
+    /// process, none that lasts for a while only; then nothing was changed.
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        let _ = (owner, definition);
+        definitions::at_once(Err(StoreError::Unavailable(
             "this store keeps no definitions; choose another for overrides".into(),
-        ))
+        )))
+    }
+
+    /// Has `follower` go over to every change of what is defined for `owner`, from the
+    /// version on that it knows, for as long as it is there: told by the store where
+    /// that can, and found by one look-up every now and then for all who follow. A store
+    /// that is away holds up nobody; afterwards it is caught up with.
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        let _ = (owner, follower);
     }
 
     /// The table of the set called `name`, made if it is not there; otherwise

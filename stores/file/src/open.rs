@@ -1,6 +1,5 @@
 //! What is checked when a file is opened.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{Builder, Database, ReadableDatabase};
 use tidegate_memory::Bounds;
 
+use crate::bytes::Defined;
 use crate::disk::Disk;
 use crate::error::Fault;
 use crate::journal::Tracked;
@@ -33,7 +33,7 @@ pub(crate) fn builder() -> Builder {
 pub(crate) struct Opened {
     pub(crate) database: Database,
     pub(crate) tables: Vec<Arc<Tracked>>,
-    pub(crate) definitions: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) definitions: Vec<Defined>,
 }
 
 /// Checks the whole file and reads it back; what is refused is left as it was.

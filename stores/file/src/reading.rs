@@ -1,6 +1,6 @@
 //! What is read back from a file: tables and their plans, rows, leases.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::mem::discriminant;
 use std::sync::Arc;
 
@@ -13,13 +13,12 @@ use tidegate_memory::journal::{Adopted, Journalled};
 use tidegate_memory::{Bounds, MemoryTable};
 
 use crate::bytes::{
-    Known, decode_definition, decode_plan, decode_record, decode_row, decode_table, encode_own,
+    Defined, Known, decode_definition, decode_plan, decode_record, decode_row, decode_table,
+    encode_own,
 };
 use crate::error::Fault;
 use crate::journal::{Layouts, Tracked};
-use crate::layout::{
-    DEFINED, FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, definition_key, split,
-};
+use crate::layout::{DEFINED, FORMAT, FORMAT_KEY, LEASES, META, PLANS, ROWS, TABLES, split};
 
 /// A table on its way back.
 struct Found {
@@ -236,21 +235,17 @@ impl Found {
     }
 }
 
-/// What owners have defined, by place.
-pub(crate) fn read_definitions(
-    group: &ReadTransaction,
-) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Fault> {
-    let mut definitions = BTreeMap::new();
+/// What owners have defined.
+pub(crate) fn read_definitions(group: &ReadTransaction) -> Result<Vec<Defined>, Fault> {
     let table = match group.open_table(DEFINED) {
-        Err(TableError::TableDoesNotExist(_)) => return Ok(definitions),
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,
     };
-    for entry in table.iter()? {
+    let entries = table.iter()?.map(|entry| {
         let (place, value) = entry?;
-        let (owner, key, value) = decode_definition(place.value(), value.value())?;
-        definitions.insert(definition_key(&owner, &key), value);
-    }
-    Ok(definitions)
+        Ok(decode_definition(place.value(), value.value())?)
+    });
+    entries.collect()
 }
 
 fn check_format(group: &ReadTransaction) -> Result<(), Fault> {

@@ -1,11 +1,15 @@
 //! The store: opening, tables by name, compaction.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table, TableBounds};
+use tidegate_contract::definitions::{at_once, check_lasts};
+use tidegate_contract::{
+    Abilities, Board, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+    TableBounds,
+};
 use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 
@@ -29,8 +33,10 @@ pub struct FileStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<FileTable>>>,
     journal: Arc<Journal>,
-    /// By place, as they are in the file.
-    definitions: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// What is defined, as it is in the file.
+    board: Board,
+    /// One definition is written at a time.
+    defining: Mutex<()>,
 }
 
 impl FileStore {
@@ -65,11 +71,17 @@ impl FileStore {
             let (name, journal) = (tracked.name.clone(), Arc::clone(&journal));
             (name, Arc::new(FileTable { tracked, journal }))
         });
+        let board = Board::default();
+        for (owner, key, value) in opened.definitions {
+            let kept = board.define(&owner, Definition::new(key, value));
+            kept.map_err(|error| FileError::Journal(error.to_string()))?;
+        }
         Ok(Self {
             bounds: options.bounds,
             tables: Mutex::new(tables.collect()),
             journal,
-            definitions: Mutex::new(opened.definitions),
+            board,
+            defining: Mutex::new(()),
         })
     }
 
@@ -105,6 +117,14 @@ impl FileStore {
         &self.journal
     }
 
+    fn keep(&self, owner: &str, definition: Definition) -> Result<bool, StoreError> {
+        check_lasts(&definition)?;
+        let _one_at_a_time = self.defining.lock();
+        let place = definition_key(owner, &definition.key);
+        self.journal.define((place, definition.value.clone()))?;
+        self.board.define(owner, definition)
+    }
+
     fn make(&self, id: u32, name: &str, plan: &Arc<Plan>, bounds: Bounds) -> FileTable {
         let start = (&Adopted::default(), Timestamp::MIN);
         let memory = MemoryTable::watched(plan, bounds, start, 0);
@@ -130,26 +150,18 @@ impl Store for FileStore {
         Ok(table.map(|table| table.tracked.memory.last_plan()))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        let (place, definitions) = (definition_key(owner, b""), self.definitions.lock());
-        let theirs = definitions.range(place.clone()..);
-        let theirs = theirs.take_while(|(key, _)| key.starts_with(&place));
-        let entry =
-            |(key, value): (&Vec<u8>, &Vec<u8>)| (key[place.len()..].to_vec(), value.clone());
-        Ok(theirs.map(entry).collect())
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        at_once(Ok(self.board.definitions(owner, newer_than)))
     }
 
-    /// Returns once it is in the file, whatever the [`SyncMode`]; and synced,
+    /// Kept once it is in the file, whatever the [`SyncMode`]; and synced,
     /// unless the store never does.
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let (place, mut definitions) = (definition_key(owner, key), self.definitions.lock());
-        let value = value.map(<[u8]>::to_vec);
-        self.journal.define((place.clone(), value.clone()))?;
-        match value {
-            Some(value) => drop(definitions.insert(place, value)),
-            None => drop(definitions.remove(&place)),
-        }
-        Ok(())
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        at_once(self.keep(owner, definition))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.board.follow(owner, follower);
     }
 
     fn forget(&self, name: &str) {

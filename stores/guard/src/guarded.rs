@@ -1,12 +1,12 @@
 //! The store around a store.
 
 use std::future::ready;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tidegate_contract::core::{Amount, Bounds, Standing, Timestamp, Verdict};
 use tidegate_contract::{
-    Abilities, Command, Definition, HeldLease, HotCell, KeyPath, Listing, OwnedKey, Page, Patience,
-    Plan, RemoteTable, Reply, Sent, Store, StoreError, Table,
+    Abilities, Command, Definition, Definitions, Follower, HeldLease, HotCell, KeyPath, Later,
+    Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent, Store, StoreError, Table,
 };
 
 use crate::breaker::Breaker;
@@ -30,6 +30,16 @@ impl Guarded {
     pub const fn breaker(&self) -> &Arc<Breaker> {
         &self.breaker
     }
+
+    fn later<T: Send + 'static>(&self, ask: impl FnOnce(&dyn Store) -> Later<T>) -> Later<T> {
+        match self.breaker.enter() {
+            Ok(entry) => {
+                let answer = ask(&*self.store);
+                Box::pin(async move { entry.end(answer.await) })
+            }
+            Err(away) => Box::pin(ready(Err(away))),
+        }
+    }
 }
 
 impl Store for Guarded {
@@ -41,13 +51,17 @@ impl Store for Guarded {
         self.breaker.enter()?.end(self.store.last_plan(name))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        self.breaker.enter()?.end(self.store.definitions(owner))
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        self.later(|store| store.definitions(owner, newer_than))
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let entry = self.breaker.enter()?;
-        entry.end(self.store.define(owner, key, value))
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        self.later(|store| store.define(owner, definition))
+    }
+
+    /// What the store does for itself says nothing of those who ask it.
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.store.follow(owner, follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

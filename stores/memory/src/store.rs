@@ -1,11 +1,13 @@
 //! The store: tables by name, and how much they may hold.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use tidegate_contract::definitions::at_once;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::{
-    Abilities, Definition, LeaseBounds, Plan, Store, StoreError, Table, TableBounds,
+    Abilities, Board, Definition, Definitions, Follower, Later, LeaseBounds, Plan, Store,
+    StoreError, Table, TableBounds,
 };
 
 use crate::table::MemoryTable;
@@ -65,16 +67,12 @@ impl Default for Bounds {
     }
 }
 
-/// What is defined for one owner, by key.
-type Definitions = HashMap<Vec<u8>, Vec<u8>>;
-
 /// State in this process, forgotten when it ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<MemoryTable>>>,
-    /// By owner.
-    definitions: Mutex<HashMap<String, Definitions>>,
+    board: Board,
 }
 
 impl MemoryStore {
@@ -84,7 +82,7 @@ impl MemoryStore {
         Self {
             bounds,
             tables: Mutex::default(),
-            definitions: Mutex::default(),
+            board: Board::default(),
         }
     }
 }
@@ -103,20 +101,16 @@ impl Store for MemoryStore {
         Ok(tables.get(name).map(|table| table.last_plan()))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        let definitions = self.definitions.lock();
-        let theirs = definitions.get(owner).cloned().unwrap_or_default();
-        Ok(theirs.into_iter().collect())
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        at_once(Ok(self.board.definitions(owner, newer_than)))
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let mut definitions = self.definitions.lock();
-        let theirs = definitions.entry(owner.to_owned()).or_default();
-        match value {
-            Some(value) => drop(theirs.insert(key.to_vec(), value.to_vec())),
-            None => drop(theirs.remove(key)),
-        }
-        Ok(())
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        at_once(self.board.define(owner, definition))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.board.follow(owner, follower);
     }
 
     fn forget(&self, name: &str) {

@@ -76,6 +76,22 @@ const STEPS: &[&[&str]] = &[
         KEY turn (table_id, turn),
         KEY until (until)
     ) ENGINE=InnoDB"],
+    &[
+        "ALTER TABLE {p}_definitions ADD COLUMN IF NOT EXISTS ends_at BIGINT NULL",
+        "CREATE TABLE IF NOT EXISTS {p}_definition_versions (
+        owner VARBINARY(201) NOT NULL PRIMARY KEY,
+        version BIGINT NOT NULL,
+        floor BIGINT NOT NULL
+    ) ENGINE=InnoDB",
+        "CREATE TABLE IF NOT EXISTS {p}_definition_changes (
+        owner VARBINARY(201) NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        version BIGINT NOT NULL,
+        PRIMARY KEY (owner, name),
+        KEY version (owner, version)
+    ) ENGINE=InnoDB",
+    ],
 ];
 
 /// How long it waits for another that is at it.

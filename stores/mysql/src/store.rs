@@ -1,19 +1,23 @@
 //! The store: connections to one server, tables by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_contract::{
+    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+};
+use tidegate_remote::following::{Source, keep_up};
 use tidegate_remote::{Driver, Finish};
 use tidegate_swap::Clock;
 use tokio::sync::Semaphore;
 
+use crate::definitions::{self, Defined};
 use crate::error::{MysqlError, Trouble};
 use crate::lock::NativeLock;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::table::{MysqlTable, Shared};
-use crate::{definitions, registry, schema};
+use crate::{registry, schema};
 
 /// The longest name of a table, in bytes.
 const LONGEST_NAME: usize = 512;
@@ -32,6 +36,7 @@ pub struct MysqlStore {
     // Declared first, dropped first: what drives the work is there until it is done.
     finish: Finish,
     shared: Arc<Shared>,
+    defined: Arc<Defined>,
 }
 
 impl MysqlStore {
@@ -57,7 +62,11 @@ impl MysqlStore {
         });
         provided.map_err(|error| MysqlError::Server(error.to_string()))?;
         let finish = shared.driver.finish();
-        Ok(Self { shared, finish })
+        Ok(Self {
+            defined: Arc::new(Defined::new(&shared)),
+            shared,
+            finish,
+        })
     }
 
     /// Waits up to `patience` for the server's own lock `name`; `None` if others
@@ -145,23 +154,28 @@ impl Store for MysqlStore {
         Ok(found.and_then(|(_, plan)| plan).map(Arc::new))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
-        let read = async move {
-            definitions::read(&shared, &owner)
-                .await
-                .map_err(Trouble::told)
-        };
-        self.shared.driver.block_on(read)
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let read = async move { defined.read(&owner, newer_than).await };
+        Box::pin(self.shared.driver.start(read))
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let (shared, owner) = (Arc::clone(&self.shared), owner.to_owned());
-        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
-        self.shared.driver.block_on(async move {
-            let changed = definitions::change(&shared, &owner, &key, value.as_deref()).await;
-            changed.map_err(Trouble::told)
-        })
+    /// Others know within five seconds.
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let define = async move { defined.define(&owner, &definition).await };
+        let driver = &self.shared.driver;
+        // Those who follow here have the same time again.
+        Box::pin(driver.start_within(driver.deadline(), define))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        let begin = || {
+            if let Some(handle) = self.shared.driver.handle() {
+                handle.spawn(keep_up(Arc::downgrade(&self.defined), definitions::LOOK));
+            }
+        };
+        self.defined.following().add(owner, follower, begin);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

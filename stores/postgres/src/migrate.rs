@@ -44,8 +44,9 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "026-lone-slots",
     "027-ended",
     "028-versions",
-    "040-held-again",
-    "041-prune-in-steps",
+    "029-definitions",
+    "030-held-again",
+    "031-prune-in-steps",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -1,13 +1,16 @@
 //! The store: connections, tables by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_contract::{
+    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+};
+use tidegate_remote::following::{Source, keep_up};
 use tidegate_remote::{Ears, Finish, within};
 use tokio::sync::Semaphore;
 
-use crate::definitions;
+use crate::definitions::{self, Defined};
 use crate::error::PostgresError;
 use crate::link::{Link, driver};
 use crate::lock::{self, AdvisoryLock};
@@ -31,6 +34,7 @@ pub struct PostgresStore {
     // Declared first, dropped first: what drives the work is there until it is done.
     finish: Finish,
     shared: Arc<Shared>,
+    defined: Arc<Defined>,
 }
 
 impl PostgresStore {
@@ -65,7 +69,12 @@ impl PostgresStore {
             prune::start(&shared, prune_every);
         }
         let finish = shared.driver.finish();
-        Ok(Self { shared, finish })
+        let defined = Defined::new(&shared.link, shared.driver.deadline());
+        Ok(Self {
+            defined: Arc::new(defined),
+            shared,
+            finish,
+        })
     }
 
     /// Removes rows that equal "never seen", and deals with leases that are due,
@@ -143,17 +152,28 @@ impl Store for PostgresStore {
         Ok(self.newest(name)?.map(Arc::new))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        let (link, owner) = (Arc::clone(&self.shared.link), owner.to_owned());
-        let read = async move { definitions::read(&link, &owner).await };
-        self.shared.driver.block_on(read)
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let read = async move { defined.read(&owner, newer_than).await };
+        Box::pin(self.shared.driver.start(read))
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let (link, owner) = (Arc::clone(&self.shared.link), owner.to_owned());
-        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
-        let write = async move { definitions::write(&link, &owner, &key, value.as_deref()).await };
-        self.shared.driver.block_on(write)
+    /// Others know within a second.
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let define = async move { defined.define(&owner, &definition).await };
+        let driver = &self.shared.driver;
+        // Those who follow here have the same time again.
+        Box::pin(driver.start_within(driver.deadline(), define))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        let begin = || {
+            if let Some(handle) = self.shared.driver.handle() {
+                handle.spawn(keep_up(Arc::downgrade(&self.defined), definitions::LOOK));
+            }
+        };
+        self.defined.following().add(owner, follower, begin);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::{Ending, Listing, Select, Store};
+use tidegate_conformance::{Witness, wait_for};
+use tidegate_contract::{Definition, Ending, Listing, Select, Store};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
 
 /// The files of `migrations/`, in order.
@@ -58,8 +59,8 @@ fn an_older_schema_is_brought_up_to_date_and_keeps_what_is_in_it() {
              INSERT INTO tidegate.definitions (owner, key, value) VALUES ('me', 'k', 'v')",
         );
         let store = open(&server, Clock::Server);
-        let kept = (b"k".to_vec(), b"v".to_vec());
-        assert_eq!(store.definitions("me").expect("an answer"), [kept]);
+        let kept = wait_for(store.definitions("me", 0)).expect("an answer");
+        assert_eq!(kept.changed, [Definition::new(b"k", b"v")]);
         let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
         assert!(desk.admits(b"k", &[4]));
         assert_eq!(desk.left(b"k"), [5]);
@@ -188,8 +189,12 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     assert_eq!(desk.table.list_keys(&all).expect("a page").items.len(), 1);
     desk.table.list_leases(&all).expect("a page");
     assert!(waits_in_vain(&content, &server.url_as("app")));
-    store.define("me", b"k", Some(b"v")).expect("room");
-    store.define("me", b"k", None).expect("an answer");
+    let seen = Witness::of(&store, "me");
+    let while_it_lasts = Definition::new(b"k", b"v").lasting(Duration::from_secs(60));
+    wait_for(store.define("me", while_it_lasts)).expect("room");
+    seen.awaits(b"k", Some(b"v"));
+    assert!(wait_for(store.define("me", Definition::none(b"k"))).expect("an answer"));
+    assert_eq!(seen.knows(b"k"), None);
     store.prune().expect("an answer");
     let unlogged = Options {
         tables: Tables::Unlogged,

@@ -8,6 +8,9 @@
 //! {prefix:table:root}:w      who they are
 //! {prefix:table}:plans       the editions of the table's plan
 //! {prefix:owner}:own         what is defined for an owner
+//! {prefix:owner}:own:version its version
+//! {prefix:owner}:own:changes the order of its changes
+//! {prefix:owner}:own:ends    until when some of it lasts
 //! ```
 //! Whatever bytes prefix, table and root have, `%`, `:`, `{` and `}` in them are
 //! written as `%` and two digits: no two tags are alike, and none ends early.
@@ -40,9 +43,12 @@ impl Names {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
     }
 
-    /// Where an owner's definitions are.
-    pub(crate) fn definitions(&self) -> Vec<u8> {
-        [b"{", self.table.as_slice(), b"}:own"].concat()
+    /// Where an owner's definitions are, their version, the order of their changes, and
+    /// until when some of them last.
+    pub(crate) fn definitions(&self) -> [Vec<u8>; 4] {
+        let own = [b"{", self.table.as_slice(), b"}:own"].concat();
+        let beside = |word: &str| [own.as_slice(), word.as_bytes()].concat();
+        ["", ":version", ":changes", ":ends"].map(beside)
     }
 
     /// The book, its order of time, the order of those who wait, who they are,

@@ -149,12 +149,14 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 5] = [
+const WHOLE: [(&str, &str); 7] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("lone", lua!("lone")),
     ("plain", lua!("plain")),
     ("held", lua!("held")),
+    ("define", lua!("define")),
+    ("defined", lua!("defined")),
 ];
 
 /// The name of what all other files are.
@@ -184,13 +186,17 @@ pub(crate) struct Scripts {
     pub(crate) plain: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
+    /// Keeps a definition.
+    pub(crate) define: Script,
+    /// Tells what has changed of an owner's.
+    pub(crate) defined: Script,
 }
 
 impl Scripts {
     /// `functions`: whether the server may be asked to define them once.
     pub(crate) fn new(functions: bool) -> Self {
         let library = Arc::new(library(functions));
-        let [register, restore, lone, plain, held] =
+        let [register, restore, lone, plain, held, define, defined] =
             WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
             library,
@@ -200,6 +206,8 @@ impl Scripts {
             lone,
             plain,
             held,
+            define,
+            defined,
         }
     }
 

@@ -1,11 +1,14 @@
 //! The store: one connection, tables by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use tidegate_contract::{Abilities, Definition, Plan, Store, StoreError, Table};
+use tidegate_contract::{
+    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+};
+use tidegate_remote::following::{Source, keep_up};
 use tidegate_remote::{Ears, Finish};
 
-use crate::definitions;
+use crate::definitions::{self, Defined};
 use crate::error::RedisError;
 use crate::keys::Names;
 use crate::link::Link;
@@ -26,6 +29,7 @@ pub struct RedisStore {
     // Declared first, dropped first: what drives the work is there until it is done.
     finish: Finish,
     shared: Arc<Shared>,
+    defined: Arc<Defined>,
     prefix: String,
 }
 
@@ -57,6 +61,7 @@ impl RedisStore {
         answer.map_err(|error| RedisError::Server(error.to_string()))?;
         let finish = shared.link.driver().finish();
         Ok(Self {
+            defined: Arc::new(Defined::new(&shared, &options.prefix)),
             shared,
             finish,
             prefix: options.prefix,
@@ -87,19 +92,28 @@ impl Store for RedisStore {
         Ok(self.newest(name)?.map(Arc::new))
     }
 
-    fn definitions(&self, owner: &str) -> Result<Vec<Definition>, StoreError> {
-        let key = Names::new(&self.prefix, owner).definitions();
-        let shared = Arc::clone(&self.shared);
-        let read = async move { definitions::read(&shared.link, &key).await };
-        self.shared.link.driver().block_on(read)
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let read = async move { defined.read(&owner, newer_than).await };
+        Box::pin(self.shared.link.driver().start(read))
     }
 
-    fn define(&self, owner: &str, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        let name = Names::new(&self.prefix, owner).definitions();
-        let change = definitions::change(&name, key, value);
-        let shared = Arc::clone(&self.shared);
-        let write = async move { shared.link.ask(&change).await.map(drop) };
-        self.shared.link.driver().block_on(write)
+    /// Others know within a second.
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
+        let define = async move { defined.define(&owner, &definition).await };
+        let driver = self.shared.link.driver();
+        // Those who follow here have the same time again.
+        Box::pin(driver.start_within(driver.deadline(), define))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        let begin = || {
+            if let Some(handle) = self.shared.link.driver().handle() {
+                handle.spawn(keep_up(Arc::downgrade(&self.defined), definitions::LOOK));
+            }
+        };
+        self.defined.following().add(owner, follower, begin);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use redis::aio::PubSub;
 use redis::{Client, Msg};
 use tidegate_remote::{Ears, Heard};
 use tokio::time::{sleep, timeout};
@@ -33,13 +34,9 @@ pub(crate) async fn listen(
 
 /// Until the connection is lost.
 async fn listen_to(client: &Client, deadline: Duration, ears: &Ears, channel: &str) {
-    let Ok(Ok(mut listener)) = timeout(deadline, client.get_async_pubsub()).await else {
+    let Some(mut listener) = subscribed(client, deadline, channel).await else {
         return;
     };
-    let subscribed = timeout(deadline, listener.subscribe(channel)).await;
-    if !matches!(subscribed, Ok(Ok(()))) {
-        return;
-    }
     let mut said = listener.on_message();
     let hears = async {
         while let Some(message) = said.next().await {
@@ -47,6 +44,18 @@ async fn listen_to(client: &Client, deadline: Duration, ears: &Ears, channel: &s
         }
     };
     ears.hear(hears).await;
+}
+
+/// A connection that hears what is said on `channel`.
+pub(crate) async fn subscribed(
+    client: &Client,
+    deadline: Duration,
+    channel: &str,
+) -> Option<PubSub> {
+    let connected = timeout(deadline, client.get_async_pubsub()).await;
+    let mut listener = connected.ok()?.ok()?;
+    let subscribed = timeout(deadline, listener.subscribe(channel)).await;
+    matches!(subscribed, Ok(Ok(()))).then_some(listener)
 }
 
 /// A message is the turn's sixteen bytes.

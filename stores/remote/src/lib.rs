@@ -7,6 +7,7 @@
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
+//! | [`following`] | how a process follows what is defined at its store |
 //! | [`Lone`] | what a server says of a lone bucket, as the core means it |
 //! | [`waiting`] | an ask that waits in a line that the store keeps |
 //!
@@ -16,6 +17,7 @@
 mod changes;
 mod driver;
 mod ears;
+pub mod following;
 mod lone;
 mod shares;
 mod underway;

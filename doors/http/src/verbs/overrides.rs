@@ -63,18 +63,16 @@ pub(crate) async fn set(
 ) -> Result<Response, Problem> {
     let place = placed_at(request.policy.clone(), request.key()?)?;
     let gate = visit.door().gate();
-    let placed = gate.write_override(visit.caller(), &place, &request.limits.0)?;
+    let placed = gate.write_override(visit.caller(), &place, &request.limits.0);
+    let placed = placed.await?;
     Ok(answer::json(StatusCode::OK, &Shown::from(&placed)))
 }
 
 pub(crate) async fn remove(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let which: Which = visit::query(&uri)?;
     let place = named(which.policy, which.key, which.key_base64.as_deref())?;
-    match visit
-        .door()
-        .gate()
-        .remove_override(visit.caller(), &place)?
-    {
+    let gate = visit.door().gate();
+    match gate.remove_override(visit.caller(), &place).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(Problem::not_found(format!(
             "no override is set for {place}; GET /v1/overrides lists those that are"

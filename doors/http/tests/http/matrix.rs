@@ -120,7 +120,11 @@ fn locked() -> House {
     let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
     let web = Place::system().of_resource("web");
     let all = house.gate.enter(None).unwrap();
-    house.gate.set_override(&all, &web, &[limit]).unwrap();
+    house
+        .gate
+        .set_override(&all, &web, &[limit])
+        .wait()
+        .unwrap();
     let scopes = Scope::ALL.map(|scope| [scope]);
     let mut known: Vec<(&str, &[Scope], &[&str])> = Vec::new();
     for scope in &scopes {

@@ -241,7 +241,7 @@ async fn who_administers_one_policy_sets_overrides_there_alone() {
     let all = house.gate.enter(None).unwrap();
     let limit = tidegate::Limit::calls("rpm", 9, std::time::Duration::from_secs(60));
     let everywhere = tidegate::gate::Place::system();
-    let everyone = house.gate.set_override(&all, &everywhere, &[limit]);
+    let everyone = house.gate.set_override(&all, &everywhere, &[limit]).wait();
     assert!(everyone.is_ok());
     house.lock(&[("web", &[Scope::Administer, Scope::Observe], &["web"])]);
     let put = async |body: Value| {

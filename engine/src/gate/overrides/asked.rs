@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidegate_contract::KeyPath;
 
+use super::pending::Pending;
 use super::place::{Level, Place};
 use super::resolve::source;
 use super::stored::Placed;
@@ -18,6 +19,7 @@ use crate::gate::error::GateError;
 use crate::gate::served::Served;
 use crate::gate::threshold::Gate;
 use crate::key::Key;
+use crate::limit::Limit;
 
 /// The most limits of one override.
 const MOST_LIMITS: usize = 256;
@@ -34,7 +36,19 @@ impl Gate {
         caller: &Caller,
         place: &Place,
         given: &[(String, Vec<(String, Setting)>)],
-    ) -> Result<Placed, GateError> {
+    ) -> Pending<Placed> {
+        match self.read_override(caller, place, given) {
+            Ok(limits) => self.set_override(caller, place, &limits),
+            Err(error) => Pending::done(Err(error)),
+        }
+    }
+
+    fn read_override(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        given: &[(String, Vec<(String, Setting)>)],
+    ) -> Result<Vec<Limit>, GateError> {
         // Whoever may not set it is told nothing else.
         let concerned = self.concerned(caller, Scope::Administer, place)?;
         if given.len() > MOST_LIMITS {
@@ -55,7 +69,7 @@ impl Gate {
             faults.extend(errors.iter().map(|error| fault(error, &names)));
         }
         match faults.is_empty() {
-            true => self.set_override(caller, place, &limits),
+            true => Ok(limits),
             false => Err(GateError::FaultyOverride(faults)),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use tidegate_contract::{Store, StoreError};
+use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_core::DecodeError;
 
 use super::place::Place;
@@ -12,10 +12,18 @@ use crate::error::Error;
 use crate::limit::{Limit, bytes};
 
 /// As whom the store knows a gate: no set is called so.
-const OWNER: &str = "gate";
+pub(in crate::gate) const OWNER: &str = "gate";
 
 /// The most overrides of a gate.
-pub(super) const MOST: usize = 1 << 17;
+const MOST: usize = 1 << 17;
+
+/// What is kept for `place`, or that nothing is.
+pub(super) fn definition(place: &Place, limits: Option<&[Limit]>) -> Definition {
+    match limits {
+        Some(limits) => Definition::new(place.encode(), bytes::encode(limits)),
+        None => Definition::none(place.encode()),
+    }
+}
 
 /// An override, and what it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,43 +45,66 @@ pub(in crate::gate) struct Stored {
 }
 
 impl Stored {
-    /// Those that `store` keeps.
-    ///
-    /// # Errors
-    /// The store; what cannot be read.
-    pub(in crate::gate) fn load(store: &dyn Store) -> Result<Self, StoreError> {
-        let definitions = store.definitions(OWNER)?.into_iter();
-        let by_place = definitions.map(|(place, value)| {
-            let place = Place::decode(&place).ok_or(DecodeError::Corrupt("override's place"))?;
-            Ok((place, bytes::decode(&value)?.into()))
-        });
-        let by_place = by_place.collect::<Result<_, StoreError>>()?;
-        Ok(Self { by_place })
+    /// Goes over to what is defined, and answers the places about which something else is
+    /// said now. What cannot be read stays as it was: `unread` is told of it.
+    pub(in crate::gate) fn follow(
+        &mut self,
+        definitions: &Definitions,
+        mut unread: impl FnMut(&Place, StoreError),
+    ) -> BTreeSet<Place> {
+        let mut said = BTreeSet::new();
+        let mut touched = BTreeSet::new();
+        for definition in &definitions.changed {
+            let Some(place) = Place::decode(&definition.key) else {
+                unread(
+                    &Place::system(),
+                    DecodeError::Corrupt("override's place").into(),
+                );
+                continue;
+            };
+            said.insert(place.clone());
+            let limits = definition.value.as_deref().map(bytes::decode).transpose();
+            match limits {
+                Err(error) => unread(&place, error.into()),
+                Ok(limits) => {
+                    if self.put(&place, limits.map(Arc::from)) {
+                        touched.insert(place);
+                    }
+                }
+            }
+        }
+        if definitions.whole {
+            let all = self.by_place.keys();
+            let gone: Vec<_> = all.filter(|place| !said.contains(place)).cloned().collect();
+            for place in gone {
+                self.by_place.remove(&place);
+                touched.insert(place);
+            }
+        }
+        touched
     }
 
-    /// Keeps `limits` for `place`, or nothing.
-    ///
-    /// # Errors
-    /// [`Error::TooManyOverrides`]; the store. Then nothing has changed.
-    pub(super) fn put(
-        &mut self,
-        store: Option<&dyn Store>,
-        place: &Place,
-        limits: Option<Arc<[Limit]>>,
-    ) -> Result<(), Error> {
-        let full = self.by_place.len() >= MOST && !self.by_place.contains_key(place);
-        if full && limits.is_some() {
-            return Err(Error::TooManyOverrides(MOST));
-        }
-        if let Some(store) = store {
-            let value = limits.as_deref().map(bytes::encode);
-            store.define(OWNER, &place.encode(), value.as_deref())?;
+    /// Whether that changes anything.
+    fn put(&mut self, place: &Place, limits: Option<Arc<[Limit]>>) -> bool {
+        if self.by_place.get(place) == limits.as_ref() {
+            return false;
         }
         match limits {
             Some(limits) => drop(self.by_place.insert(place.clone(), limits)),
             None => drop(self.by_place.remove(place)),
         }
-        Ok(())
+        true
+    }
+
+    /// That there is room for something at `place`.
+    ///
+    /// # Errors
+    /// [`Error::TooManyOverrides`].
+    pub(super) fn check_room(&self, place: &Place) -> Result<(), Error> {
+        match self.by_place.len() >= MOST && !self.by_place.contains_key(place) {
+            true => Err(Error::TooManyOverrides(MOST)),
+            false => Ok(()),
+        }
     }
 
     /// Whether nothing is set at all.

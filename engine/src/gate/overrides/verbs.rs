@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tidegate_contract::KeyPath;
 use tidegate_contract::sync::MutexGuard;
 
+use super::pending::Pending;
 use super::place::Place;
-use super::stored::{Placed, Stored};
+use super::stored::{Placed, Stored, definition};
 use super::{given, limits};
 use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
@@ -21,7 +22,8 @@ use crate::set::Given;
 impl Gate {
     /// Has `limits` hold at `place` in place of those of the same names, and of
     /// any that were set there before; kept by the store, and in force from the
-    /// next decision on. Nobody is delayed who would have been admitted under
+    /// next decision on: here once this is done, on every other server of the store
+    /// within the time that the store says. Nobody is delayed who would have been admitted under
     /// the larger limit; `caller` is noted.
     ///
     /// # Errors
@@ -35,29 +37,47 @@ impl Gate {
         caller: &Caller,
         place: &Place,
         limits: &[Limit],
-    ) -> Result<Placed, GateError> {
-        let concerned = self.concerned(caller, Scope::Administer, place)?;
-        check(place, limits, &concerned)?;
-        beside(|| self.put_override(place, Some(limits.into())))?;
-        let names: Vec<_> = limits.iter().map(Limit::name).collect();
-        let subject = format!("{place}: {}", names.join(", "));
-        audit::note(caller.name(), "set override", &subject);
-        Ok(placed(place, limits, &concerned))
+    ) -> Pending<Placed> {
+        let told = self.concerned(caller, Scope::Administer, place);
+        let told = told.and_then(|concerned| {
+            check(place, limits, &concerned)?;
+            self.seen().check_room(place)?;
+            Ok(concerned)
+        });
+        let concerned = match told {
+            Ok(concerned) => concerned,
+            Err(error) => return Pending::done(Err(error)),
+        };
+        let kept = self.tell(definition(place, Some(limits)));
+        let (by, place, limits) = (caller.clone(), place.clone(), limits.to_vec());
+        Pending::new(async move {
+            kept.await.map_err(Error::from)?;
+            let names: Vec<_> = limits.iter().map(Limit::name).collect();
+            let subject = format!("{place}: {}", names.join(", "));
+            audit::note(by.name(), "set override", &subject);
+            Ok(placed(&place, &limits, &concerned))
+        })
     }
 
-    /// Removes what was set at `place`; whether anything was.
+    /// Removes what was set at `place`, on whatever server of the store; whether
+    /// anything was.
     ///
     /// # Errors
     /// As [`set_override`](Self::set_override). A policy that is gone is no
     /// error: what was set for it can still be removed.
-    pub fn remove_override(&self, caller: &Caller, place: &Place) -> Result<bool, GateError> {
-        caller.check(Scope::Administer, place.resource.as_deref())?;
-        if self.seen().at(place).is_none() {
-            return Ok(false);
+    pub fn remove_override(&self, caller: &Caller, place: &Place) -> Pending<bool> {
+        if let Err(error) = caller.check(Scope::Administer, place.resource.as_deref()) {
+            return Pending::done(Err(error));
         }
-        beside(|| self.put_override(place, None))?;
-        audit::note(caller.name(), "remove override", &place.to_string());
-        Ok(true)
+        let kept = self.tell(definition(place, None));
+        let (by, place) = (caller.clone(), place.clone());
+        Pending::new(async move {
+            let was_any = kept.await.map_err(Error::from)?;
+            if was_any {
+                audit::note(by.name(), "remove override", &place.to_string());
+            }
+            Ok(was_any)
+        })
     }
 
     /// What is set at `place`.
@@ -125,20 +145,6 @@ impl Gate {
             }
         }
     }
-
-    fn put_override(&self, place: &Place, limits: Option<Arc<[Limit]>>) -> Result<(), GateError> {
-        // Policies are not exchanged meanwhile.
-        let _one_at_a_time = self.exchanging();
-        let mut stored = self.stored().lock();
-        stored.put(self.store(), place, limits)?;
-        for served in concerning(&self.all_served(), place) {
-            match &place.entity {
-                None => served.govern(&stored)?,
-                Some(entity) => served.govern_key(&stored, entity)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Served {
@@ -160,13 +166,13 @@ impl Served {
     }
 
     /// Goes over to what is stored for one key.
-    fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
+    pub(super) fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
         let given = given(stored, entity, &self.policy().name);
         if let Some(share) = self.share() {
             share.govern_key(entity, given.as_deref());
         }
         self.sets().try_for_each(|set| {
-            match set.inner().give(entity, given.clone(), |_| Ok(())) {
+            match set.inner().give(entity, given.clone()) {
                 // What is a key in one policy may be none in another.
                 Err(Error::Key(_)) => Ok(()),
                 given => given,

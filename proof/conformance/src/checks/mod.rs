@@ -9,6 +9,7 @@
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
 //! | `overrides` | keys with limits of their own |
+//! | `definitions` | what owners have it keep, and who follows it |
 //! | `opening` | tables opened twice, again, and after a restart |
 //! | `vectors` | the tables of `proof/vectors` |
 //!
@@ -17,6 +18,7 @@
 
 mod bounds;
 mod changes;
+mod definitions;
 mod desk;
 mod keys;
 mod leases;
@@ -79,8 +81,13 @@ pub const CHECKS: &[(&str, Check)] = table![
     overrides::ancestors_have_limits_of_their_own,
     overrides::a_limit_of_its_own_outlives_the_rows_of_its_key,
     overrides::what_was_used_by_limits_of_its_own_survives_a_restart,
-    overrides::a_definition_is_kept_for_its_owner_until_it_is_removed,
-    overrides::definitions_survive_a_restart,
+    definitions::a_definition_is_kept_for_its_owner_until_it_is_removed,
+    definitions::definitions_survive_a_restart,
+    definitions::every_change_of_a_definition_has_a_newer_version,
+    definitions::who_is_far_behind_is_given_every_definition,
+    definitions::who_follows_knows_a_definition_before_it_is_answered,
+    definitions::what_is_defined_at_one_handle_holds_at_another,
+    definitions::a_definition_lasts_for_as_long_as_it_says,
     opening::two_opens_of_one_name_are_an_error,
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
@@ -157,6 +164,11 @@ macro_rules! suite {
             what_was_used_by_limits_of_its_own_survives_a_restart
             a_definition_is_kept_for_its_owner_until_it_is_removed
             definitions_survive_a_restart
+            every_change_of_a_definition_has_a_newer_version
+            who_is_far_behind_is_given_every_definition
+            who_follows_knows_a_definition_before_it_is_answered
+            what_is_defined_at_one_handle_holds_at_another
+            a_definition_lasts_for_as_long_as_it_says
             two_opens_of_one_name_are_an_error
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left

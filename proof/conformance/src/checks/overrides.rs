@@ -130,35 +130,3 @@ pub(super) fn what_was_used_by_limits_of_its_own_survives_a_restart(
     }
     Ok(())
 }
-
-pub(super) fn a_definition_is_kept_for_its_owner_until_it_is_removed(
-    subject: &Subject,
-) -> Result<(), Skipped> {
-    let store = subject.fresh();
-    let (one, two) = (table_name(), table_name());
-    store.define(&one, b"k", Some(b"first")).expect("room");
-    store.define(&one, b"k", Some(b"second")).expect("room");
-    store.define(&one, b"\x00/\xff", Some(b"")).expect("room");
-    store.define(&two, b"k", Some(b"other")).expect("room");
-    let mut defined = store.definitions(&one).expect("an answer");
-    defined.sort();
-    let second = (b"k".to_vec(), b"second".to_vec());
-    assert_eq!(defined, [(b"\x00/\xff".to_vec(), Vec::new()), second]);
-    store.define(&one, b"k", None).expect("an answer");
-    store.define(&one, b"never", None).expect("an answer");
-    assert_eq!(store.definitions(&one).expect("an answer").len(), 1);
-    assert_eq!(store.definitions(&two).expect("an answer").len(), 1);
-    Ok(())
-}
-
-pub(super) fn definitions_survive_a_restart(subject: &Subject) -> Result<(), Skipped> {
-    let reopen = subject.reopened_store()?;
-    let (store, owner) = (subject.fresh(), table_name());
-    store.define(&owner, b"kept", Some(b"value")).expect("room");
-    store.define(&owner, b"gone", Some(b"value")).expect("room");
-    store.define(&owner, b"gone", None).expect("an answer");
-    drop(store);
-    let kept = (b"kept".to_vec(), b"value".to_vec());
-    assert_eq!(reopen().definitions(&owner).expect("an answer"), [kept]);
-    Ok(())
-}

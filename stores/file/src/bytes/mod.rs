@@ -9,7 +9,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use definition::{decode_definition, encode_definition};
+pub(crate) use definition::{Defined, decode_definition, encode_definition};
 pub(crate) use table::{Known, decode_table, encode_table};
 pub(crate) use tidegate_contract::bytes::{
     decode_plan, decode_record, decode_row, encode_own, encode_plan, encode_record, encode_row,

@@ -39,7 +39,8 @@ pub(in crate::command) fn override_(
 fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, SET)?;
     let (gate, caller) = session.at_the_gate()?;
-    let placed = gate.write_override(caller, &said.place()?, &said.limits)?;
+    let placed = gate.write_override(caller, &said.place()?, &said.limits);
+    let placed = placed.wait()?;
     shown(&mut session.replies, &placed);
     Ok(Flow::Next)
 }
@@ -59,7 +60,7 @@ fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
 fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, DEL)?;
     let (gate, caller) = session.at_the_gate()?;
-    let removed = gate.remove_override(caller, &said.place()?)?;
+    let removed = gate.remove_override(caller, &said.place()?).wait()?;
     session.replies.integer(removed.into());
     Ok(Flow::Next)
 }

@@ -1,0 +1,347 @@
+//! What one server of a store is told holds on every one: overrides of gates and of
+//! sets. Each test has two handles of one store, as two processes have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::contract::{Definition, Store};
+use tidegate::gate::{Answer, Gate, Place, Scope};
+use tidegate::policy::parse;
+use tidegate::{Error, Limit, LimitSet};
+use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
+use tidegate_mysql::MysqlStore;
+use tidegate_postgres::PostgresStore;
+use tidegate_redis::RedisStore;
+
+/// No window ends while a test runs.
+const LONG: Duration = Duration::from_secs(300 * 86_400);
+
+type Open = fn(&str) -> Arc<dyn Store>;
+
+fn redis(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_redis::Options {
+        deadline: Duration::from_secs(20),
+        ..Default::default()
+    };
+    Arc::new(RedisStore::open(url, options).expect("a server"))
+}
+
+fn postgres(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_postgres::Options {
+        deadline: Duration::from_secs(20),
+        ..Default::default()
+    };
+    Arc::new(PostgresStore::open(url, options).expect("a server"))
+}
+
+fn mariadb(url: &str) -> Arc<dyn Store> {
+    let options = tidegate_mysql::Options {
+        deadline: Duration::from_secs(20),
+        ..Default::default()
+    };
+    Arc::new(MysqlStore::open(url, options).expect("a server"))
+}
+
+/// A test of the same name on each of the servers that this machine has.
+macro_rules! on_each {
+    ($($name:ident)*) => {
+        mod on_redis { $(#[test] fn $name() {
+            super::Beyond::redis().iter().for_each(|server| super::$name(server, super::redis));
+        })* }
+        mod on_postgres { $(#[test] fn $name() {
+            super::Beyond::postgres().iter().for_each(|server| super::$name(server, super::postgres));
+        })* }
+        mod on_mariadb { $(#[test] fn $name() {
+            super::Beyond::mariadb().iter().for_each(|server| super::$name(server, super::mariadb));
+        })* }
+    };
+}
+
+on_each! {
+    an_override_holds_on_every_server_and_either_may_change_and_remove_it
+    overrides_of_policies_and_of_all_hold_on_every_server
+    a_set_in_another_process_goes_by_what_its_keys_are_given
+    an_override_that_cannot_be_read_leaves_what_is_in_force
+    what_was_told_while_a_server_was_paused_holds_afterwards
+}
+
+/// One server: a gate, and somebody who goes over to what it is told after it.
+struct Server {
+    gate: Gate,
+    told: Arc<Witness>,
+}
+
+fn calls(most: u64) -> [Limit; 1] {
+    [Limit::calls("calls", most, LONG)]
+}
+
+impl Server {
+    fn on(store: Arc<dyn Store>) -> Self {
+        let text = "[policy.chat.limits]\ncalls = { calls = 100, per = '300d' }\n\
+                    [policy.mail.limits]\ncalls = { calls = 100, per = '300d' }\n";
+        let file = parse("two.toml", text).expect("it is a policy file");
+        let gate = Gate::builder().store(Arc::clone(&store));
+        let gate = gate.build(&file).expect("the store has room");
+        let told = Witness::of(&*store, "gate");
+        Self { gate, told }
+    }
+
+    fn set(&self, place: &Place, most: u64) {
+        let caller = self.gate.enter(None).expect("it is open");
+        let set = self.gate.set_override(&caller, place, &calls(most));
+        wait_for(set).expect("the store keeps it");
+    }
+
+    fn remove(&self, place: &Place) -> bool {
+        let caller = self.gate.enter(None).expect("it is open");
+        wait_for(self.gate.remove_override(&caller, place)).expect("the store answers")
+    }
+
+    /// Waits until this server has gone over to the same as `other`.
+    fn follows(&self, other: &Self, place: &Place) {
+        self.told.awaits(
+            &place.encode(),
+            other.told.knows(&place.encode()).as_deref(),
+        );
+        let at = |server: &Self| {
+            let caller = server.gate.enter(None).expect("it is open");
+            server
+                .gate
+                .override_at(&caller, place)
+                .expect("it may be seen")
+        };
+        assert_eq!(at(self), at(other));
+    }
+
+    fn admits(&self, policy: &str, key: &str) -> bool {
+        let caller = self.gate.enter(None).expect("it is open");
+        let served = self
+            .gate
+            .policy(&caller, Scope::Decide, policy)
+            .expect("it is there");
+        match served.check(key, 1).expect("the store answers") {
+            Answer::Decided(decision) => decision.admitted(),
+            Answer::Degraded(error) => panic!("{error}"),
+        }
+    }
+
+    fn limit(&self, policy: &str, key: &str) -> u64 {
+        let caller = self.gate.enter(None).expect("it is open");
+        let served = self
+            .gate
+            .policy(&caller, Scope::Observe, policy)
+            .expect("it is there");
+        let peek = served.peek(key, 1).expect("the store answers");
+        peek.standing("calls").expect("there is one").limit
+    }
+}
+
+/// How many of so many asks are admitted, made at each server in turn.
+fn admitted(servers: [&Server; 2], asks: usize) -> usize {
+    let in_turn = servers.into_iter().cycle().take(asks);
+    in_turn
+        .filter(|server| server.admits("chat", "mallory"))
+        .count()
+}
+
+/// It was: read once, at the start, so that another server neither saw nor could remove
+/// it, and a key that both were asked about went to and fro between two limits: at 2 in
+/// an hour at one of them 240 of 240 were admitted.
+fn an_override_holds_on_every_server_and_either_may_change_and_remove_it(
+    server: &Beyond,
+    open: Open,
+) {
+    let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
+    let mallory = Place::system().of_resource("chat").of_entity("mallory");
+    a.set(&mallory, 2);
+    assert_eq!(
+        a.limit("chat", "mallory"),
+        2,
+        "in force where it was told, at once"
+    );
+    b.follows(&a, &mallory);
+    assert_eq!(admitted([&b, &a], 20), 2);
+    assert!(b.admits("chat", "other"), "of nobody else");
+
+    b.set(&mallory, 12);
+    a.follows(&b, &mallory);
+    assert_eq!(admitted([&a, &b], 30), 10, "what was used stays used");
+
+    assert!(
+        b.remove(&mallory),
+        "the one that was not told first removes it"
+    );
+    a.follows(&b, &mallory);
+    assert!(!a.remove(&mallory), "it is gone there, too");
+    assert_eq!(a.limit("chat", "mallory"), 100);
+    assert_eq!(admitted([&a, &b], 120), 88);
+
+    // One that starts later knows what was told before.
+    a.set(&mallory, 3);
+    let late = Server::on(open(&server.url));
+    assert_eq!(late.limit("chat", "mallory"), 3);
+    late.set(&mallory, 4);
+    a.follows(&late, &mallory);
+    b.follows(&late, &mallory);
+    assert_eq!(
+        (a.limit("chat", "mallory"), b.limit("chat", "mallory")),
+        (4, 4)
+    );
+}
+
+fn overrides_of_policies_and_of_all_hold_on_every_server(server: &Beyond, open: Open) {
+    let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
+    let (all, chat) = (Place::system(), Place::system().of_resource("chat"));
+    let ann = Place::system().of_entity("ann");
+    let limits = |server: &Server| {
+        let asked = [
+            ("chat", "ann"),
+            ("chat", "bob"),
+            ("mail", "ann"),
+            ("mail", "bob"),
+        ];
+        asked.map(|(policy, key)| server.limit(policy, key))
+    };
+    let steps = [
+        (&a, &all, Some(7), [7, 7, 7, 7]),
+        (&b, &chat, Some(9), [9, 9, 7, 7]),
+        (&a, &ann, Some(5), [5, 9, 5, 7]),
+        (&b, &all, None, [5, 9, 5, 100]),
+        (&a, &ann, None, [9, 9, 100, 100]),
+        (&a, &chat, None, [100; 4]),
+    ];
+    for (by, place, most, wanted) in steps {
+        match most {
+            Some(most) => by.set(place, most),
+            None => assert!(by.remove(place)),
+        }
+        a.follows(by, place);
+        b.follows(by, place);
+        assert_eq!(
+            (limits(&a), limits(&b)),
+            (wanted, wanted),
+            "{place} {most:?}"
+        );
+    }
+}
+
+fn set_on(store: &Arc<dyn Store>, name: &str) -> LimitSet {
+    let set = LimitSet::builder().name(name).limits(calls(10));
+    set.store(Arc::clone(store))
+        .build()
+        .expect("the store has room")
+}
+
+fn a_set_in_another_process_goes_by_what_its_keys_are_given(server: &Beyond, open: Open) {
+    let (here, there) = (open(&server.url), open(&server.url));
+    let (one, other) = (set_on(&here, "jobs"), set_on(&there, "jobs"));
+    let told = [
+        Witness::of(&*here, "set jobs"),
+        Witness::of(&*there, "set jobs"),
+    ];
+    let own = |set: &LimitSet| set.override_of("acme").map(|own| own.limits);
+    let admitted = || {
+        let asks = [&one, &other].into_iter().cycle().take(60);
+        asks.filter(|set| set.check("acme", 1).expect("an answer").admitted())
+            .count()
+    };
+    one.set_override("acme", &calls(4)).expect("it fits");
+    assert_eq!(own(&one), Some(calls(4).to_vec()));
+    told[1].awaits(b"acme", told[0].knows(b"acme").as_deref());
+    assert_eq!(own(&other), own(&one));
+    assert_eq!(admitted(), 4);
+
+    wait_for(other.set_override_async("acme", &calls(25))).expect("it fits");
+    told[0].awaits(b"acme", told[1].knows(b"acme").as_deref());
+    assert_eq!(own(&one), own(&other));
+    assert_eq!(admitted(), 21);
+
+    assert!(wait_for(one.remove_override_async("acme")).expect("an answer"));
+    told[1].awaits(b"acme", None);
+    assert_eq!((own(&one), own(&other)), (None, None));
+    assert!(!other.remove_override("acme").expect("an answer"));
+    // Many at once are one change.
+    for key in 0..40_u32 {
+        one.set_override(&key.to_be_bytes(), &calls(3))
+            .expect("it fits");
+    }
+    told[1].awaits(
+        &39_u32.to_be_bytes(),
+        told[0].knows(&39_u32.to_be_bytes()).as_deref(),
+    );
+    assert_eq!(other.overrides(None, 100).len(), 40);
+    assert_eq!(other.check_overrides(), Ok(()));
+}
+
+/// A newer version has written it.
+fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open: Open) {
+    let (here, there) = (open(&server.url), open(&server.url));
+    let (a, b) = (
+        Server::on(Arc::clone(&here)),
+        Server::on(Arc::clone(&there)),
+    );
+    let ann = Place::system().of_entity("ann");
+    a.set(&ann, 5);
+    b.follows(&a, &ann);
+    let set = set_on(&here, "jobs");
+    set.set_override("acme", &calls(4)).expect("it fits");
+    let told = Witness::of(&*here, "set jobs");
+    for (owner, key) in [("gate", ann.encode()), ("set jobs", b"acme".to_vec())] {
+        let newer = Definition::new(key, [9, 1, 2, 3]);
+        assert!(wait_for(there.define(owner, newer)).expect("the store reads none of it"));
+    }
+    b.told.awaits(&ann.encode(), Some(&[9, 1, 2, 3]));
+    a.follows(&b, &ann);
+    assert_eq!((a.limit("chat", "ann"), b.limit("chat", "ann")), (5, 5));
+    told.awaits(b"acme", Some(&[9, 1, 2, 3]));
+    assert!(matches!(set.check_overrides(), Err(Error::Store(_))));
+    let own = set.override_of("acme").expect("it stays");
+    assert_eq!(own.limits, calls(4));
+    // What comes after it holds again.
+    b.set(&ann, 6);
+    a.follows(&b, &ann);
+    assert_eq!((a.limit("chat", "ann"), b.limit("chat", "ann")), (6, 6));
+    set.set_override("acme", &calls(8)).expect("it fits");
+    assert_eq!(set.check_overrides(), Ok(()));
+}
+
+/// What is asked meanwhile fails in time or waits; nobody's view of it is torn.
+fn what_was_told_while_a_server_was_paused_holds_afterwards(server: &Beyond, open: Open) {
+    let (a, b) = (Server::on(open(&server.url)), Server::on(open(&server.url)));
+    let (ann, bob) = (
+        Place::system().of_entity("ann"),
+        Place::system().of_entity("bob"),
+    );
+    a.set(&ann, 5);
+    b.follows(&a, &ann);
+    let caller = a.gate.enter(None).expect("it is open");
+    let (set, removed) = {
+        let _paused = Paused::new(server.pid);
+        let set = a.gate.set_override(&caller, &bob, &calls(7));
+        let removed = b.gate.remove_override(&caller, &ann);
+        assert!(
+            b.gate
+                .override_at(&caller, &ann)
+                .expect("it may be seen")
+                .is_some()
+        );
+        (set, removed)
+    };
+    // Both were under way; one whose connection was given up is told so, and asked again.
+    if wait_for(set).is_err() {
+        a.set(&bob, 7);
+    }
+    if wait_for(removed).is_err() {
+        b.remove(&ann);
+    }
+    for server in [&a, &b] {
+        server.told.awaits(&ann.encode(), None);
+        server
+            .told
+            .awaits(&bob.encode(), a.told.knows(&bob.encode()).as_deref());
+        assert_eq!(
+            (server.limit("chat", "ann"), server.limit("chat", "bob")),
+            (100, 7)
+        );
+    }
+}

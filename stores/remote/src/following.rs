@@ -1,0 +1,161 @@
+//! How a process follows what is defined at its store: told where the server can tell,
+//! and by one look-up every now and then.
+//!
+//! All of it is done on the store's own thread, with its deadline; those who follow go
+//! over to a change on threads where they may wait. A server that is away is asked
+//! again the next time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Once, Weak};
+use std::time::Duration;
+
+use tidegate_contract::{Definitions, Follower, Followers, StoreError};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::driver::within;
+
+/// Where definitions are read.
+pub trait Source: Send + Sync + 'static {
+    /// The version of each of these owners' definitions, in their order; 0 for one that
+    /// has none. It costs the server little.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn versions(
+        &self,
+        owners: &[String],
+    ) -> impl Future<Output = Result<Vec<u64>, StoreError>> + Send;
+
+    /// What has changed of an owner's since `newer_than`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn changes(
+        &self,
+        owner: &str,
+        newer_than: u64,
+    ) -> impl Future<Output = Result<Definitions, StoreError>> + Send;
+
+    /// How long one question may take.
+    fn deadline(&self) -> Duration;
+
+    /// Hears when the server tells that something was defined, until the connection is
+    /// lost, and rings each time; also when it begins to hear. `None` where the server
+    /// cannot tell.
+    fn hear(&self, bell: Arc<Notify>) -> Option<Hearing>;
+
+    /// Who follows.
+    fn following(&self) -> &Following;
+}
+
+/// Ends when nothing is heard any more. It does not keep the store.
+pub type Hearing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The pause after a connection was lost, before the next.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Who follows what is defined at one store. See the [module](self).
+#[derive(Debug)]
+pub struct Following {
+    followers: Followers,
+    /// Somebody follows, or something was defined.
+    bell: Arc<Notify>,
+    /// One at a time leads those who follow.
+    turn: tokio::sync::Mutex<()>,
+    /// Whether somebody looks after it.
+    begun: Once,
+}
+
+impl Default for Following {
+    fn default() -> Self {
+        Self {
+            followers: Followers::default(),
+            bell: Arc::default(),
+            turn: tokio::sync::Mutex::new(()),
+            begun: Once::new(),
+        }
+    }
+}
+
+impl Following {
+    /// Adds one. At the first `begin` is to spawn [`keep_up`].
+    pub fn add(&self, owner: &str, follower: Weak<dyn Follower>, begin: impl FnOnce()) {
+        self.followers.add(owner, follower);
+        self.begun.call_once(begin);
+        self.bell.notify_one();
+    }
+
+    /// Has those who follow `owner` go over to what was defined by now, if that can be done
+    /// in time; if not, they do so later.
+    pub async fn catch_up(&self, owner: &str, source: &impl Source) {
+        let led = async {
+            let _one_at_a_time = self.turn.lock().await;
+            self.lead(owner, source).await
+        };
+        if within(source.deadline(), led).await.is_err() {
+            self.bell.notify_one();
+        }
+    }
+
+    /// One look-up, and all who are behind go over to what has changed.
+    async fn look(&self, source: &impl Source) -> Result<(), StoreError> {
+        let _one_at_a_time = self.turn.lock().await;
+        let owners = self.followers.owners();
+        if owners.is_empty() {
+            return Ok(());
+        }
+        let versions = within(source.deadline(), source.versions(&owners)).await?;
+        for (owner, version) in owners.iter().zip(versions) {
+            let theirs = self.followers.of(owner);
+            if theirs.iter().any(|one| one.version() != version) {
+                self.lead(owner, source).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those who know the same are told at once.
+    async fn lead(&self, owner: &str, source: &impl Source) -> Result<(), StoreError> {
+        let mut behind = self.followers.of(owner);
+        while let Some(known) = behind.first().map(|one| one.version()) {
+            let (alike, others) = behind.into_iter().partition(|one| one.version() == known);
+            behind = others;
+            let definitions = within(source.deadline(), source.changes(owner, known)).await?;
+            let told = move |alike: Vec<Arc<dyn Follower>>| {
+                alike.iter().for_each(|one| one.follow(&definitions));
+            };
+            // A change of limits may wait for this very thread.
+            let told = tokio::task::spawn_blocking(move || told(alike)).await;
+            told.map_err(|_| StoreError::Unavailable("who follows it has panicked".to_owned()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Follows what is defined, for as long as the store is there: told by the server, and by
+/// one look-up every `every`.
+pub async fn keep_up<S: Source>(store: Weak<S>, every: Duration) {
+    let listening = tokio::spawn(listen(Weak::clone(&store)));
+    while let Some(source) = store.upgrade() {
+        // What cannot be told now is asked for again.
+        let _ = source.following().look(&*source).await;
+        let bell = Arc::clone(&source.following().bell);
+        // The store may go meanwhile.
+        drop(source);
+        let _ = timeout(every, bell.notified()).await;
+    }
+    listening.abort();
+}
+
+/// On one connection after another.
+async fn listen<S: Source>(store: Weak<S>) {
+    while let Some(source) = store.upgrade() {
+        let hearing = source.hear(Arc::clone(&source.following().bell));
+        drop(source);
+        let Some(hearing) = hearing else { return };
+        hearing.await;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
