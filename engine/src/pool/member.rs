@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use tidegate_core::{Span, Timestamp};
+use tidegate_contract::sync::atomic::{AtomicU64, Ordering};
+use tidegate_core::Timestamp;
 
 use super::ledger::Ledger;
 use crate::lease::Outcome;
@@ -29,8 +29,6 @@ struct State {
     /// A number that no other member of this process ever has.
     id: u64,
     load: AtomicU64,
-    /// In microseconds by the set's clock; the smallest number if it never was.
-    cooling_until: AtomicI64,
 }
 
 /// How many members there have been.
@@ -41,7 +39,6 @@ impl State {
         Arc::new(Self {
             id: MEMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             load: AtomicU64::new(0),
-            cooling_until: AtomicI64::new(i64::MIN),
         })
     }
 }
@@ -57,6 +54,7 @@ impl Member {
     ) -> Self {
         let same = |known: &&Self| known.name() == name && Arc::ptr_eq(known.inner(), set.inner());
         let known = before.filter(same).map(|known| Arc::clone(&known.0.state));
+        set.inner().cooling.begin();
         Self(Arc::new(Shared {
             name: name.into(),
             set,
@@ -114,38 +112,28 @@ impl Member {
     #[must_use]
     pub fn cooling(&self) -> Option<Timestamp> {
         // Most members never cool down: those need no look at the clock.
-        self.cooling_until()?;
+        self.inner().cooling.until()?;
         self.cooling_at(self.inner().clock.now())
     }
 
     /// Passes over it for `duration` from now, or for as long as was said
     /// before if that is longer; answers until when. Leases already given
     /// stay; who waits here stays in line and is passed over until then.
+    ///
+    /// So do all pools of which its set is a member; on a store that processes share,
+    /// those of other processes, too, from when they hear of it on: within the time that
+    /// the store says, if it can be told now.
     pub fn cool_down(&self, duration: Duration) -> Timestamp {
-        let until = self.inner().clock.now() + Span::from(duration);
-        let micros = until.as_micros();
-        let before = self
-            .0
-            .state
-            .cooling_until
-            .fetch_max(micros, Ordering::SeqCst);
-        Timestamp::from_micros(before.max(micros))
+        self.inner().cooling.cool_down(duration)
     }
 
-    /// Ends its cool-down now; who waits for it is served.
+    /// Ends its cool-down now, wherever it holds; who waits for it is served.
     pub fn end_cool_down(&self) {
-        self.0.state.cooling_until.store(i64::MIN, Ordering::SeqCst);
-        let set = self.inner();
-        set.lines.serve_all(set.clock.now());
+        self.inner().cooling.end();
     }
 
     pub(crate) fn cooling_at(&self, now: Timestamp) -> Option<Timestamp> {
-        self.cooling_until().filter(|&until| until > now)
-    }
-
-    fn cooling_until(&self) -> Option<Timestamp> {
-        let until = self.0.state.cooling_until.load(Ordering::SeqCst);
-        (until > i64::MIN).then(|| Timestamp::from_micros(until))
+        self.inner().cooling.until().filter(|&until| until > now)
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {

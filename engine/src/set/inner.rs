@@ -14,6 +14,7 @@ use tidegate_core::{Amount, Span, Timestamp};
 
 use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
+use super::cooling::Cooling;
 use super::keeper::Keeper;
 use super::uid::{numbered, uid_in};
 use super::view::{Amounts, View, lease_length};
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(super) changes: Changes,
     /// Where its overrides are kept; `None`: they are its gate's.
     pub(super) keeper: Option<Keeper>,
+    /// Until when pools pass over it.
+    pub(crate) cooling: Arc<Cooling>,
 }
 
 /// What a take is to make.
@@ -78,6 +81,7 @@ impl Inner {
         let given = keeper.as_ref().map(Keeper::given).transpose()?;
         let view = changes.begin(view, given.unwrap_or_default());
         let table = store.open_within(&name, &view.plan, &builder.bounds)?;
+        let clock = builder.clock.clone();
         let inner = Arc::new_cyclic(|this| Self {
             id: SETS.fetch_add(1, Ordering::Relaxed),
             lone: AtomicBool::new(view.lone),
@@ -91,6 +95,7 @@ impl Inner {
             crowd: Crowd::default(),
             changes,
             keeper,
+            cooling: Cooling::new(this, clock, name, store),
         });
         inner.adopt();
         if let Some(keeper) = &inner.keeper {

@@ -12,6 +12,7 @@
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
 //! | `keeper` | where they are kept, and how what is told elsewhere comes here |
+//! | `cooling` | until when pools pass over a set |
 //! | `variant` | what such a key is decided by |
 //! | `uid` | what tells one limit from another, across changes and processes |
 //! | `view` | the limits at one version, and what an ask amounts to |
@@ -21,6 +22,7 @@
 
 mod builder;
 mod change;
+mod cooling;
 mod handle;
 mod inner;
 mod keeper;

@@ -1,5 +1,5 @@
-//! What one server of a store is told holds on every one: overrides of gates and of
-//! sets. Each test has two handles of one store, as two processes have.
+//! What one server of a store is told holds on every one: overrides of gates and of sets,
+//! cool-downs. Each test has two handles of one store, as two processes have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate::contract::{Definition, Store};
 use tidegate::gate::{Answer, Gate, Place, Scope};
 use tidegate::policy::parse;
-use tidegate::{Error, Limit, LimitSet};
+use tidegate::{Error, Limit, LimitPool, LimitSet};
 use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
 use tidegate_mysql::MysqlStore;
 use tidegate_postgres::PostgresStore;
@@ -15,6 +15,8 @@ use tidegate_redis::RedisStore;
 
 /// No window ends while a test runs.
 const LONG: Duration = Duration::from_secs(300 * 86_400);
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 type Open = fn(&str) -> Arc<dyn Store>;
 
@@ -62,6 +64,7 @@ on_each! {
     overrides_of_policies_and_of_all_hold_on_every_server
     a_set_in_another_process_goes_by_what_its_keys_are_given
     an_override_that_cannot_be_read_leaves_what_is_in_force
+    a_member_cools_down_on_every_server_until_either_ends_it
     what_was_told_while_a_server_was_paused_holds_afterwards
 }
 
@@ -303,6 +306,55 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     assert_eq!((a.limit("chat", "ann"), b.limit("chat", "ann")), (6, 6));
     set.set_override("acme", &calls(8)).expect("it fits");
     assert_eq!(set.check_overrides(), Ok(()));
+}
+
+fn pool_on(store: &Arc<dyn Store>) -> LimitPool {
+    let member = |name: &str| set_on(store, name);
+    let pool = LimitPool::builder().member("eu", member("eu"));
+    pool.member("us", member("us"))
+        .build()
+        .expect("two members")
+}
+
+fn a_member_cools_down_on_every_server_until_either_ends_it(server: &Beyond, open: Open) {
+    let (here, there) = (open(&server.url), open(&server.url));
+    let (one, other) = (pool_on(&here), pool_on(&there));
+    let told = [
+        Witness::of(&*here, "cool-downs"),
+        Witness::of(&*there, "cool-downs"),
+    ];
+    let cooling = |pool: &LimitPool, name| pool.cooling(name).expect("a member");
+    let source = |pool: &LimitPool| {
+        let lease = pool
+            .try_acquire("k", 0)
+            .expect("an answer")
+            .granted()
+            .expect("room");
+        lease.member().expect("a pool's").to_owned()
+    };
+
+    let until = one.cool_down("eu", HOUR).expect("a member");
+    told.iter().for_each(|told| told.awaits(b"eu", Some(&[1])));
+    let there_until = cooling(&other, "eu").expect("it cools there, too");
+    let apart = until
+        .since(there_until)
+        .max(there_until.since(until))
+        .as_duration();
+    assert!(apart < HOUR / 2, "{until} {there_until}");
+    assert_eq!(cooling(&other, "us"), None);
+    assert!((0..4).all(|_| source(&other) == "us"));
+
+    other.end_cool_down("eu").expect("a member");
+    told.iter().for_each(|told| told.awaits(b"eu", None));
+    assert_eq!((cooling(&one, "eu"), cooling(&other, "eu")), (None, None));
+
+    // Who starts while it cools down hears of it.
+    other.cool_down("us", HOUR).expect("a member");
+    told[0].awaits(b"us", Some(&[1]));
+    let third = open(&server.url);
+    let pool = pool_on(&third);
+    Witness::of(&*third, "cool-downs").awaits(b"us", Some(&[1]));
+    assert!(cooling(&pool, "us").is_some() && cooling(&pool, "eu").is_none());
 }
 
 /// What is asked meanwhile fails in time or waits; nobody's view of it is torn.

@@ -1,0 +1,130 @@
+//! Until when pools pass over a set: what one of them is told holds for all pools in
+//! which the set is a member, here and, on a store that processes share, elsewhere.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidegate_contract::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use tidegate_contract::{Definition, Definitions, Follower, Store};
+use tidegate_core::{Span, Timestamp};
+
+use super::inner::Inner;
+use crate::clock::Clock;
+
+/// As whom the store knows them all: no gate and no set is called so.
+const OWNER: &str = "cool-downs";
+
+/// What is said of a set that cools down: this version.
+const COOLS: &[u8] = &[1];
+
+/// No cool-down is longer; ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
+
+/// Until when one set is passed over.
+pub(crate) struct Cooling {
+    /// In microseconds by the set's clock; the smallest number if it never was.
+    until: AtomicI64,
+    clock: Clock,
+    set: Weak<Inner>,
+    /// The set's name.
+    name: String,
+    /// Where others are told; `None`: there are no others.
+    store: Option<Arc<dyn Store>>,
+    follows: AtomicBool,
+    version: AtomicU64,
+}
+
+impl Cooling {
+    pub(super) fn new(
+        set: &Weak<Inner>,
+        clock: Clock,
+        name: String,
+        store: Arc<dyn Store>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            until: AtomicI64::new(i64::MIN),
+            clock,
+            set: Weak::clone(set),
+            name,
+            store: store.abilities().shared.then_some(store),
+            follows: AtomicBool::new(false),
+            version: AtomicU64::new(0),
+        })
+    }
+
+    /// The set is a pool's member: from here on what others say of it holds.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        if let Some(store) = &self.store
+            && !self.follows.swap(true, Ordering::AcqRel)
+        {
+            let this: Arc<dyn Follower> = Arc::clone(self) as Arc<dyn Follower>;
+            store.follow(OWNER, Arc::downgrade(&this));
+        }
+    }
+
+    /// Until when it is passed over, or was.
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        let until = self.until.load(Ordering::SeqCst);
+        (until > i64::MIN).then(|| Timestamp::from_micros(until))
+    }
+
+    /// For so long from now, or for as long as was said before if that is longer; answers
+    /// until when. Others are told in the background.
+    pub(crate) fn cool_down(&self, duration: Duration) -> Timestamp {
+        let until = self.clock.now() + Span::from(duration);
+        let before = self.extend(until);
+        if until > before
+            && let Some(store) = &self.store
+        {
+            let definition = Definition::new(self.name.as_bytes(), COOLS);
+            // It goes on by itself. A store that is away is not told.
+            drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
+        }
+        before.max(until)
+    }
+
+    fn extend(&self, until: Timestamp) -> Timestamp {
+        let before = self.until.fetch_max(until.as_micros(), Ordering::SeqCst);
+        Timestamp::from_micros(before)
+    }
+
+    /// Ends it now; who waits is served.
+    pub(crate) fn end(&self) {
+        self.end_here();
+        if let Some(store) = &self.store {
+            drop(store.define(OWNER, Definition::none(self.name.as_bytes())));
+        }
+    }
+
+    fn end_here(&self) {
+        self.until.store(i64::MIN, Ordering::SeqCst);
+        if let Some(set) = self.set.upgrade() {
+            set.lines.serve_all(self.clock.now());
+        }
+    }
+}
+
+impl Follower for Cooling {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What a newer version says of a set is left alone. (Two who go over to the same
+    /// say the same twice.)
+    fn follow(&self, definitions: &Definitions) {
+        if definitions.newer_than != self.version() {
+            return;
+        }
+        let own = |one: &&Definition| one.key == self.name.as_bytes();
+        if let Some(own) = definitions.changed.iter().find(own) {
+            match (own.value.as_deref(), own.lasts) {
+                (Some(COOLS), Some(left)) => {
+                    self.extend(self.clock.now() + Span::from(left));
+                }
+                (None, _) => self.end_here(),
+                _ => {}
+            }
+        }
+        self.version.store(definitions.version, Ordering::Release);
+    }
+}
