@@ -5,7 +5,9 @@
 -- others are told.
 --
 -- A version is the server's clock in microseconds, and one more where that stands: it
--- grows also after a failover that has lost the last ones.
+-- grows also after a failover that has lost the last ones. Either of the two that have it
+-- may be lost without the other, where a full server evicts keys: then the last version of
+-- one is not that of the other, and whoever knows less than the next is given everything.
 local MOST_CHANGES = 4096
 local own, known, changes, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local key, lasts = ARGV[1], tonumber(ARGV[4])
@@ -39,12 +41,12 @@ end
 
 local before = tonumber(redis.call('HGET', known, 'version'))
 local version = math.max(now, (before or 0) + 1)
+if tonumber(redis.call('ZRANGE', changes, -1, -1, 'WITHSCORES')[2] or nil) ~= before or not before then
+  redis.call('DEL', changes)
+  redis.call('HSET', known, 'floor', number(version - 1))
+end
 redis.call('ZADD', changes, number(version), key)
 redis.call('HSET', known, 'version', number(version))
-if not before then
-  -- What was there before has no version.
-  redis.call('HSET', known, 'floor', '1')
-end
 local surplus = redis.call('ZCARD', changes) - MOST_CHANGES
 if surplus > 0 then
   local last = redis.call('ZRANGE', changes, surplus - 1, surplus - 1, 'WITHSCORES')

@@ -9,7 +9,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local marks = redis.call('HMGET', known, 'version', 'floor')
 local version, floor = tonumber(marks[1]) or 0, tonumber(marks[2]) or 0
-local is_whole = newer_than == 0 or newer_than < floor or newer_than > version
+local last = tonumber(redis.call('ZRANGE', changes, -1, -1, 'WITHSCORES')[2] or nil) or 0
+local is_whole = newer_than == 0 or newer_than < floor or newer_than > version or last ~= version
 
 local keys, values, left = {}, {}, {}
 local function add(key, value, at)

@@ -10,8 +10,9 @@ use std::time::Duration;
 use support::{Desk, SECOND, ask, connect, hourly, machine_time, open, plan, slots};
 use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_contract::Ending;
+use tidegate_conformance::{Witness, wait_for};
 use tidegate_contract::core::Rule;
+use tidegate_contract::{Definition, Ending, Store};
 use tidegate_redis::{Clock, RedisStore};
 
 /// Where the editions of table "t" are.
@@ -323,4 +324,50 @@ fn a_server_that_is_too_small_starts_over_what_it_drops_and_nothing_else() {
     println!("{over} of {} budgets started over", admitted.len());
     assert!(over > 0, "all had room");
     assert!(evicted.contains_key(PLANS), "the plans were lost, too");
+}
+
+/// Where what is defined for "me" is; its version, the order of its changes.
+const OWN: [&str; 3] = [
+    "{tidegate:me}:own",
+    "{tidegate:me}:own:version",
+    "{tidegate:me}:own:changes",
+];
+
+/// Those that were there hear of what is defined next, and who knows less than that of
+/// everything, whatever the server has dropped before.
+#[test]
+fn what_is_defined_is_followed_whichever_of_its_keys_the_server_has_dropped() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (here, there) = (open(&server, Clock::Server), open(&server, Clock::Server));
+    let (one, other) = (Witness::of(&here, "me"), Witness::of(&there, "me"));
+    let define = |key: &str, value: &str| {
+        let definition = Definition::new(key, value);
+        assert!(wait_for(here.define("me", definition)).expect("room"));
+    };
+    let version = || {
+        wait_for(there.definitions("me", 0))
+            .expect("an answer")
+            .version
+    };
+    for (round, dropped) in [&OWN[1..2], &OWN[2..], &OWN[1..], &OWN]
+        .into_iter()
+        .enumerate()
+    {
+        let value = round.to_string();
+        define("early", &value);
+        let early = version();
+        define("late", &value);
+        dropped.iter().for_each(|key| evict(&server, key));
+        define("after", &value);
+        for follower in [&one, &other] {
+            follower.awaits(b"after", Some(value.as_bytes()));
+        }
+        let since = wait_for(there.definitions("me", early)).expect("an answer");
+        assert!(since.whole && since.version > early, "{dropped:?}");
+        let names_late = since.changed.iter().any(|one| one.key == b"late");
+        assert_eq!(names_late, !dropped.contains(&OWN[0]), "{dropped:?}");
+        assert_eq!(one.knows(b"late"), other.knows(b"late"));
+    }
 }
