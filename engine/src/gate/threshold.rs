@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::ArcSwap;
 use tidegate_contract::definitions::at_once;
@@ -50,8 +50,8 @@ struct Shared {
     denials: Arc<Denials>,
     /// One exchange at a time.
     exchange: Mutex<()>,
-    /// What holds in place of what the policies say.
-    overrides: Mutex<Stored>,
+    /// What holds in place of what the policies say; changed by whoever exchanges.
+    overrides: RwLock<Stored>,
     /// Their version.
     version: AtomicU64,
 }
@@ -104,7 +104,7 @@ impl GateBuilder {
             clock: self.clock,
             denials,
             exchange: Mutex::new(()),
-            overrides: Mutex::new(overrides),
+            overrides: RwLock::new(overrides),
             version: AtomicU64::new(version),
         }));
         gate.exchange("the start", file)?;
@@ -133,6 +133,11 @@ impl GateBuilder {
 }
 
 impl Shared {
+    fn stored(&self) -> RwLockReadGuard<'_, Stored> {
+        let stored = self.overrides.read();
+        stored.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn all_served(&self) -> Vec<Arc<Served>> {
         self.policies.load().values().cloned().collect()
     }
@@ -149,10 +154,13 @@ impl Follower for Shared {
         if definitions.newer_than != self.version() {
             return;
         }
-        let mut stored = self.overrides.lock();
         let unread = |place: &Place, error: StoreError| overrides::tell_of(place, &error);
+        let stored = self.overrides.write();
+        let mut stored = stored.unwrap_or_else(PoisonError::into_inner);
         let touched = stored.follow(definitions, unread);
-        overrides::go_over(&self.all_served(), &stored, &touched);
+        drop(stored);
+        // A store may hold this up, and with it nobody who looks at what is stored.
+        overrides::go_over(&self.all_served(), &self.stored(), &touched);
         self.version.store(definitions.version, Ordering::Release);
     }
 }
@@ -270,7 +278,7 @@ impl Gate {
         }
         // Nothing has changed so far; from here on nothing fails.
         for served in new.values() {
-            served.govern(&self.0.overrides.lock())?;
+            served.govern(&self.0.stored())?;
         }
         for (name, served) in old.iter() {
             stop_who_is_gone(served, new.get(name).map(|served| &**served));
@@ -327,8 +335,9 @@ impl Gate {
         self.0.all_served()
     }
 
-    pub(super) fn stored(&self) -> &Mutex<Stored> {
-        &self.0.overrides
+    /// What is stored, to look at.
+    pub(super) fn seen(&self) -> RwLockReadGuard<'_, Stored> {
+        self.0.stored()
     }
 
     /// Tells all servers of the store, this one first; whether that changes anything.

@@ -61,6 +61,10 @@
 //! asked again without taking twice. Passwords are in no message. Who stands still
 //! in mid-command is cut off by the server, and its locks are freed.
 //!
+//! **Definitions** (overrides, cool-downs) have a version for each owner, which every
+//! change raises in its own transaction. Others look every two seconds, by one statement
+//! for all owners: they know within five.
+//!
 //! **Waiting.** Asks of all processes that wait for one key stand in a line that the
 //! database keeps, in order of arrival; nobody overtakes them. MariaDB wakes nobody:
 //! who waits polls, with pauses of 2 to 128 ms (`docs/mysql.md` says which), holds no

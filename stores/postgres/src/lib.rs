@@ -53,6 +53,12 @@
 //! which keeps his place and is the net for a notification that was lost; a place
 //! that was not heard of for six seconds is lost.
 //!
+//! **Definitions** (overrides, cool-downs) have a version for each owner, which every
+//! change raises in its own transaction, whoever makes it. Others are notified (`LISTEN
+//! tidegate_defined`, one connection for each store, from the first who follows); and they
+//! look twice a second in case they were not, by one statement for all owners: they know
+//! within a second, behind a pooler that passes no notification, too.
+//!
 //! `docs/postgres.md` has the schema, the grants that a role needs, and what is
 //! lost when.
 //!

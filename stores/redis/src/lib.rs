@@ -109,6 +109,12 @@
 //! connection was cut: it then takes twice, never too little. The sentinels are
 //! asked for the master again when the last one is lost.
 //!
+//! **Definitions** (overrides, cool-downs) have a version for each owner, which every
+//! change raises in the same script. Others are told at once (`PUBLISH` on the channel
+//! `tidegate:wake:defined:PREFIX`), on a connection of its own from the first who follows;
+//! and they look twice a second in case they were not, by one `HGET` for each owner: they
+//! know within a second.
+//!
 //! **Permissions.** A user of the server needs `FCALL` and `FUNCTION LOAD`, or `EVAL`
 //! and `EVALSHA`; `SCAN`, `HSCAN`, `HGET`, `HMGET`, `HSET`, `HDEL`, `PING`, in a
 //! cluster `CLUSTER SLOTS`, what the functions call, the keys of the prefix, and the channels `tidegate:wake:*`.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tidegate_contract::KeyPath;
-use tidegate_contract::sync::MutexGuard;
 
 use super::pending::Pending;
 use super::place::Place;
@@ -11,7 +10,6 @@ use super::stored::{Placed, Stored, definition};
 use super::{given, limits};
 use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
-use crate::gate::aside::beside;
 use crate::gate::audit;
 use crate::gate::error::GateError;
 use crate::gate::served::Served;
@@ -121,13 +119,6 @@ impl Gate {
             placed(place, limits, &concerning(&served, place))
         };
         page.iter().map(shown).collect()
-    }
-
-    /// What is stored, to look at. Somebody who changes it may be held up by a
-    /// disk, and then so is this.
-    pub(super) fn seen(&self) -> MutexGuard<'_, Stored> {
-        let now = self.stored().try_lock();
-        now.unwrap_or_else(|| beside(|| self.stored().lock()))
     }
 
     /// The policies that an override at `place` is about.
