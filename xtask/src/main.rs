@@ -9,6 +9,7 @@
 //! | `cargo xtask fuzz` | the fuzz targets, a minute each or as long as asked |
 //! | `cargo xtask differential` | random commands on a store and on a reference |
 //! | `cargo xtask crowd` | eight processes at one hot key of each store, for a minute |
+//! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
 
@@ -17,6 +18,7 @@ mod command;
 mod crowd;
 mod demo;
 mod differential;
+mod fleet;
 mod fuzz;
 mod layers;
 mod needs;
@@ -39,6 +41,7 @@ cargo xtask fuzz [--seconds N] [--target NAME]          60 seconds for each targ
 cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
 cargo xtask crowd [--seconds N]                         eight processes at one hot key, 60 s a store
+cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 ";
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(&rest),
         "differential" => differential::run(&rest),
         "crowd" => crowd::run(&rest),
+        "fleet" => fleet::run(&rest),
         "postgres" => postgres::run(&rest),
         "soak" => soak::run(&rest),
         _ => Err(HELP.to_owned()),

@@ -1,0 +1,53 @@
+//! Runs the table: `cargo xtask fleet`.
+
+use std::process::ExitCode;
+
+use tidegate_fleet::{program, table};
+
+/// Where the page is.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TABLE.md");
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all went as the list of open cells says.
+fn run() -> Result<bool, String> {
+    let program = program::program()?;
+    println!("{}", program.display());
+    let results = table::run(&program);
+    let open = table::open();
+    let mut as_known = true;
+    for (cell, result) in &results {
+        match (result, open.contains_key(cell)) {
+            (Ok(()), false) => {}
+            (Ok(()), true) => {
+                as_known = false;
+                println!("holds, and is in open.txt: {cell}");
+            }
+            (Err(why), is_open) => {
+                as_known &= is_open;
+                let how = if is_open { "open" } else { "FAILS" };
+                println!("{how}: {cell}\n    {why}");
+            }
+        }
+    }
+    let failed = results.values().filter(|result| result.is_err()).count();
+    println!("{} cells asked, {failed} fail", results.len());
+    let is_whole = results.len() == table::cells().len();
+    let is_own = std::env::var_os(program::NAMED).is_none();
+    let page = table::page(|cell| results.get(cell).is_some_and(Result::is_err));
+    match is_whole && is_own {
+        true => std::fs::write(PAGE, page).map_err(|error| format!("{PAGE}: {error}"))?,
+        // Of another program, or in part: for its reader alone.
+        false => println!("\n{page}"),
+    }
+    Ok(as_known)
+}

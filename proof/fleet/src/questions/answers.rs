@@ -1,0 +1,425 @@
+//! The answer is the library's, at either server and at both in turn.
+
+use super::{Work, at_once, expect};
+use crate::house::{House, Pair};
+use crate::stores::Store;
+use crate::table::{Question, Report, Row};
+use crate::talk::{Answer, Call, Client, Library, PROTOCOLS, Protocol, Verb, Word};
+
+/// See the [module](self).
+pub const QUESTION: Question = Question {
+    name: "answers",
+    holds: "The answers are those of the library in one process, on memory: at either server, and\n\
+            at both in turn.",
+    rows,
+    concerns: |_: &Store| true,
+    ask,
+};
+
+/// Nothing of what they grant comes back while a test runs.
+pub const POLICIES: &str = "
+[policy.plain.limits]
+units = { rate = 10, per = '400d' }
+[policy.calls.limits]
+calls = { calls = 10, per = '400d' }
+[policy.every.limits]
+bucket = { calls = 7, per = '400d' }
+window = { calls = 8, per = '400d', algorithm = 'fixed_window' }
+first = { calls = 9, per = '400d', algorithm = 'first_use_window' }
+slide = { calls = 10, per = '400d', algorithm = 'sliding_window' }
+log = { calls = 6, per = '400d', algorithm = 'sliding_log' }
+[policy.slots.limits]
+running = { concurrency = 3, ttl = '1h' }
+[policy.job.limits]
+tokens = { rate = 100, per = '400d' }
+running = { concurrency = 3, ttl = '1h' }
+[policy.deep]
+key = 'org/user'
+[policy.deep.limits]
+org = { calls = 6, per = '400d', level = 'org' }
+user = { calls = 4, per = '400d' }
+[policy.pool]
+balancer = 'first_available'
+[policy.pool.member.eu.limits]
+running = { concurrency = 2, ttl = '1h' }
+[policy.pool.member.us.limits]
+running = { concurrency = 1, ttl = '2h' }
+";
+
+/// A verb, and a conversation in which it is asked.
+struct Scenario {
+    case: &'static str,
+    verb: Verb,
+    /// What it needs beside: a protocol without it has no such row.
+    besides: &'static [Verb],
+    /// Whether the servers can be asked in turn; where one has to be told by the other
+    /// first, another question asks for that.
+    in_turn: bool,
+    play: fn(&mut Talk<'_>) -> Result<(), String>,
+}
+
+const fn row(
+    case: &'static str,
+    verb: Verb,
+    play: fn(&mut Talk<'_>) -> Result<(), String>,
+) -> Scenario {
+    Scenario {
+        case,
+        verb,
+        besides: &[],
+        in_turn: true,
+        play,
+    }
+}
+
+const fn at_one(
+    case: &'static str,
+    verb: Verb,
+    play: fn(&mut Talk<'_>) -> Result<(), String>,
+) -> Scenario {
+    Scenario {
+        in_turn: false,
+        ..row(case, verb, play)
+    }
+}
+
+const SCENARIOS: &[Scenario] = &[
+    row("check", Verb::Check, |talk| {
+        talk.often(12, |key| Call::of(Verb::Check, "calls", key))?;
+        talk.often(8, |key| {
+            Call::of(Verb::Check, "plain", key).amount("units", 3)
+        })?;
+        talk.say(Call::of(Verb::Check, "plain", &talk.key).amount("units", 11))?;
+        Ok(())
+    }),
+    row("check, every algorithm", Verb::Check, |talk| {
+        talk.often(10, |key| Call::of(Verb::Check, "every", key))
+    }),
+    row("check, keys with levels", Verb::Check, |talk| {
+        talk.often(5, |key| {
+            Call::of(Verb::Check, "deep", &format!("{key}/ann"))
+        })?;
+        talk.often(5, |key| {
+            Call::of(Verb::Check, "deep", &format!("{key}/bob"))
+        })
+    }),
+    row("check-many", Verb::CheckMany, |talk| {
+        talk.batches(Verb::CheckMany)
+    }),
+    row("check-stream", Verb::CheckStream, |talk| {
+        talk.batches(Verb::CheckStream)
+    }),
+    row("auth", Verb::Auth, |talk| {
+        talk.often(12, |key| Call::of(Verb::Auth, "calls", key))
+    }),
+    row("throttle", Verb::Throttle, |talk| {
+        talk.often(12, |key| Call::of(Verb::Throttle, "", key))
+    }),
+    row("acquire", Verb::Acquire, |talk| {
+        talk.often(5, |key| Call::of(Verb::Acquire, "slots", key))?;
+        talk.often(5, |key| {
+            Call::of(Verb::Acquire, "job", key).amount("tokens", 20)
+        })
+    }),
+    row("acquire, waits", Verb::Acquire, |talk| {
+        talk.often(4, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
+    }),
+    row("acquire, of a pool", Verb::Acquire, |talk| {
+        talk.often(4, |key| Call::of(Verb::Acquire, "pool", key))
+    }),
+    row("settle", Verb::Settle, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "job", &talk.key).amount("tokens", 20))?;
+        let settle = Call::of(Verb::Settle, "job", &talk.key)
+            .lease(&lease)
+            .amount("tokens", 5);
+        talk.say(settle.clone())?;
+        talk.say(settle)?;
+        talk.peek("job")?;
+        let lease = talk.lease(Call::of(Verb::Acquire, "job", &talk.key).amount("tokens", 20))?;
+        talk.say(
+            Call::of(Verb::Settle, "job", &talk.key)
+                .lease(&lease)
+                .amount("tokens", 60),
+        )?;
+        talk.peek("job")
+    }),
+    row("release", Verb::Release, |talk| talk.ends(Verb::Release)),
+    row("cancel", Verb::Cancel, |talk| talk.ends(Verb::Cancel)),
+    row("release, of a pool", Verb::Release, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "pool", &talk.key))?;
+        talk.say(Call::of(Verb::Release, "pool", &talk.key).lease(&lease))?;
+        talk.often(4, |key| Call::of(Verb::Acquire, "pool", key))
+    }),
+    row("renew", Verb::Renew, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "slots", &talk.key))?;
+        let mut renew = Call::of(Verb::Renew, "slots", &talk.key).lease(&lease);
+        renew.ttl = Some(60_000);
+        talk.say(renew.clone())?;
+        talk.say(renew.clone())?;
+        talk.say(Call::of(Verb::Release, "slots", &talk.key).lease(&lease))?;
+        talk.say(renew)?;
+        Ok(())
+    }),
+    row("debit", Verb::Debit, |talk| {
+        talk.often(4, |key| {
+            Call::of(Verb::Debit, "plain", key).amount("units", 4)
+        })?;
+        talk.peek_of("plain", "units")
+    }),
+    row("peek", Verb::Peek, |talk| {
+        talk.peek_of("plain", "units")?;
+        talk.often(4, |key| Call::of(Verb::Check, "calls", key))?;
+        talk.often(3, |key| Call::of(Verb::Peek, "calls", key))?;
+        talk.often(2, |key| Call::of(Verb::Peek, "every", key))?;
+        talk.often(2, |key| Call::of(Verb::Peek, "pool", key).member("us"))
+    }),
+    row("forecast", Verb::Forecast, |talk| {
+        talk.often(3, |key| {
+            Call::of(Verb::Check, "plain", key).amount("units", 1)
+        })?;
+        talk.often(2, |key| {
+            Call::of(Verb::Forecast, "plain", key).amount("units", 2)
+        })?;
+        talk.often(2, |key| Call::of(Verb::Forecast, "every", key))
+    }),
+    row("reset", Verb::Reset, |talk| {
+        talk.often(11, |key| Call::of(Verb::Check, "calls", key))?;
+        talk.say(Call::of(Verb::Reset, "calls", &talk.key))?;
+        talk.often(2, |key| Call::of(Verb::Check, "calls", key))
+    }),
+    row("keys", Verb::Keys, |talk| {
+        talk.often(3, |key| Call::of(Verb::Check, "calls", key))?;
+        talk.often(2, |key| Call::of(Verb::Keys, "calls", key))
+    }),
+    row("leases", Verb::Leases, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "job", &talk.key).amount("tokens", 7))?;
+        talk.often(2, |key| Call::of(Verb::Leases, "job", key))?;
+        talk.say(Call::of(Verb::Release, "job", &talk.key).lease(&lease))?;
+        talk.often(2, |key| Call::of(Verb::Leases, "job", key))
+    }),
+    row("revoke", Verb::Revoke, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "slots", &talk.key))?;
+        let handle = talk.lease(Call::of(Verb::Leases, "slots", &talk.key))?;
+        talk.say(Call::of(Verb::Revoke, "slots", &talk.key).lease(&handle))?;
+        let mut renew = Call::of(Verb::Renew, "slots", &talk.key).lease(&lease);
+        renew.ttl = Some(60_000);
+        talk.say(renew)?;
+        talk.often(4, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
+    }),
+    at_one("override set", Verb::SetOverride, |talk| {
+        talk.often(3, |key| {
+            Call::of(Verb::Check, "plain", key).amount("units", 1)
+        })?;
+        talk.say(
+            Call::of(Verb::SetOverride, "plain", &talk.key)
+                .amount("units", 5)
+                .measured("rate", "400d"),
+        )?;
+        talk.often(4, |key| {
+            Call::of(Verb::Check, "plain", key).amount("units", 1)
+        })
+    }),
+    at_one("override shown", Verb::GetOverride, |talk| {
+        talk.say(Call::of(Verb::GetOverride, "plain", &talk.key))?;
+        talk.say(
+            Call::of(Verb::SetOverride, "plain", &talk.key)
+                .amount("units", 5)
+                .measured("rate", "400d"),
+        )?;
+        talk.say(Call::of(Verb::GetOverride, "plain", &talk.key))?;
+        Ok(())
+    }),
+    at_one("override removed", Verb::RemoveOverride, |talk| {
+        talk.say(Call::of(Verb::RemoveOverride, "plain", &talk.key))?;
+        talk.say(
+            Call::of(Verb::SetOverride, "plain", &talk.key)
+                .amount("units", 2)
+                .measured("rate", "400d"),
+        )?;
+        talk.often(3, |key| {
+            Call::of(Verb::Check, "plain", key).amount("units", 1)
+        })?;
+        talk.say(Call::of(Verb::RemoveOverride, "plain", &talk.key))?;
+        talk.often(10, |key| {
+            Call::of(Verb::Check, "plain", key).amount("units", 1)
+        })
+    }),
+    at_one("overrides listed", Verb::ListOverrides, |talk| {
+        talk.say(Call::of(Verb::ListOverrides, "slots", &talk.key))?;
+        talk.say(
+            Call::of(Verb::SetOverride, "slots", &talk.key)
+                .amount("running", 5)
+                .measured("concurrency", ""),
+        )?;
+        talk.say(Call::of(Verb::ListOverrides, "slots", &talk.key))?;
+        Ok(())
+    }),
+    row("policies", Verb::Policies, |talk| {
+        talk.often(2, |key| Call::of(Verb::Policies, "", key))
+    }),
+    row("policy", Verb::Policy, |talk| {
+        talk.runs(Call::of(Verb::Policy, "calls", ""))
+    }),
+    row("denied", Verb::Denied, |talk| {
+        talk.runs(Call::of(Verb::Denied, "calls", ""))
+    }),
+    row("info", Verb::Info, |talk| {
+        talk.runs(Call::of(Verb::Info, "", ""))
+    }),
+    row("health", Verb::Health, |talk| {
+        talk.runs(Call::of(Verb::Health, "", ""))
+    }),
+    row("ready", Verb::Ready, |talk| {
+        talk.runs(Call::of(Verb::Ready, "", ""))
+    }),
+    row("metrics", Verb::Metrics, |talk| {
+        talk.runs(Call::of(Verb::Metrics, "", ""))
+    }),
+];
+
+/// A conversation about one key with one client after the other, noted as it goes.
+struct Talk<'a> {
+    clients: &'a mut [Box<dyn Client>],
+    turn: usize,
+    key: String,
+    noted: Vec<String>,
+}
+
+impl Talk<'_> {
+    fn say(&mut self, call: Call) -> Result<Answer, String> {
+        let client = self.turn % self.clients.len();
+        self.turn += 1;
+        let answer = self.clients[client].ask(&call)?;
+        let noted = format!("{:?}: {answer:?}", call.verb);
+        self.noted.push(noted.replace(&self.key, "KEY"));
+        Ok(answer)
+    }
+
+    fn often(&mut self, times: usize, call: impl Fn(&str) -> Call) -> Result<(), String> {
+        (0..times).try_for_each(|_| self.say(call(&self.key)).map(drop))
+    }
+
+    /// The lease that is granted, or the handle of one that is listed.
+    fn lease(&mut self, mut call: Call) -> Result<String, String> {
+        // The row of acquire asks without patience.
+        call.wait = (call.verb == Verb::Acquire).then_some(20_000);
+        let answer = self.say(call)?;
+        answer
+            .lease
+            .clone()
+            .ok_or_else(|| format!("no lease: {answer:?}"))
+    }
+
+    fn peek(&mut self, policy: &str) -> Result<(), String> {
+        self.peek_of(policy, "tokens")
+    }
+
+    fn peek_of(&mut self, policy: &str, limit: &str) -> Result<(), String> {
+        self.say(Call::of(Verb::Peek, policy, &self.key).amount(limit, 1))
+            .map(drop)
+    }
+
+    fn batches(&mut self, verb: Verb) -> Result<(), String> {
+        for _ in 0..3 {
+            let each = vec![Call::of(Verb::Check, "calls", &self.key); 4];
+            self.say(Call {
+                each,
+                ..Call::of(verb, "", "")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn ends(&mut self, verb: Verb) -> Result<(), String> {
+        let lease = self.lease(Call::of(Verb::Acquire, "job", &self.key).amount("tokens", 20))?;
+        self.peek("job")?;
+        self.say(Call::of(verb, "job", &self.key).lease(&lease))?;
+        self.say(Call::of(verb, "job", &self.key).lease(&lease))?;
+        self.peek("job")?;
+        let unknown = "0123456789abcdef0123456789abcdef";
+        self.say(Call::of(verb, "job", &self.key).lease(unknown))
+            .map(drop)
+    }
+
+    /// What it tells is the server's own: that it is answered is all that is held.
+    fn runs(&mut self, call: Call) -> Result<(), String> {
+        for _ in 0..2 {
+            let answer = self.say(call.clone())?;
+            expect(answer.word == Word::Done, || format!("{answer:?}"))?;
+            self.noted.clear();
+        }
+        Ok(())
+    }
+}
+
+fn has(protocol: &Protocol, scenario: &Scenario) -> bool {
+    protocol.has(scenario.verb) && scenario.besides.iter().all(|verb| protocol.has(*verb))
+}
+
+fn rows() -> Vec<Row> {
+    let rows = PROTOCOLS.iter().flat_map(|protocol| {
+        let scenarios = SCENARIOS.iter().filter(|scenario| has(protocol, scenario));
+        scenarios.map(|scenario| Row {
+            protocol: protocol.name,
+            case: scenario.case,
+        })
+    });
+    rows.collect()
+}
+
+fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
+    let pair = house.pair("answers", POLICIES, "")?;
+    let mut work: Vec<(_, _, Work<'_>)> = Vec::new();
+    for protocol in PROTOCOLS {
+        for scenario in SCENARIOS.iter().filter(|scenario| has(protocol, scenario)) {
+            let pair = &pair;
+            let does = move || compare(pair, protocol, scenario);
+            work.push((protocol.name, scenario.case, Box::new(does)));
+        }
+    }
+    at_once(report, 3, work);
+    Ok(())
+}
+
+fn compare(pair: &Pair, protocol: &Protocol, scenario: &Scenario) -> Result<(), String> {
+    let expected = play(
+        scenario,
+        "the library's key",
+        &mut [Box::new(Library::of(POLICIES)?)],
+    )?;
+    let mut ways = vec![("at the first", vec![0])];
+    if pair.servers.len() > 1 {
+        ways.push(("at the second", vec![1]));
+        if scenario.in_turn {
+            ways.push(("in turn", vec![0, 1]));
+        }
+    }
+    for (way, turns) in ways {
+        let clients = turns.iter().map(|turn| pair.enter(protocol, *turn));
+        let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
+        let key = format!("{} {} {way}", protocol.name, scenario.case);
+        let said = play(scenario, &key, &mut clients).map_err(|why| format!("{way}: {why}"))?;
+        let pairs = said.iter().zip(&expected).enumerate();
+        for (place, (said, expected)) in pairs {
+            expect(said == expected, || {
+                format!("{way}, {}: {said}, and not {expected}", place + 1)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn play(
+    scenario: &Scenario,
+    key: &str,
+    clients: &mut [Box<dyn Client>],
+) -> Result<Vec<String>, String> {
+    let mut talk = Talk {
+        clients,
+        turn: 0,
+        key: key.to_owned(),
+        noted: Vec::new(),
+    };
+    (scenario.play)(&mut talk)?;
+    Ok(talk.noted)
+}

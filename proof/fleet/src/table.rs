@@ -1,0 +1,252 @@
+//! The table: which cells there are, what became of each, and the page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::house::House;
+use crate::questions::QUESTIONS;
+use crate::stores::{STORES, Store};
+
+/// Cells known to fail: see the file's head.
+const OPEN: &str = include_str!("open.txt");
+
+/// One of the things that are asked of every store.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// One word, of which the cells' names are made.
+    pub name: &'static str,
+    /// What holds if its cells do.
+    pub holds: &'static str,
+    /// Its rows.
+    pub rows: fn() -> Vec<Row>,
+    /// Whether it can be asked of a store.
+    pub concerns: fn(&Store) -> bool,
+    /// Asks it, and says what became of every row.
+    pub ask: fn(&House, &Report<'_>) -> Result<(), String>,
+}
+
+/// A protocol and a verb, or what else is asked.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Row {
+    /// The protocol's name.
+    pub protocol: &'static str,
+    /// The verb's, or the case's.
+    pub case: &'static str,
+}
+
+/// Where a row and a store meet.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Cell {
+    /// The question's name.
+    pub question: String,
+    /// The protocol's.
+    pub protocol: String,
+    /// The verb's, or the case's.
+    pub case: String,
+    /// The store's.
+    pub store: String,
+}
+
+/// What became of the cells, and why.
+pub type Results = BTreeMap<Cell, Result<(), String>>;
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            question,
+            protocol,
+            case,
+            store,
+        } = self;
+        write!(f, "{question} | {protocol} | {case} | {store}")
+    }
+}
+
+/// Where a question says what became of its rows.
+pub struct Report<'a> {
+    question: &'a Question,
+    store: &'a Store,
+    results: &'a Mutex<Results>,
+}
+
+impl Report<'_> {
+    /// What became of a row.
+    pub fn note(&self, protocol: &str, case: &str, result: Result<(), String>) {
+        let cell = Cell {
+            question: self.question.name.to_owned(),
+            protocol: protocol.to_owned(),
+            case: case.to_owned(),
+            store: self.store.name.to_owned(),
+        };
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert(cell, result);
+    }
+
+    fn lacks(&self, row: &Row) -> bool {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        !results.contains_key(&cell(self.question, row, self.store))
+    }
+}
+
+impl fmt::Debug for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report").finish_non_exhaustive()
+    }
+}
+
+fn cell(question: &Question, row: &Row, store: &Store) -> Cell {
+    Cell {
+        question: question.name.to_owned(),
+        protocol: row.protocol.to_owned(),
+        case: row.case.to_owned(),
+        store: store.name.to_owned(),
+    }
+}
+
+/// All cells that there are.
+#[must_use]
+pub fn cells() -> BTreeSet<Cell> {
+    let mut cells = BTreeSet::new();
+    for question in QUESTIONS {
+        for store in STORES.iter().filter(|store| (question.concerns)(store)) {
+            let rows = (question.rows)();
+            cells.extend(rows.iter().map(|row| cell(question, row, store)));
+        }
+    }
+    cells
+}
+
+/// Asks every question of every store, the stores at once; those that `TIDEGATE_FLEET`
+/// names alone, if it is set (`redis` or `woken` or both, with a blank between).
+///
+/// A store that this machine lacks has no results.
+#[must_use]
+pub fn run(program: &Path) -> Results {
+    let results = Mutex::new(Results::new());
+    let wanted = std::env::var("TIDEGATE_FLEET").unwrap_or_default();
+    let wanted: Vec<_> = wanted.split_whitespace().collect();
+    let named = |name: &str, all: &mut dyn Iterator<Item = &'static str>| {
+        let mut all = all.filter(|one| wanted.contains(one)).peekable();
+        all.peek().is_none() || all.any(|one| one == name)
+    };
+    thread::scope(|scope| {
+        for store in STORES {
+            if !named(store.name, &mut STORES.iter().map(|store| store.name)) {
+                continue;
+            }
+            let asked = QUESTIONS
+                .iter()
+                .filter(|question| (question.concerns)(store));
+            let asked = asked
+                .filter(|question| named(question.name, &mut QUESTIONS.iter().map(|q| q.name)));
+            let (asked, results): (Vec<_>, _) = (asked.collect(), &results);
+            scope.spawn(move || {
+                if let Some(house) = House::open(*store, program.to_owned()) {
+                    asked
+                        .into_iter()
+                        .for_each(|question| ask(question, &house, results));
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ask(question: &Question, house: &House, results: &Mutex<Results>) {
+    let store = &house.store;
+    let report = Report {
+        question,
+        store,
+        results,
+    };
+    let why = (question.ask)(house, &report).err();
+    let why = why.unwrap_or_else(|| "it was not asked".to_owned());
+    for row in (question.rows)().iter().filter(|row| report.lacks(row)) {
+        report.note(row.protocol, row.case, Err(why.clone()));
+    }
+}
+
+/// The cells that are known to fail, and why.
+///
+/// # Panics
+/// If a line of the list is none.
+#[must_use]
+pub fn open() -> BTreeMap<Cell, String> {
+    let mut open = BTreeMap::new();
+    let lines = OPEN
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    for line in lines {
+        let parts: Vec<_> = line.split('|').map(str::trim).collect();
+        let [question, protocols, cases, stores, why] = parts[..] else {
+            panic!("open.txt: not `question | protocols | cases | stores | why`: {line}");
+        };
+        let each = |list: &'static str| list.split(',').map(str::trim);
+        for protocol in each(protocols) {
+            for case in cases.split(';').map(str::trim) {
+                for store in each(stores) {
+                    let [question, protocol, case, store] =
+                        [question, protocol, case, store].map(str::to_owned);
+                    let cell = Cell {
+                        question,
+                        protocol,
+                        case,
+                        store,
+                    };
+                    open.insert(cell, why.to_owned());
+                }
+            }
+        }
+    }
+    open
+}
+
+/// The page, with the cells that fail by `fails`.
+#[must_use]
+pub fn page(fails: impl Fn(&Cell) -> bool) -> String {
+    let mut page = String::from(
+        "# Two servers on one store\n\n\
+         Every verb of every protocol, asked of real servers, two at a time on one store (one on\n\
+         memory and on a file). `cargo xtask fleet` writes this page, and a test holds it against\n\
+         `src/open.txt`.\n\n\
+         - ● holds\n- ○ open: known to fail, and in `src/open.txt` with the reason\n\
+         - · not asked: it takes two servers, or a store that can be paused\n",
+    );
+    let cells = cells();
+    let count = cells.iter().filter(|cell| fails(cell)).count();
+    let _ = write!(page, "\n{} cells, {count} of them open.\n", cells.len());
+    for question in QUESTIONS {
+        let _ = write!(
+            page,
+            "\n## {}\n\n{}\n\n| |",
+            title(question.name),
+            question.holds
+        );
+        for store in STORES {
+            let _ = write!(page, " {} |", store.name);
+        }
+        let _ = write!(page, "\n|---|{}\n", ":-:|".repeat(STORES.len()));
+        for row in (question.rows)() {
+            let _ = write!(page, "| {} {} |", row.protocol, row.case);
+            for store in STORES {
+                let cell = cell(question, &row, store);
+                let mark = match (cells.contains(&cell), fails(&cell)) {
+                    (false, _) => "·",
+                    (true, false) => "●",
+                    (true, true) => "○",
+                };
+                let _ = write!(page, " {mark} |");
+            }
+            page.push('\n');
+        }
+    }
+    page
+}
+
+fn title(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    format!("{}{rest}", first.to_uppercase())
+}

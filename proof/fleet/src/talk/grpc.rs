@@ -1,0 +1,401 @@
+//! gRPC, as the proto file makes its client.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_grpc::proto;
+use tidegate_grpc::proto::tidegate_client::TidegateClient;
+use tokio::runtime::{Builder, Runtime};
+use tokio_stream::StreamExt;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::{Answer, Call, Client, PATIENCE, Verb, Word};
+
+/// A client of the gRPC door.
+#[derive(Debug)]
+pub struct Grpc {
+    runtime: Runtime,
+    channel: Channel,
+    patience: Duration,
+}
+
+pub(super) fn speaks(verb: Verb) -> bool {
+    !matches!(
+        verb,
+        Verb::Auth
+            | Verb::Throttle
+            | Verb::Denied
+            | Verb::GetOverride
+            | Verb::Policy
+            | Verb::Apply
+            | Verb::Info
+            | Verb::Ready
+            | Verb::Metrics
+    )
+}
+
+impl Grpc {
+    /// A connection of its own.
+    ///
+    /// # Errors
+    /// If the server does not listen.
+    pub fn connect(at: SocketAddr) -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let endpoint = Endpoint::from_shared(format!("http://{at}"));
+        let endpoint = endpoint.map_err(|error| error.to_string())?;
+        let channel = runtime.block_on(endpoint.connect());
+        Ok(Self {
+            runtime,
+            channel: channel.map_err(|error| error.to_string())?,
+            patience: PATIENCE,
+        })
+    }
+}
+
+impl Client for Grpc {
+    fn ask(&mut self, call: &Call) -> Result<Answer, String> {
+        let asked = told(self.channel.clone(), call);
+        // The timer is made within the runtime.
+        let answer = self.runtime.block_on(async {
+            let answer = tokio::time::timeout(self.patience, asked).await;
+            answer.map_err(|_| format!("{:?}: no answer within {:?}", call.verb, self.patience))
+        })?;
+        Ok(answer.unwrap_or_else(|status| refusal(&status)))
+    }
+
+    fn patience(&mut self, longest: Duration) {
+        self.patience = longest;
+    }
+}
+
+fn refusal(status: &Status) -> Answer {
+    let mut answer = Answer::new(match status.code() {
+        Code::OutOfRange => Word::Never,
+        Code::ResourceExhausted => Word::Busy,
+        Code::Unavailable => Word::Unavailable,
+        Code::NotFound | Code::FailedPrecondition => Word::Gone,
+        Code::InvalidArgument => Word::Invalid,
+        code => Word::Other(format!("{code:?}: {}", status.message())),
+    });
+    answer.detail = status.message().to_owned();
+    answer
+}
+
+/// Reads an answer when it has come.
+async fn read<T>(
+    answer: impl Future<Output = Result<Response<T>, Status>>,
+    read: impl FnOnce(T) -> Answer,
+) -> Result<Answer, Status> {
+    Ok(read(answer.await?.into_inner()))
+}
+
+async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
+    let mut client = TidegateClient::new(channel.clone());
+    match call.verb {
+        Verb::Debit => read(client.debit(check(call)), decided).await,
+        Verb::Peek => read(client.peek(check(call)), decided).await,
+        Verb::Forecast => read(client.forecast(check(call)), foreseen).await,
+        Verb::CheckMany => read(client.check_many(checks(call)), many).await,
+        Verb::CheckStream => {
+            // The stream stays open until its answer has come.
+            let (batches, stream) = tokio::sync::mpsc::channel(1);
+            let sent = batches.send(checks(call)).await;
+            sent.map_err(|_| Status::internal("the stream is closed"))?;
+            let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+            let mut answers = client.check_stream(stream).await?.into_inner();
+            let answer = answers.next().await;
+            let answer = answer.ok_or_else(|| Status::internal("the stream has ended"))??;
+            Ok(many(answer))
+        }
+        Verb::Acquire => {
+            let request = proto::AcquireRequest {
+                ask: Some(check(call)),
+                wait_ms: call.wait,
+                ttl_ms: call.ttl,
+                priority: 0,
+                idempotency_key: bytes(call.name.as_deref().unwrap_or_default()),
+            };
+            read(client.acquire(request), acquired).await
+        }
+        Verb::Settle => {
+            let used = call.amounts.iter().cloned().collect();
+            let lease = Some(lease(call));
+            read(client.settle(proto::SettleRequest { lease, used }), ended).await
+        }
+        Verb::Release => read(client.release(lease(call)), ended).await,
+        Verb::Cancel => read(client.cancel(lease(call)), ended).await,
+        Verb::Renew => {
+            let (lease, ttl_ms) = (Some(lease(call)), call.ttl.unwrap_or_default());
+            let request = proto::RenewRequest { lease, ttl_ms };
+            read(client.renew(request), |_| Answer::default()).await
+        }
+        Verb::Reset => {
+            let (policy, key) = (call.policy.clone(), bytes(&call.key));
+            let request = proto::ResetRequest { policy, key };
+            read(client.reset(request), |_| Answer::default()).await
+        }
+        Verb::Keys => {
+            let select = bytes(&call.key);
+            let request = proto::ListKeysRequest {
+                policy: call.policy.clone(),
+                select: (!call.key.is_empty())
+                    .then_some(proto::list_keys_request::Select::Key(select)),
+                cursor: bytes(call.cursor.as_deref().unwrap_or_default()),
+                limit: 0,
+            };
+            read(client.list_keys(request), keys).await
+        }
+        Verb::Leases => {
+            let select = bytes(&call.key);
+            let request = proto::ListLeasesRequest {
+                policy: call.policy.clone(),
+                select: (!call.key.is_empty())
+                    .then_some(proto::list_leases_request::Select::Key(select)),
+                cursor: bytes(call.cursor.as_deref().unwrap_or_default()),
+                limit: 0,
+            };
+            read(client.list_leases(request), leases).await
+        }
+        Verb::Revoke => {
+            let request = proto::RevokeLeaseRequest {
+                policy: call.policy.clone(),
+                key: bytes(&call.key),
+                handle: call.lease.clone(),
+            };
+            read(client.revoke_lease(request), ended).await
+        }
+        Verb::SetOverride => {
+            let request = proto::SetOverrideRequest {
+                place: Some(place(call)),
+                limits: call
+                    .amounts
+                    .iter()
+                    .map(|amount| numbers(call, amount))
+                    .collect(),
+            };
+            read(client.set_override(request), |one| over(&[one], false)).await
+        }
+        Verb::RemoveOverride => {
+            let place = Some(place(call));
+            let request = proto::RemoveOverrideRequest { place };
+            read(client.remove_override(request), |answer| {
+                Answer::new(if answer.removed {
+                    Word::Done
+                } else {
+                    Word::Gone
+                })
+            })
+            .await
+        }
+        Verb::ListOverrides => {
+            let request = proto::ListOverridesRequest {
+                of: Some(place(call)),
+                ..Default::default()
+            };
+            read(client.list_overrides(request), |answer| {
+                over(&answer.overrides, true)
+            })
+            .await
+        }
+        Verb::Policies => {
+            let request = proto::ListPoliciesRequest {};
+            read(client.list_policies(request), |answer| {
+                let mut said = Answer::default();
+                for policy in answer.policies {
+                    said.fact(format!("policy {}", policy.name), "served");
+                }
+                said
+            })
+            .await
+        }
+        Verb::Health => {
+            let mut health = HealthClient::new(channel);
+            let request = HealthCheckRequest::default();
+            read(health.check(request), |_| Answer::default()).await
+        }
+        _ => read(client.check(check(call)), decided).await,
+    }
+}
+
+fn bytes(text: &str) -> tonic::codegen::Bytes {
+    text.as_bytes().to_vec().into()
+}
+
+fn check(call: &Call) -> proto::CheckRequest {
+    proto::CheckRequest {
+        policy: call.policy.clone(),
+        key: bytes(&call.key),
+        cost: None,
+        amounts: call.amounts.iter().cloned().collect(),
+        member: call.member.clone().unwrap_or_default(),
+    }
+}
+
+fn checks(call: &Call) -> proto::CheckManyRequest {
+    proto::CheckManyRequest {
+        checks: call.each.iter().map(check).collect(),
+        correlation: 0,
+    }
+}
+
+fn lease(call: &Call) -> proto::LeaseRequest {
+    proto::LeaseRequest {
+        policy: call.policy.clone(),
+        key: bytes(&call.key),
+        lease: call.lease.clone(),
+        outcome: proto::Outcome::Succeeded.into(),
+        cool_down_ms: call.cool_down,
+    }
+}
+
+fn place(call: &Call) -> proto::Place {
+    proto::Place {
+        policy: call.policy.clone(),
+        key: bytes(&call.key),
+    }
+}
+
+fn numbers(call: &Call, (limit, amount): &(String, u64)) -> (String, proto::LimitNumbers) {
+    let (word, per) = call.measure.unwrap_or_default();
+    let number = |name: &str| (name == word).then_some(*amount);
+    let numbers = proto::LimitNumbers {
+        calls: number("calls"),
+        rate: number("rate"),
+        budget: number("budget"),
+        concurrency: number("concurrency"),
+        per: per.to_owned(),
+        ..Default::default()
+    };
+    (limit.clone(), numbers)
+}
+
+fn decided(said: proto::CheckResponse) -> Answer {
+    let mut answer = Answer::decided(said.admitted);
+    for (name, text) in [
+        ("binding", said.binding),
+        ("level", said.level),
+        ("member", said.member),
+    ] {
+        if !text.is_empty() {
+            answer.fact(name, text);
+        }
+    }
+    for (name, is) in [("degraded", said.degraded), ("shadowed", said.shadowed)] {
+        if is {
+            answer.fact(name, true);
+        }
+    }
+    standings(&mut answer, said.limits, "");
+    answer
+}
+
+fn standings(answer: &mut Answer, limits: HashMap<String, proto::Standing>, before: &str) {
+    for (name, stands) in limits {
+        answer.fact(format!("{before}{name}.limit"), stands.limit);
+        answer.fact(format!("{before}{name}.remaining"), stands.remaining);
+    }
+}
+
+fn many(said: proto::CheckManyResponse) -> Answer {
+    let mut answer = Answer::default();
+    for (place, each) in said.answers.into_iter().enumerate() {
+        answer.fact(
+            format!("{place}"),
+            Answer::decided(each.admitted).word_text(),
+        );
+        standings(&mut answer, each.limits, &format!("{place} "));
+    }
+    answer
+}
+
+fn acquired(said: proto::AcquireResponse) -> Answer {
+    let mut answer = decided(said.decision.unwrap_or_default());
+    if let Some(lease) = said.lease {
+        answer.fact("repeated", lease.repeated);
+        answer.fact("has a fence", lease.fence > 0);
+        answer.lease = Some(lease.id);
+    }
+    answer
+}
+
+fn ended(said: proto::SettleResponse) -> Answer {
+    let mut answer = Answer::default();
+    answer.fact("expired", said.expired);
+    answer.fact("repeated", said.repeated);
+    if !said.member.is_empty() {
+        answer.fact("member", said.member);
+    }
+    if said.cooling_until_us.is_some() {
+        answer.fact("cools down", true);
+    }
+    for (name, usage) in said.limits {
+        answer.fact(format!("{name}.taken"), usage.taken);
+        answer.fact(format!("{name}.used"), usage.used);
+    }
+    answer
+}
+
+fn foreseen(said: proto::ForecastResponse) -> Answer {
+    let mut answer = Answer::default();
+    for (name, forecast) in said.limits {
+        answer.fact(format!("{name}.spendable"), forecast.spendable);
+        let stands = forecast.standing.unwrap_or_default();
+        answer.fact(format!("{name}.limit"), stands.limit);
+        answer.fact(format!("{name}.remaining"), stands.remaining);
+    }
+    answer
+}
+
+fn keys(said: proto::ListKeysResponse) -> Answer {
+    let mut answer = Answer::default();
+    for key in said.keys {
+        let name = String::from_utf8_lossy(&key.key).into_owned();
+        standings(&mut answer, key.limits, &format!("{name} {} ", key.member));
+    }
+    answer
+}
+
+fn leases(said: proto::ListLeasesResponse) -> Answer {
+    let mut answer = Answer::default();
+    for (place, lease) in said.leases.into_iter().enumerate() {
+        let name = String::from_utf8_lossy(&lease.key).into_owned();
+        for (limit, taken) in lease.taken {
+            let fact = format!("{} {name} {} {limit}", place + 1, lease.member);
+            answer.fact(fact, taken);
+        }
+        answer.lease = answer.lease.take().or(Some(lease.handle));
+    }
+    answer
+}
+
+fn over(overrides: &[proto::Override], is_listing: bool) -> Answer {
+    let mut answer = Answer::default();
+    for each in overrides {
+        let place = each.place.clone().unwrap_or_default();
+        let key = String::from_utf8_lossy(&place.key).into_owned();
+        let before = match is_listing {
+            true => format!("{} {key} ", place.policy),
+            false => String::new(),
+        };
+        for (name, limit) in &each.limits {
+            let numbers = [
+                ("calls", limit.calls),
+                ("rate", limit.rate),
+                ("budget", limit.budget),
+                ("concurrency", limit.concurrency),
+            ];
+            for (word, number) in numbers {
+                if let Some(number) = number {
+                    answer.fact(format!("{before}{name}.{word}"), number);
+                }
+            }
+        }
+    }
+    answer
+}

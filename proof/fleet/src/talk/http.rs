@@ -1,0 +1,258 @@
+//! HTTP, on one connection.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Answer, Call, Client, PATIENCE, Verb, Word, json};
+
+/// A client of the HTTP door.
+#[derive(Debug)]
+pub struct Http {
+    stream: BufReader<TcpStream>,
+}
+
+pub(super) fn speaks(verb: Verb) -> bool {
+    !matches!(verb, Verb::CheckStream | Verb::Throttle | Verb::Info)
+}
+
+impl Http {
+    /// A connection of its own.
+    ///
+    /// # Errors
+    /// If the server does not listen.
+    pub fn connect(at: SocketAddr) -> Result<Self, String> {
+        let stream = TcpStream::connect(at).map_err(|error| error.to_string())?;
+        stream
+            .set_nodelay(true)
+            .map_err(|error| error.to_string())?;
+        let mut client = Self {
+            stream: BufReader::new(stream),
+        };
+        client.patience(PATIENCE);
+        Ok(client)
+    }
+
+    /// The status of the answer, and its body.
+    ///
+    /// # Errors
+    /// If no answer comes.
+    pub fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &str,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let sent = self.stream.get_mut().write_all(request.as_bytes());
+        sent.map_err(|error| error.to_string())?;
+        self.answer()
+            .map_err(|error| format!("{method} {path}: {error}"))
+    }
+
+    fn answer(&mut self) -> std::io::Result<(u16, Vec<u8>)> {
+        let status = self.line()?;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let mut length = 0;
+        loop {
+            let line = self.line()?.to_ascii_lowercase();
+            if let Some(number) = line.strip_prefix("content-length:") {
+                length = number.trim().parse().map_err(std::io::Error::other)?;
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        Ok((status.ok_or(std::io::ErrorKind::InvalidData)?, body))
+    }
+
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        match self.stream.read_line(&mut line)? {
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+}
+
+impl Client for Http {
+    fn ask(&mut self, call: &Call) -> Result<Answer, String> {
+        let (method, path, body) = request(call);
+        let (kind, body) = match call.verb {
+            Verb::Apply => ("application/toml", call.text.clone()),
+            _ => (
+                "application/json",
+                body.map(|body| body.to_string()).unwrap_or_default(),
+            ),
+        };
+        let (status, body) = self.send(method, &path, kind, &body)?;
+        let said = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let mut answer = match (call.verb, &said["overrides"]) {
+            // One override is a listing of one.
+            (Verb::GetOverride, one) if status == 200 => match one[0].is_null() {
+                true => Answer::new(Word::Gone),
+                false => json::read(call.verb, Word::Done, &one[0]),
+            },
+            _ => json::read(call.verb, word(call.verb, status, &said), &said),
+        };
+        if call.verb == Verb::Metrics {
+            answer.detail = String::from_utf8_lossy(&body).into_owned();
+        }
+        Ok(answer)
+    }
+
+    fn patience(&mut self, longest: Duration) {
+        // It fails for a time of nothing alone.
+        let _ = self.stream.get_ref().set_read_timeout(Some(longest));
+    }
+}
+
+fn word(verb: Verb, status: u16, said: &Value) -> Word {
+    match (status, said["code"].as_str()) {
+        (200, _) if matches!(verb, Verb::Auth) => Word::Admitted,
+        (200, _) if said["admitted"].is_boolean() => match said["admitted"] == true {
+            true => Word::Admitted,
+            false => Word::Refused,
+        },
+        (200..300, _) => Word::Done,
+        (429, _) => Word::Refused,
+        (422, _) => Word::Never,
+        (_, Some("busy")) => Word::Busy,
+        (503, _) => Word::Unavailable,
+        (404 | 409, _) => Word::Gone,
+        (400, _) => Word::Invalid,
+        _ => Word::Other(format!("{status} {said}")),
+    }
+}
+
+/// Method, path with query, body.
+fn request(call: &Call) -> (&'static str, String, Option<Value>) {
+    let post = |path: &str| ("POST", format!("/v1/{path}"), Some(body(call)));
+    let get = |path: &str, query: &[(&str, &str)]| ("GET", with(path, query), None);
+    let policy = ("policy", call.policy.as_str());
+    let key = ("key", call.key.as_str());
+    match call.verb {
+        Verb::Check | Verb::CheckStream | Verb::Throttle | Verb::Info => post("check"),
+        Verb::CheckMany => {
+            let checks: Vec<_> = call.each.iter().map(body).collect();
+            (
+                "POST",
+                "/v1/check-many".to_owned(),
+                Some(json!({"checks": checks})),
+            )
+        }
+        Verb::Acquire => post("acquire"),
+        Verb::Settle => post("settle"),
+        Verb::Release => post("release"),
+        Verb::Cancel => post("cancel"),
+        Verb::Renew => post("renew"),
+        Verb::Debit => post("debit"),
+        Verb::Peek => post("peek"),
+        Verb::Forecast => post("forecast"),
+        Verb::Reset => post("reset"),
+        Verb::Revoke => post("leases/revoke"),
+        Verb::Auth => {
+            let cost = call
+                .amounts
+                .first()
+                .map_or(0, |(_, amount)| *amount)
+                .to_string();
+            let mut query = vec![policy, key];
+            if !call.amounts.is_empty() {
+                query.push(("cost", &cost));
+            }
+            get("/v1/auth", &query)
+        }
+        Verb::Keys | Verb::Leases => {
+            let path = if call.verb == Verb::Keys {
+                "/v1/keys"
+            } else {
+                "/v1/leases"
+            };
+            let mut query = vec![policy];
+            query.extend((!call.key.is_empty()).then_some(key));
+            query.extend(call.cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            get(path, &query)
+        }
+        Verb::Denied => get("/v1/denied", &[policy]),
+        Verb::SetOverride => ("PUT", "/v1/overrides".to_owned(), Some(body(call))),
+        Verb::RemoveOverride => ("DELETE", with("/v1/overrides", &[policy, key]), None),
+        Verb::GetOverride => get("/v1/overrides", &[policy, key, ("exact", "true")]),
+        Verb::ListOverrides => get("/v1/overrides", &[policy, key]),
+        Verb::Policies => get("/v1/policies", &[]),
+        Verb::Policy => ("GET", format!("/v1/policies/{}", call.policy), None),
+        Verb::Apply => ("PUT", "/v1/policies".to_owned(), None),
+        Verb::Health => get("/healthz", &[]),
+        Verb::Ready => get("/readyz", &[]),
+        Verb::Metrics => get("/metrics", &[]),
+    }
+}
+
+fn with(path: &str, query: &[(&str, &str)]) -> String {
+    let escaped = |text: &str| text.replace('/', "%2F").replace(' ', "%20");
+    let pairs = query
+        .iter()
+        .map(|(name, value)| format!("{name}={}", escaped(value)));
+    let pairs: Vec<_> = pairs.collect();
+    match pairs.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", pairs.join("&")),
+    }
+}
+
+fn body(call: &Call) -> Value {
+    let mut body = Map::new();
+    let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
+    put("policy", call.policy.as_str().into());
+    put("key", call.key.as_str().into());
+    if !call.amounts.is_empty() {
+        let amounts = call.amounts.iter();
+        let amounts: Map<_, _> = amounts
+            .map(|(limit, amount)| match call.measure {
+                Some((word, "")) => (limit.clone(), json!({word: amount})),
+                Some((word, per)) => (limit.clone(), json!({word: amount, "per": per})),
+                None => (limit.clone(), json!(amount)),
+            })
+            .collect();
+        let name = match call.verb {
+            Verb::Settle => "used",
+            Verb::SetOverride => "limits",
+            _ => "amounts",
+        };
+        put(name, amounts.into());
+    }
+    let numbers = [
+        ("wait_ms", call.wait),
+        ("ttl_ms", call.ttl),
+        ("cool_down_ms", call.cool_down),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            put(name, number.into());
+        }
+    }
+    if let Some(name) = &call.name {
+        put("idempotency_key", name.as_str().into());
+    }
+    if let Some(member) = &call.member {
+        put("member", member.as_str().into());
+    }
+    if !call.lease.is_empty() {
+        let name = if call.verb == Verb::Revoke {
+            "handle"
+        } else {
+            "lease"
+        };
+        put(name, call.lease.as_str().into());
+    }
+    body.into()
+}

@@ -1,0 +1,196 @@
+//! What HTTP says in JSON, and RESP in the maps of its third version: nearly the same
+//! names, read into an [`Answer`] here.
+
+use serde_json::{Map, Value};
+
+use super::{Answer, Verb, Word};
+
+/// Reads what was answered to `verb`, of which `word` is known already.
+pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
+    let mut answer = Answer::new(word);
+    answer.detail = said.to_string();
+    // An override has a level of its own.
+    let is_override = matches!(verb, Verb::SetOverride | Verb::GetOverride);
+    for name in ["binding", "level", "member"]
+        .into_iter()
+        .filter(|_| !is_override)
+    {
+        if let Some(text) = said[name].as_str() {
+            answer.fact(name, text);
+        }
+    }
+    for name in ["degraded", "shadowed"] {
+        if said[name] == true {
+            answer.fact(name, true);
+        }
+    }
+    match verb {
+        Verb::Acquire => acquired(&mut answer, said),
+        Verb::Settle | Verb::Release | Verb::Cancel | Verb::Revoke => ended(&mut answer, said),
+        Verb::Forecast => forecasts(&mut answer, said),
+        Verb::Keys => listed(&mut answer, &said["keys"], "limits", said),
+        Verb::Leases => held(&mut answer, said),
+        Verb::CheckMany => many(&mut answer, said),
+        Verb::SetOverride | Verb::GetOverride => over(&mut answer, said, ""),
+        Verb::ListOverrides => overs(&mut answer, &said["overrides"]),
+        Verb::Policies => names(&mut answer, said),
+        Verb::RemoveOverride => _ = removed(&mut answer, said),
+        _ => standings(&mut answer, &said["limits"], ""),
+    }
+    answer
+}
+
+fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Most, and what is left, of each limit.
+fn standings(answer: &mut Answer, limits: &Value, before: &str) {
+    for (name, stands) in object(limits) {
+        for what in ["limit", "remaining"] {
+            answer.fact(format!("{before}{name}.{what}"), &stands[what]);
+        }
+    }
+}
+
+/// HTTP peeks behind a grant, and others do not: what the limits say then is left out.
+fn acquired(answer: &mut Answer, said: &Value) {
+    if !answer.admitted() {
+        return standings(answer, &said["limits"], "");
+    }
+    let lease = match said["lease"].is_object() {
+        true => &said["lease"],
+        false => said,
+    };
+    let id = said["lease"].as_str().or(said["lease"]["id"].as_str());
+    answer.lease = id.map(str::to_owned);
+    answer.fact("repeated", lease["repeated"] == true);
+    answer.fact(
+        "has a fence",
+        lease["fence"].as_u64().is_some_and(|fence| fence > 0),
+    );
+}
+
+fn ended(answer: &mut Answer, said: &Value) {
+    if answer.word != Word::Done {
+        return;
+    }
+    for name in ["expired", "repeated"] {
+        answer.fact(name, said[name] == true);
+    }
+    let cools = ["cooling_until", "cooling_until_us"];
+    if cools.iter().any(|name| !said[*name].is_null()) {
+        answer.fact("cools down", true);
+    }
+    for limits in ["limits", "used"] {
+        for (name, usage) in object(&said[limits]) {
+            for what in ["taken", "used"] {
+                answer.fact(format!("{name}.{what}"), &usage[what]);
+            }
+        }
+    }
+}
+
+fn forecasts(answer: &mut Answer, said: &Value) {
+    let limits = match said["limits"].is_object() {
+        true => &said["limits"],
+        false => said,
+    };
+    for (name, foreseen) in object(limits) {
+        for what in ["limit", "remaining", "spendable"] {
+            if !foreseen[what].is_null() {
+                answer.fact(format!("{name}.{what}"), &foreseen[what]);
+            }
+        }
+    }
+}
+
+fn listed(answer: &mut Answer, keys: &Value, limits: &str, said: &Value) {
+    for key in array(keys) {
+        let name = key["key"].as_str().unwrap_or_default();
+        let member = key["member"].as_str().unwrap_or_default();
+        standings(answer, &key[limits], &format!("{name} {member} "));
+    }
+    answer.cursor = said["cursor"].as_str().map(str::to_owned);
+}
+
+fn held(answer: &mut Answer, said: &Value) {
+    let mut count = 0;
+    for lease in array(&said["leases"]) {
+        count += 1;
+        let name = lease["key"].as_str().unwrap_or_default();
+        let member = lease["member"].as_str().unwrap_or_default();
+        for limits in ["amounts", "taken"] {
+            for (limit, taken) in object(&lease[limits]) {
+                answer.fact(format!("{count} {name} {member} {limit}"), taken);
+            }
+        }
+        let handle = lease["handle"].as_str().map(str::to_owned);
+        answer.lease = answer.lease.take().or(handle);
+    }
+    answer.cursor = said["cursor"].as_str().map(str::to_owned);
+}
+
+fn many(answer: &mut Answer, said: &Value) {
+    for (place, each) in array(&said["answers"]).enumerate() {
+        let admitted = &each["admitted"];
+        answer.fact(
+            format!("{place}"),
+            Answer::decided(*admitted == true).word_text(),
+        );
+        standings(answer, &each["limits"], &format!("{place} "));
+    }
+}
+
+fn over(answer: &mut Answer, said: &Value, before: &str) {
+    for (name, limit) in object(&said["limits"]) {
+        for (field, value) in object(limit) {
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            if ["calls", "rate", "budget", "concurrency"].contains(&field.as_str()) {
+                answer.fact(format!("{before}{name}.{field}"), value);
+            }
+        }
+    }
+}
+
+fn overs(answer: &mut Answer, overrides: &Value) {
+    for each in array(overrides) {
+        let text = |name: &str| each[name].as_str().unwrap_or("*").to_owned();
+        let before = format!("{} {} ", text("policy"), text("key"));
+        over(answer, each, &before);
+    }
+}
+
+/// HTTP answers nothing, or 404; RESP 1 or 0.
+fn removed(answer: &mut Answer, said: &Value) -> bool {
+    let none = *said == 0;
+    if none {
+        answer.word = Word::Gone;
+    }
+    none
+}
+
+fn names(answer: &mut Answer, said: &Value) {
+    let list = match said.as_array() {
+        Some(list) => list.as_slice(),
+        None => said["policies"].as_array().map_or(&[][..], Vec::as_slice),
+    };
+    for policy in list {
+        if let Some(name) = policy["name"].as_str() {
+            answer.fact(format!("policy {name}"), "served");
+        }
+    }
+}
+
+impl Answer {
+    /// The word, for a fact.
+    pub(super) fn word_text(&self) -> String {
+        format!("{:?}", self.word)
+    }
+}

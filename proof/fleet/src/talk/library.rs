@@ -1,0 +1,368 @@
+//! The library in this process, on memory: what every server is held against.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::contract::Select;
+use tidegate::gate::{
+    Answer as Told, Caller, Entry, Finish, Finished, Gate, GateError, Kind, Place, Placed, Rate,
+    Report, Scope, Served, Setting, settings_of,
+};
+use tidegate::{Ask, Decision, Key, LONGEST_PAGE, LeaseId, PageOf};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Answer, Call, Client, Verb, Word};
+
+/// Policies in this process.
+#[derive(Debug)]
+pub struct Library {
+    gate: Gate,
+    caller: Caller,
+    runtime: Runtime,
+}
+
+impl Library {
+    /// Over these policies.
+    ///
+    /// # Errors
+    /// If they have faults.
+    pub fn of(policies: &str) -> Result<Self, String> {
+        let file = tidegate::policy::parse("fleet.toml", policies);
+        let file = file.map_err(|faults| faults.to_string())?;
+        let gate = Gate::builder()
+            .build(&file)
+            .map_err(|error| error.to_string())?;
+        let caller = gate.enter(None).map_err(|error| error.to_string())?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Self {
+            gate,
+            caller,
+            runtime: runtime.map_err(|error| error.to_string())?,
+        })
+    }
+
+    fn policy(&self, call: &Call) -> Result<Arc<Served>, GateError> {
+        self.gate
+            .policy(&self.caller, Scope::Administer, &call.policy)
+    }
+
+    fn told(&self, call: &Call) -> Result<Answer, GateError> {
+        let served = match call.verb {
+            Verb::CheckMany | Verb::CheckStream => return Ok(self.many(call)),
+            Verb::Throttle => return self.throttle(call),
+            Verb::Policies => return Ok(self.policies()),
+            Verb::Info | Verb::Health | Verb::Ready | Verb::Metrics | Verb::Apply => {
+                return Ok(Answer::default());
+            }
+            _ => self.policy(call)?,
+        };
+        let key = Key::from(call.key.as_bytes());
+        let amounts: Vec<_> = call
+            .amounts
+            .iter()
+            .map(|(name, amount)| (name.as_str(), *amount))
+            .collect();
+        let ask = Ask::named(&amounts);
+        let member = call.member.as_deref();
+        let report = Report {
+            cool_down: call.cool_down.map(Duration::from_millis),
+            ..Report::default()
+        };
+        let ends = |how| {
+            let lease: LeaseId = call.lease.parse().map_err(|_| unknown())?;
+            served
+                .finish(key, lease, how, &report)
+                .map(|finished| ended(&finished))
+        };
+        match call.verb {
+            Verb::Auth => {
+                let cost = amounts.first().map_or(1, |(_, cost)| *cost);
+                let ask = if amounts.is_empty() {
+                    Ask::default()
+                } else {
+                    Ask::default().cost(cost)
+                };
+                let mut answer = decided(&served, &served.check(key, ask)?);
+                if answer.admitted() {
+                    answer.facts.clear();
+                }
+                Ok(answer)
+            }
+            Verb::Acquire => self.acquire(&served, key, ask, call),
+            Verb::Settle => ends(Finish::Settle(&amounts)),
+            Verb::Release => ends(Finish::Release),
+            Verb::Cancel => ends(Finish::Cancel),
+            Verb::Renew => {
+                let lease = call.lease.parse().map_err(|_| unknown())?;
+                let ttl = Duration::from_millis(call.ttl.unwrap_or_default());
+                served.renew(key, lease, ttl).map(|_| Answer::default())
+            }
+            Verb::Debit => Ok(decided(&served, &served.debit_at(member, key, ask)?)),
+            Verb::Peek => Ok(decision(&served, &served.peek_at(member, key, ask)?)),
+            Verb::Forecast => {
+                let mut answer = Answer::default();
+                for (name, forecast) in served
+                    .forecast(member, key, ask)?
+                    .iter()
+                    .flat_map(|outlook| &outlook.limits)
+                {
+                    answer.fact(format!("{name}.spendable"), forecast.spendable);
+                    answer.fact(format!("{name}.limit"), forecast.standing.limit);
+                    answer.fact(format!("{name}.remaining"), forecast.standing.remaining);
+                }
+                Ok(answer)
+            }
+            Verb::Reset => served.reset(&self.caller, key).map(|()| Answer::default()),
+            Verb::Keys => {
+                let mut answer = Answer::default();
+                for listed in served.list_keys(page(call))?.items {
+                    let key = String::from_utf8_lossy(&listed.key).into_owned();
+                    let member = listed.decision.member().unwrap_or_default().to_owned();
+                    standings(&mut answer, &listed.decision, &format!("{key} {member} "));
+                }
+                Ok(answer)
+            }
+            Verb::Leases => {
+                let mut answer = Answer::default();
+                for (place, lease) in served
+                    .list_leases(page(call))?
+                    .items
+                    .into_iter()
+                    .enumerate()
+                {
+                    let key = String::from_utf8_lossy(&lease.key).into_owned();
+                    let member = lease.member.unwrap_or_default();
+                    for (limit, taken) in lease.taken {
+                        answer.fact(format!("{} {key} {member} {limit}", place + 1), taken);
+                    }
+                    answer.lease = answer.lease.take().or(Some(lease.handle.to_string()));
+                }
+                Ok(answer)
+            }
+            Verb::Revoke => {
+                let handle = call.lease.parse().map_err(|_| unknown())?;
+                served
+                    .revoke(&self.caller, key, handle)
+                    .map(|finished| ended(&finished))
+            }
+            Verb::SetOverride => {
+                let placed = self
+                    .gate
+                    .set_override(&self.caller, &place(call), &limits(call))?;
+                Ok(over(&[placed], false))
+            }
+            Verb::RemoveOverride => match self.gate.remove_override(&self.caller, &place(call))? {
+                true => Ok(Answer::default()),
+                false => Ok(Answer::new(Word::Gone)),
+            },
+            Verb::GetOverride => Ok(match self.gate.override_at(&self.caller, &place(call))? {
+                Some(placed) => over(&[placed], false),
+                None => Answer::new(Word::Gone),
+            }),
+            Verb::ListOverrides => {
+                let placed = self.gate.overrides(&self.caller, &place(call), None, 100);
+                Ok(over(&placed, true))
+            }
+            Verb::Policy | Verb::Denied => Ok(Answer::default()),
+            _ => Ok(decided(&served, &served.check(key, ask)?)),
+        }
+    }
+
+    fn acquire<'a>(
+        &self,
+        served: &Served,
+        key: Key<'_>,
+        mut ask: Ask<'a>,
+        call: &'a Call,
+    ) -> Result<Answer, GateError> {
+        if let Some(wait) = call.wait {
+            ask = ask.within(Duration::from_millis(wait));
+        }
+        if let Some(ttl) = call.ttl {
+            ask = ask.ttl(Duration::from_millis(ttl));
+        }
+        if let Some(name) = &call.name {
+            ask = ask.idempotency(name.as_bytes());
+        }
+        let entry = self.runtime.block_on(served.acquire(key, ask))?;
+        Ok(match entry {
+            Entry::Granted(ticket) => {
+                let mut answer = Answer::decided(true);
+                answer.lease = Some(ticket.id.to_string());
+                answer.fact("repeated", ticket.repeated);
+                answer.fact("has a fence", ticket.fence > 0);
+                if let Some(member) = ticket.member() {
+                    answer.fact("member", member);
+                }
+                answer
+            }
+            Entry::Refused(refused) => decision(served, &refused),
+            Entry::Degraded(_) => Answer::decided(true),
+        })
+    }
+
+    fn many(&self, call: &Call) -> Answer {
+        let mut answer = Answer::default();
+        for (place, each) in call.each.iter().enumerate() {
+            let each = self.told(each).unwrap_or_else(|error| refusal(&error));
+            answer.fact(format!("{place}"), each.word_text());
+            for (name, value) in each.facts {
+                if name.contains('.') {
+                    answer.fact(format!("{place} {name}"), value);
+                }
+            }
+        }
+        answer
+    }
+
+    fn throttle(&self, call: &Call) -> Result<Answer, GateError> {
+        let rate = Rate {
+            capacity: 10,
+            count: 10,
+            period_secs: 34_560_000,
+        };
+        let served = self.gate.ad_hoc(&self.caller, rate)?;
+        let mut answer = decided(&served, &served.check(call.key.as_bytes(), Ask::from(1))?);
+        answer.facts.remove("binding");
+        Ok(answer)
+    }
+
+    fn policies(&self) -> Answer {
+        let mut answer = Answer::default();
+        for served in self.gate.policies(&self.caller) {
+            answer.fact(format!("policy {}", served.policy().name), "served");
+        }
+        answer
+    }
+}
+
+impl Client for Library {
+    fn ask(&mut self, call: &Call) -> Result<Answer, String> {
+        Ok(self.told(call).unwrap_or_else(|error| refusal(&error)))
+    }
+
+    /// It answers at once.
+    fn patience(&mut self, _: Duration) {}
+}
+
+fn unknown() -> GateError {
+    tidegate::Error::Store(tidegate::contract::StoreError::UnknownLease).into()
+}
+
+fn refusal(error: &GateError) -> Answer {
+    let mut answer = Answer::new(match error.kind() {
+        Kind::NotFound | Kind::Ended => Word::Gone,
+        Kind::Invalid => Word::Invalid,
+        Kind::Never => Word::Never,
+        Kind::Busy => Word::Busy,
+        Kind::Unavailable => Word::Unavailable,
+        kind => Word::Other(format!("{kind:?}")),
+    });
+    answer.detail = error.to_string();
+    answer
+}
+
+fn decided(served: &Served, told: &Told) -> Answer {
+    match told {
+        Told::Decided(said) => decision(served, said),
+        Told::Degraded(_) => Answer::decided(true),
+    }
+}
+
+fn decision(served: &Served, said: &Decision) -> Answer {
+    let mut answer = Answer::decided(said.admitted());
+    let texts = [
+        ("binding", said.binding()),
+        ("level", served.level(said)),
+        ("member", said.member()),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            answer.fact(name, text);
+        }
+    }
+    if said.shadowed() {
+        answer.fact("shadowed", true);
+    }
+    standings(&mut answer, said, "");
+    answer
+}
+
+fn standings(answer: &mut Answer, said: &Decision, before: &str) {
+    for (name, stands) in said.standings() {
+        answer.fact(format!("{before}{name}.limit"), stands.limit);
+        answer.fact(format!("{before}{name}.remaining"), stands.remaining);
+    }
+}
+
+fn ended(finished: &Finished) -> Answer {
+    let mut answer = Answer::default();
+    let settlement = &finished.settlement;
+    answer.fact("expired", settlement.expired());
+    answer.fact("repeated", settlement.repeated());
+    if let Some(member) = &finished.member {
+        answer.fact("member", member);
+    }
+    if finished.cooling_until.is_some() {
+        answer.fact("cools down", true);
+    }
+    for (name, usage) in settlement.usages() {
+        answer.fact(format!("{name}.taken"), usage.taken);
+        answer.fact(format!("{name}.used"), usage.used);
+    }
+    answer
+}
+
+fn page(call: &Call) -> PageOf<'_> {
+    PageOf {
+        select: match call.key.is_empty() {
+            true => Select::All,
+            false => Select::Key(call.key.as_bytes()),
+        },
+        after: None,
+        most: LONGEST_PAGE,
+    }
+}
+
+fn place(call: &Call) -> Place {
+    Place::system()
+        .of_resource(&call.policy)
+        .of_entity(call.key.as_bytes())
+}
+
+/// An override's limits, as a file of policies says them.
+fn limits(call: &Call) -> Vec<tidegate::Limit> {
+    let (word, per) = call.measure.unwrap_or_default();
+    let per = match per.is_empty() {
+        true => String::new(),
+        false => format!(", per = '{per}'"),
+    };
+    let amounts = call.amounts.iter();
+    let lines = amounts.map(|(limit, amount)| format!("{limit} = {{ {word} = {amount}{per} }}\n"));
+    let text = format!("[policy.p.limits]\n{}", lines.collect::<String>());
+    let file = tidegate::policy::parse("override.toml", &text);
+    file.map(|file| file.policies[0].limits.clone())
+        .unwrap_or_default()
+}
+
+fn over(overrides: &[Placed], is_listing: bool) -> Answer {
+    let mut answer = Answer::default();
+    for placed in overrides {
+        let policy = placed.place.resource.as_deref().unwrap_or("*");
+        let key = placed.place.entity.as_deref().unwrap_or(b"*");
+        let key = String::from_utf8_lossy(key).into_owned();
+        let before = match is_listing {
+            true => format!("{policy} {key} "),
+            false => String::new(),
+        };
+        for limit in &placed.limits {
+            for (field, setting) in settings_of(limit) {
+                let is_amount = ["calls", "rate", "budget", "concurrency"].contains(&field);
+                if let (true, Setting::Integer(number)) = (is_amount, setting) {
+                    answer.fact(format!("{before}{}.{field}", limit.name()), number);
+                }
+            }
+        }
+    }
+    answer
+}
