@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use crate::house::House;
 use crate::questions::QUESTIONS;
@@ -155,8 +156,12 @@ pub fn run(program: &Path) -> Results {
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long it took is told, and nothing else depends on it"
+)]
 fn ask(question: &Question, house: &House, results: &Mutex<Results>) {
-    let store = &house.store;
+    let (store, begun) = (&house.store, Instant::now());
     let report = Report {
         question,
         store,
@@ -167,6 +172,7 @@ fn ask(question: &Question, house: &House, results: &Mutex<Results>) {
     for row in (question.rows)().iter().filter(|row| report.lacks(row)) {
         report.note(row.protocol, row.case, Err(why.clone()));
     }
+    eprintln!("{}, {}: {:.0?}", store.name, question.name, begun.elapsed());
 }
 
 /// The cells that are known to fail, and why.

@@ -46,6 +46,18 @@ running = { concurrency = 2, ttl = '1h' }
 running = { concurrency = 1, ttl = '2h' }
 ";
 
+/// Policies whose tables had one name.
+const NAMES: &str = "
+[policy.search]
+key = 'org'
+[policy.search.limits]
+a = { calls = 5, per = '400d', level = 'org' }
+[policy.'search/org'.limits]
+a = { calls = 3, per = '400d' }
+";
+
+const NAMED: &str = "check, policies search and search/org";
+
 /// A verb, and a conversation in which it is asked.
 struct Scenario {
     case: &'static str,
@@ -122,7 +134,8 @@ const SCENARIOS: &[Scenario] = &[
         })
     }),
     row("acquire, waits", Verb::Acquire, |talk| {
-        talk.often(4, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
+        talk.often(3, |key| Call::of(Verb::Acquire, "slots", key).wait(20_000))?;
+        talk.often(1, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
     }),
     row("acquire, of a pool", Verb::Acquire, |talk| {
         talk.often(4, |key| Call::of(Verb::Acquire, "pool", key))
@@ -148,7 +161,9 @@ const SCENARIOS: &[Scenario] = &[
     row("release, of a pool", Verb::Release, |talk| {
         let lease = talk.lease(Call::of(Verb::Acquire, "pool", &talk.key))?;
         talk.say(Call::of(Verb::Release, "pool", &talk.key).lease(&lease))?;
-        talk.often(4, |key| Call::of(Verb::Acquire, "pool", key))
+        talk.say(Call::of(Verb::Release, "pool", &talk.key).lease(&lease))?;
+        talk.lease(Call::of(Verb::Acquire, "pool", &talk.key))
+            .map(drop)
     }),
     row("renew", Verb::Renew, |talk| {
         let lease = talk.lease(Call::of(Verb::Acquire, "slots", &talk.key))?;
@@ -204,7 +219,8 @@ const SCENARIOS: &[Scenario] = &[
         let mut renew = Call::of(Verb::Renew, "slots", &talk.key).lease(&lease);
         renew.ttl = Some(60_000);
         talk.say(renew)?;
-        talk.often(4, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
+        talk.often(3, |key| Call::of(Verb::Acquire, "slots", key).wait(20_000))?;
+        talk.often(1, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
     }),
     at_one("override set", Verb::SetOverride, |talk| {
         talk.often(3, |key| {
@@ -359,9 +375,10 @@ fn has(protocol: &Protocol, scenario: &Scenario) -> bool {
 fn rows() -> Vec<Row> {
     let rows = PROTOCOLS.iter().flat_map(|protocol| {
         let scenarios = SCENARIOS.iter().filter(|scenario| has(protocol, scenario));
-        scenarios.map(|scenario| Row {
+        let cases = scenarios.map(|scenario| scenario.case).chain([NAMED]);
+        cases.map(|case| Row {
             protocol: protocol.name,
-            case: scenario.case,
+            case,
         })
     });
     rows.collect()
@@ -378,6 +395,31 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
         }
     }
     at_once(report, 3, work);
+    let names = house.pair("names", NAMES, "");
+    for protocol in PROTOCOLS {
+        let names = names.as_ref().map_err(Clone::clone);
+        report.note(
+            protocol.name,
+            NAMED,
+            names.and_then(|names| are_two(names, protocol)),
+        );
+    }
+    Ok(())
+}
+
+/// What one of them grants is not the other's.
+fn are_two(pair: &Pair, protocol: &Protocol) -> Result<(), String> {
+    for (policy, limit) in [("search", 5), ("search/org", 3)] {
+        let mut admitted = 0;
+        for turn in 0..8 {
+            let check = Call::of(Verb::Check, policy, protocol.name);
+            let answer = pair.enter(protocol, turn)?.ask(&check)?;
+            admitted += usize::from(answer.admitted());
+        }
+        expect(admitted == limit, || {
+            format!("{policy} of {limit} admitted {admitted}")
+        })?;
+    }
     Ok(())
 }
 

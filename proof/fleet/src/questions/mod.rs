@@ -1,6 +1,10 @@
 //! What is asked: a room for each question, with its rows.
 
 mod answers;
+mod paused;
+mod reloaded;
+mod retried;
+mod rolled;
 mod told;
 mod woken;
 
@@ -10,7 +14,16 @@ use std::time::{Duration, Instant};
 use crate::table::{Question, Report};
 
 /// All of them, in the order of the page.
-pub const QUESTIONS: &[Question] = &[answers::QUESTION, woken::QUESTION, told::QUESTION];
+pub const QUESTIONS: &[Question] = &[
+    answers::QUESTION,
+    retried::QUESTION,
+    woken::QUESTION,
+    told::QUESTION,
+    reloaded::QUESTION,
+    rolled::QUESTION,
+    paused::DEADLINE,
+    paused::OTHERS,
+];
 
 /// How often something is looked at that tells nobody when it is so.
 const GLANCE: Duration = Duration::from_millis(20);
