@@ -56,6 +56,12 @@ impl House {
         })
     }
 
+    /// The store's address, where it is a server of its own.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.opened.url("", "")
+    }
+
     /// The store's own process.
     #[must_use]
     pub fn process(&self) -> Option<u32> {

@@ -1,6 +1,8 @@
 //! The stores: a row each.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -15,16 +17,27 @@ pub struct Store {
     pub servers: usize,
     /// Within this time what is set at one server holds at the other.
     pub told_within: Duration,
+    /// Locks the row of a key in the database at an address, where one can be locked.
+    pub lock: Option<Lock>,
     open: fn() -> Option<Opened>,
 }
+
+/// Locks the row of a key until what it answers is dropped.
+type Lock = fn(&str, &str) -> Result<Locked, String>;
 
 /// All of them.
 pub const STORES: &[Store] = &[
     row("memory", 1, 5, || Some(Opened::Memory)),
     row("file", 1, 5, || tempfile::tempdir().ok().map(Opened::File)),
     row("redis", 2, 1, || Beyond::redis().map(Opened::Beyond)),
-    row("postgres", 2, 1, || Beyond::postgres().map(Opened::Beyond)),
-    row("mariadb", 2, 5, || Beyond::mariadb().map(Opened::Beyond)),
+    Store {
+        lock: Some(lock_in_postgres),
+        ..row("postgres", 2, 1, || Beyond::postgres().map(Opened::Beyond))
+    },
+    Store {
+        lock: Some(lock_in_mariadb),
+        ..row("mariadb", 2, 5, || Beyond::mariadb().map(Opened::Beyond))
+    },
 ];
 
 const fn row(
@@ -37,7 +50,71 @@ const fn row(
         name,
         servers,
         told_within: Duration::from_secs(seconds),
+        lock: None,
         open,
+    }
+}
+
+/// A row that is locked until this is dropped: its transaction ends with its client.
+#[derive(Debug)]
+pub struct Locked(Child);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // It ends by itself when nobody tells it more.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn lock_in_postgres(url: &str, key: &str) -> Result<Locked, String> {
+    let mut client = Command::new("psql");
+    client.args(["--no-psqlrc", "-qAt", url]);
+    lock(
+        client,
+        &format!("BEGIN; SELECT 'locked' FROM tidegate.rows WHERE key = '{key}' FOR UPDATE;"),
+    )
+}
+
+fn lock_in_mariadb(url: &str, key: &str) -> Result<Locked, String> {
+    let address = url
+        .split(['@', '/', '?'])
+        .find(|part| part.contains("127.0.0.1"));
+    let (_, port) = address
+        .and_then(|address| address.split_once(':'))
+        .ok_or("no port")?;
+    let mut client = Command::new("mariadb");
+    client.args([
+        "--no-defaults",
+        "--user=root",
+        "--host=127.0.0.1",
+        "--protocol=tcp",
+    ]);
+    client.arg(format!("--port={port}"));
+    client.args(["--skip-column-names", "--batch", "--unbuffered", "tidegate"]);
+    // By its whole index: what else is looked at is locked, too.
+    let find = format!("SELECT table_id INTO @t FROM tidegate_rows WHERE name = '{key}' LIMIT 1;");
+    let take = format!(
+        "SELECT 'locked' FROM tidegate_rows WHERE table_id = @t AND name = '{key}' FOR UPDATE;"
+    );
+    lock(client, &format!("{find} BEGIN; {take}"))
+}
+
+/// Has a client say this, and waits until it has the lock.
+fn lock(mut client: Command, sql: &str) -> Result<Locked, String> {
+    client.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = client.spawn().map_err(|error| error.to_string())?;
+    let said = child.stdin.as_mut().map(|stdin| writeln!(stdin, "{sql}"));
+    let heard = child.stdout.take().map(BufReader::new);
+    let locked = Locked(child);
+    said.ok_or("no input")?.map_err(|error| error.to_string())?;
+    let mut lines = heard
+        .into_iter()
+        .flat_map(BufRead::lines)
+        .map_while(Result::ok);
+    match lines.any(|line| line.trim() == "locked") {
+        true => Ok(locked),
+        false => Err(format!("nothing is locked by {sql}")),
     }
 }
 

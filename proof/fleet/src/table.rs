@@ -23,10 +23,19 @@ pub struct Question {
     pub holds: &'static str,
     /// Its rows.
     pub rows: fn() -> Vec<Row>,
-    /// Whether it can be asked of a store.
-    pub concerns: fn(&Store) -> bool,
+    /// Whether it can be asked of a store, in a case.
+    pub concerns: fn(&Store, &str) -> bool,
     /// Asks it, and says what became of every row.
     pub ask: fn(&House, &Report<'_>) -> Result<(), String>,
+}
+
+impl Question {
+    /// Those of its rows that can be asked of a store.
+    fn rows_of(&self, store: &Store) -> Vec<Row> {
+        let rows = (self.rows)().into_iter();
+        rows.filter(|row| (self.concerns)(store, row.case))
+            .collect()
+    }
 }
 
 /// A protocol and a verb, or what else is asked.
@@ -112,9 +121,9 @@ fn cell(question: &Question, row: &Row, store: &Store) -> Cell {
 pub fn cells() -> BTreeSet<Cell> {
     let mut cells = BTreeSet::new();
     for question in QUESTIONS {
-        for store in STORES.iter().filter(|store| (question.concerns)(store)) {
-            let rows = (question.rows)();
-            cells.extend(rows.iter().map(|row| cell(question, row, store)));
+        for store in STORES {
+            let rows = question.rows_of(store).into_iter();
+            cells.extend(rows.map(|row| cell(question, &row, store)));
         }
     }
     cells
@@ -140,7 +149,7 @@ pub fn run(program: &Path) -> Results {
             }
             let asked = QUESTIONS
                 .iter()
-                .filter(|question| (question.concerns)(store));
+                .filter(|question| !question.rows_of(store).is_empty());
             let asked = asked
                 .filter(|question| named(question.name, &mut QUESTIONS.iter().map(|q| q.name)));
             let (asked, results): (Vec<_>, _) = (asked.collect(), &results);
@@ -169,7 +178,11 @@ fn ask(question: &Question, house: &House, results: &Mutex<Results>) {
     };
     let why = (question.ask)(house, &report).err();
     let why = why.unwrap_or_else(|| "it was not asked".to_owned());
-    for row in (question.rows)().iter().filter(|row| report.lacks(row)) {
+    for row in question
+        .rows_of(store)
+        .iter()
+        .filter(|row| report.lacks(row))
+    {
         report.note(row.protocol, row.case, Err(why.clone()));
     }
     eprintln!("{}, {}: {:.0?}", store.name, question.name, begun.elapsed());

@@ -12,7 +12,7 @@ pub const QUESTION: Question = Question {
     holds: "The answers are those of the library in one process, on memory: at either server, and\n\
             at both in turn.",
     rows,
-    concerns: |_: &Store| true,
+    concerns: |_: &Store, _| true,
     ask,
 };
 

@@ -1,6 +1,7 @@
 //! What is asked: a room for each question, with its rows.
 
 mod answers;
+mod beside;
 mod paused;
 mod reloaded;
 mod retried;
@@ -21,6 +22,7 @@ pub const QUESTIONS: &[Question] = &[
     told::QUESTION,
     reloaded::QUESTION,
     rolled::QUESTION,
+    beside::QUESTION,
     paused::DEADLINE,
     paused::OTHERS,
 ];

@@ -13,7 +13,7 @@ pub const QUESTION: Question = Question {
     holds: "A reload at one server, then at the other, admits nothing more than the limits say. The\n\
             second server starts when the first has read its file anew, as in a fleet that grows.",
     rows,
-    concerns: |_: &Store| true,
+    concerns: |_: &Store, _| true,
     ask,
 };
 

@@ -16,7 +16,7 @@ pub const QUESTION: Question = Question {
     holds: "Who asks again, by the same idempotency key or lease, at the same server or the other,\n\
             finds what was given; and nobody is told of a lease that is not held.",
     rows,
-    concerns: |_: &Store| true,
+    concerns: |_: &Store, _| true,
     ask,
 };
 

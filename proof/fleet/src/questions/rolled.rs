@@ -13,7 +13,7 @@ pub const QUESTION: Question = Question {
     holds: "While one server has the older policy and the other the newer one, both asked in turn\n\
             never admit more than the larger limit alone would.",
     rows,
-    concerns: |store: &Store| store.servers > 1,
+    concerns: |store: &Store, _| store.servers > 1,
     ask,
 };
 

@@ -14,7 +14,7 @@ pub const QUESTION: Question = Question {
     holds: "What is set at one server holds at the other within a second (Redis, PostgreSQL) or\n\
             five (MariaDB): overrides, cool-downs, applied policies.",
     rows,
-    concerns: |_: &Store| true,
+    concerns: |_: &Store, _| true,
     ask,
 };
 

@@ -16,7 +16,7 @@ pub const QUESTION: Question = Question {
     holds: "A request that waits at one server is granted as soon as the other server is told\n\
             that there is room.",
     rows,
-    concerns: |_: &Store| true,
+    concerns: |_: &Store, _| true,
     ask,
 };
 

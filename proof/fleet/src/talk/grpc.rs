@@ -146,7 +146,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                 policy: call.policy.clone(),
                 select: (!call.key.is_empty())
                     .then_some(proto::list_keys_request::Select::Key(select)),
-                cursor: bytes(call.cursor.as_deref().unwrap_or_default()),
+                cursor: call.cursor.clone().unwrap_or_default().into(),
                 limit: 0,
             };
             read(client.list_keys(request), keys).await
@@ -157,7 +157,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                 policy: call.policy.clone(),
                 select: (!call.key.is_empty())
                     .then_some(proto::list_leases_request::Select::Key(select)),
-                cursor: bytes(call.cursor.as_deref().unwrap_or_default()),
+                cursor: call.cursor.clone().unwrap_or_default().into(),
                 limit: 0,
             };
             read(client.list_leases(request), leases).await

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Client, PATIENCE, Verb, Word, json};
+use super::{Answer, Call, Client, PATIENCE, Verb, Word, base64, json};
 
 /// A client of the HTTP door.
 #[derive(Debug)]
@@ -178,9 +178,10 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
             } else {
                 "/v1/leases"
             };
+            let cursor = call.cursor.as_deref().map(base64);
             let mut query = vec![policy];
             query.extend((!call.key.is_empty()).then_some(key));
-            query.extend(call.cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
             get(path, &query)
         }
         Verb::Denied => get("/v1/denied", &[policy]),

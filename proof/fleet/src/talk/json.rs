@@ -28,7 +28,7 @@ pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {
         Verb::Acquire => acquired(&mut answer, said),
         Verb::Settle | Verb::Release | Verb::Cancel | Verb::Revoke => ended(&mut answer, said),
         Verb::Forecast => forecasts(&mut answer, said),
-        Verb::Keys => listed(&mut answer, &said["keys"], "limits", said),
+        Verb::Keys => listed(&mut answer, &said["keys"]),
         Verb::Leases => held(&mut answer, said),
         Verb::CheckMany => many(&mut answer, said),
         Verb::SetOverride | Verb::GetOverride => over(&mut answer, said, ""),
@@ -109,13 +109,12 @@ fn forecasts(answer: &mut Answer, said: &Value) {
     }
 }
 
-fn listed(answer: &mut Answer, keys: &Value, limits: &str, said: &Value) {
+fn listed(answer: &mut Answer, keys: &Value) {
     for key in array(keys) {
         let name = key["key"].as_str().unwrap_or_default();
         let member = key["member"].as_str().unwrap_or_default();
-        standings(answer, &key[limits], &format!("{name} {member} "));
+        standings(answer, &key["limits"], &format!("{name} {member} "));
     }
-    answer.cursor = said["cursor"].as_str().map(str::to_owned);
 }
 
 fn held(answer: &mut Answer, said: &Value) {
@@ -132,7 +131,6 @@ fn held(answer: &mut Answer, said: &Value) {
         let handle = lease["handle"].as_str().map(str::to_owned);
         answer.lease = answer.lease.take().or(handle);
     }
-    answer.cursor = said["cursor"].as_str().map(str::to_owned);
 }
 
 fn many(answer: &mut Answer, said: &Value) {

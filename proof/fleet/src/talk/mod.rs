@@ -82,7 +82,7 @@ pub struct Call {
     /// For how long the member of a pool is passed over, in milliseconds.
     pub cool_down: Option<u64>,
     /// Where a listing goes on.
-    pub cursor: Option<String>,
+    pub cursor: Option<Vec<u8>>,
     /// The calls of a batch.
     pub each: Vec<Self>,
     /// A file of policies.
@@ -179,8 +179,6 @@ pub struct Answer {
     pub facts: BTreeMap<String, String>,
     /// The lease's id; the handle of the first lease of a listing.
     pub lease: Option<String>,
-    /// Where the next page goes on.
-    pub cursor: Option<String>,
     /// What was said, for people.
     pub detail: String,
 }
@@ -297,4 +295,21 @@ impl Protocol {
     pub fn has(&self, verb: Verb) -> bool {
         (self.speaks)(verb)
     }
+}
+
+/// Bytes as HTTP and RESP write a cursor: Base64 as URLs have it, without padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let mut number = 0_u32;
+        for place in 0..3 {
+            number = number << 8 | u32::from(three.get(place).copied().unwrap_or(0));
+        }
+        for digit in 0..=three.len() {
+            let place = number >> (18 - 6 * digit) & 63;
+            text.push(char::from(DIGITS[place as usize]));
+        }
+    }
+    text
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Call, Client, PATIENCE, Verb, Word, json};
+use super::{Answer, Call, Client, PATIENCE, Verb, Word, base64, json};
 
 /// A client of the RESP door.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ fn words(call: &Call) -> Vec<String> {
             "COOLDOWN",
             call.cool_down.map(|cool_down| cool_down.to_string()),
         ),
-        ("CURSOR", call.cursor.clone()),
+        ("CURSOR", call.cursor.as_deref().map(base64)),
     ];
     for (name, value) in pairs {
         if let Some(value) = value {
