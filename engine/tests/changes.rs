@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::contract::{Store, StoreError};
-use tidegate::{Error, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp};
+use tidegate::{
+    Algorithm, Error, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp,
+};
 use tidegate_memory::MemoryStore;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -42,6 +44,85 @@ fn a_lowered_rate_slows_idle_keys_from_the_change_on() {
     set.put_limit(Limit::rate("r", 1, DAY).burst(10)).unwrap();
     time.advance(10 * HOUR);
     assert!(!set.check("idle", 1).unwrap().admitted());
+}
+
+/// What has left a window is nobody's to give back; the next entry is another's.
+#[test]
+fn a_lease_whose_charge_has_left_a_log_gives_nothing_back_after_its_window_grew() {
+    let time = ManualClock::default();
+    let log = |seconds| {
+        let limit = Limit::rate("r", 10, Duration::from_secs(seconds));
+        limit.algorithm(Algorithm::SlidingLog)
+    };
+    let set = builder(&time, log(10)).build().unwrap();
+    let mut early = set.try_acquire("k", 5).unwrap().granted().unwrap();
+    time.advance(Duration::from_secs(12));
+    set.put_limit(log(60)).unwrap();
+    assert!(set.check("k", 10).unwrap().admitted(), "what left is gone");
+    time.advance(Duration::from_secs(1));
+    early.cancel().unwrap();
+    let more = set.check("k", 5).unwrap();
+    assert!(!more.admitted(), "15 within a second, of 10 in any minute");
+}
+
+/// Counts that a window had left stay gone when it grows by more sub-windows.
+#[test]
+fn stale_and_absent_keys_decide_alike_after_a_sliding_window_grew() {
+    let time = ManualClock::default();
+    let ring = |seconds: u32| {
+        let limit = Limit::rate("r", 10, Duration::from_secs(seconds.into()));
+        limit
+            .algorithm(Algorithm::SlidingWindow)
+            .sub_windows(seconds)
+    };
+    let set = builder(&time, ring(10)).build().unwrap();
+    assert!(set.check("stale", 10).unwrap().admitted());
+    time.advance(Duration::from_secs(30));
+    set.put_limit(ring(60)).unwrap();
+    for key in ["absent", "stale"] {
+        assert!(set.check(key, 10).unwrap().admitted(), "{key}");
+    }
+}
+
+/// The second lease uses 50 of what is now 10, whatever becomes of the first.
+#[test]
+fn a_lease_cancelled_after_its_limit_was_lowered_frees_nothing_that_another_uses() {
+    let rate = |count| Limit::rate("r", count, HOUR);
+    let after_lowering = |with_first: bool| {
+        let time = ManualClock::default();
+        let set = builder(&time, rate(100)).build().unwrap();
+        let first = with_first.then(|| set.try_acquire("k", 50).unwrap().granted().unwrap());
+        let _second = set.try_acquire("k", 50).unwrap().granted().unwrap();
+        set.put_limit(rate(10)).unwrap();
+        if let Some(mut first) = first {
+            first.cancel().unwrap();
+        }
+        set.check("k", 10).unwrap().admitted()
+    };
+    assert!(!after_lowering(false));
+    assert!(!after_lowering(true), "as if the first had never been");
+}
+
+/// What a lowered limit forgave counts again by a larger one.
+#[test]
+fn a_limit_lowered_and_raised_again_admits_no_more_than_the_larger_alone() {
+    let time = ManualClock::default();
+    let rate = |count| Limit::rate("r", count, HOUR);
+    let set = builder(&time, rate(40)).build().unwrap();
+    let mut admitted = 0;
+    for _ in 0..5 {
+        while set.check("k", 1).unwrap().admitted() {
+            admitted += 1;
+        }
+        set.put_limit(rate(20)).unwrap();
+        assert!(!set.check("k", 1).unwrap().admitted());
+        set.put_limit(rate(40)).unwrap();
+    }
+    assert_eq!(admitted, 40);
+    // By the lower one nobody is in debt for what the larger had granted.
+    set.put_limit(rate(20)).unwrap();
+    time.advance(HOUR / 20);
+    assert!(set.check("k", 1).unwrap().admitted());
 }
 
 /// 2023-11-14 at noon UTC, a Tuesday.

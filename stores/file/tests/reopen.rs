@@ -42,6 +42,19 @@ fn budgets_go_on_where_they_stood() {
     assert_eq!(remaining(&set, "bob", "budget"), 10);
 }
 
+/// A sub-window of a microsecond each: what is accepted must not make the file, with
+/// every policy in it, unreadable.
+#[test]
+fn a_window_with_as_many_sub_windows_as_microseconds_is_read_back() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let limit = Limit::rate("r", 10, Duration::from_millis(2))
+        .algorithm(Algorithm::SlidingWindow)
+        .sub_windows(2_000);
+    let set_again = || set(place.open(), &clock, vec![limit.clone()]);
+    assert!(set_again().check("k", 10).expect("no error").admitted());
+    assert!(!set_again().check("k", 1).expect("no error").admitted());
+}
+
 #[test]
 fn every_algorithm_goes_on_where_it_stood() {
     let (place, clock) = (Place::new(), ManualClock::default());
