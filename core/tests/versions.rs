@@ -261,7 +261,7 @@ proptest! {
         let mut never = refunded.clone();
         let lease = refunded.charge(first.min(burst));
         let part = |key: &Key, n: i64| (i128::from(n) * i128::from(key.refill.as_micros()) / 1_000) as i64;
-        let mut live = |keys: [&mut Key; 2], steps: &[(i64, u64)]| {
+        let live = |keys: [&mut Key; 2], steps: &[(i64, u64)]| {
             let [refunded, never] = keys;
             for &(wait, amount) in steps {
                 refunded.now = shift(refunded.now, part(refunded, wait));

@@ -147,8 +147,9 @@ pub(super) fn a_limit_that_is_added_is_one_limit_to_sets_of_different_age(
     };
     let old = set(&[a.clone(), b]);
     assert!(old.check("k", ()).expect("an answer").admitted());
-    old.replace_limits(&[a.clone()]).expect("sound limits");
-    let young = set(&[a.clone()]);
+    old.replace_limits(std::slice::from_ref(&a))
+        .expect("sound limits");
+    let young = set(std::slice::from_ref(&a));
     for set in [&old, &young] {
         let limits = [a.clone(), c.clone()];
         set.replace_limits(&limits).expect("sound limits");
