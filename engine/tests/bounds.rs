@@ -303,6 +303,43 @@ fn what_a_lease_gives_back_makes_room_in_a_full_table() {
     assert_eq!(set.keys(), 100);
 }
 
+/// One customer made up users until there was room for nobody else's.
+#[test]
+fn keys_of_one_root_cannot_use_up_those_of_all() {
+    let time = ManualClock::default();
+    let each = Limit::rate("each", 1, SECOND).at_level("user");
+    let all = Limit::rate("all", 1_000_000, SECOND).at_level("org");
+    let builder = LimitSet::builder().levels(["org", "user"]);
+    let builder = builder.limits([all, each]).clock(time.clock());
+    let set = builder.max_keys(100).build().unwrap();
+    let full = Error::Store(StoreError::RootKeysFull {
+        max_keys_per_root: 50,
+    });
+    let mut admitted = 0;
+    for number in 0..200 {
+        match set.check(&format!("hostile/{number}"), 1) {
+            Ok(decision) => admitted += u32::from(decision.admitted()),
+            Err(error) => assert_eq!(error, full),
+        }
+    }
+    assert_eq!((admitted, set.keys()), (49, 50), "with the root's own");
+    assert!(set.check("victim/1", 1).unwrap().admitted());
+    assert!(
+        !set.check("hostile/1", 1).unwrap().admitted(),
+        "it is known"
+    );
+    // What is spent makes room.
+    for number in 0..200 {
+        time.advance(SECOND);
+        assert!(
+            set.check(&format!("hostile/later {number}"), 1)
+                .unwrap()
+                .admitted()
+        );
+    }
+    assert!(set.keys() <= 52);
+}
+
 /// With a ttl of less than ended leases are remembered for, each new lease of a
 /// busy key was put into the middle of a queue of all of them.
 #[test]

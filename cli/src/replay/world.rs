@@ -64,6 +64,7 @@ fn build(policy: &Policy, trace: &Trace, time: &ManualClock) -> Result<LimitSet,
         .limits(policy.limits.iter().cloned())
         .levels(policy.levels.iter().cloned())
         .max_keys(policy.max_keys.unwrap_or(keys))
+        .max_keys_per_root(policy.max_keys_per_root.unwrap_or(keys))
         // Who may wait is bounded by the trace unless the policy bounds it.
         .max_waiting(policy.max_waiting.unwrap_or(trace.requests.len()))
         .clock(time.clock())

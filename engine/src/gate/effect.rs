@@ -27,6 +27,7 @@ pub(super) const fn of_whole(sort: Sort, is_member: bool, is_limit: bool) -> &'s
 pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
     match setting {
         "max_keys"
+        | "max_keys_per_root"
         | "max_leases"
         | "max_leases_per_root"
         | "max_remembered_leases"

@@ -97,7 +97,10 @@ fn kind(error: &Error) -> Kind {
         Error::Store(Store::UnknownLease) => Kind::NotFound,
         Error::Store(Store::LeaseEnded(_)) => Kind::Ended,
         Error::Store(
-            Store::KeysFull { .. } | Store::LeasesFull { .. } | Store::RootLeasesFull { .. },
+            Store::KeysFull { .. }
+            | Store::RootKeysFull { .. }
+            | Store::LeasesFull { .. }
+            | Store::RootLeasesFull { .. },
         ) => Kind::Full,
         Error::Store(Store::UnknownPage | Store::CannotList) => Kind::Invalid,
         Error::Store(_) => Kind::Unavailable,

@@ -409,6 +409,9 @@ impl Gate {
         if let Some(max_keys) = policy.max_keys {
             builder = builder.max_keys(max_keys);
         }
+        if let Some(max_keys_per_root) = policy.max_keys_per_root {
+            builder = builder.max_keys_per_root(max_keys_per_root);
+        }
         if let Some(max_leases) = policy.max_leases {
             builder = builder.max_leases(max_leases);
         }

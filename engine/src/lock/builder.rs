@@ -50,7 +50,10 @@ pub(super) struct Shared {
 impl<L> Builder<L> {
     pub(super) fn new(name: String, slots: Amount) -> Self {
         Self {
-            set: LimitSet::builder().name(name.clone()),
+            // Its only key may hold all leases that there are.
+            set: LimitSet::builder()
+                .name(name.clone())
+                .max_leases_per_root(usize::MAX),
             name,
             slots,
             ttl: TTL,

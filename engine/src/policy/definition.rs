@@ -14,7 +14,7 @@ use crate::pool::Balance;
 use crate::set::Metadata;
 
 /// What a policy may say.
-const SETTINGS: [&str; 16] = [
+const SETTINGS: [&str; 17] = [
     "limits",
     "member",
     "balancer",
@@ -24,6 +24,7 @@ const SETTINGS: [&str; 16] = [
     "ttl",
     "shadow",
     "max_keys",
+    "max_keys_per_root",
     "max_leases",
     "max_leases_per_root",
     "max_remembered_leases",
@@ -92,6 +93,8 @@ pub struct Policy {
     pub shadow: bool,
     /// How many keys to remember; the engine's default if not said.
     pub max_keys: Option<usize>,
+    /// How many keys to remember under one root; the engine's default if not said.
+    pub max_keys_per_root: Option<usize>,
     /// How many leases may be held at once; the engine's default if not said.
     pub max_leases: Option<usize>,
     /// How many of them by keys of one root; the engine's default if not said.
@@ -148,6 +151,7 @@ impl Policy {
             ttl: None,
             shadow: false,
             max_keys: None,
+            max_keys_per_root: None,
             max_leases: None,
             max_leases_per_root: None,
             max_remembered_leases: None,
@@ -172,6 +176,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     let shadow = fields.take("shadow").and_then(|field| field.flag(faults));
     let ttl = duration(&mut fields, "ttl", faults);
     let max_keys = count(&mut fields, "max_keys", faults);
+    let max_keys_per_root = count(&mut fields, "max_keys_per_root", faults);
     let max_leases = count(&mut fields, "max_leases", faults);
     let max_leases_per_root = count(&mut fields, "max_leases_per_root", faults);
     let max_remembered_leases = count(&mut fields, "max_remembered_leases", faults);
@@ -199,6 +204,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         metadata,
         levels,
         max_keys,
+        max_keys_per_root,
         max_leases,
         max_leases_per_root,
         max_remembered_leases,

@@ -87,6 +87,16 @@ impl LimitSetBuilder {
         self
     }
 
+    /// The most keys under one root (their first segment) whose state matters at
+    /// once, where keys have [levels](Self::levels): half of
+    /// [`max_keys`](Self::max_keys) and 8 at least if not said; where the store keeps
+    /// its state in this process.
+    #[must_use]
+    pub fn max_keys_per_root(mut self, max_keys_per_root: usize) -> Self {
+        self.bounds.max_keys_per_root = Some(max_keys_per_root);
+        self
+    }
+
     /// The most leases held at once (1,048,576 if not said), where the store keeps
     /// its state in this process.
     #[must_use]

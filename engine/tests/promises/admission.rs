@@ -278,6 +278,7 @@ fn all_or_nothing_across_limits_keys_and_ancestors() {
     let set = builder(&ManualClock::default(), limits);
     let set = set
         .max_keys(3)
+        .max_keys_per_root(3)
         .max_leases(2)
         .max_leases_per_root(2)
         .build()

@@ -10,7 +10,8 @@ fn memory() -> Subject {
         let bounds = Bounds {
             max_keys,
             max_leases,
-            // Which of the two bounds holds is not for every store to answer alike.
+            // Which of two bounds holds is not for every store to answer alike.
+            max_keys_per_root: Some(max_keys),
             max_leases_per_root: Some(max_leases),
             ..Bounds::default()
         };

@@ -14,6 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut builder = LimitSet::builder()
         .limits(limits(&mut feed))
         .max_keys(8)
+        .max_keys_per_root(8)
         .max_waiting(3)
         .clock(time.clock());
     if levels {

@@ -12,6 +12,15 @@ pub enum StoreError {
         /// The bound.
         max_keys: usize,
     },
+    /// Every key that may be kept under one root is in use.
+    #[error(
+        "{max_keys_per_root} keys of this root (the key's first segment) are held and all of \
+         them matter; raise max_keys_per_root"
+    )]
+    RootKeysFull {
+        /// The bound.
+        max_keys_per_root: usize,
+    },
     /// Every lease that may be held at once is.
     #[error("{max_leases} leases are held; raise max_leases, or settle sooner")]
     LeasesFull {

@@ -132,6 +132,9 @@ pub trait Store: Send + Sync + 'static {
 pub struct TableBounds {
     /// The most keys (and ancestors) whose state matters at once.
     pub max_keys: Option<usize>,
+    /// The most of them under one root (the keys' first segment), where keys have
+    /// levels.
+    pub max_keys_per_root: Option<usize>,
     /// The most leases held at once.
     pub max_leases: Option<usize>,
     /// The most leases held at once by keys of one root (their first segment).

@@ -1,5 +1,6 @@
 //! The rows of some roots under one lock: decides, retires leases, sweeps.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub(crate) struct Shard {
     pub(crate) rows: Rows,
     pub(crate) book: Book<OwnedKey>,
     pub(crate) hasher: RandomState,
+    /// How many rows each root has, by its hash, where keys have levels.
+    of_root: HashMap<u64, usize, RandomState>,
     /// Where the next glance falls.
     hand: usize,
     /// No row can be dropped before the one instant, if the clock has not stepped
@@ -76,6 +79,7 @@ impl Shard {
             rows: Rows::new(plan, Timestamp::MIN),
             book: Book::new(leases),
             hasher,
+            of_root: HashMap::default(),
             hand: 0,
             spent_from: Timestamp::MIN,
             swept_at: Timestamp::MIN,
@@ -98,6 +102,9 @@ impl Shard {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
             _ => Claim::Anyway,
         };
+        if matches!(claim, Claim::Bounded) {
+            self.make_room_at(&command.key, command.now, room)?;
+        }
         let reply = self.with_rows(&command.key, command.now, (claim, room), apply);
         let may_give_back = matches!(
             command.verb,
@@ -110,6 +117,59 @@ impl Shard {
             watch.note_command(command, reply);
         }
         reply
+    }
+
+    /// Checks that there is room for the rows of `path` under its root; where there
+    /// is none, drops those that are spent.
+    fn make_room_at(
+        &mut self,
+        path: &KeyPath<'_>,
+        now: Timestamp,
+        room: &Room,
+    ) -> Result<(), StoreError> {
+        if self.plan.levels() == 1 {
+            return Ok(());
+        }
+        match self.check_root(path, room) {
+            Err(StoreError::RootKeysFull { .. }) => {
+                let swept = self.sweep(now, room);
+                room.give_back(swept.dropped);
+                self.check_root(path, room)
+            }
+            checked => checked,
+        }
+    }
+
+    fn check_root(&self, path: &KeyPath<'_>, room: &Room) -> Result<(), StoreError> {
+        let hash = |level: usize| hash_of(&self.hasher, path.prefix(level));
+        let has = self.of_root.get(&hash(0)).copied().unwrap_or(0);
+        // Only who is near the bound is worth a look at what is there.
+        room.check_root(has, path.depth()).or_else(|_| {
+            let absent = |&level: &usize| self.rows.find(hash(level), path.prefix(level)).is_none();
+            room.check_root(has, (0..path.depth()).filter(absent).count())
+        })
+    }
+
+    /// Counts a row that was added under the root of this hash.
+    pub(crate) fn count_row(&mut self, root: u64, rows: usize) {
+        if self.plan.levels() > 1 {
+            *self.of_root.entry(root).or_default() += rows;
+        }
+    }
+
+    /// Counts a row that was dropped.
+    fn count_down(&mut self, key: &[u8]) {
+        if self.plan.levels() == 1 {
+            return;
+        }
+        let root = key.split(|&byte| byte == b'/').next().unwrap_or(key);
+        let root = hash_of(&self.hasher, root);
+        if let Some(rows) = self.of_root.get_mut(&root) {
+            *rows = rows.saturating_sub(1);
+            if *rows == 0 {
+                self.of_root.remove(&root);
+            }
+        }
     }
 
     /// The lean take for a plan of one limit.
@@ -498,6 +558,7 @@ impl Shard {
     /// So many rows of `path` were added: as many others are dropped, if they are
     /// spent.
     fn added(&mut self, rows: usize, path: &KeyPath<'_>, now: Timestamp, room: &Room) {
+        self.count_row(hash_of(&self.hasher, path.root()), rows);
         let swept = self.spent_from > Timestamp::MIN;
         for level in 0..path.depth() * usize::from(swept) {
             let key = path.prefix(level);
@@ -554,7 +615,10 @@ impl Shard {
                 let row = words.slab.remove(at, rehash);
                 words.asides.remove(row.value);
             }
-            Rows::Wide(slab) => drop(slab.remove(at, rehash)),
+            Rows::Wide(slab) => {
+                let row = slab.remove(at, rehash);
+                self.count_down(row.key.bytes());
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use tidegate_contract::definitions::at_once;
+use tidegate_contract::key::MAX_LEVELS;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::{
     Abilities, Board, Definition, Definitions, Follower, Later, LeaseBounds, Plan, Store,
@@ -17,6 +18,9 @@ use crate::table::MemoryTable;
 pub struct Bounds {
     /// The most keys (and ancestors) whose state matters at once.
     pub max_keys: usize,
+    /// The most of them under one root, where keys have levels; `None`: half of all,
+    /// and 8 at least.
+    pub max_keys_per_root: Option<usize>,
     /// The most leases held at once.
     pub max_leases: usize,
     /// The most leases held at once by keys of one root; `None`: half of all, and
@@ -36,12 +40,19 @@ impl Bounds {
     pub fn within(self, asked: &TableBounds) -> Self {
         Self {
             max_keys: asked.max_keys.unwrap_or(self.max_keys),
+            max_keys_per_root: asked.max_keys_per_root.or(self.max_keys_per_root),
             max_leases: asked.max_leases.unwrap_or(self.max_leases),
             max_leases_per_root: asked.max_leases_per_root.or(self.max_leases_per_root),
             max_remembered_leases: asked
                 .max_remembered_leases
                 .unwrap_or(self.max_remembered_leases),
         }
+    }
+
+    /// How many keys there may be under one root: one with all its ancestors at least.
+    pub(crate) fn of_root(self) -> usize {
+        let half = self.max_keys.div_ceil(2).max(MAX_LEVELS);
+        self.max_keys_per_root.unwrap_or(half)
     }
 
     /// How leases are bounded.
@@ -60,6 +71,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             max_keys: 1 << 20,
+            max_keys_per_root: None,
             max_leases: 1 << 20,
             max_leases_per_root: None,
             max_remembered_leases: 1 << 18,

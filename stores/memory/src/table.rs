@@ -36,6 +36,7 @@ pub(crate) struct Padded(pub(crate) Mutex<Shard>);
 pub(crate) struct Room {
     rows: AtomicUsize,
     max_keys: AtomicUsize,
+    max_keys_per_root: AtomicUsize,
     /// No row can be dropped before the one instant, if the clock has not stepped
     /// back behind the other.
     full_until: AtomicI64,
@@ -47,10 +48,11 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) const fn new(max_keys: usize) -> Self {
+    pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             rows: AtomicUsize::new(0),
-            max_keys: AtomicUsize::new(max_keys),
+            max_keys: AtomicUsize::new(bounds.max_keys),
+            max_keys_per_root: AtomicUsize::new(bounds.of_root()),
             full_until: AtomicI64::new(i64::MIN),
             full_since: AtomicI64::new(i64::MIN),
             lowered: AtomicUsize::new(0),
@@ -110,6 +112,15 @@ impl Room {
         Err(StoreError::KeysFull { max_keys })
     }
 
+    /// Whether a root that has so many rows may have so many more.
+    pub(crate) fn check_root(&self, has: usize, more: usize) -> Result<(), StoreError> {
+        let max_keys_per_root = self.max_keys_per_root.load(Ordering::Relaxed);
+        match more == 0 || has + more <= max_keys_per_root {
+            true => Ok(()),
+            false => Err(StoreError::RootKeysFull { max_keys_per_root }),
+        }
+    }
+
     pub(crate) fn give_back(&self, rows: usize) {
         self.rows.fetch_sub(rows, Ordering::Relaxed);
     }
@@ -124,7 +135,7 @@ impl MemoryTable {
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             hasher: hasher.clone(),
-            room: Room::new(bounds.max_keys),
+            room: Room::new(bounds),
             leases,
         }
     }
@@ -133,6 +144,8 @@ impl MemoryTable {
     /// it matters.
     pub fn bound(&self, bounds: Bounds) {
         self.room.max_keys.store(bounds.max_keys, Ordering::Relaxed);
+        let per_root = &self.room.max_keys_per_root;
+        per_root.store(bounds.of_root(), Ordering::Relaxed);
         self.room.reopen();
         self.leases.bound(bounds.of_leases());
     }

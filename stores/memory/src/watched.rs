@@ -197,6 +197,9 @@ impl Shard {
             room.reserve_anyway(1);
             let rehash = |key: &[u8]| hash_of(&self.hasher, key);
             slab.insert(rehash(key), OwnedKey::new(key), row, rehash);
+            let path = KeyPath::new(key, self.plan.levels());
+            let root = path.map_or(key, |path| path.root());
+            self.count_row(hash_of(&self.hasher, root), 1);
         }
     }
 }
