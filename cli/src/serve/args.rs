@@ -15,8 +15,7 @@ Bounds, each door's by itself; those with a name are settings of the file's
   max_in_flight      4,096  requests read and answered at once (HTTP, gRPC; a
                             RESP connection has one at a time); who waits for a
                             lease is bounded by its policy's max_waiting
-  longest_wait              the longest that an ask may wait: 60s over HTTP,
-                            300s over gRPC
+  longest_wait        300s  that an ask may wait; a longer one is an error
   shutdown_timeout     10s  for answering who is inside at a stop
   a request                 64 KiB (HTTP, RESP), 256 KiB (gRPC); a head 32 KiB
   a slow request            30s for its head, 10s for its body

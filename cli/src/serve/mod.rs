@@ -72,6 +72,10 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .store(Arc::clone(&opened.store))
         .clock(hurried::clock(args.speed))
         .credentials(config.credentials.clone());
+    let builder = match config.server.longest_wait {
+        Some(longest) => builder.longest_wait(longest),
+        None => builder,
+    };
     let begin = |path: &PathBuf| Applied::begin(path, &config.policies).map(Arc::new);
     let applied = args.applied.as_ref().map(begin).transpose()?;
     let policies = match &applied {

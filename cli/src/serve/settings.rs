@@ -27,9 +27,6 @@ pub fn http(
     if let Some(most) = file.max_in_flight {
         settings.max_in_flight = most;
     }
-    if let Some(longest) = file.longest_wait {
-        settings.longest_wait = longest;
-    }
     settings
 }
 
@@ -48,9 +45,6 @@ pub fn grpc(file: &ServerSettings) -> tidegate_grpc::Settings {
     }
     if let Some(most) = file.max_in_flight {
         settings.max_in_flight = most;
-    }
-    if let Some(longest) = file.longest_wait {
-        settings.longest_wait = longest;
     }
     settings
 }

@@ -24,7 +24,6 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[derive(Clone, Debug)]
 pub struct Service {
     gate: Gate,
-    longest_wait: Duration,
     /// For calls that stay open.
     long_calls: Places,
 }
@@ -33,7 +32,6 @@ impl Service {
     pub fn new(gate: Gate, settings: &Settings) -> Self {
         Self {
             gate,
-            longest_wait: settings.longest_wait,
             long_calls: Places::new(settings.max_long_calls),
         }
     }
@@ -96,10 +94,6 @@ impl Service {
                 .collect(),
             correlation: request.correlation,
         })
-    }
-
-    fn longest_wait(&self, asked: Option<u64>) -> Option<Duration> {
-        asked.map(|ms| Duration::from_millis(ms).min(self.longest_wait))
     }
 
     /// The policy and lease of a request that names one.
@@ -187,8 +181,8 @@ impl Tidegate for Service {
         let mut ask = words::ask(about, &named);
         let priority = u8::try_from(request.priority);
         ask = ask.priority(priority.map_err(|_| Status::invalid_argument("priority is 0 to 255"))?);
-        if let Some(wait) = self.longest_wait(request.wait_ms) {
-            ask = ask.within(wait);
+        if let Some(wait) = request.wait_ms {
+            ask = ask.within(Duration::from_millis(wait));
         }
         if let Some(ttl) = request.ttl_ms {
             ask = ask.ttl(Duration::from_millis(ttl));

@@ -50,8 +50,6 @@ pub struct Settings {
     /// How long a connection is silent before it is asked whether it lives, and
     /// how long it may take to say so.
     pub keepalive: Duration,
-    /// How long an ask may wait at most.
-    pub longest_wait: Duration,
     /// Who traces calls; nobody if not set.
     pub trace: Option<Trace>,
 }
@@ -71,7 +69,6 @@ impl Default for Settings {
             opening: Duration::from_secs(30),
             body_timeout: Duration::from_secs(10),
             keepalive: Duration::from_secs(30),
-            longest_wait: Duration::from_secs(300),
             trace: None,
         }
     }

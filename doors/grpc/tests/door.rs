@@ -156,6 +156,27 @@ async fn an_idempotency_key_that_is_too_long_is_refused() {
     client.acquire(ask(255)).await.unwrap();
 }
 
+/// It was made shorter, and nobody was told.
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_refused() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let ask = |wait_ms: u64| proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        wait_ms: Some(wait_ms),
+        ..Default::default()
+    };
+    let refused = client.acquire(ask(300_001)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(
+        refused.message().contains("at most here, not 300.001s"),
+        "{refused}"
+    );
+    client.acquire(ask(300_000)).await.unwrap();
+}
+
 #[tokio::test]
 async fn an_ask_that_waits_is_served_by_the_release() {
     let (running, mut client) = running(Credentials::default()).await;

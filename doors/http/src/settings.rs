@@ -40,8 +40,6 @@ pub struct Settings {
     pub max_in_flight: usize,
     /// How many checks one `/v1/check-many` may hold.
     pub max_checks: usize,
-    /// The longest that an ask may wait.
-    pub longest_wait: Duration,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
     /// Whether every answer carries `X-RateLimit-*` too; a request can ask for
@@ -61,7 +59,6 @@ impl Default for Settings {
             max_body_bytes: 64 * 1024,
             max_in_flight: 4_096,
             max_checks: 1_000,
-            longest_wait: Duration::from_secs(60),
             body_timeout: Duration::from_secs(10),
             legacy_headers: false,
             metrics: None,
@@ -77,7 +74,6 @@ impl fmt::Debug for Settings {
             .field("max_body_bytes", &self.max_body_bytes)
             .field("max_in_flight", &self.max_in_flight)
             .field("max_checks", &self.max_checks)
-            .field("longest_wait", &self.longest_wait)
             .field("body_timeout", &self.body_timeout)
             .field("legacy_headers", &self.legacy_headers)
             .field("metrics", &self.metrics.is_some())

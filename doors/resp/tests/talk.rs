@@ -422,6 +422,19 @@ fn an_idempotency_key_that_is_too_long_is_refused() {
     lease(&client.ask(&format!("TG.ACQUIRE slots k IDEMPOTENCY {long}")));
 }
 
+/// It was an error over HTTP, made shorter in silence over gRPC, and a day here.
+#[test]
+fn a_wait_that_is_too_long_is_refused() {
+    let served = Served::start();
+    let mut client = served.client();
+    let refused = client.ask("TG.ACQUIRE slots k WAIT 300001");
+    assert!(
+        refused.starts_with("-ERR an ask may wait 300s at most here"),
+        "{refused}"
+    );
+    lease(&client.ask("TG.ACQUIRE slots k WAIT 300000"));
+}
+
 #[test]
 fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let policies = "[policy.open]\nfailure_mode = 'admit'\n\

@@ -168,6 +168,8 @@ impl AdHoc {
             Backing::Set(builder.build()?),
             None,
             Arc::clone(&self.denials),
+            // Nobody waits for one.
+            Duration::ZERO,
         ))
     }
 

@@ -1,5 +1,7 @@
 //! Why not, in terms that every protocol can say.
 
+use std::time::Duration;
+
 use super::access::Scope;
 use super::overrides::LimitFault;
 use crate::error::Error;
@@ -30,6 +32,16 @@ pub enum GateError {
     /// Too much at once: come again.
     #[error("too many requests are being served; try again")]
     Busy,
+    /// A wait longer than anyone may wait here.
+    #[error(
+        "an ask may wait {longest:?} at most here, not {asked:?}; ask again after that, or raise `longest_wait` in `[server]`"
+    )]
+    WaitTooLong {
+        /// How long it was to be.
+        asked: Duration,
+        /// How long it may be.
+        longest: Duration,
+    },
     /// Rates that come with the call are bounded.
     #[error("there are {0} different rates already; use a policy, or fewer different numbers")]
     TooManyRates(usize),
@@ -77,7 +89,7 @@ impl GateError {
             Self::Forbidden { .. } => Kind::Forbidden,
             Self::UnknownPolicy { .. } => Kind::NotFound,
             Self::Busy | Self::TooManyRates(_) => Kind::Busy,
-            Self::Override(_) | Self::FaultyOverride(_) => Kind::Invalid,
+            Self::WaitTooLong { .. } | Self::Override(_) | Self::FaultyOverride(_) => Kind::Invalid,
             Self::Limits(error) => kind(error),
         }
     }

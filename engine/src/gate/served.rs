@@ -39,6 +39,8 @@ pub struct Served {
     meters: Meters,
     name: Arc<str>,
     denials: Arc<Denials>,
+    /// How long an ask may wait.
+    longest_wait: Duration,
 }
 
 /// The answer to an ask without a lease.
@@ -129,8 +131,10 @@ impl Served {
         backing: Backing,
         share: Option<Share>,
         denials: Arc<Denials>,
+        longest_wait: Duration,
     ) -> Self {
         Self {
+            longest_wait,
             share,
             meters: Meters::of(&policy.name),
             name: policy.name.as_str().into(),
@@ -332,8 +336,10 @@ impl Served {
     /// it says nothing). Dropping the future gives back its place.
     ///
     /// # Errors
-    /// As [`LimitSet::acquire`], but for what the failure mode answers.
+    /// As [`LimitSet::acquire`], but for what the failure mode answers;
+    /// [`GateError::WaitTooLong`].
     pub async fn acquire(&self, key: Key<'_>, mut ask: Ask<'_>) -> Result<Entry, GateError> {
+        self.check_wait(&ask)?;
         let begun = self.now();
         ask.ttl = ask.ttl.or(self.policy.ttl);
         let admission = match ask.is_patient() && ask.within.is_some() {
@@ -362,6 +368,14 @@ impl Served {
                 Some(share) => self.acquire_by(share, key, ask, error).await,
                 None => self.by_failure_mode(key, error).map(Entry::Degraded),
             },
+        }
+    }
+
+    fn check_wait(&self, ask: &Ask<'_>) -> Result<(), GateError> {
+        let longest = self.longest_wait;
+        match ask.within.filter(|asked| *asked > longest) {
+            Some(asked) => Err(GateError::WaitTooLong { asked, longest }),
+            None => Ok(()),
         }
     }
 

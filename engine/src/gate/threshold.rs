@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tidegate_contract::definitions::at_once;
@@ -31,6 +32,9 @@ use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
 use crate::set::LimitSet;
 use crate::wait::block_on;
 
+/// How long an ask may wait if nothing is said.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
 type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
 
 /// What every door asks. Cloning shares it.
@@ -48,6 +52,7 @@ struct Shared {
     board: Board,
     clock: Clock,
     denials: Arc<Denials>,
+    longest_wait: Duration,
     /// One exchange at a time.
     exchange: Mutex<()>,
     /// What holds in place of what the policies say; changed by whoever exchanges.
@@ -62,6 +67,7 @@ pub struct GateBuilder {
     store: Option<Arc<dyn Store>>,
     clock: Clock,
     credentials: Credentials,
+    longest_wait: Option<Duration>,
 }
 
 impl GateBuilder {
@@ -86,6 +92,14 @@ impl GateBuilder {
         self
     }
 
+    /// The longest that an ask may wait, over every protocol: 300 s if not said. A
+    /// longer one is an error, [`GateError::WaitTooLong`].
+    #[must_use]
+    pub fn longest_wait(mut self, longest_wait: Duration) -> Self {
+        self.longest_wait = Some(longest_wait);
+        self
+    }
+
     /// The gate, with these policies.
     ///
     /// # Errors
@@ -103,6 +117,7 @@ impl GateBuilder {
             board: Board::default(),
             clock: self.clock,
             denials,
+            longest_wait: self.longest_wait.unwrap_or(LONGEST_WAIT),
             exchange: Mutex::new(()),
             overrides: RwLock::new(overrides),
             version: AtomicU64::new(version),
@@ -365,6 +380,7 @@ impl Gate {
             backing,
             share,
             denials,
+            self.0.longest_wait,
         )))
     }
 

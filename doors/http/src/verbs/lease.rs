@@ -30,7 +30,7 @@ pub(crate) async fn acquire(
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let named = request.amounts.named();
-    let ask = ask(&visit, &request, &named)?;
+    let ask = ask(&request, &named);
     if request.wait_ms > 0 {
         visit.step_outside();
     }
@@ -49,18 +49,9 @@ pub(crate) async fn acquire(
     }
 }
 
-fn ask<'a>(
-    visit: &Visit,
-    request: &'a AcquireRequest,
-    named: &'a [(&'a str, u64)],
-) -> Result<Ask<'a>, Problem> {
+fn ask<'a>(request: &'a AcquireRequest, named: &'a [(&'a str, u64)]) -> Ask<'a> {
     let mut ask = request::ask(request.cost, named).priority(request.priority);
     let wait = Duration::from_millis(request.wait_ms);
-    let longest = visit.door().settings().longest_wait;
-    if wait > longest {
-        let detail = format!("`wait_ms` is at most {} here", longest.as_millis());
-        return Err(Problem::invalid(detail));
-    }
     if !wait.is_zero() {
         ask = ask.within(wait);
     }
@@ -68,8 +59,8 @@ fn ask<'a>(
         ask = ask.ttl(Duration::from_millis(ttl));
     }
     match request.idempotency_key.as_deref() {
-        None => Ok(ask),
-        Some(key) => Ok(ask.idempotency(key.as_bytes())),
+        None => ask,
+        Some(key) => ask.idempotency(key.as_bytes()),
     }
 }
 

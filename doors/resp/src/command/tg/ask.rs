@@ -15,9 +15,6 @@ use crate::parse::Arguments;
 /// Amounts by limit; a few, as a rule.
 pub(super) type Named<'a> = SmallVec<[(&'a str, u64); 8]>;
 
-/// The longest wait, in milliseconds: a day.
-const LONGEST_WAIT: i64 = 24 * 3_600 * 1_000;
-
 /// The longest ttl, in milliseconds: 400 days.
 const LONGEST_TTL: i64 = 400 * 24 * 3_600 * 1_000;
 
@@ -81,7 +78,7 @@ impl<'a> Asked<'a> {
         let manner = &mut self.manner;
         match word.to_ascii_uppercase().as_slice() {
             b"WAIT" => {
-                let wait = natural(value, 0..=LONGEST_WAIT, "WAIT")?;
+                let wait = natural(value, 0..=MAX_AMOUNT.cast_signed(), "WAIT")?;
                 once(&mut manner.wait_ms, wait, "WAIT")
             }
             b"TTL" => {
