@@ -5,7 +5,7 @@
 //! byte 0      format version: the first one that has the kind
 //! byte 1      kind: 0 fresh, 1 bucket, 2 window, 3 ring, 4 log, 5 slots;
 //!             since version 2: 6 bucket with lows;
-//!             since version 3: 7 log since, 8 bucket of which some is forgiven
+//!             since version 3: 7 bucket of which some is forgiven
 //! then        fixed-width little-endian fields of the kind:
 //!   bucket    level u128, at i64
 //!   with lows level u128, at i64, since i64, last i64, n u32 (at most 32),
@@ -13,7 +13,6 @@
 //!   window    start i64, end i64, used u64
 //!   ring      n u32, n x (index i64, count u64)
 //!   log       n u32, n x (instant i64, amount u64)
-//!   log since since i64, then as a log
 //!   forgiven  forgiven u128, until i64, 1 or 6, then as that kind
 //!   slots     at i64, fence u64, n u32, n x (expires i64, id u128, weight u64)
 //! ```
@@ -41,18 +40,14 @@ const SECOND_VERSION: u8 = 2;
 /// The kind of a bucket with lows.
 const WITH_LOWS: u8 = 6;
 
-/// The kind of a log that a shorter window had let go of.
-const LOG_SINCE: u8 = 7;
-
 /// The kind of a bucket of which some is forgiven.
-const FORGIVEN: u8 = 8;
+const FORGIVEN: u8 = 7;
 
 /// Appends the bytes of `state` to `out`.
 pub fn encode(state: &State, out: &mut Vec<u8>) {
     out.push(match state {
         State::Bucket(state) if state.forgiven.is_some() => VERSION,
         State::Bucket(state) if state.lows.is_some() => SECOND_VERSION,
-        State::Log(state) if state.since > Timestamp::MIN => VERSION,
         _ => FIRST_VERSION,
     });
     match state {
@@ -64,12 +59,7 @@ pub fn encode(state: &State, out: &mut Vec<u8>) {
             encode_pairs(state.counts.iter().copied(), out);
         }
         State::Log(state) => {
-            if state.since > Timestamp::MIN {
-                out.push(LOG_SINCE);
-                out.extend(state.since.as_micros().to_le_bytes());
-            } else {
-                out.push(4);
-            }
+            out.push(4);
             encode_pairs(
                 state.entries.iter().map(|&(at, n)| (at.as_micros(), n)),
                 out,
@@ -95,10 +85,9 @@ pub fn decode(bytes: &[u8]) -> Result<State, DecodeError> {
         (FIRST_VERSION, 1) => State::Bucket(decode_bucket(&mut reader)?),
         (FIRST_VERSION, 2) => State::Window(decode_window(&mut reader)?),
         (FIRST_VERSION, 3) => State::Ring(Box::new(decode_ring(&mut reader)?)),
-        (FIRST_VERSION, 4) => State::Log(Box::new(decode_log(&mut reader, Timestamp::MIN)?)),
+        (FIRST_VERSION, 4) => State::Log(Box::new(decode_log(&mut reader)?)),
         (FIRST_VERSION, 5) => State::Slots(Box::new(decode_slots(&mut reader)?)),
         (SECOND_VERSION, WITH_LOWS) => State::Bucket(decode_with_lows(&mut reader)?),
-        (VERSION, LOG_SINCE) => State::Log(Box::new(decode_log_since(&mut reader)?)),
         (VERSION, FORGIVEN) => State::Bucket(decode_forgiven(&mut reader)?),
         _ => return Err(DecodeError::Corrupt("kind")),
     };
@@ -233,14 +222,7 @@ fn decode_ring(reader: &mut Reader<'_>) -> Result<ring::State, DecodeError> {
     Ok(ring::State { counts })
 }
 
-fn decode_log_since(reader: &mut Reader<'_>) -> Result<log::State, DecodeError> {
-    match reader.instant()? {
-        Timestamp::MIN => Err(DecodeError::Corrupt("since the beginning of time")),
-        since => decode_log(reader, since),
-    }
-}
-
-fn decode_log(reader: &mut Reader<'_>, since: Timestamp) -> Result<log::State, DecodeError> {
+fn decode_log(reader: &mut Reader<'_>) -> Result<log::State, DecodeError> {
     let (pairs, total) = decode_pairs(reader)?;
     let entries = pairs
         .into_iter()
@@ -248,7 +230,6 @@ fn decode_log(reader: &mut Reader<'_>, since: Timestamp) -> Result<log::State, D
     Ok(log::State {
         entries: entries.collect(),
         total,
-        since,
     })
 }
 

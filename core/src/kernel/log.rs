@@ -26,24 +26,11 @@ pub struct Log {
 }
 
 /// What a log remembers for one key: charges by instant, oldest first.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
     pub(crate) entries: VecDeque<(Timestamp, Amount)>,
     /// The sum of all `entries`, so that no decision adds them up.
     pub(crate) total: Amount,
-    /// What was entered before this was let go of by a shorter window; the
-    /// beginning of time if that is nothing that the present window would keep.
-    pub(crate) since: Timestamp,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            entries: VecDeque::new(),
-            total: 0,
-            since: Timestamp::MIN,
-        }
-    }
 }
 
 impl State {
@@ -104,9 +91,6 @@ impl Log {
             for (at, _) in &mut state.entries {
                 *at = *at - behind;
             }
-            if state.since > Timestamp::MIN {
-                state.since = state.since - behind;
-            }
         }
     }
 
@@ -126,9 +110,6 @@ impl Log {
     /// Enters `amount` at this instant.
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.prune(state, moment.now);
-        if self.gone(state.since, moment.now) {
-            state.since = Timestamp::MIN;
-        }
         // A clock slightly behind enters at the newest instant: later is safe.
         let at = moment.now.max(state.newest().unwrap_or(Timestamp::MIN));
         let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, moment.now));
@@ -144,10 +125,15 @@ impl Log {
 
     /// Takes `amount` out of the entry that was charged, or out of the one it
     /// was merged into. A charge that has left the window, or had left a shorter
-    /// one, is nobody's to give back: the next entry after it is another's.
+    /// one, is nobody's to give back: the next entry after it is another's. (Before
+    /// the oldest entry everything is gone. Of what was merged into that one, the
+    /// latest alone still comes back: rather too little.)
     pub fn refund(&self, state: &mut State, amount: Amount, place: Place, now: Timestamp) {
         let at = Timestamp::from_micros(place.0);
-        if self.gone(at, now) || at < state.since {
+        if self.gone(at, now) {
+            return;
+        }
+        if state.entries.front().is_none_or(|&(oldest, _)| at < oldest) {
             return;
         }
         let position = state.entries.partition_point(|&(entry, _)| entry < at);
@@ -189,10 +175,6 @@ impl Log {
     /// of stay gone.
     pub fn adopt(&self, state: &mut State, old: &Self, now: Timestamp) {
         old.prune(state, now);
-        if self.window > old.window && !state.entries.is_empty() {
-            let since = now - old.window + Span::from_micros(1);
-            state.since = state.since.max(since);
-        }
         while state.entries.len() > self.max_entries as usize {
             halve(&mut state.entries);
         }

@@ -252,99 +252,30 @@ BEGIN
   RETURN v_kept;
 END $$;
 
--- The log, where a shorter window had let go of what was entered before an instant:
--- that instant stands behind the last entry, so that the cell's length is even
--- (006-log.sql).
-CREATE FUNCTION tidegate.log_since(c numeric[]) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF cardinality(c) % 2 = 0 THEN RETURN c[cardinality(c)]; END IF;
-  RETURN NULL;
-END $$;
-
--- The cell without it.
-CREATE FUNCTION tidegate.log_entries(c numeric[]) RETURNS numeric[]
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  RETURN c[1 : cardinality(c) - (cardinality(c) + 1) % 2];
-END $$;
-
--- What the kernel of the log does, on a cell that may say since when.
-ALTER FUNCTION tidegate.log_observe RENAME TO log_observe_entries;
-CREATE FUNCTION tidegate.log_observe(r tidegate.rule, c numeric[], p_now numeric)
-RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  v_since numeric := tidegate.log_since(c);
-  v_cell numeric[] := tidegate.log_entries(c);
-  v_newest numeric := v_cell[cardinality(v_cell) - 1];
-BEGIN
-  c := tidegate.log_observe_entries(r, v_cell, p_now);
-  IF v_since IS NULL THEN RETURN c; END IF;
-  IF cardinality(c) > 1 AND v_newest - p_now > r.period THEN
-    v_since := tidegate.earlier(v_since, v_newest - p_now);
-  END IF;
-  RETURN c || v_since;
-END $$;
-
-ALTER FUNCTION tidegate.log_charge RENAME TO log_charge_entries;
-CREATE FUNCTION tidegate.log_charge(r tidegate.rule, c numeric[], p_amount numeric, p_now numeric)
-RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  v_since numeric := tidegate.log_since(c);
-BEGIN
-  c := tidegate.log_charge_entries(r, tidegate.log_entries(c), p_amount, p_now);
-  IF v_since IS NULL OR tidegate.later(v_since, r.period) <= p_now THEN RETURN c; END IF;
-  RETURN c || v_since;
-END $$;
-
-ALTER FUNCTION tidegate.log_refund RENAME TO log_refund_entries;
-CREATE FUNCTION tidegate.log_refund(
+-- A charge that has left the window, or had left a shorter one, is nobody's to give
+-- back: before the oldest entry everything is gone, and the next one is another's.
+CREATE OR REPLACE FUNCTION tidegate.log_refund(
   r tidegate.rule, c numeric[], p_amount numeric, p_place numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_since numeric := tidegate.log_since(c);
+  n integer := cardinality(c);
+  i integer := 2;
+  v_back numeric;
 BEGIN
-  IF p_place < v_since THEN RETURN c; END IF;
-  c := tidegate.log_refund_entries(r, tidegate.log_entries(c), p_amount, p_place, p_now);
-  IF v_since IS NULL THEN RETURN c; END IF;
-  RETURN c || v_since;
+  IF n = 1 OR p_place < c[2] OR tidegate.later(p_place, r.period) <= p_now THEN RETURN c; END IF;
+  WHILE i < n AND c[i] < p_place LOOP i := i + 2; END LOOP;
+  IF i > n THEN RETURN c; END IF;
+  v_back := least(p_amount, c[i + 1]);
+  c[i + 1] := c[i + 1] - v_back;
+  c[1] := c[1] - v_back;
+  IF c[i + 1] = 0 THEN RETURN c[1 : i - 1] || c[i + 2 : n]; END IF;
+  RETURN c;
 END $$;
 
--- Entries that the old rule had let go of stay gone.
-CREATE OR REPLACE FUNCTION tidegate.log_adopt(
-  r tidegate.rule, c numeric[], p_old tidegate.rule, p_now numeric)
-RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  v_since numeric := tidegate.log_since(c);
-BEGIN
-  c := tidegate.log_pruned(p_old, tidegate.log_entries(c), p_now);
-  IF r.period > p_old.period AND cardinality(c) > 1 THEN
-    v_since := greatest(v_since, tidegate.earlier(p_now, p_old.period) + 1);
-  END IF;
-  WHILE (cardinality(c) - 1) / 2 > r.entries LOOP c := tidegate.log_halved(c); END LOOP;
-  IF v_since IS NULL THEN RETURN c; END IF;
-  RETURN c || v_since;
-END $$;
-
--- As before, by cells of either form.
-CREATE OR REPLACE FUNCTION tidegate.quote(
-  r tidegate.rule, c numeric[], p_amount numeric, p_now numeric)
-RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF c IS NULL THEN
-    RETURN CASE WHEN p_amount <= r.capacity THEN tidegate.admit() ELSE tidegate.not_ever() END;
-  END IF;
-  RETURN CASE r.kind
-    WHEN 1 THEN tidegate.bucket_quote(r, c, p_amount, p_now)
-    WHEN 2 THEN tidegate.window_quote(r, c, p_amount, p_now)
-    WHEN 3 THEN tidegate.ring_quote(r, c, p_amount, p_now)
-    WHEN 4 THEN tidegate.log_quote(r, tidegate.log_entries(c), p_amount, p_now)
-    ELSE tidegate.slots_quote(r, c, p_amount, p_now) END;
-END $$;
-
+-- As before, by cells of which some may be forgiven.
 CREATE OR REPLACE FUNCTION tidegate.place(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF r.kind = 4 THEN c := tidegate.log_entries(c); END IF;
   RETURN CASE r.kind
     WHEN 1 THEN CASE WHEN c[3] IS NULL THEN c[7] ELSE c[4] END
     WHEN 2 THEN c[1]
@@ -353,35 +284,10 @@ BEGIN
     ELSE 0 END;
 END $$;
 
-CREATE OR REPLACE FUNCTION tidegate.standing(r tidegate.rule, c numeric[], p_now numeric)
-RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF c IS NULL THEN RETURN ARRAY[r.capacity, 0, NULL, NULL]; END IF;
-  RETURN CASE r.kind
-    WHEN 1 THEN tidegate.bucket_standing(r, c, p_now)
-    WHEN 2 THEN tidegate.window_standing(r, c, p_now)
-    WHEN 3 THEN tidegate.ring_standing(r, c, p_now)
-    WHEN 4 THEN tidegate.log_standing(r, tidegate.log_entries(c), p_now)
-    ELSE tidegate.slots_standing(r, c, p_now) END;
-END $$;
-
-CREATE OR REPLACE FUNCTION tidegate.forget_at(r tidegate.rule, c numeric[])
-RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF c IS NULL THEN RETURN tidegate.beginning(); END IF;
-  RETURN CASE r.kind
-    WHEN 1 THEN tidegate.bucket_forget_at(r, c)
-    WHEN 2 THEN tidegate.window_forget_at(r, c)
-    WHEN 3 THEN tidegate.ring_forget_at(r, c)
-    WHEN 4 THEN tidegate.log_forget_at(r, tidegate.log_entries(c))
-    ELSE tidegate.slots_forget_at(c) END;
-END $$;
-
 -- The latest instant that a cell which a rule wrote tells of.
 CREATE FUNCTION tidegate.latest(r tidegate.rule, c numeric[]) RETURNS numeric
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF r.kind = 4 THEN c := tidegate.log_entries(c); END IF;
   RETURN CASE r.kind
     WHEN 1 THEN c[2]
     WHEN 2 THEN c[1]

@@ -1,5 +1,5 @@
--- The log (`core/src/kernel/log.rs`). A cell is `{ 4, total, instants, sums, since }`,
--- the oldest first; without `since` where no shorter window has let go of any. The rule: `capacity`, `window`, `entries` (how many at most).
+-- The log (`core/src/kernel/log.rs`). A cell is `{ 4, total, instants, sums }`,
+-- the oldest first. The rule: `capacity`, `window`, `entries` (how many at most).
 local log = {}
 
 function log.fresh()
@@ -56,7 +56,6 @@ function log.observe(rule, cell, now)
   if not newest or newest - now <= rule.window then return end
   local behind = newest - now
   for i, at in ipairs(instants) do instants[i] = earlier(at, behind) end
-  if cell[5] then cell[5] = earlier(cell[5], behind) end
 end
 
 function log.quote(rule, cell, amount, now)
@@ -68,7 +67,6 @@ end
 
 function log.charge(rule, cell, amount, now)
   prune_log(rule, cell, now)
-  if cell[5] and gone(rule, cell[5], now) then cell[5] = nil end
   local instants, sums = cell[3], cell[4]
   -- A clock slightly behind enters at the newest instant: later is safe.
   local at = max(now, instants[#instants] or BEGINNING)
@@ -84,7 +82,9 @@ function log.charge(rule, cell, amount, now)
 end
 
 function log.refund(rule, cell, amount, place, now)
-  if gone(rule, place, now) or cell[5] and place < cell[5] then return end
+  if gone(rule, place, now) then return end
+  -- Before the oldest entry everything is gone: the next one is another's.
+  if not cell[3][1] or place < cell[3][1] then return end
   local i = 1
   while cell[3][i] and cell[3][i] < place do i = i + 1 end
   if not cell[3][i] then return end
@@ -119,10 +119,6 @@ end
 -- Entries that `old` had let go of stay gone.
 function log.adopt(rule, cell, old, now)
   prune_log(old, cell, now)
-  if rule.window > old.window and #cell[3] > 0 then
-    local since = earlier(now, old.window) + 1
-    cell[5] = max(cell[5] or since, since)
-  end
   while #cell[3] > rule.entries do halve(cell[3], cell[4]) end
   return cell
 end
