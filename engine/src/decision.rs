@@ -70,15 +70,6 @@ impl Decision {
         }
     }
 
-    /// That of a set of one limit without ancestors.
-    pub(crate) fn of_one((verdict, standing): (Verdict, Standing), view: Arc<View>) -> Self {
-        let refused = !verdict.admitted();
-        let mut answer = contract::Decision::bare(verdict, refused.then_some(0));
-        answer.refused_levels = u8::from(refused);
-        answer.standings.push(Some(standing));
-        Self::new(answer, view)
-    }
-
     /// The same, decided while the store could not tell.
     #[cfg(feature = "gate")]
     pub(crate) fn without_store(mut self) -> Self {
@@ -100,15 +91,7 @@ impl Decision {
 
     /// The same, but not before `until`, when a cool-down ends.
     pub(crate) fn not_before(mut self, until: Timestamp) -> Self {
-        let sooner = match self.answer.verdict {
-            Verdict::Admit => true,
-            Verdict::NotUntil(at) => at < until,
-            Verdict::Never => false,
-        };
-        if sooner {
-            self.answer.verdict = Verdict::NotUntil(until);
-            self.answer.binding = None;
-        }
+        self.answer = self.answer.not_before(until);
         self
     }
 

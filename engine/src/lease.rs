@@ -1,16 +1,19 @@
 //! What an admitted ask holds until it is settled, released or expired.
 
 use std::fmt;
+use std::future::Future;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{self as contract, Ending, Granted, OwnedKey};
+use tidegate_contract::{self as contract, Granted, OwnedKey};
 use tidegate_core::{Amount, Timestamp};
 
 use crate::error::Error;
+use crate::key::Key;
+use crate::pending::Pending;
 use crate::pool::Member;
-use crate::set::{Inner, LimitSet, Metadata, View};
+use crate::set::{How, Inner, LimitSet, Metadata, View};
 
 /// The name of a lease: 128 random bits, which only its holder knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -178,44 +181,27 @@ impl Lease {
     /// # Errors
     /// An unknown or repeated name or too large an amount (the lease is then
     /// still held); a lease that has ended; the store.
-    pub fn settle(&mut self, used: &[(&str, Amount)]) -> Result<Settlement, Error> {
-        self.check_live()?;
-        let settlement = self.set.settle(&self.key, self.granted.id, used, false)?;
-        self.over();
-        Ok(settlement)
+    pub fn settle<'u>(
+        &mut self,
+        used: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.end(How::Settle(used)))
     }
 
     /// Gives back what is held; rate amounts were used as taken.
     ///
     /// # Errors
     /// A lease that has ended; the store.
-    pub fn release(&mut self) -> Result<Settlement, Error> {
-        self.end(Ending::Release)
-    }
-
-    /// As [`release`](Self::release), on any async runtime. If the store cannot
-    /// be asked, or the future is dropped, the lease is as one that was dropped.
-    ///
-    /// # Errors
-    /// A lease that has ended; the store.
-    pub async fn release_async(mut self) -> Result<Settlement, Error> {
-        self.check_live()?;
-        if !self.set.is_remote() {
-            return self.release();
-        }
-        let (key, id) = (self.key.bytes(), self.granted.id);
-        let release = self.set.end_later(key, id, None, Ending::Release, false);
-        let settlement = release.await?;
-        self.over();
-        Ok(settlement)
+    pub fn release(&mut self) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.end(How::Release))
     }
 
     /// Gives everything back: the work did not start.
     ///
     /// # Errors
     /// A lease that has ended; the store.
-    pub fn cancel(&mut self) -> Result<Settlement, Error> {
-        self.end(Ending::Cancel)
+    pub fn cancel(&mut self) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.end(How::Cancel))
     }
 
     /// The work failed: slots come back when the lease is dropped, and rate
@@ -229,13 +215,19 @@ impl Lease {
     ///
     /// # Errors
     /// A lease that has ended or expired; the store.
-    pub fn renew(&mut self, ttl: Duration) -> Result<Timestamp, Error> {
-        self.check_live()?;
-        self.granted.expires_at = self.set.renew(&self.key, self.granted.id, ttl)?;
-        if let Some(member) = &self.member {
-            member.renewed(self.granted.id, self.granted.expires_at);
-        }
-        Ok(self.granted.expires_at)
+    pub fn renew(
+        &mut self,
+        ttl: Duration,
+    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
+        Pending::new(async move {
+            self.check_live()?;
+            let renewed = self.set.renew(self.key.bytes(), self.granted.id, ttl);
+            self.granted.expires_at = renewed.await?;
+            if let Some(member) = &self.member {
+                member.renewed(self.granted.id, self.granted.expires_at);
+            }
+            Ok(self.granted.expires_at)
+        })
     }
 
     /// Leaves it to whoever knows its id: dropping does nothing any more, and
@@ -262,9 +254,10 @@ impl Lease {
         !self.ended && !self.granted.repeated
     }
 
-    fn end(&mut self, ending: Ending<'_>) -> Result<Settlement, Error> {
+    async fn end(&mut self, how: How<'_>) -> Result<Settlement, Error> {
         self.check_live()?;
-        let settlement = self.set.end(&self.key, self.granted.id, ending, false)?;
+        let ended = self.set.end(self.key.bytes(), self.granted.id, how, false);
+        let settlement = ended.await?;
         if let Some(member) = &self.member {
             member.forgets(self.granted.id);
         }
@@ -301,17 +294,11 @@ impl Drop for Lease {
             self.fail();
         }
         self.over();
-        let (key, id) = (self.key.bytes(), self.granted.id);
-        if self.set.end_unseen(key, id, self.failed) {
-            return;
-        }
-        // An error here has no one to go to: the store gives back at expiry.
-        let _ = if self.failed {
-            self.set.fail(&self.key, self.granted.id)
-        } else {
-            self.set
-                .end(&self.key, self.granted.id, Ending::Release, false)
+        let how = match self.failed {
+            true => How::Fail,
+            false => How::Release,
         };
+        self.set.end_unseen(self.key.bytes(), self.granted.id, how);
     }
 }
 
@@ -394,14 +381,13 @@ impl LimitSet {
     ///
     /// # Errors
     /// As [`Lease::settle`]; [`contract::StoreError::UnknownLease`].
-    pub fn settle<'k>(
+    pub fn settle<'k, 'u>(
         &self,
-        key: impl Into<crate::Key<'k>>,
+        key: impl Into<Key<'k>>,
         id: LeaseId,
-        used: &[(&str, Amount)],
-    ) -> Result<Settlement, Error> {
-        let key = OwnedKey::new(key.into().bytes());
-        self.inner().settle(&key, id.0, used, true)
+        used: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        self.end_by_id(key.into(), id, How::Settle(used))
     }
 
     /// Releases a lease by its id. A retry gets the first answer.
@@ -410,11 +396,10 @@ impl LimitSet {
     /// [`contract::StoreError::UnknownLease`]; the store.
     pub fn release<'k>(
         &self,
-        key: impl Into<crate::Key<'k>>,
+        key: impl Into<Key<'k>>,
         id: LeaseId,
-    ) -> Result<Settlement, Error> {
-        let key = OwnedKey::new(key.into().bytes());
-        self.inner().end(&key, id.0, Ending::Release, true)
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        self.end_by_id(key.into(), id, How::Release)
     }
 
     /// Gives back all of a lease by its id: the work did not start. A retry
@@ -424,11 +409,19 @@ impl LimitSet {
     /// [`contract::StoreError::UnknownLease`]; the store.
     pub fn cancel<'k>(
         &self,
-        key: impl Into<crate::Key<'k>>,
+        key: impl Into<Key<'k>>,
         id: LeaseId,
-    ) -> Result<Settlement, Error> {
-        let key = OwnedKey::new(key.into().bytes());
-        self.inner().end(&key, id.0, Ending::Cancel, true)
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        self.end_by_id(key.into(), id, How::Cancel)
+    }
+
+    fn end_by_id(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: How<'_>,
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.inner().end(key.bytes(), id.0, how, true))
     }
 
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.
@@ -437,11 +430,11 @@ impl LimitSet {
     /// [`contract::StoreError::UnknownLease`], `LeaseEnded`; the store.
     pub fn renew<'k>(
         &self,
-        key: impl Into<crate::Key<'k>>,
+        key: impl Into<Key<'k>>,
         id: LeaseId,
         ttl: Duration,
-    ) -> Result<Timestamp, Error> {
-        let key = OwnedKey::new(key.into().bytes());
-        self.inner().renew(&key, id.0, ttl)
+    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(self.inner().renew(key, id.0, ttl))
     }
 }

@@ -13,10 +13,10 @@
 //!     Limit::rate("tpm", 600_000, minute).burst(900_000),
 //!     Limit::concurrency("running", 24),
 //! ])?;
-//! match set.try_acquire("acme/alice", &[("tpm", 4_000)])? {
+//! match set.try_acquire("acme/alice", &[("tpm", 4_000)]).wait()? {
 //!     Admission::Granted(mut lease) => {
 //!         // ... do the work, then report what it really used:
-//!         lease.settle(&[("tpm", 3_120)])?;
+//!         lease.settle(&[("tpm", 3_120)]).wait()?;
 //!     }
 //!     Admission::Refused(decision) => println!("not until {:?}", decision.not_until()),
 //! }
@@ -27,6 +27,7 @@
 //! |---|---|
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
+//! | [`Pending`] | a verb: awaited, or waited for on a thread |
 //! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
 //! | [`workers`] | threads and tasks that do jobs within limits |
@@ -35,7 +36,6 @@
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
 //! | `policy` | limit sets from TOML text (feature `policy`) |
 //! | `gate` | policies by name, tokens, meters: what every door asks (feature `gate`) |
-//! | `wait` | who waits, in order, and what wakes them |
 //!
 //! Deliberately absent: protocols (doors) and stores other than the embedded
 //! one, which is named in one file, `embedded.rs`.
@@ -53,6 +53,7 @@ mod key;
 mod lease;
 mod limit;
 pub mod lock;
+mod pending;
 mod permit;
 #[cfg(feature = "policy")]
 pub mod policy;
@@ -60,7 +61,6 @@ mod pool;
 mod random;
 mod set;
 mod statistics;
-mod wait;
 pub mod workers;
 
 pub use ask::{Ask, MAX_IDEMPOTENCY_KEY};
@@ -70,6 +70,7 @@ pub use error::{AmountError, Error, LimitError};
 pub use key::Key;
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
 pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
+pub use pending::Pending;
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};

@@ -72,27 +72,30 @@ fn an_idempotency_key_that_is_too_long_is_refused_on_every_road() {
         let wrong = || Ask::named(&[("r", 1)]).idempotency(&key);
         let soon = || wrong().within(SECOND);
         let error = || Error::IdempotencyKey(length);
-        assert_eq!(set.try_acquire("k", wrong()).unwrap_err(), error());
-        assert_eq!(set.acquire("k", soon()).unwrap_err(), error());
+        assert_eq!(set.try_acquire("k", wrong()).wait().unwrap_err(), error());
+        assert_eq!(set.acquire("k", soon()).wait().unwrap_err(), error());
         assert_eq!(
             set.check("k", Ask::named(&[("r", 1), ("slots", 0)]).idempotency(&key))
+                .wait()
                 .unwrap_err(),
             error()
         );
-        assert_eq!(pool.try_acquire("k", wrong()).unwrap_err(), error());
-        assert_eq!(pool.acquire("k", soon()).unwrap_err(), error());
+        assert_eq!(pool.try_acquire("k", wrong()).wait().unwrap_err(), error());
+        assert_eq!(pool.acquire("k", soon()).wait().unwrap_err(), error());
     }
-    let untouched = set.peek("k", 1).unwrap();
+    let untouched = set.peek("k", 1).wait().unwrap();
     assert_eq!(untouched.standing("r").unwrap().remaining, 10);
     let longest = [b'x'; MAX_IDEMPOTENCY_KEY];
     let ask = Ask::named(&[("r", 1)]).idempotency(&longest);
     let first = set
         .try_acquire("k", ask)
+        .wait()
         .unwrap()
         .granted()
         .expect("it fits");
     let again = set
         .try_acquire("k", ask)
+        .wait()
         .unwrap()
         .granted()
         .expect("repeated");
@@ -114,7 +117,7 @@ fn sets_need_limits_with_names_of_their_own_and_few_levels() {
     assert!(set().remove_limit("nothing").is_err());
     let last = LimitSet::new([Limit::rate("x", 1, SECOND)]).unwrap();
     assert!(last.remove_limit("x").is_err());
-    assert!(last.check("k", 1).unwrap().admitted());
+    assert!(last.check("k", 1).wait().unwrap().admitted());
 }
 
 #[test]
@@ -122,59 +125,68 @@ fn empty_and_huge_keys_are_errors() {
     let set = set();
     let huge = "k".repeat(4_097);
     assert!(matches!(
-        set.try_acquire("", 1),
+        set.try_acquire("", 1).wait(),
         Err(Error::Key(KeyError::Empty))
     ));
-    assert!(matches!(set.admit("", 1), Err(Error::Key(KeyError::Empty))));
     assert!(matches!(
-        set.peek(&huge, 1),
+        set.admit("", 1).wait(),
+        Err(Error::Key(KeyError::Empty))
+    ));
+    assert!(matches!(
+        set.peek(&huge, 1).wait(),
         Err(Error::Key(KeyError::TooLong(4_097)))
     ));
     assert!(set.handle(&huge).is_err());
-    assert_eq!(set.keys(), 0);
+    assert_eq!(set.keys().wait().unwrap(), 0);
 }
 
 #[test]
 fn asks_that_make_no_sense_change_nothing() {
     let set = set();
-    assert!(matches!(set.try_acquire("k", ()), Err(Error::NoAmount(_))));
     assert!(matches!(
-        set.try_acquire("k", &[("r", 0), ("slots", 0)]),
+        set.try_acquire("k", ()).wait(),
+        Err(Error::NoAmount(_))
+    ));
+    assert!(matches!(
+        set.try_acquire("k", &[("r", 0), ("slots", 0)]).wait(),
         Err(Error::NothingAsked)
     ));
     assert!(matches!(
-        set.try_acquire("k", &[("slots", 3)]),
+        set.try_acquire("k", &[("slots", 3)]).wait(),
         Err(Error::NeverFits { .. })
     ));
-    assert!(matches!(set.check("k", 1), Err(Error::NeedsLease(_))));
     assert!(matches!(
-        set.debit("k", &[("slots", 1)]),
+        set.check("k", 1).wait(),
         Err(Error::NeedsLease(_))
     ));
-    assert!(matches!(set.debit("k", 0), Err(Error::NothingAsked)));
-    assert_eq!(set.keys(), 0);
+    assert!(matches!(
+        set.debit("k", &[("slots", 1)]).wait(),
+        Err(Error::NeedsLease(_))
+    ));
+    assert!(matches!(set.debit("k", 0).wait(), Err(Error::NothingAsked)));
+    assert_eq!(set.keys().wait().unwrap(), 0);
 }
 
 #[test]
 fn a_lease_that_has_ended_cannot_be_used() {
     let set = set();
-    let mut lease = set.try_acquire("k", 4).unwrap().granted().unwrap();
+    let mut lease = set.try_acquire("k", 4).wait().unwrap().granted().unwrap();
     assert!(matches!(
-        lease.settle(&[("q", 1)]),
+        lease.settle(&[("q", 1)]).wait(),
         Err(Error::UnknownLimit { .. })
     ));
     assert!(matches!(
-        lease.settle(&[("r", u64::MAX)]),
+        lease.settle(&[("r", u64::MAX)]).wait(),
         Err(Error::Amount { .. })
     ));
-    lease.settle(&[("r", 1)]).unwrap();
+    lease.settle(&[("r", 1)]).wait().unwrap();
     let ended = |error: Error| matches!(error, Error::Store(StoreError::LeaseEnded(_)));
-    assert!(ended(lease.settle(&[]).expect_err("ended")));
-    assert!(ended(lease.renew(SECOND).expect_err("ended")));
-    assert!(ended(lease.cancel().expect_err("ended")));
+    assert!(ended(lease.settle(&[]).wait().expect_err("ended")));
+    assert!(ended(lease.renew(SECOND).wait().expect_err("ended")));
+    assert!(ended(lease.cancel().wait().expect_err("ended")));
     let another = set.settle("k", "abc".parse().unwrap(), &[]);
     assert!(matches!(
-        another,
+        another.wait(),
         Err(Error::Store(StoreError::UnknownLease))
     ));
 }
@@ -182,10 +194,15 @@ fn a_lease_that_has_ended_cannot_be_used() {
 #[test]
 fn a_lease_is_nobody_elses_to_end() {
     let set = set();
-    let lease = set.try_acquire("alice", 4).unwrap().granted().unwrap();
+    let lease = set
+        .try_acquire("alice", 4)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     let theirs = set.release("mallory", lease.id());
     assert!(matches!(
-        theirs,
+        theirs.wait(),
         Err(Error::Store(StoreError::UnknownLease))
     ));
     assert!(!format!("{:?}", lease.id()).contains(&lease.id().to_string()));
@@ -206,12 +223,12 @@ proptest! {
         if let Some(cost) = cost {
             ask = ask.cost(cost);
         }
-        if set.try_acquire(&key, ask).is_err() {
-            prop_assert_eq!(set.keys(), 0);
+        if set.try_acquire(&key, ask).wait().is_err() {
+            prop_assert_eq!(set.keys().wait().unwrap(), 0);
         }
-        let _ = set.check(&key, ask);
-        let _ = set.debit(&key, ask);
-        let _ = set.admit(&key, amount);
-        let _ = set.forecast(&key, ask);
+        let _ = set.check(&key, ask).wait();
+        let _ = set.debit(&key, ask).wait();
+        let _ = set.admit(&key, amount).wait();
+        let _ = set.forecast(&key, ask).wait();
     }
 }

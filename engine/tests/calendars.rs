@@ -17,13 +17,18 @@ fn back_at(period: Period, from: &str) -> Timestamp {
         .limit(Limit::budget("b", 5, period))
         .clock(time.clock());
     let set = set.build().expect("a sensible limit");
-    assert!(set.check("k", 5).unwrap().admitted());
-    let instant = set.check("k", 1).unwrap().not_until().expect("not now");
+    assert!(set.check("k", 5).wait().unwrap().admitted());
+    let instant = set
+        .check("k", 1)
+        .wait()
+        .unwrap()
+        .not_until()
+        .expect("not now");
     let wait = instant.since(at(from)).as_duration();
     time.advance(wait - Duration::from_micros(1));
-    assert!(!set.check("k", 1).unwrap().admitted());
+    assert!(!set.check("k", 1).wait().unwrap().admitted());
     time.advance(Duration::from_micros(1));
-    assert!(set.check("k", 5).unwrap().admitted());
+    assert!(set.check("k", 5).wait().unwrap().admitted());
     instant
 }
 

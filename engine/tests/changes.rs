@@ -28,10 +28,10 @@ fn a_raised_rate_fills_idle_keys_from_the_change_on() {
     let set = builder(&time, Limit::rate("r", 1, DAY).burst(10))
         .build()
         .unwrap();
-    assert!(set.check("idle", 10).unwrap().admitted());
+    assert!(set.check("idle", 10).wait().unwrap().admitted());
     set.put_limit(Limit::rate("r", 24, DAY).burst(10)).unwrap();
     time.advance(10 * HOUR);
-    assert!(set.check("idle", 10).unwrap().admitted());
+    assert!(set.check("idle", 10).wait().unwrap().admitted());
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn a_lowered_rate_slows_idle_keys_from_the_change_on() {
     let set = builder(&time, Limit::rate("r", 24, DAY).burst(10))
         .build()
         .unwrap();
-    assert!(set.check("idle", 10).unwrap().admitted());
+    assert!(set.check("idle", 10).wait().unwrap().admitted());
     set.put_limit(Limit::rate("r", 1, DAY).burst(10)).unwrap();
     time.advance(10 * HOUR);
-    assert!(!set.check("idle", 1).unwrap().admitted());
+    assert!(!set.check("idle", 1).wait().unwrap().admitted());
 }
 
 /// What has left a window is nobody's to give back; the next entry is another's.
@@ -55,13 +55,16 @@ fn a_lease_whose_charge_has_left_a_log_gives_nothing_back_after_its_window_grew(
         limit.algorithm(Algorithm::SlidingLog)
     };
     let set = builder(&time, log(10)).build().unwrap();
-    let mut early = set.try_acquire("k", 5).unwrap().granted().unwrap();
+    let mut early = set.try_acquire("k", 5).wait().unwrap().granted().unwrap();
     time.advance(Duration::from_secs(12));
     set.put_limit(log(60)).unwrap();
-    assert!(set.check("k", 10).unwrap().admitted(), "what left is gone");
+    assert!(
+        set.check("k", 10).wait().unwrap().admitted(),
+        "what left is gone"
+    );
     time.advance(Duration::from_secs(1));
-    early.cancel().unwrap();
-    let more = set.check("k", 5).unwrap();
+    early.cancel().wait().unwrap();
+    let more = set.check("k", 5).wait().unwrap();
     assert!(!more.admitted(), "15 within a second, of 10 in any minute");
 }
 
@@ -76,11 +79,11 @@ fn stale_and_absent_keys_decide_alike_after_a_sliding_window_grew() {
             .sub_windows(seconds)
     };
     let set = builder(&time, ring(10)).build().unwrap();
-    assert!(set.check("stale", 10).unwrap().admitted());
+    assert!(set.check("stale", 10).wait().unwrap().admitted());
     time.advance(Duration::from_secs(30));
     set.put_limit(ring(60)).unwrap();
     for key in ["absent", "stale"] {
-        assert!(set.check(key, 10).unwrap().admitted(), "{key}");
+        assert!(set.check(key, 10).wait().unwrap().admitted(), "{key}");
     }
 }
 
@@ -91,13 +94,13 @@ fn a_lease_cancelled_after_its_limit_was_lowered_frees_nothing_that_another_uses
     let after_lowering = |with_first: bool| {
         let time = ManualClock::default();
         let set = builder(&time, rate(100)).build().unwrap();
-        let first = with_first.then(|| set.try_acquire("k", 50).unwrap().granted().unwrap());
-        let _second = set.try_acquire("k", 50).unwrap().granted().unwrap();
+        let first = with_first.then(|| set.try_acquire("k", 50).wait().unwrap().granted().unwrap());
+        let _second = set.try_acquire("k", 50).wait().unwrap().granted().unwrap();
         set.put_limit(rate(10)).unwrap();
         if let Some(mut first) = first {
-            first.cancel().unwrap();
+            first.cancel().wait().unwrap();
         }
-        set.check("k", 10).unwrap().admitted()
+        set.check("k", 10).wait().unwrap().admitted()
     };
     assert!(!after_lowering(false));
     assert!(!after_lowering(true), "as if the first had never been");
@@ -111,18 +114,18 @@ fn a_limit_lowered_and_raised_again_admits_no_more_than_the_larger_alone() {
     let set = builder(&time, rate(40)).build().unwrap();
     let mut admitted = 0;
     for _ in 0..5 {
-        while set.check("k", 1).unwrap().admitted() {
+        while set.check("k", 1).wait().unwrap().admitted() {
             admitted += 1;
         }
         set.put_limit(rate(20)).unwrap();
-        assert!(!set.check("k", 1).unwrap().admitted());
+        assert!(!set.check("k", 1).wait().unwrap().admitted());
         set.put_limit(rate(40)).unwrap();
     }
     assert_eq!(admitted, 40);
     // By the lower one nobody is in debt for what the larger had granted.
     set.put_limit(rate(20)).unwrap();
     time.advance(HOUR / 20);
-    assert!(set.check("k", 1).unwrap().admitted());
+    assert!(set.check("k", 1).wait().unwrap().admitted());
 }
 
 /// 2023-11-14 at noon UTC, a Tuesday.
@@ -135,12 +138,12 @@ fn a_budget_by_the_month_changed_to_one_by_the_day_ends_with_the_day() {
     let time = noon();
     let by = |period| Limit::budget("b", 1_000, period);
     let set = builder(&time, by(Period::month("UTC"))).build().unwrap();
-    assert!(set.check("k", 1_000).unwrap().admitted());
+    assert!(set.check("k", 1_000).wait().unwrap().admitted());
     set.put_limit(by(Period::day("UTC"))).unwrap();
     time.advance(12 * HOUR - Duration::from_micros(1));
-    assert!(!set.check("k", 1).unwrap().admitted());
+    assert!(!set.check("k", 1).wait().unwrap().admitted());
     time.advance(Duration::from_micros(1));
-    assert!(set.check("k", 1_000).unwrap().admitted());
+    assert!(set.check("k", 1_000).wait().unwrap().admitted());
 }
 
 #[test]
@@ -149,13 +152,13 @@ fn a_window_changed_to_a_budget_by_the_month_is_counted_to_its_end() {
     let set = builder(&time, Limit::rate("b", 1_000, 30 * DAY))
         .build()
         .unwrap();
-    assert!(set.check("k", 1_000).unwrap().admitted());
+    assert!(set.check("k", 1_000).wait().unwrap().admitted());
     set.put_limit(Limit::budget("b", 1_000, Period::month("UTC")))
         .unwrap();
     time.advance(16 * DAY);
-    assert!(!set.check("k", 1).unwrap().admitted());
+    assert!(!set.check("k", 1).wait().unwrap().admitted());
     time.advance(DAY);
-    assert!(set.check("k", 1_000).unwrap().admitted());
+    assert!(set.check("k", 1_000).wait().unwrap().admitted());
 }
 
 /// Two sets on one table would undo each other's changes.
@@ -173,7 +176,7 @@ fn a_table_serves_one_set_at_a_time() {
 fn a_table_used_again_goes_on_by_the_names_of_its_limits() {
     let (time, store) = (ManualClock::default(), Arc::default());
     let first = on(&store, &time, Limit::rate("tokens", 10, HOUR)).unwrap();
-    assert!(first.check("k", 8).unwrap().admitted());
+    assert!(first.check("k", 8).wait().unwrap().admitted());
     drop(first);
     let limits = [
         Limit::rate("other", 10, HOUR),
@@ -181,7 +184,7 @@ fn a_table_used_again_goes_on_by_the_names_of_its_limits() {
     ];
     let again = LimitSet::builder().limits(limits).clock(time.clock());
     let again = again.store(store as Arc<dyn Store>).build().unwrap();
-    let decision = again.peek("k", 1).unwrap();
+    let decision = again.peek("k", 1).wait().unwrap();
     assert_eq!(decision.standing("tokens").unwrap().remaining, 4);
     assert_eq!(decision.standing("other").unwrap().remaining, 10);
 }
@@ -200,7 +203,7 @@ fn a_burst_where_there_can_be_none_is_an_error() {
 fn a_table_used_again_with_other_levels_is_an_error() {
     let (time, store) = (ManualClock::default(), Arc::<MemoryStore>::default());
     let first = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
-    assert!(first.check("acme/alice", 10).unwrap().admitted());
+    assert!(first.check("acme/alice", 10).wait().unwrap().admitted());
     drop(first);
     let deeper = builder(&time, Limit::rate("r", 10, HOUR)).levels(["org", "user"]);
     let store_too = Arc::<MemoryStore>::clone(&store) as Arc<dyn Store>;
@@ -212,5 +215,5 @@ fn a_table_used_again_with_other_levels_is_an_error() {
     let refused = deeper.store(store_too).build().unwrap_err();
     assert_eq!(refused, Error::Store(other));
     let again = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
-    assert!(!again.check("acme/alice", 1).unwrap().admitted());
+    assert!(!again.check("acme/alice", 1).wait().unwrap().admitted());
 }

@@ -25,7 +25,7 @@ fn builder(time: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> Limit
 
 /// How many of `asks` asks of one unit are admitted.
 fn admitted(set: &LimitSet, key: &str, asks: usize) -> usize {
-    let verdicts = (0..asks).map(|_| set.check(key, 1).expect("no error"));
+    let verdicts = (0..asks).map(|_| set.check(key, 1).wait().expect("no error"));
     verdicts.filter(|decision| decision.admitted()).count()
 }
 
@@ -55,14 +55,19 @@ fn a_panic_while_holding_gives_slots_back_and_keeps_unreported_use_charged() {
     let set = set(&time, limits);
     let theirs = set.clone();
     let work = move || {
-        let _lease = theirs.try_acquire("k", 4).unwrap().granted().unwrap();
+        let _lease = theirs
+            .try_acquire("k", 4)
+            .wait()
+            .unwrap()
+            .granted()
+            .unwrap();
         panic!("the work failed");
     };
     let panic = thread::spawn(work)
         .join()
         .expect_err("its own panic passes through");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the work failed"));
-    let after = set.peek("k", 1).unwrap();
+    let after = set.peek("k", 1).wait().unwrap();
     assert_eq!(after.standing("slots").unwrap().remaining, 1);
     assert_eq!(after.standing("tokens").unwrap().remaining, 6);
     assert_eq!(after.standing("kind").unwrap().remaining, 10);
@@ -75,7 +80,11 @@ fn a_panic_while_holding_is_a_failure() {
     let set = set(&ManualClock::default(), [Limit::concurrency("slots", 1)]);
     let holder = set.clone();
     let work = move || {
-        let _held = holder.try_acquire("k", ()).expect("no error").granted();
+        let _held = holder
+            .try_acquire("k", ())
+            .wait()
+            .expect("no error")
+            .granted();
         panic!("the work failed");
     };
     thread::spawn(work).join().expect_err("it panics");
@@ -87,12 +96,13 @@ fn a_panic_while_holding_is_a_failure() {
 #[test]
 fn a_refusal_holds_nothing_and_gives_nothing_back() {
     let set = set(&ManualClock::default(), [Limit::concurrency("slots", 1)]);
-    let held = set.try_acquire("k", ()).unwrap().granted();
+    let held = set.try_acquire("k", ()).wait().unwrap().granted();
     for _ in 0..10 {
-        drop(set.try_acquire("k", ()).unwrap());
+        drop(set.try_acquire("k", ()).wait().unwrap());
     }
     assert_eq!(
         set.peek("k", ())
+            .wait()
             .unwrap()
             .standing("slots")
             .unwrap()
@@ -102,6 +112,7 @@ fn a_refusal_holds_nothing_and_gives_nothing_back() {
     drop(held);
     assert_eq!(
         set.peek("k", ())
+            .wait()
             .unwrap()
             .standing("slots")
             .unwrap()
@@ -116,19 +127,19 @@ fn a_refusal_holds_nothing_and_gives_nothing_back() {
 fn full_capacity_is_granted_at_odd_rates_and_fast_ones_still_limit() {
     let time = ManualClock::default();
     let hourly = set(&time, [Limit::rate("r", 1_000, HOUR)]);
-    assert!(hourly.check("k", 1_000).unwrap().admitted());
+    assert!(hourly.check("k", 1_000).wait().unwrap().admitted());
     time.advance(HOUR);
-    assert!(hourly.check("k", 1_000).unwrap().admitted());
+    assert!(hourly.check("k", 1_000).wait().unwrap().admitted());
     let fast = set(&time, [Limit::rate("r", 1_500_000, SECOND)]);
-    assert!(fast.check("k", 1_500_000).unwrap().admitted());
+    assert!(fast.check("k", 1_500_000).wait().unwrap().admitted());
     time.advance(SECOND);
-    assert!(fast.check("k", 1_500_000).unwrap().admitted());
-    assert!(!fast.check("k", 1).unwrap().admitted());
+    assert!(fast.check("k", 1_500_000).wait().unwrap().admitted());
+    assert!(!fast.check("k", 1).wait().unwrap().admitted());
     let faster = set(&time, [Limit::rate("r", 20_000_000, SECOND)]);
-    assert!(faster.check("k", 20_000_000).unwrap().admitted());
-    assert!(!faster.check("k", 1).unwrap().admitted());
+    assert!(faster.check("k", 20_000_000).wait().unwrap().admitted());
+    assert!(!faster.check("k", 1).wait().unwrap().admitted());
     time.advance(Duration::from_micros(1));
-    assert!(faster.check("k", 20).unwrap().admitted());
+    assert!(faster.check("k", 20).wait().unwrap().admitted());
 }
 
 /// 1: "wall clock stepped back 1 h: refusing for the whole hour".
@@ -137,7 +148,7 @@ fn a_clock_that_steps_back_admits_nothing_more_and_locks_nobody_up() {
     let time = ManualClock::default();
     let start = time.clock().now();
     let set = set(&time, [Limit::rate("r", 10, SECOND)]);
-    assert!(set.check("k", 10).unwrap().admitted());
+    assert!(set.check("k", 10).wait().unwrap().admitted());
     time.set(Timestamp::from_micros(start.as_micros() - 3_600_000_000));
     assert_eq!(admitted(&set, "k", 20), 0);
     time.advance(SECOND);
@@ -152,8 +163,8 @@ fn a_sliding_window_does_not_grow_with_the_amount() {
         Limit::rate("log", 1 << 40, HOUR).algorithm(Algorithm::SlidingLog),
     ];
     let set = set(&ManualClock::default(), limits);
-    assert!(set.check("k", 1 << 40).unwrap().admitted());
-    assert!(!set.check("k", 1).unwrap().admitted());
+    assert!(set.check("k", 1 << 40).wait().unwrap().admitted());
+    assert!(!set.check("k", 1).wait().unwrap().admitted());
 }
 
 /// 1: "over-use is logged and never charged".
@@ -161,9 +172,12 @@ fn a_sliding_window_does_not_grow_with_the_amount() {
 fn what_was_used_beyond_the_reservation_is_debt() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::rate("r", 10, SECOND)]);
-    let mut lease = set.try_acquire("k", 10).unwrap().granted().unwrap();
-    lease.settle(&[("r", 25)]).unwrap();
-    assert_eq!(set.peek("k", 1).unwrap().standing("r").unwrap().debt, 15);
+    let mut lease = set.try_acquire("k", 10).wait().unwrap().granted().unwrap();
+    lease.settle(&[("r", 25)]).wait().unwrap();
+    assert_eq!(
+        set.peek("k", 1).wait().unwrap().standing("r").unwrap().debt,
+        15
+    );
     time.advance(Duration::from_micros(1_599_999));
     assert_eq!(admitted(&set, "k", 1), 0);
     time.advance(Duration::from_micros(1));
@@ -177,18 +191,21 @@ fn a_full_store_refuses_to_forget_a_spent_budget() {
     let limits = [Limit::budget("b", 5, HOUR)];
     let set = builder(&time, limits).max_keys(100).build().unwrap();
     for key in 0..100 {
-        assert!(set.check(&format!("k{key}"), 5).unwrap().admitted());
+        assert!(set.check(&format!("k{key}"), 5).wait().unwrap().admitted());
     }
-    assert!(matches!(set.check("one more", 5), Err(Error::Store(_))));
+    assert!(matches!(
+        set.check("one more", 5).wait(),
+        Err(Error::Store(_))
+    ));
     for key in 0..100 {
-        assert!(!set.check(&format!("k{key}"), 1).unwrap().admitted());
+        assert!(!set.check(&format!("k{key}"), 1).wait().unwrap().admitted());
     }
     time.advance(HOUR);
     assert!(
-        set.check("one more", 5).unwrap().admitted(),
+        set.check("one more", 5).wait().unwrap().admitted(),
         "what is spent makes room"
     );
-    assert!(set.keys() <= 100);
+    assert!(set.keys().wait().unwrap() <= 100);
 }
 
 /// A key with ancestors needs several rows, and those that are spent may be
@@ -203,11 +220,11 @@ fn a_full_store_makes_room_for_a_key_and_its_ancestors() {
     let builder = builder(&time, limits).levels(["org", "user"]);
     let set = builder.max_keys(2).build().unwrap();
     for org in ["b", "c"] {
-        assert!(set.check(org, 5).unwrap().admitted());
+        assert!(set.check(org, 5).wait().unwrap().admitted());
     }
-    assert!(matches!(set.check("a/x", 1), Err(Error::Store(_))));
+    assert!(matches!(set.check("a/x", 1).wait(), Err(Error::Store(_))));
     time.advance(SECOND);
-    assert!(set.check("a/x", 1).unwrap().admitted());
+    assert!(set.check("a/x", 1).wait().unwrap().admitted());
 }
 
 /// A key that only a handle kept used to keep its place, also after the handle
@@ -218,13 +235,16 @@ fn a_handle_keeps_no_place_in_a_full_store_but_for_what_was_used() {
     let limits = [Limit::rate("r", 5, HOUR)];
     let set = builder(&time, limits).max_keys(1).build().unwrap();
     let handle = set.handle("k").unwrap();
-    assert!(handle.admit(5).unwrap().admitted());
-    assert!(matches!(set.check("one more", 1), Err(Error::Store(_))));
+    assert!(handle.admit(5).wait().unwrap().admitted());
+    assert!(matches!(
+        set.check("one more", 1).wait(),
+        Err(Error::Store(_))
+    ));
     drop(handle);
     time.advance(HOUR);
     let handle = set.handle("k").unwrap();
-    assert!(set.check("one more", 5).unwrap().admitted());
-    assert!(matches!(handle.admit(1), Err(Error::Store(_))));
+    assert!(set.check("one more", 5).wait().unwrap().admitted());
+    assert!(matches!(handle.admit(1).wait(), Err(Error::Store(_))));
 }
 
 /// 2: "a cost of 2^53 or more admitted free".
@@ -235,8 +255,14 @@ fn an_amount_beyond_what_is_counted_is_an_error() {
         [Limit::rate("r", 10, SECOND).shadow()],
     );
     for amount in [1 << 53, u64::MAX] {
-        assert!(matches!(set.check("k", amount), Err(Error::Amount { .. })));
-        assert!(matches!(set.debit("k", amount), Err(Error::Amount { .. })));
+        assert!(matches!(
+            set.check("k", amount).wait(),
+            Err(Error::Amount { .. })
+        ));
+        assert!(matches!(
+            set.debit("k", amount).wait(),
+            Err(Error::Amount { .. })
+        ));
     }
 }
 
@@ -251,12 +277,12 @@ fn a_refusal_names_the_limit_of_the_ancestor_and_charges_no_one() {
         .levels(["org", "user"])
         .build()
         .unwrap();
-    assert!(set.check("acme/alice", 7).unwrap().admitted());
-    let refused = set.check("acme/bob", 5).unwrap();
+    assert!(set.check("acme/alice", 7).wait().unwrap().admitted());
+    let refused = set.check("acme/bob", 5).wait().unwrap();
     assert_eq!(refused.binding(), Some("org"));
     assert_eq!(refused.standing("user").unwrap().remaining, 8);
     assert_eq!(refused.standing("org").unwrap().remaining, 3);
-    assert!(set.check("globex/bob", 5).unwrap().admitted());
+    assert!(set.check("globex/bob", 5).wait().unwrap().admitted());
 }
 
 /// 4: "adding a limit to a live key refuses for ever"; "a lowered default
@@ -265,19 +291,37 @@ fn a_refusal_names_the_limit_of_the_ancestor_and_charges_no_one() {
 fn a_changed_limit_applies_to_live_keys_at_the_next_decision() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::rate("r", 100, HOUR)]);
-    assert!(set.check("k", 40).unwrap().admitted());
+    assert!(set.check("k", 40).wait().unwrap().admitted());
     set.put_limit(Limit::rate("s", 10, HOUR)).unwrap();
-    assert!(set.check("k", &[("s", 10), ("r", 1)]).unwrap().admitted());
-    assert_eq!(set.check("k", &[("s", 1)]).unwrap().binding(), Some("s"));
+    assert!(
+        set.check("k", &[("s", 10), ("r", 1)])
+            .wait()
+            .unwrap()
+            .admitted()
+    );
+    assert_eq!(
+        set.check("k", &[("s", 1)]).wait().unwrap().binding(),
+        Some("s")
+    );
     set.remove_limit("s").unwrap();
     set.put_limit(Limit::rate("r", 50, HOUR)).unwrap();
     assert_eq!(
-        set.peek("k", 1).unwrap().standing("r").unwrap().remaining,
+        set.peek("k", 1)
+            .wait()
+            .unwrap()
+            .standing("r")
+            .unwrap()
+            .remaining,
         9
     );
     set.put_limit(Limit::rate("r", 1_000, HOUR)).unwrap();
     assert_eq!(
-        set.peek("k", 1).unwrap().standing("r").unwrap().remaining,
+        set.peek("k", 1)
+            .wait()
+            .unwrap()
+            .standing("r")
+            .unwrap()
+            .remaining,
         959
     );
 }
@@ -291,13 +335,14 @@ fn a_slow_limit_beside_a_busy_fast_one_refills_at_its_own_pace() {
         Limit::rate("fast", 1_000, SECOND),
     ];
     let set = set(&time, limits);
-    assert!(set.check("k", &[("daily", 25)]).unwrap().admitted());
+    assert!(set.check("k", &[("daily", 25)]).wait().unwrap().admitted());
     for _ in 0..8_640 {
-        set.check("k", &[("fast", 1)]).unwrap();
+        set.check("k", &[("fast", 1)]).wait().unwrap();
         time.advance(SECOND);
     }
     let standing = set
         .peek("k", &[("daily", 1)])
+        .wait()
         .unwrap()
         .standing("daily")
         .unwrap();
@@ -309,9 +354,9 @@ fn a_slow_limit_beside_a_busy_fast_one_refills_at_its_own_pace() {
 fn unknown_and_repeated_names_and_unfit_numbers_are_errors() {
     let set = set(&ManualClock::default(), [Limit::rate("r", 10, SECOND)]);
     let unknown = set.check("k", &[("q", 1)]);
-    assert!(matches!(unknown, Err(Error::UnknownLimit { .. })));
+    assert!(matches!(unknown.wait(), Err(Error::UnknownLimit { .. })));
     let twice = set.check("k", &[("r", 1), ("r", 1)]);
-    assert!(matches!(twice, Err(Error::NamedTwice(_))));
+    assert!(matches!(twice.wait(), Err(Error::NamedTwice(_))));
     let unit = tidegate::Unit::decimal(3);
     for number in [-1.0, f64::NAN, f64::INFINITY, 0.0001, 1e300] {
         assert!(unit.exact(number).is_err(), "{number}");
@@ -325,15 +370,15 @@ fn a_lease_is_settled_once_however_often_it_is_tried() {
     let time = ManualClock::default();
     let limits = [Limit::rate("r", 100, HOUR), Limit::concurrency("slots", 2)];
     let set = set(&time, limits);
-    let lease = set.try_acquire("k", 50).unwrap().granted().unwrap();
-    let other = set.try_acquire("k", 10).unwrap().granted();
+    let lease = set.try_acquire("k", 50).wait().unwrap().granted().unwrap();
+    let other = set.try_acquire("k", 10).wait().unwrap().granted();
     let id = lease.id();
-    let first = set.settle("k", id, &[("r", 20)]).unwrap();
-    let again = set.settle("k", id, &[("r", 45)]).unwrap();
+    let first = set.settle("k", id, &[("r", 20)]).wait().unwrap();
+    let again = set.settle("k", id, &[("r", 45)]).wait().unwrap();
     assert!(!first.repeated() && again.repeated());
     assert_eq!(again.usage("r").unwrap().used, 20);
     drop(lease);
-    let standing = set.peek("k", 1).unwrap();
+    let standing = set.peek("k", 1).wait().unwrap();
     assert_eq!(standing.standing("r").unwrap().remaining, 70);
     assert_eq!(standing.standing("slots").unwrap().remaining, 1);
     drop(other);
@@ -348,10 +393,10 @@ fn a_lease_is_settled_once_however_often_it_is_tried() {
 fn the_slots_of_a_holder_that_vanished_come_back_within_its_ttl() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::concurrency("slots", 1).ttl(SECOND)]);
-    std::mem::forget(set.try_acquire("k", ()).unwrap());
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
+    std::mem::forget(set.try_acquire("k", ()).wait().unwrap());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_none());
     time.advance(SECOND);
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
 }
 
 /// 5: "an oversize request blocks its queue for ever".
@@ -363,10 +408,10 @@ fn more_than_a_limit_ever_grants_is_an_error_at_once() {
         asked: 11,
         capacity: 10,
     };
-    assert_eq!(set.acquire("k", 11).expect_err("never"), never);
-    assert_eq!(set.admit("k", 11).expect_err("never"), never);
+    assert_eq!(set.acquire("k", 11).wait().expect_err("never"), never);
+    assert_eq!(set.admit("k", 11).wait().expect_err("never"), never);
     let handle = set.handle("k").unwrap();
-    assert_eq!(handle.admit(11).expect_err("never"), never);
+    assert_eq!(handle.admit(11).wait().expect_err("never"), never);
 }
 
 /// 6: "`1/day` with burst 1 M overflows and passes twice".
@@ -376,8 +421,8 @@ fn a_slow_rate_with_a_large_burst_passes_its_burst_once() {
         &ManualClock::default(),
         [Limit::rate("r", 1, DAY).burst(1_000_000)],
     );
-    assert!(set.check("k", 1_000_000).unwrap().admitted());
-    assert!(!set.check("k", 1).unwrap().admitted());
+    assert!(set.check("k", 1_000_000).wait().unwrap().admitted());
+    assert!(!set.check("k", 1).wait().unwrap().admitted());
 }
 
 /// 6: "`max_burst=1` never limits; an idle key of burst 10 gets 17".
@@ -405,7 +450,7 @@ fn threads_that_race_for_one_key_admit_exactly_the_limit() {
                 scope.spawn(|| {
                     let handle = set.handle("k").unwrap();
                     for _ in 0..500 {
-                        let admitted = handle.admit(1).unwrap().admitted();
+                        let admitted = handle.admit(1).wait().unwrap().admitted();
                         through.fetch_add(u64::from(admitted), Ordering::Relaxed);
                     }
                 });
@@ -463,13 +508,14 @@ fn a_refused_ask_takes_nothing_from_its_sibling_limits() {
         Limit::rate("narrow", 1, HOUR),
     ];
     let set = set(&ManualClock::default(), limits);
-    assert!(set.check("k", 1).unwrap().admitted());
+    assert!(set.check("k", 1).wait().unwrap().admitted());
     for _ in 0..50 {
-        let refused = set.try_acquire("k", 1).unwrap();
+        let refused = set.try_acquire("k", 1).wait().unwrap();
         assert!(matches!(refused, Admission::Refused(_)));
     }
     assert_eq!(
         set.peek("k", 1)
+            .wait()
             .unwrap()
             .standing("wide")
             .unwrap()

@@ -27,11 +27,14 @@ fn set(time: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> LimitSet 
 }
 
 fn take<'a>(set: &LimitSet, ask: impl Into<Ask<'a>>) -> Option<Lease> {
-    set.try_acquire("k", ask).expect("no error").granted()
+    set.try_acquire("k", ask)
+        .wait()
+        .expect("no error")
+        .granted()
 }
 
 fn left(set: &LimitSet, limit: &str) -> u64 {
-    let peeked = set.peek("k", 1).expect("no error");
+    let peeked = set.peek("k", 1).wait().expect("no error");
     peeked.standing(limit).expect("it is there").remaining
 }
 
@@ -71,7 +74,7 @@ fn a_wait_to_a_deadline_reads_the_clock_a_few_times_in_all() {
     let _held = take(&set, ());
     let before = reads.load(Ordering::Relaxed);
     let patient = Ask::from(()).within(Duration::from_millis(200));
-    let refused = set.acquire("k", patient).unwrap().refused();
+    let refused = set.acquire("k", patient).wait().unwrap().refused();
     assert!(refused.is_some(), "nothing came back");
     let reads = reads.load(Ordering::Relaxed) - before;
     assert!(reads <= 30, "{reads} readings of the clock in one wait");
@@ -148,7 +151,7 @@ fn assert_cyclic(holders: &[usize]) {
 fn eight_threads_on_one_slot_each_get_their_share() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
     let acquire = || async {
-        let admission = set.acquire_async("k", ()).await.unwrap();
+        let admission = set.acquire("k", ()).await.unwrap();
         admission.granted().expect("no deadline")
     };
     assert_cyclic(&holders(acquire));
@@ -168,7 +171,13 @@ fn who_waits_for_a_holder_that_panics_is_served() {
         thread::park_timeout(Duration::from_micros(200));
     }
     let patient = Ask::from(()).within(Duration::from_secs(30));
-    assert!(set.acquire("k", patient).unwrap().granted().is_some());
+    assert!(
+        set.acquire("k", patient)
+            .wait()
+            .unwrap()
+            .granted()
+            .is_some()
+    );
     assert!(holder.join().is_err() && left(&set, "slots") == 1);
 }
 
@@ -188,12 +197,12 @@ fn nothing_that_is_given_back_goes_above_the_capacity() {
         let mut lease = take(&set, 8).expect("it fits");
         time.advance(Duration::from_millis(wait));
         let id = lease.id();
-        lease.cancel().unwrap();
+        lease.cancel().wait().unwrap();
         for _ in 0..3 {
-            let _ = set.release("k", id);
-            let _ = set.settle("k", id, &[("bucket", 0), ("log", 0)]);
+            let _ = set.release("k", id).wait();
+            let _ = set.settle("k", id, &[("bucket", 0), ("log", 0)]).wait();
         }
-        let after = set.peek("k", 1).unwrap();
+        let after = set.peek("k", 1).wait().unwrap();
         assert!(
             after
                 .standings()
@@ -209,7 +218,7 @@ async fn a_waiting_task_that_is_aborted_leaves_nothing_behind() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
     let held = take(&set, ());
     let theirs = set.clone();
-    let waiting = tokio::spawn(async move { theirs.acquire_async("k", ()).await });
+    let waiting = tokio::spawn(async move { theirs.acquire("k", ()).await });
     while set.statistics().waiting == 0 {
         tokio::task::yield_now().await;
     }
@@ -228,8 +237,8 @@ fn a_retry_that_waits_beside_its_first_delivery_is_given_the_same_lease() {
     let set = set(&time, [Limit::concurrency("slots", 2)]);
     let held = take(&set, &[("slots", 2)]);
     let ask = || Ask::from(()).idempotency(b"request 1");
-    let mut first: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
-    let mut retry: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    let mut first: Waiting<'_> = Box::pin(set.acquire("k", ask()));
+    let mut retry: Waiting<'_> = Box::pin(set.acquire("k", ask()));
     assert!(poll(&mut first).is_none() && poll(&mut retry).is_none());
     drop(held);
     let granted = |answer: Option<Result<Admission, Error>>| {
@@ -252,11 +261,11 @@ fn a_retry_finds_the_lease_that_it_holds_though_somebody_waits() {
     let ask = || Ask::from(()).idempotency(b"request 1");
     // The answer is lost on its way: nobody has the guard.
     let lost = take(&set, ask()).expect("it is free").detach();
-    let mut other: Waiting<'_> = Box::pin(set.acquire_async("k", ()));
+    let mut other: Waiting<'_> = Box::pin(set.acquire("k", ()));
     assert!(poll(&mut other).is_none());
     let again = take(&set, ask()).expect("it is held");
     assert_eq!((again.id(), again.is_repeated()), (lost, true));
-    let mut waiting: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    let mut waiting: Waiting<'_> = Box::pin(set.acquire("k", ask()));
     let again = poll(&mut waiting).expect("an answer").unwrap().granted();
     assert_eq!(again.expect("it is held").id(), lost);
     time.advance(HOUR);
@@ -273,9 +282,9 @@ fn what_a_dropped_ask_was_granted_stays_for_its_retry() {
     let set = set(&time, [Limit::concurrency("slots", 1)]);
     let ask = || Ask::from(()).idempotency(b"request 1");
     let held = take(&set, ());
-    let mut first: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
-    let mut other: Waiting<'_> = Box::pin(set.acquire_async("k", ()));
-    let mut retry: Waiting<'_> = Box::pin(set.acquire_async("k", ask()));
+    let mut first: Waiting<'_> = Box::pin(set.acquire("k", ask()));
+    let mut other: Waiting<'_> = Box::pin(set.acquire("k", ()));
+    let mut retry: Waiting<'_> = Box::pin(set.acquire("k", ask()));
     for waiting in [&mut first, &mut other, &mut retry] {
         assert!(poll(waiting).is_none());
     }
@@ -285,9 +294,9 @@ fn what_a_dropped_ask_was_granted_stays_for_its_retry() {
     let mut retry = retry.unwrap().granted().expect("granted");
     let mut again = take(&set, ask()).expect("it is held");
     assert_eq!(retry.id(), again.id());
-    assert!(again.renew(HOUR).is_ok(), "what is granted is held");
+    assert!(again.renew(HOUR).wait().is_ok(), "what is granted is held");
     assert!(poll(&mut other).is_none(), "two hold the only slot");
-    retry.release().unwrap();
+    retry.release().wait().unwrap();
     assert!(poll(&mut other).is_some());
 }
 
@@ -300,20 +309,20 @@ fn a_full_tracker_is_an_error_to_its_caller_alone() {
     let set = builder.max_leases(2).build().unwrap();
     let key = |number: usize| format!("key {number}");
     let mut held: Vec<_> = (0..2)
-        .map(|n| set.acquire(&key(n), 1).unwrap().granted())
+        .map(|n| set.acquire(&key(n), 1).wait().unwrap().granted())
         .collect();
     let full = Error::Store(StoreError::LeasesFull { max_leases: 2 });
-    assert_eq!(set.acquire(&key(2), 1).unwrap_err(), full);
+    assert_eq!(set.acquire(&key(2), 1).wait().unwrap_err(), full);
     let zero = key(0);
-    let mut waiting: Waiting<'_> = Box::pin(set.acquire_async(&zero, 1));
+    let mut waiting: Waiting<'_> = Box::pin(set.acquire(&zero, 1));
     assert!(poll(&mut waiting).is_none(), "its key's slot is held");
-    assert!(set.debit(&key(3), &[("r", 1)]).unwrap().admitted());
+    assert!(set.debit(&key(3), &[("r", 1)]).wait().unwrap().admitted());
     drop(held.swap_remove(0));
     let served = poll(&mut waiting)
         .expect("its turn")
         .expect("there is room");
     assert!(served.granted().is_some());
-    assert!(set.acquire(&key(2), 1).unwrap().granted().is_some());
+    assert!(set.acquire(&key(2), 1).wait().unwrap().granted().is_some());
 }
 
 /// 6: "retry truncated to 0". However fast the rate, a refusal's instant is
@@ -330,7 +339,7 @@ fn the_time_to_retry_is_never_nothing() {
         let set = set(&time, [Limit::rate("r", amount, period).burst(3)]);
         let mut refused = 0;
         for step in 0..200_u64 {
-            let decision = set.check("k", 3).unwrap();
+            let decision = set.check("k", 3).wait().unwrap();
             if !decision.admitted() {
                 refused += 1;
                 let now: Timestamp = time.clock().now();
@@ -351,7 +360,7 @@ fn a_leaky_bucket_goes_on_however_many_leave_its_line() {
     let limit = Limit::rate("leak", 100, SECOND).algorithm(Algorithm::LeakyBucket);
     let set = set(&time, [limit.burst(1)]);
     let mut waiting: Vec<Waiting<'_>> = (0..90)
-        .map(|_| Box::pin(set.acquire_async("k", 1)) as Waiting<'_>)
+        .map(|_| Box::pin(set.acquire("k", 1)) as Waiting<'_>)
         .collect();
     let mut served = waiting.iter_mut().filter_map(poll).count();
     for round in 0..200 {
@@ -386,7 +395,7 @@ fn a_capacity_cut_below_what_is_in_use_grants_nothing_until_it_is_free() {
     let mut held: Vec<_> = (0..4).filter_map(|_| take(&set, &ask)).collect();
     set.put_limit(Limit::concurrency("slots", 2)).unwrap();
     set.put_limit(Limit::rate("r", 5, HOUR)).unwrap();
-    let standing = set.peek("k", 1).unwrap().standing("slots").unwrap();
+    let standing = set.peek("k", 1).wait().unwrap().standing("slots").unwrap();
     assert_eq!(
         (standing.remaining, standing.debt, left(&set, "r")),
         (0, 2, 0)

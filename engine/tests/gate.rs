@@ -30,7 +30,7 @@ fn gate(text: &str) -> (Gate, ManualClock) {
 fn left(gate: &Gate, limit: &str) -> u64 {
     let caller = gate.enter(None).unwrap();
     let chat = gate.policy(&caller, Scope::Observe, "chat").unwrap();
-    let peek = chat.peek("k", &[(limit, 1)]).unwrap();
+    let peek = chat.peek("k", &[(limit, 1)]).wait().unwrap();
     peek.standing(limit).unwrap().remaining
 }
 
@@ -40,7 +40,7 @@ fn an_exchange_of_policies_resets_nobody() {
     let caller = gate.enter(None).unwrap();
     let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
     let four = Ask::named(&[("rpm", 4), ("running", 0)]);
-    assert!(chat.check("k", four).unwrap().admitted());
+    assert!(chat.check("k", four).wait().unwrap().admitted());
     let raised = CHAT.replace("calls = 10", "calls = 12") + "more = { rate = 5, per = '1h' }\n";
     let changes = gate.exchange("test", &file(&raised)).unwrap();
     let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
@@ -119,11 +119,16 @@ fn a_ticket_is_settled_by_its_id() {
     };
     let again = now(chat.acquire(Key::from("k"), Ask::default())).unwrap();
     assert!(matches!(again, Entry::Refused(_)));
-    chat.cancel(Key::from("k"), ticket.id).unwrap();
+    chat.cancel(Key::from("k"), ticket.id).wait().unwrap();
     assert_eq!((left(&gate, "rpm"), left(&gate, "running")), (10, 1));
-    assert!(chat.release(Key::from("k"), ticket.id).unwrap().repeated());
+    assert!(
+        chat.release(Key::from("k"), ticket.id)
+            .wait()
+            .unwrap()
+            .repeated()
+    );
     time.advance(Duration::from_secs(3_600));
-    let forgotten = chat.release(Key::from("k"), ticket.id).unwrap_err();
+    let forgotten = chat.release(Key::from("k"), ticket.id).wait().unwrap_err();
     assert_eq!(forgotten.kind(), Kind::NotFound);
 }
 
@@ -140,8 +145,11 @@ fn a_full_table_is_an_answer_of_its_own_whatever_the_failure_mode() {
         let caller = gate.enter(None).unwrap();
         let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
         let ask = Ask::named(&[("running", 0)]);
-        assert!(matches!(chat.check("a", ask), Ok(Answer::Decided(_))));
-        let full = chat.check("b", ask).unwrap_err();
+        assert!(matches!(
+            chat.check("a", ask).wait(),
+            Ok(Answer::Decided(_))
+        ));
+        let full = chat.check("b", ask).wait().unwrap_err();
         assert_eq!((full.kind(), full.kind().code()), (Kind::Full, "full"));
         let acquire = || now(chat.acquire(Key::from("a"), ask));
         assert!(matches!(acquire(), Ok(Entry::Granted(_))));
@@ -158,7 +166,7 @@ fn a_store_that_is_away_is_answered_as_the_failure_mode_says() {
     let ask = Ask::named(&[("running", 0)]);
     let check = || {
         let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
-        chat.check("b", ask)
+        chat.check("b", ask).wait()
     };
     assert!(matches!(check(), Ok(Answer::Degraded(_))));
     let closed = open.replace("'admit'", "'deny'");
@@ -194,8 +202,8 @@ fn a_rate_that_comes_with_the_call_is_the_policy_throttle_to_tokens() {
     let (gate, _) = gate(CHAT);
     let anyone = gate.enter(None).unwrap();
     let served = gate.ad_hoc(&anyone, rate(1)).unwrap();
-    assert!(served.check("k", 2).unwrap().admitted());
-    assert!(!served.check("k", 1).unwrap().admitted());
+    assert!(served.check("k", 2).wait().unwrap().admitted());
+    assert!(!served.check("k", 1).wait().unwrap().admitted());
     let token = |name: &str, policy: &str| Credential {
         name: name.into(),
         sha256: Credential::hash(name),
@@ -220,7 +228,7 @@ fn rates_that_come_with_the_call_are_bounded_and_spent_ones_make_room() {
     let caller = gate.enter(None).unwrap();
     let check = |count| {
         let served = gate.ad_hoc(&caller, rate(count))?;
-        Ok(served.check("k", 2)?.admitted())
+        Ok(served.check("k", 2).wait()?.admitted())
     };
     for count in 1..=MOST_RATES as u64 {
         assert_eq!(check(count), Ok(true));
@@ -252,7 +260,7 @@ fn rates_that_nobody_has_used_for_long_make_room_in_a_store() {
     let caller = gate.enter(None).unwrap();
     let check = |count| {
         let served = gate.ad_hoc(&caller, rate(count))?;
-        Ok(served.check("k", 2)?.admitted())
+        Ok(served.check("k", 2).wait()?.admitted())
     };
     let most = MOST_RATES as u64;
     for count in 1..=3 * most {
@@ -281,7 +289,7 @@ fn one_token_cannot_take_all_rates_that_come_with_the_call() {
     let ask = |name: &str, count| {
         let caller = gate.enter(Some(name)).unwrap();
         let served = gate.ad_hoc(&caller, rate(count))?;
-        served.check("k", 1).map(drop)
+        served.check("k", 1).wait().map(drop)
     };
     let most = MOST_RATES as u64 / 4;
     for count in 1..=most {
@@ -308,12 +316,17 @@ fn bounds_of_a_policy_hold_in_the_gates_store() {
         panic!("it fits");
     };
     assert!(acquire("a").is_err(), "one lease for each key");
-    assert!(chat.check("b", 1).unwrap().admitted());
-    assert!(chat.check("c", 1).is_err(), "{} keys", chat.set().keys());
-    chat.release(Key::from("a"), ticket.id).unwrap();
-    assert!(chat.release(Key::from("a"), ticket.id).unwrap().repeated());
+    assert!(chat.check("b", 1).wait().unwrap().admitted());
+    assert!(chat.check("c", 1).wait().is_err(), "two keys");
+    chat.release(Key::from("a"), ticket.id).wait().unwrap();
+    assert!(
+        chat.release(Key::from("a"), ticket.id)
+            .wait()
+            .unwrap()
+            .repeated()
+    );
     time.advance(Duration::from_secs(1));
-    let forgotten = chat.release(Key::from("a"), ticket.id).unwrap_err();
+    let forgotten = chat.release(Key::from("a"), ticket.id).wait().unwrap_err();
     assert_eq!(forgotten.kind(), Kind::NotFound);
 }
 
@@ -325,7 +338,7 @@ fn the_state_of_a_policy_that_is_gone_is_forgotten_in_the_store() {
         let caller = gate.enter(None).unwrap();
         let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
         let four = Ask::named(&[("rpm", 4), ("running", 0)]);
-        assert!(chat.check("k", four).unwrap().admitted());
+        assert!(chat.check("k", four).wait().unwrap().admitted());
         chat
     };
     used();

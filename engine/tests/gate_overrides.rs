@@ -46,7 +46,7 @@ fn set(gate: &Gate, place: &Place, limit: Limit) {
 fn limit(gate: &Gate, policy: &str, key: &str, name: &str) -> u64 {
     let caller = gate.enter(None).unwrap();
     let served = gate.policy(&caller, Scope::Observe, policy).unwrap();
-    let peek = served.peek(key, 1).unwrap();
+    let peek = served.peek(key, 1).wait().unwrap();
     peek.standing(name).unwrap().limit
 }
 
@@ -274,7 +274,10 @@ fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
     let caller = gate.enter(None).unwrap();
     let at = |member: &str, key: &str, name: &str| {
         let served = gate.policy(&caller, Scope::Observe, "chat").unwrap();
-        let peek = served.peek_at(Some(member), key, &[(name, 1)][..]).unwrap();
+        let peek = served
+            .peek_at(Some(member), key, &[(name, 1)][..])
+            .wait()
+            .unwrap();
         peek.standing(name).unwrap().limit
     };
     let chat = Place::system().of_resource("chat");

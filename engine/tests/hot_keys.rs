@@ -14,7 +14,7 @@ fn set(time: &ManualClock, burst: u64, max_keys: usize) -> LimitSet {
 }
 
 fn admitted(set: &LimitSet, key: &str, asks: usize) -> usize {
-    let asks = (0..asks).map(|_| set.admit(key, 1).expect("no error"));
+    let asks = (0..asks).map(|_| set.admit(key, 1).wait().expect("no error"));
     asks.filter(|verdict| verdict.admitted()).count()
 }
 
@@ -22,7 +22,7 @@ fn admitted(set: &LimitSet, key: &str, asks: usize) -> usize {
 fn a_hot_key_is_granted_exactly_its_limit() {
     let set = set(&ManualClock::default(), 10, 100);
     assert_eq!(admitted(&set, "hot", 30), 10);
-    assert!(!set.check("hot", 1).unwrap().admitted());
+    assert!(!set.check("hot", 1).wait().unwrap().admitted());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_changed_limit_holds_for_a_hot_key_at_once() {
 fn a_reset_holds_for_a_hot_key() {
     let set = set(&ManualClock::default(), 10, 100);
     assert_eq!(admitted(&set, "hot", 30), 10);
-    set.reset("hot").unwrap();
+    set.reset("hot").wait().unwrap();
     assert_eq!(admitted(&set, "hot", 30), 10);
 }
 
@@ -70,14 +70,14 @@ fn a_hot_key_gives_up_its_room_once_it_equals_never_seen() {
     let set = set(&time, 10, 2);
     assert_eq!(admitted(&set, "hot", 30), 10);
     let handle = set.handle("held").unwrap();
-    assert_eq!(handle.admit(1), Ok(Verdict::Admit));
-    assert!(set.admit("cold", 1).is_err());
+    assert_eq!(handle.admit(1).wait(), Ok(Verdict::Admit));
+    assert!(set.admit("cold", 1).wait().is_err());
     time.advance(HOUR);
     assert_eq!(admitted(&set, "cold", 1), 1);
     assert_eq!(admitted(&set, "colder", 1), 1);
     time.advance(HOUR);
     assert_eq!(admitted(&set, "hot", 30), 10);
-    assert_eq!(handle.admit(10), Ok(Verdict::Admit));
+    assert_eq!(handle.admit(10).wait(), Ok(Verdict::Admit));
 }
 
 /// A thread that ends gives its cells back.

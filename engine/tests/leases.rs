@@ -21,12 +21,12 @@ fn calls_and_tokens(time: &ManualClock) -> LimitSet {
 }
 
 fn take<'a>(set: &LimitSet, ask: impl Into<Ask<'a>>) -> Lease {
-    let admission = set.try_acquire("k", ask).expect("no error");
+    let admission = set.try_acquire("k", ask).wait().expect("no error");
     admission.granted().expect("it fits")
 }
 
 fn left(set: &LimitSet, limit: &str) -> u64 {
-    let standings = set.peek("k", 1).expect("no error");
+    let standings = set.peek("k", 1).wait().expect("no error");
     standings.standing(limit).expect("it is there").remaining
 }
 
@@ -35,7 +35,7 @@ fn left(set: &LimitSet, limit: &str) -> u64 {
 fn use_of_a_limit_that_was_not_taken_is_charged_at_settlement() {
     let set = calls_and_tokens(&ManualClock::default());
     let mut lease = take(&set, &[("calls", 1), ("tpm", 0)]);
-    let settlement = lease.settle(&[("tpm", 400)]).unwrap();
+    let settlement = lease.settle(&[("tpm", 400)]).wait().unwrap();
     let untaken = Usage {
         taken: 0,
         used: 400,
@@ -49,7 +49,7 @@ fn use_of_a_limit_added_meanwhile_is_charged_at_settlement() {
     let set = calls_and_tokens(&ManualClock::default());
     let mut lease = take(&set, 10);
     set.put_limit(Limit::rate("cents", 100, HOUR)).unwrap();
-    lease.settle(&[("cents", 30)]).unwrap();
+    lease.settle(&[("cents", 30)]).wait().unwrap();
     assert_eq!(left(&set, "cents"), 70);
 }
 
@@ -72,9 +72,9 @@ fn dropping_a_repeated_lease_takes_nothing_from_its_first_holder() {
     let ask = || Ask::default().idempotency(b"once");
     let mut first = take(&set, ask());
     drop(take(&set, ask()));
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
-    first.release().unwrap();
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_none());
+    first.release().wait().unwrap();
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
 }
 
 /// A lease that has ended is never handed out as held: the retry asks anew.
@@ -83,12 +83,12 @@ fn a_retry_after_the_end_is_an_ask_like_any_other() {
     let set = calls_and_tokens(&ManualClock::default());
     let ask = || Ask::from(100).idempotency(b"once");
     let mut first = take(&set, ask());
-    first.settle(&[("tpm", 40)]).unwrap();
+    first.settle(&[("tpm", 40)]).wait().unwrap();
     let again = take(&set, ask());
     assert!(!again.is_repeated());
     assert_ne!(again.id(), first.id());
     assert_eq!(left(&set, "tpm"), 860);
-    let repeated = set.settle("k", first.id(), &[("tpm", 500)]).unwrap();
+    let repeated = set.settle("k", first.id(), &[("tpm", 500)]).wait().unwrap();
     assert!(repeated.repeated(), "its first answer is remembered");
     let used = repeated.usage("tpm").map(|usage| usage.used);
     assert_eq!((used, left(&set, "tpm")), (Some(40), 860));
@@ -100,9 +100,9 @@ fn a_reset_leaves_held_slots_to_their_holders() {
     let set = builder(&time).limit(Limit::concurrency("mutex", 1));
     let set = set.build().unwrap();
     let mut held = take(&set, ());
-    set.reset("k").unwrap();
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
-    assert!(held.renew(SECOND).is_ok());
+    set.reset("k").wait().unwrap();
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_none());
+    assert!(held.renew(SECOND).wait().is_ok());
     let fence = held.fence();
     drop(held);
     assert!(take(&set, ()).fence() > fence);
@@ -114,9 +114,9 @@ fn a_lease_from_before_a_reset_gives_nothing_back_after_it() {
     let limit = Limit::rate("tpm", 100, HOUR).algorithm(tidegate::Algorithm::FixedWindow);
     let set = set.limit(limit).build().unwrap();
     let mut before = take(&set, 100);
-    set.reset("k").unwrap();
+    set.reset("k").wait().unwrap();
     let _after = take(&set, 100);
-    before.settle(&[("tpm", 0)]).unwrap();
+    before.settle(&[("tpm", 0)]).wait().unwrap();
     assert_eq!(left(&set, "tpm"), 0);
 }
 
@@ -125,14 +125,20 @@ fn a_lease_lasts_from_a_millisecond_to_400_days() {
     let set = calls_and_tokens(&ManualClock::default());
     let day = 24 * HOUR;
     for length in [Duration::ZERO, Duration::from_micros(999), 401 * day] {
-        let error = set.try_acquire("k", Ask::from(1).ttl(length)).unwrap_err();
+        let error = set
+            .try_acquire("k", Ask::from(1).ttl(length))
+            .wait()
+            .unwrap_err();
         assert_eq!(error, Error::LeaseLength(length));
-        let error = set.acquire("k", Ask::from(1).ttl(length)).unwrap_err();
+        let error = set
+            .acquire("k", Ask::from(1).ttl(length))
+            .wait()
+            .unwrap_err();
         assert_eq!(error, Error::LeaseLength(length));
     }
     let mut lease = take(&set, Ask::from(1).ttl(400 * day));
     assert_eq!(
-        lease.renew(Duration::ZERO),
+        lease.renew(Duration::ZERO).wait(),
         Err(Error::LeaseLength(Duration::ZERO))
     );
     assert_eq!(left(&set, "calls"), 9);
@@ -145,16 +151,28 @@ fn no_more_leases_are_held_than_there_is_room_for() {
     let set = set.max_leases(10).build().unwrap();
     let key = |number: usize| format!("key {number}");
     let held: Vec<_> = (0..10)
-        .map(|n| set.try_acquire(&key(n), 1).unwrap().granted().unwrap())
+        .map(|n| {
+            set.try_acquire(&key(n), 1)
+                .wait()
+                .unwrap()
+                .granted()
+                .unwrap()
+        })
         .collect();
-    let full = set.try_acquire(&key(11), 1).unwrap_err();
+    let full = set.try_acquire(&key(11), 1).wait().unwrap_err();
     assert_eq!(
         full,
         Error::Store(StoreError::LeasesFull { max_leases: 10 })
     );
-    assert_eq!(set.keys(), 10);
+    assert_eq!(set.keys().wait(), Ok(10));
     drop(held);
-    assert!(set.try_acquire(&key(11), 1).unwrap().granted().is_some());
+    assert!(
+        set.try_acquire(&key(11), 1)
+            .wait()
+            .unwrap()
+            .granted()
+            .is_some()
+    );
 }
 
 /// A full store refuses new keys, but charges a debt that is owed all the same.
@@ -164,13 +182,16 @@ fn a_full_store_still_answers_peeks_and_settles() {
     let set = builder(&time).limit(Limit::rate("r", 10, SECOND));
     let set = set.max_keys(1).build().unwrap();
     let ask = Ask::from(1).ttl(HOUR);
-    let mut lease = set.try_acquire("a", ask).unwrap().granted().unwrap();
+    let mut lease = set.try_acquire("a", ask).wait().unwrap().granted().unwrap();
     time.advance(SECOND);
-    assert!(set.check("b", 10).unwrap().admitted());
-    assert!(set.peek("c", 1).unwrap().admitted());
-    assert!(set.check("c", 1).is_err());
-    lease.settle(&[("r", 21)]).unwrap();
-    assert_eq!(set.peek("a", 1).unwrap().standing("r").unwrap().debt, 10);
+    assert!(set.check("b", 10).wait().unwrap().admitted());
+    assert!(set.peek("c", 1).wait().unwrap().admitted());
+    assert!(set.check("c", 1).wait().is_err());
+    lease.settle(&[("r", 21)]).wait().unwrap();
+    assert_eq!(
+        set.peek("a", 1).wait().unwrap().standing("r").unwrap().debt,
+        10
+    );
 }
 
 #[test]
@@ -181,7 +202,7 @@ fn a_key_that_is_too_short_for_every_limit_asked_is_an_error() {
         Limit::rate("all", 10, HOUR).at_level("org"),
     ];
     let set = levels.limits(limits).build().unwrap();
-    let short = set.check("acme", &[("each", 1)]).unwrap_err();
+    let short = set.check("acme", &[("each", 1)]).wait().unwrap_err();
     assert_eq!(
         short,
         Error::KeyTooShort {
@@ -189,6 +210,11 @@ fn a_key_that_is_too_short_for_every_limit_asked_is_an_error() {
             levels: 2
         }
     );
-    assert!(set.check("acme", &[("all", 1)]).unwrap().admitted());
-    assert!(set.check("acme/alice", &[("each", 1)]).unwrap().admitted());
+    assert!(set.check("acme", &[("all", 1)]).wait().unwrap().admitted());
+    assert!(
+        set.check("acme/alice", &[("each", 1)])
+            .wait()
+            .unwrap()
+            .admitted()
+    );
 }

@@ -23,14 +23,14 @@ fn set() -> (LimitSet, ManualClock) {
 }
 
 fn leases(set: &LimitSet) -> Vec<ListedLease> {
-    set.list_leases(ALL).unwrap().items
+    set.list_leases(ALL).wait().unwrap().items
 }
 
 #[test]
 fn a_key_is_listed_with_the_standing_of_every_limit() {
     let (set, _) = set();
-    let lease = set.try_acquire("k", &[("tokens", 30)]).unwrap();
-    let page = set.list_keys(ALL).unwrap();
+    let lease = set.try_acquire("k", &[("tokens", 30)]).wait().unwrap();
+    let page = set.list_keys(ALL).wait().unwrap();
     assert!(page.next.is_none());
     let key = &page.items[0];
     assert_eq!((page.items.len(), &key.key[..]), (1, &b"k"[..]));
@@ -42,7 +42,7 @@ fn a_key_is_listed_with_the_standing_of_every_limit() {
 #[test]
 fn a_lease_is_listed_with_its_limits_names_until_it_ends() {
     let (set, time) = set();
-    let lease = set.try_acquire("k", &[("tokens", 30)]).unwrap();
+    let lease = set.try_acquire("k", &[("tokens", 30)]).wait().unwrap();
     let mut lease = lease.granted().unwrap();
     let listed = leases(&set);
     assert_eq!(
@@ -55,14 +55,18 @@ fn a_lease_is_listed_with_its_limits_names_until_it_ends() {
         taken,
         [("running".to_owned(), 1), ("tokens".to_owned(), 30)]
     );
-    assert_eq!(set.leases_held(), Some(1));
-    lease.settle(&[("tokens", 3)]).unwrap();
+    assert_eq!(set.leases_held().wait().unwrap(), Some(1));
+    lease.settle(&[("tokens", 3)]).wait().unwrap();
     assert!(leases(&set).is_empty());
-    assert_eq!(set.leases_held(), Some(0));
-    let other = set.try_acquire("k", &[("tokens", 1)]).unwrap().granted();
+    assert_eq!(set.leases_held().wait().unwrap(), Some(0));
+    let other = set
+        .try_acquire("k", &[("tokens", 1)])
+        .wait()
+        .unwrap()
+        .granted();
     time.advance(Duration::from_secs(3_600));
     assert!(leases(&set).is_empty());
-    assert_eq!(set.leases_held(), Some(0));
+    assert_eq!(set.leases_held().wait().unwrap(), Some(0));
     drop(other);
 }
 
@@ -72,6 +76,7 @@ fn a_page_holds_no_more_than_is_asked_and_the_next_goes_on() {
     let held: Vec<_> = (0..50)
         .map(|n| {
             set.try_acquire(format!("k{n}").as_str(), &[("tokens", 1)])
+                .wait()
                 .unwrap()
         })
         .collect();
@@ -82,7 +87,7 @@ fn a_page_holds_no_more_than_is_asked_and_the_next_goes_on() {
             most: 7,
             ..ALL
         };
-        let page = set.list_leases(page).unwrap();
+        let page = set.list_leases(page).wait().unwrap();
         assert!(page.items.len() <= 7);
         ids.extend(page.items.iter().map(|lease| lease.id));
         match page.next {
@@ -99,6 +104,6 @@ fn a_page_holds_no_more_than_is_asked_and_the_next_goes_on() {
         after: Some(b"odd"),
         ..ALL
     };
-    let odd = set.list_keys(odd).unwrap_err();
+    let odd = set.list_keys(odd).wait().unwrap_err();
     assert_eq!(odd, Error::Store(StoreError::UnknownPage));
 }

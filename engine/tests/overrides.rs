@@ -28,12 +28,17 @@ fn set(time: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> LimitSet 
 }
 
 fn left(set: &LimitSet, key: &str) -> u64 {
-    set.peek(key, 1).unwrap().standing("rpm").unwrap().remaining
+    set.peek(key, 1)
+        .wait()
+        .unwrap()
+        .standing("rpm")
+        .unwrap()
+        .remaining
 }
 
 /// How many single calls are admitted, by the lean path.
 fn admitted(set: &LimitSet, key: &str) -> u64 {
-    let admit = |_: &u64| set.admit(key, 1).unwrap().admitted();
+    let admit = |_: &u64| set.admit(key, 1).wait().unwrap().admitted();
     (0..1_000).take_while(admit).count() as u64
 }
 
@@ -46,17 +51,23 @@ fn an_override_holds_for_its_key_alone_by_every_way_it_is_asked() {
     assert_eq!(admitted(&set, "other"), 10);
     time.advance(MINUTE);
     let handle = set.handle("acme").unwrap();
-    let by_handle = (0..100).take_while(|_| handle.admit(1).unwrap().admitted());
+    let by_handle = (0..100).take_while(|_| handle.admit(1).wait().unwrap().admitted());
     assert_eq!(by_handle.count(), 25);
     time.advance(MINUTE);
-    assert!(set.check("acme", 25).unwrap().admitted());
-    assert!(set.try_acquire("acme", 1).unwrap().granted().is_none());
+    assert!(set.check("acme", 25).wait().unwrap().admitted());
+    assert!(
+        set.try_acquire("acme", 1)
+            .wait()
+            .unwrap()
+            .granted()
+            .is_none()
+    );
     assert!(matches!(
-        set.check("acme", 26),
+        set.check("acme", 26).wait(),
         Err(Error::NeverFits { capacity: 25, .. })
     ));
     assert!(matches!(
-        set.admit("other", 11),
+        set.admit("other", 11).wait(),
         Err(Error::NeverFits { capacity: 10, .. })
     ));
 }
@@ -68,19 +79,19 @@ fn an_override_reaches_cells_that_are_held_already_and_leaves_them_again() {
     let set = lone(&time);
     let handle = set.handle("acme").unwrap();
     for _ in 0..6 {
-        assert!(set.admit("acme", 1).unwrap().admitted());
+        assert!(set.admit("acme", 1).wait().unwrap().admitted());
     }
     set.set_override("acme", &[rpm(30)]).unwrap();
     assert_eq!(left(&set, "acme"), 24);
-    assert!((0..24).all(|_| handle.admit(1).unwrap().admitted()));
-    assert!(!handle.admit(1).unwrap().admitted());
-    assert!(!set.admit("acme", 1).unwrap().admitted());
+    assert!((0..24).all(|_| handle.admit(1).wait().unwrap().admitted()));
+    assert!(!handle.admit(1).wait().unwrap().admitted());
+    assert!(!set.admit("acme", 1).wait().unwrap().admitted());
     assert!(set.remove_override("acme").unwrap());
-    assert!(!handle.admit(1).unwrap().admitted());
+    assert!(!handle.admit(1).wait().unwrap().admitted());
     time.advance(MINUTE);
     assert_eq!(
         (0..100)
-            .take_while(|_| handle.admit(1).unwrap().admitted())
+            .take_while(|_| handle.admit(1).wait().unwrap().admitted())
             .count(),
         10
     );
@@ -91,7 +102,7 @@ fn an_override_reaches_cells_that_are_held_already_and_leaves_them_again() {
 fn lowering_keeps_what_is_used_and_removing_returns_to_the_sets_limit() {
     let time = ManualClock::default();
     let set = lone(&time);
-    assert!(set.check("acme", 4).unwrap().admitted());
+    assert!(set.check("acme", 4).wait().unwrap().admitted());
     set.set_override("acme", &[rpm(5)]).unwrap();
     assert_eq!(left(&set, "acme"), 1);
     set.remove_override("acme").unwrap();
@@ -102,11 +113,16 @@ fn lowering_keeps_what_is_used_and_removing_returns_to_the_sets_limit() {
 fn whoever_waits_and_fits_the_larger_limit_is_woken_by_the_override() {
     let time = ManualClock::default();
     let set = set(&time, [rpm(10), Limit::concurrency("running", 1)]);
-    let held = set.try_acquire("acme", 1).unwrap().granted().unwrap();
-    let mut waiting = Polled::waiting(set.acquire_async("acme", 1));
+    let held = set
+        .try_acquire("acme", 1)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
+    let mut waiting = Polled::waiting(set.acquire("acme", 1));
     set.set_override("other", &[Limit::concurrency("running", 2)])
         .unwrap();
-    assert!(!waiting.woken());
+    assert!(waiting.poll().is_none());
     set.set_override("acme", &[Limit::concurrency("running", 2)])
         .unwrap();
     assert!(waiting.woken());
@@ -128,7 +144,7 @@ fn ancestors_have_overrides_of_their_own() {
         .unwrap();
     let count = |key| {
         (0..100)
-            .take_while(|_| set.check(key, 1).unwrap().admitted())
+            .take_while(|_| set.check(key, 1).wait().unwrap().admitted())
             .count()
     };
     assert_eq!(count("acme/a"), 15);
@@ -160,6 +176,7 @@ fn an_override_outlives_the_rows_of_its_key() {
         for other in 0..3 {
             assert!(
                 set.admit(&*format!("{round}/{other}"), 1)
+                    .wait()
                     .unwrap()
                     .admitted()
             );
@@ -168,6 +185,7 @@ fn an_override_outlives_the_rows_of_its_key() {
         for other in 0..4 {
             assert!(
                 set.admit(&*format!("{round}/x{other}"), 1)
+                    .wait()
                     .unwrap()
                     .admitted()
             );
@@ -187,10 +205,15 @@ fn a_row_is_kept_for_as_long_as_its_own_limit_needs_it() {
     assert_eq!(admitted(&set, "acme"), 10);
     time.advance(2 * MINUTE);
     for other in 0..20 {
-        assert!(set.admit(&*format!("x{other}"), 1).unwrap().admitted());
+        assert!(
+            set.admit(&*format!("x{other}"), 1)
+                .wait()
+                .unwrap()
+                .admitted()
+        );
         time.advance(MINUTE);
     }
-    assert!(!set.check("acme", 5).unwrap().admitted());
+    assert!(!set.check("acme", 5).wait().unwrap().admitted());
 }
 
 #[test]
@@ -201,6 +224,7 @@ fn overrides_are_put_over_limits_that_change_and_wait_for_those_that_are_gone() 
         .unwrap();
     assert!(
         set.check("acme", &[("rpm", 20), ("running", 0)])
+            .wait()
             .unwrap()
             .admitted()
     );
@@ -212,7 +236,7 @@ fn overrides_are_put_over_limits_that_change_and_wait_for_those_that_are_gone() 
     assert_eq!(set.override_of("acme").unwrap().inert, ["rpm", "running"]);
     set.put_limit(rpm(12)).unwrap();
     assert!(set.override_of("acme").unwrap().inert == ["running"]);
-    let standing = set.peek("acme", 1).unwrap().standing("rpm").unwrap();
+    let standing = set.peek("acme", 1).wait().unwrap().standing("rpm").unwrap();
     assert_eq!(standing.limit, 30);
 }
 
@@ -272,6 +296,7 @@ fn an_override_that_makes_no_sense_is_an_error_and_changes_nothing() {
         .unwrap();
     assert_eq!(
         set.peek("acme", 1)
+            .wait()
             .unwrap()
             .standing("daily")
             .unwrap()
@@ -292,13 +317,18 @@ fn a_lease_taken_under_one_limit_is_settled_under_another() {
     );
     set.set_override("acme", &[Limit::rate("rpm", 100, HOUR)])
         .unwrap();
-    let mut lease = set.try_acquire("acme", 80).unwrap().granted().unwrap();
+    let mut lease = set
+        .try_acquire("acme", 80)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     set.set_override("acme", &[Limit::rate("rpm", 50, HOUR)])
         .unwrap();
-    lease.settle(&[("rpm", 20)]).unwrap();
+    lease.settle(&[("rpm", 20)]).wait().unwrap();
     assert!(left(&set, "acme") <= 50);
     set.remove_override("acme").unwrap();
-    assert!(set.try_acquire("acme", 1).is_ok());
+    assert!(set.try_acquire("acme", 1).wait().is_ok());
     time.advance(HOUR);
     assert_eq!(left(&set, "acme"), 10);
 }
@@ -309,9 +339,20 @@ fn slots_are_held_as_long_as_the_keys_own_limit_says() {
     let set = set(&time, [Limit::concurrency("running", 1).ttl(MINUTE)]);
     let longer = Limit::concurrency("running", 1).ttl(HOUR);
     set.set_override("acme", &[longer]).unwrap();
-    let held = set.try_acquire("acme", 1).unwrap().granted().unwrap();
+    let held = set
+        .try_acquire("acme", 1)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     time.advance(2 * MINUTE);
-    assert!(set.try_acquire("acme", 1).unwrap().granted().is_none());
+    assert!(
+        set.try_acquire("acme", 1)
+            .wait()
+            .unwrap()
+            .granted()
+            .is_none()
+    );
     drop(held);
 }
 
@@ -325,6 +366,7 @@ fn many_keys_with_one_override_share_it() {
     assert_eq!(set.set_override(&7_u32.to_be_bytes(), &[rpm(40)]), Ok(()));
     assert_eq!(
         set.peek(&6_u32.to_be_bytes(), 1)
+            .wait()
             .unwrap()
             .standing("rpm")
             .unwrap()
@@ -333,6 +375,7 @@ fn many_keys_with_one_override_share_it() {
     );
     assert_eq!(
         set.peek(&7_u32.to_be_bytes(), 1)
+            .wait()
             .unwrap()
             .standing("rpm")
             .unwrap()
@@ -340,7 +383,12 @@ fn many_keys_with_one_override_share_it() {
         40
     );
     assert_eq!(
-        set.peek("none", 1).unwrap().standing("rpm").unwrap().limit,
+        set.peek("none", 1)
+            .wait()
+            .unwrap()
+            .standing("rpm")
+            .unwrap()
+            .limit,
         10
     );
     assert_eq!(set.overrides(None, usize::MAX).len(), 2_000);
@@ -351,12 +399,18 @@ fn a_verdict_on_more_than_the_keys_limit_is_never() {
     let set = lone(&ManualClock::default());
     set.set_override("acme", &[rpm(3)]).unwrap();
     assert!(matches!(
-        set.admit("acme", 4),
+        set.admit("acme", 4).wait(),
         Err(Error::NeverFits { capacity: 3, .. })
     ));
-    assert_eq!(set.admit("acme", 3), Ok(Verdict::Admit));
+    assert_eq!(set.admit("acme", 3).wait(), Ok(Verdict::Admit));
     let patient = Ask::from(2_u64);
-    assert!(set.peek("acme", patient).unwrap().not_until().is_some());
+    assert!(
+        set.peek("acme", patient)
+            .wait()
+            .unwrap()
+            .not_until()
+            .is_some()
+    );
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn granted(chat: &Served, key: &str) -> Ticket {
 
 fn release(chat: &Served, key: &str, id: LeaseId, report: &Report) -> tidegate::gate::Finished {
     chat.finish(Key::from(key), id, Finish::Release, report)
+        .wait()
         .unwrap()
 }
 
@@ -84,20 +85,28 @@ fn a_lease_is_settled_renewed_and_released_by_its_id_wherever_it_was_given() {
     let leases: Vec<Ticket> = (0..3).map(|_| granted(&chat, "k")).collect();
     assert_eq!(leases[2].member(), Some("us"));
     for lease in &leases {
-        let until = chat.renew(key, lease.id, Duration::from_secs(300)).unwrap();
+        let until = chat
+            .renew(key, lease.id, Duration::from_secs(300))
+            .wait()
+            .unwrap();
         assert!(until > lease.expires_at);
     }
-    let settled = chat.settle(key, leases[2].id, &[("rpm", 1)]).unwrap();
+    let settled = chat
+        .settle(key, leases[2].id, &[("rpm", 1)])
+        .wait()
+        .unwrap();
     assert_eq!(settled.usage("rpm").unwrap().used, 1);
     assert!(
         chat.settle(key, leases[2].id, &[("rpm", 0)])
+            .wait()
             .unwrap()
             .repeated()
     );
-    assert!(!chat.release(key, leases[0].id).unwrap().repeated());
-    chat.cancel(key, leases[1].id).unwrap();
+    assert!(!chat.release(key, leases[0].id).wait().unwrap().repeated());
+    chat.cancel(key, leases[1].id).wait().unwrap();
     let unknown = chat
         .release(key, "0".repeat(32).parse().unwrap())
+        .wait()
         .unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound);
     time.advance(Duration::from_secs(3_600));
@@ -109,7 +118,7 @@ fn what_was_used_is_debited_at_a_member_that_is_named() {
     let (gate, _) = gate(CHAT);
     let chat = chat(&gate);
     let ask = || Ask::named(&[("rpm", 2)]);
-    let unsaid = chat.debit("k", ask()).unwrap_err();
+    let unsaid = chat.debit("k", ask()).wait().unwrap_err();
     assert_eq!(
         (unsaid.kind(), unsaid.to_string().as_str()),
         (
@@ -117,10 +126,10 @@ fn what_was_used_is_debited_at_a_member_that_is_named() {
             "say which member is meant: there is `eu`, `us`"
         )
     );
-    let unknown = chat.debit_at(Some("asia"), "k", ask()).unwrap_err();
+    let unknown = chat.debit_at(Some("asia"), "k", ask()).wait().unwrap_err();
     assert!(unknown.to_string().contains("there is `eu`, `us`"));
     assert!(matches!(
-        chat.debit_at(Some("eu"), "k", ask()),
+        chat.debit_at(Some("eu"), "k", ask()).wait(),
         Ok(Answer::Decided(_))
     ));
     assert_eq!(granted(&chat, "k").member(), Some("us"));
@@ -130,19 +139,24 @@ fn what_was_used_is_debited_at_a_member_that_is_named() {
 fn a_forecast_is_given_for_each_member_or_for_one() {
     let (gate, _) = gate(CHAT);
     let chat = chat(&gate);
-    chat.debit_at(Some("eu"), "k", &[("rpm", 1)]).unwrap();
-    let all = chat.forecast(None, "k", &[("rpm", 1)]).unwrap();
+    chat.debit_at(Some("eu"), "k", &[("rpm", 1)])
+        .wait()
+        .unwrap();
+    let all = chat.forecast(None, "k", &[("rpm", 1)]).wait().unwrap();
     let spendable = |outlook: &tidegate::gate::Outlook| {
         let rpm = outlook.limits.iter().find(|(name, _)| name == "rpm");
         (outlook.member.clone().unwrap(), rpm.unwrap().1.spendable)
     };
     let told: Vec<_> = all.iter().map(spendable).collect();
     assert_eq!(told, [("eu".into(), 1), ("us".into(), 2)]);
-    let one = chat.forecast(Some("us"), "k", &[("rpm", 1)]).unwrap();
+    let one = chat
+        .forecast(Some("us"), "k", &[("rpm", 1)])
+        .wait()
+        .unwrap();
     assert_eq!(one.len(), 1);
-    let peeked = chat.peek_at(Some("eu"), "k", &[("rpm", 2)]).unwrap();
+    let peeked = chat.peek_at(Some("eu"), "k", &[("rpm", 2)]).wait().unwrap();
     assert!(!peeked.admitted());
-    assert!(chat.peek("k", &[("rpm", 2)]).unwrap().admitted());
+    assert!(chat.peek("k", &[("rpm", 2)]).wait().unwrap().admitted());
 }
 
 #[test]
@@ -193,11 +207,15 @@ fn nothing_cools_down_where_there_is_no_pool() {
     };
     let refused = chat.finish(Key::from("k"), lease.id, Finish::Release, &report);
     assert!(matches!(
-        refused,
+        refused.wait(),
         Err(GateError::Limits(tidegate::Error::NoPool))
     ));
-    assert!(chat.debit_at(Some("eu"), "k", &[("slots", 0)]).is_err());
-    assert!(chat.release(Key::from("k"), lease.id).is_ok());
+    assert!(
+        chat.debit_at(Some("eu"), "k", &[("slots", 0)])
+            .wait()
+            .is_err()
+    );
+    assert!(chat.release(Key::from("k"), lease.id).wait().is_ok());
 }
 
 #[test]
@@ -210,7 +228,7 @@ fn the_least_loaded_member_is_told_by_leases_that_end_and_expire() {
     let leases: Vec<Ticket> = (0..4).map(|_| granted(&chat, "k")).collect();
     assert_eq!(loads(), [2, 2]);
     for lease in leases.iter().filter(|lease| lease.member() == Some("a")) {
-        chat.release(Key::from("k"), lease.id).unwrap();
+        chat.release(Key::from("k"), lease.id).wait().unwrap();
     }
     assert_eq!(loads(), [0, 2]);
     assert_eq!(granted(&chat, "k").member(), Some("a"));
@@ -224,13 +242,16 @@ fn members_come_and_go_and_nobody_is_reset() {
     let before = chat(&gate);
     let eu = granted(&before, "k");
     let us = before.debit_at(Some("us"), "k", &[("rpm", 1)]);
-    assert!(us.is_ok());
+    assert!(us.wait().is_ok());
     let asia = "[policy.chat.member.asia.limits]\nrpm = { calls = 5, per = '1h' }\n";
     let wider = CHAT.replace("calls = 2", "calls = 3") + asia;
     gate.exchange("test", &file(&wider)).unwrap();
     let after = chat(&gate);
     let left = |member: &str| {
-        let peeked = after.peek_at(Some(member), "k", &[("rpm", 1)]).unwrap();
+        let peeked = after
+            .peek_at(Some(member), "k", &[("rpm", 1)])
+            .wait()
+            .unwrap();
         peeked.standing("rpm").unwrap().remaining
     };
     assert_eq!((left("eu"), left("us"), left("asia")), (2, 2, 5));
@@ -264,7 +285,7 @@ fn who_waits_for_a_pool_is_served_by_whichever_member_is_free_first() {
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     assert_eq!(chat.waiting(), 1);
     time.advance(Duration::from_secs(1));
-    chat.release(Key::from("k"), second.id).unwrap();
+    chat.release(Key::from("k"), second.id).wait().unwrap();
     let std::task::Poll::Ready(Ok(Entry::Granted(ticket))) = waiting.as_mut().poll(&mut context)
     else {
         panic!("a member is free");
@@ -282,7 +303,7 @@ fn a_policy_in_shadow_records_and_refuses_nobody() {
     let chat = chat(&gate);
     assert!(!granted(&chat, "k").shadowed);
     assert!(granted(&chat, "k").shadowed);
-    let Answer::Decided(decision) = chat.check("k", &[("slots", 0)]).unwrap() else {
+    let Answer::Decided(decision) = chat.check("k", &[("slots", 0)]).wait().unwrap() else {
         panic!("it decides");
     };
     assert!(decision.admitted() && decision.shadowed());
@@ -308,7 +329,7 @@ fn a_refusal_names_the_level() {
         all = { calls = 2, per = '1h', level = 'org' }\neach = { calls = 1, per = '1h' }\n",
     );
     let chat = chat(&gate);
-    let refused = |key: &str| match chat.check(key, Ask::default()).unwrap() {
+    let refused = |key: &str| match chat.check(key, Ask::default()).wait().unwrap() {
         Answer::Decided(decision) => chat.level(&decision).map(str::to_owned),
         other => panic!("{other:?}"),
     };
@@ -338,7 +359,7 @@ fn a_restart_finds_the_members_leases_again() {
     let gate = build();
     let chat = chat(&gate);
     for id in ids {
-        assert!(!chat.release(Key::from("k"), id).unwrap().repeated());
+        assert!(!chat.release(Key::from("k"), id).wait().unwrap().repeated());
     }
 }
 
@@ -358,7 +379,7 @@ fn a_pool_lists_its_keys_and_leases_member_by_member() {
             after: after.as_deref(),
             most: 1,
         };
-        let page = chat.list_leases(page).unwrap();
+        let page = chat.list_leases(page).wait().unwrap();
         seen.extend(page.items);
         after = page.next;
         if after.is_none() {
@@ -381,14 +402,14 @@ fn a_pool_lists_its_keys_and_leases_member_by_member() {
         after: member,
         most: 10,
     };
-    let page = chat.list_keys(one(None)).unwrap();
+    let page = chat.list_keys(one(None)).wait().unwrap();
     assert_eq!(page.items[0].decision.member(), Some("eu"));
     let end = page.next.expect("another member follows");
-    assert_eq!(chat.list_keys(one(Some(&end))).unwrap().next, None);
-    let strange = chat.list_keys(one(Some(&[9, 9]))).unwrap_err();
+    assert_eq!(chat.list_keys(one(Some(&end))).wait().unwrap().next, None);
+    let strange = chat.list_keys(one(Some(&[9, 9]))).wait().unwrap_err();
     assert_eq!(strange.kind(), Kind::Invalid);
     let of_bob = seen.iter().position(|held| held.key == b"bob").unwrap();
     let handle = seen[of_bob].handle;
     let ended = chat.revoke(&caller, Key::from("bob"), handle);
-    assert_eq!(ended.unwrap().member.as_deref(), Some("eu"));
+    assert_eq!(ended.wait().unwrap().member.as_deref(), Some("eu"));
 }

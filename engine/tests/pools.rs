@@ -38,7 +38,7 @@ fn pool_of(time: &ManualClock, counts: &[u64]) -> LimitPoolBuilder {
 }
 
 fn take(pool: &LimitPool) -> Lease {
-    let admission = pool.try_acquire("k", ()).expect("no error");
+    let admission = pool.try_acquire("k", ()).wait().expect("no error");
     admission.granted().expect("there is room")
 }
 
@@ -50,7 +50,7 @@ fn turns(pool: &LimitPool, count: usize) -> String {
 
 fn free(pool: &LimitPool, member: &str) -> u64 {
     let member = pool.member(member).expect("a member");
-    let peek = member.set().peek("k", ()).expect("a peek");
+    let peek = member.set().peek("k", ()).wait().expect("a peek");
     peek.standing("slots").expect("a limit").remaining
 }
 
@@ -154,15 +154,25 @@ fn a_lease_that_was_detached_is_no_load() {
     let pool = pool_of(&time, &[100, 100]).balance(Balance::LeastLoaded);
     let pool = pool.build().unwrap();
     let once = || Ask::from(()).idempotency(b"request 1");
-    let held = pool.try_acquire("k", once()).unwrap().granted().unwrap();
+    let held = pool
+        .try_acquire("k", once())
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     let member = pool.member(held.member().expect("a member")).unwrap();
     for _ in 0..10 {
         let lease = take(&pool);
         let set = pool.member(lease.member().unwrap()).unwrap().set();
-        set.release("k", lease.detach()).unwrap();
+        set.release("k", lease.detach()).wait().unwrap();
     }
     // A repeated lease was counted where it was given first.
-    let again = pool.try_acquire("k", once()).unwrap().granted().unwrap();
+    let again = pool
+        .try_acquire("k", once())
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert!(again.is_repeated());
     assert_eq!(again.detach(), held.id());
     let loads = || pool.members().iter().map(Member::load).sum::<u64>();
@@ -224,8 +234,14 @@ fn a_balancer_that_loses_members_loses_nothing_but_their_turn() {
         .unwrap();
     let held = take(&pool);
     assert_eq!(held.member(), Some("b"));
-    assert!(pool.try_acquire("k", ()).unwrap().refused().is_some());
-    let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+    assert!(
+        pool.try_acquire("k", ())
+            .wait()
+            .unwrap()
+            .refused()
+            .is_some()
+    );
+    let mut waiter = Polled::waiting(pool.acquire("k", ()));
     drop(held);
     drop(waiter.granted().expect("its turn"));
     assert_eq!((waiting(&pool), free(&pool, "b")), (0, 1));
@@ -259,7 +275,11 @@ fn a_lease_tells_its_member_and_its_metadata() {
     assert_eq!(lease.member(), Some("eu"));
     assert_eq!(lease.metadata()["region"], "eu-west1");
     assert_eq!(pool.member("eu").unwrap().metadata()["region"], "eu-west1");
-    let alone = slots(&time, 1).try_acquire("k", ()).unwrap().granted();
+    let alone = slots(&time, 1)
+        .try_acquire("k", ())
+        .wait()
+        .unwrap()
+        .granted();
     let alone = alone.unwrap();
     assert_eq!((alone.member(), alone.cool_down(SECOND)), (None, None));
 }
@@ -292,25 +312,31 @@ fn a_refusal_is_that_of_the_member_that_is_free_soonest() {
         .unwrap();
     let now = time.clock().now();
     for _ in 0..2 {
-        drop(pool.try_acquire("k", 1).unwrap().granted().expect("room"));
+        drop(
+            pool.try_acquire("k", 1)
+                .wait()
+                .unwrap()
+                .granted()
+                .expect("room"),
+        );
     }
-    let refused = pool.try_acquire("k", 1).unwrap().refused().unwrap();
+    let refused = pool.try_acquire("k", 1).wait().unwrap().refused().unwrap();
     assert_eq!(refused.member(), Some("fast"));
     assert_eq!(refused.binding(), Some("rate"));
     assert_eq!(refused.not_until(), Some(now + SECOND.into()));
     // The cool-down lasts longer than its limit, and less long than the other's.
     let until = pool.cool_down("fast", 4 * SECOND).unwrap();
-    let refused = pool.try_acquire("k", 1).unwrap().refused().unwrap();
+    let refused = pool.try_acquire("k", 1).wait().unwrap().refused().unwrap();
     assert_eq!((refused.member(), refused.binding()), (Some("fast"), None));
     assert_eq!(refused.not_until(), Some(until));
-    assert_eq!(pool.peek("k", 1).unwrap().not_until(), Some(until));
+    assert_eq!(pool.peek("k", 1).wait().unwrap().not_until(), Some(until));
     pool.cool_down("fast", 2 * TEN).unwrap();
-    let refused = pool.check("k", 1).unwrap();
+    let refused = pool.check("k", 1).wait().unwrap();
     assert_eq!(refused.member(), Some("slow"));
     time.advance(TEN - Duration::from_micros(1));
-    assert!(pool.try_acquire("k", 1).unwrap().refused().is_some());
+    assert!(pool.try_acquire("k", 1).wait().unwrap().refused().is_some());
     time.advance(Duration::from_micros(1));
-    assert!(pool.try_acquire("k", 1).unwrap().granted().is_some());
+    assert!(pool.try_acquire("k", 1).wait().unwrap().granted().is_some());
 }
 
 #[test]
@@ -323,15 +349,23 @@ fn a_member_that_an_ask_never_fits_or_that_does_not_know_it_is_skipped() {
         .build()
         .unwrap();
     for _ in 0..3 {
-        let lease = pool.try_acquire("k", &[("slots", 4)]).unwrap().granted();
+        let lease = pool
+            .try_acquire("k", &[("slots", 4)])
+            .wait()
+            .unwrap()
+            .granted();
         assert_eq!(lease.expect("it fits one").member(), Some("large"));
     }
-    let held = pool.try_acquire("k", &[("slots", 4)]).unwrap().granted();
-    let mut waiter = Polled::waiting(pool.acquire_async("k", &[("slots", 3)]));
+    let held = pool
+        .try_acquire("k", &[("slots", 4)])
+        .wait()
+        .unwrap()
+        .granted();
+    let mut waiter = Polled::waiting(pool.acquire("k", &[("slots", 3)]));
     assert_eq!(pool.member("small").unwrap().set().statistics().waiting, 0);
     drop(held);
     assert_eq!(waiter.granted().unwrap().member(), Some("large"));
-    let never = pool.try_acquire("k", &[("slots", 5)]).unwrap_err();
+    let never = pool.try_acquire("k", &[("slots", 5)]).wait().unwrap_err();
     assert!(matches!(
         never,
         Error::NeverFits {
@@ -340,14 +374,14 @@ fn a_member_that_an_ask_never_fits_or_that_does_not_know_it_is_skipped() {
             ..
         }
     ));
-    let unknown = pool.acquire("k", &[("tpm", 1)]).unwrap_err();
+    let unknown = pool.acquire("k", &[("tpm", 1)]).wait().unwrap_err();
     assert!(matches!(unknown, Error::UnknownLimit { .. }));
     assert!(matches!(
-        pool.check("k", &[("slots", 1)]),
+        pool.check("k", &[("slots", 1)]).wait(),
         Err(Error::NeedsLease(_))
     ));
     assert!(matches!(
-        pool.peek("k", &[("slots", 0)]),
+        pool.peek("k", &[("slots", 0)]).wait(),
         Err(Error::NothingAsked)
     ));
 }
@@ -358,12 +392,12 @@ fn check_and_peek_tell_the_member_and_peek_takes_no_turn() {
     let rate = || set(&time, Limit::rate("rate", 1, SECOND));
     let pool = LimitPool::builder().member("a", rate()).member("b", rate());
     let pool = pool.build().unwrap();
-    assert_eq!(pool.peek("k", 1).unwrap().member(), Some("a"));
-    assert_eq!(pool.peek("k", 1).unwrap().member(), Some("a"));
-    assert_eq!(pool.check("k", 1).unwrap().member(), Some("a"));
-    assert_eq!(pool.peek("k", 1).unwrap().member(), Some("b"));
-    assert!(pool.check("k", 1).unwrap().admitted());
-    assert!(!pool.check("k", 1).unwrap().admitted());
+    assert_eq!(pool.peek("k", 1).wait().unwrap().member(), Some("a"));
+    assert_eq!(pool.peek("k", 1).wait().unwrap().member(), Some("a"));
+    assert_eq!(pool.check("k", 1).wait().unwrap().member(), Some("a"));
+    assert_eq!(pool.peek("k", 1).wait().unwrap().member(), Some("b"));
+    assert!(pool.check("k", 1).wait().unwrap().admitted());
+    assert!(!pool.check("k", 1).wait().unwrap().admitted());
     let (pool, member) = (pool.statistics(), pool.members()[0].set().statistics());
     assert_eq!((pool.admitted, pool.refused), (2, 1));
     assert_eq!((member.admitted, member.refused), (1, 0));
@@ -375,7 +409,7 @@ fn a_waiter_is_woken_by_whichever_member_frees_first_and_holds_one_lease() {
     let pool = pool_of(&time, &[1, 1, 1]).build().unwrap();
     for freed in ["c", "a", "b"] {
         let mut held: Vec<Lease> = (0..3).map(|_| take(&pool)).collect();
-        let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+        let mut waiter = Polled::waiting(pool.acquire("k", ()));
         assert_eq!(waiting(&pool), 3);
         held.retain(|lease| lease.member() != Some(freed));
         assert!(waiter.woken());
@@ -396,8 +430,8 @@ fn members_that_free_at_the_same_moment_grant_one_lease() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1, 1]).build().unwrap();
     let held: Vec<Lease> = (0..3).map(|_| take(&pool)).collect();
-    let mut first = Polled::waiting(pool.acquire_async("k", ()));
-    let mut second = Polled::waiting(pool.acquire_async("k", ()));
+    let mut first = Polled::waiting(pool.acquire("k", ()));
+    let mut second = Polled::waiting(pool.acquire("k", ()));
     drop(held);
     let all: u64 = ["a", "b", "c"].map(|name| free(&pool, name)).iter().sum();
     assert_eq!(all, 1, "two are given, though nobody was told yet");
@@ -414,11 +448,11 @@ fn a_dropped_waiter_leaves_nothing_behind_in_any_member() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
-    let quitter = Polled::waiting(pool.acquire_async("k", ()));
-    let mut next = Polled::waiting(pool.acquire_async("k", ()));
+    let quitter = Polled::waiting(pool.acquire("k", ()));
+    let mut next = Polled::waiting(pool.acquire("k", ()));
     drop(quitter);
     assert_eq!((waiting(&pool), pool.statistics().waiting), (2, 1));
-    let given = Polled::waiting(pool.acquire_async("k", ()));
+    let given = Polled::waiting(pool.acquire("k", ()));
     drop(held);
     assert!(given.woken(), "given, but never told");
     drop(given);
@@ -436,12 +470,15 @@ fn who_waits_for_a_member_that_cools_down_is_served_when_the_cool_down_ends() {
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
     let until = pool.cool_down("a", TEN).unwrap();
-    let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+    let mut waiter = Polled::waiting(pool.acquire("k", ()));
     let [at_a, at_b] = held;
     drop(at_a);
     assert!(!waiter.woken(), "a is free, but cools down");
     let direct = pool.member("a").unwrap().set().try_acquire("k", ());
-    assert!(direct.unwrap().granted().is_some(), "who has no pool may");
+    assert!(
+        direct.wait().unwrap().granted().is_some(),
+        "who has no pool may"
+    );
     assert_eq!(time.next_alarm(), Some(until));
     time.advance(TEN - Duration::from_micros(1));
     assert!(!waiter.woken());
@@ -455,7 +492,7 @@ fn a_cool_down_that_begins_while_one_waits_holds_for_the_wait() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1]).build().unwrap();
     let held = take(&pool);
-    let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+    let mut waiter = Polled::waiting(pool.acquire("k", ()));
     held.cool_down(SECOND);
     held.cool_down(TEN);
     drop(held);
@@ -470,7 +507,7 @@ fn a_cool_down_that_is_ended_early_serves_who_waits() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1]).build().unwrap();
     pool.cool_down("a", Duration::MAX).unwrap();
-    let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+    let mut waiter = Polled::waiting(pool.acquire("k", ()));
     time.advance(TEN);
     assert!(!waiter.woken());
     pool.end_cool_down("a").unwrap();
@@ -491,9 +528,9 @@ fn a_line_that_is_full_is_passed_over_and_if_all_are_it_is_an_error() {
         .member("b", narrow(2));
     let pool = pool.build().unwrap();
     let held = [take(&pool), take(&pool)];
-    let mut waiters = [(); 2].map(|()| Polled::waiting(pool.acquire_async("k", ())));
+    let mut waiters = [(); 2].map(|()| Polled::waiting(pool.acquire("k", ())));
     assert_eq!(waiting(&pool), 3);
-    let full = pool.acquire("k", ()).unwrap_err();
+    let full = pool.acquire("k", ()).wait().unwrap_err();
     assert!(matches!(full, Error::QueueFull(_)));
     assert_eq!(pool.statistics().waiting, 2);
     drop(held);
@@ -509,7 +546,7 @@ fn a_deadline_ends_the_wait_at_all_members_and_changes_nothing() {
     let held = [take(&pool), take(&pool)];
     let until = pool.cool_down("b", Duration::from_millis(9)).unwrap();
     let ask = Ask::from(()).within(Duration::from_millis(5));
-    let mut waiter = Polled::waiting(pool.acquire_async("k", ask));
+    let mut waiter = Polled::waiting(pool.acquire("k", ask));
     time.advance(Duration::from_micros(4_999));
     assert!(!waiter.woken());
     time.advance(Duration::from_micros(1));
@@ -521,7 +558,10 @@ fn a_deadline_ends_the_wait_at_all_members_and_changes_nothing() {
     drop(held);
     assert_eq!((free(&pool, "a"), free(&pool, "b")), (1, 1));
     let at_once = pool.acquire("k", Ask::from(()).within(Duration::ZERO));
-    assert_eq!(at_once.unwrap().granted().unwrap().member(), Some("a"));
+    assert_eq!(
+        at_once.wait().unwrap().granted().unwrap().member(),
+        Some("a")
+    );
 }
 
 #[test]
@@ -530,11 +570,11 @@ fn all_members_cooling_down_refuse_until_the_first_is_back() {
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     pool.cool_down("a", TEN).unwrap();
     let soonest = pool.cool_down("b", SECOND).unwrap();
-    let refused = pool.try_acquire("k", ()).unwrap().refused().unwrap();
+    let refused = pool.try_acquire("k", ()).wait().unwrap().refused().unwrap();
     assert_eq!(refused.not_until(), Some(soonest));
-    let mut waiter = Polled::waiting(pool.acquire_async("k", ()));
+    let mut waiter = Polled::waiting(pool.acquire("k", ()));
     let ask = Ask::from(()).within(Duration::from_millis(1));
-    let mut hurried = Polled::waiting(pool.acquire_async("k", ask));
+    let mut hurried = Polled::waiting(pool.acquire("k", ask));
     time.advance(SECOND);
     assert_eq!(waiter.granted().unwrap().member(), Some("b"));
     let refused = hurried.poll().unwrap().unwrap().refused().unwrap();
@@ -547,8 +587,8 @@ fn the_urgent_go_first_at_every_member() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
-    let mut patient = Polled::waiting(pool.acquire_async("k", ()));
-    let mut urgent = Polled::waiting(pool.acquire_async("k", Ask::from(()).priority(3)));
+    let mut patient = Polled::waiting(pool.acquire("k", ()));
+    let mut urgent = Polled::waiting(pool.acquire("k", Ask::from(()).priority(3)));
     let [at_a, at_b] = held;
     drop(at_b);
     assert!(!patient.woken() && urgent.woken());
@@ -563,31 +603,60 @@ fn the_same_ask_gives_the_same_lease_whoever_would_be_chosen_now() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[9, 9, 9]).build().unwrap();
     let ask = Ask::from(()).idempotency(b"once");
-    let mut first = pool.try_acquire("k", ask).unwrap().granted().unwrap();
+    let mut first = pool
+        .try_acquire("k", ask)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     let mut repeats = Vec::new();
     for offset in 0..3 {
-        let again = pool.with_offset(offset).try_acquire("k", ask).unwrap();
+        let again = pool
+            .with_offset(offset)
+            .try_acquire("k", ask)
+            .wait()
+            .unwrap();
         let again = again.granted().unwrap();
         assert_eq!((again.id(), again.member()), (first.id(), first.member()));
         repeats.push(again);
     }
-    let waited = pool.acquire("k", ask).unwrap().granted().unwrap();
+    let waited = pool.acquire("k", ask).wait().unwrap().granted().unwrap();
     assert_eq!(waited.id(), first.id());
     repeats.push(waited);
     first.cool_down(TEN);
-    let other_key = pool.try_acquire("l", ask).unwrap().granted().unwrap();
+    let other_key = pool
+        .try_acquire("l", ask)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert_ne!(other_key.id(), first.id());
-    first.renew(TEN * 100).unwrap();
+    first.renew(TEN * 100).wait().unwrap();
     time.advance(TEN * 99);
-    let again = pool.try_acquire("k", ask).unwrap().granted().unwrap();
+    let again = pool
+        .try_acquire("k", ask)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert_eq!(again.id(), first.id(), "renewed, and still the same");
     let first_id = first.id();
     drop(first);
-    let late = pool.try_acquire("k", ask).unwrap().granted().unwrap();
+    let late = pool
+        .try_acquire("k", ask)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert_ne!(late.id(), first_id, "it has ended: a new ask");
     let late_id = late.id();
     time.advance(TEN * 100);
-    let anew = pool.try_acquire("k", ask).unwrap().granted().unwrap();
+    let anew = pool
+        .try_acquire("k", ask)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert_ne!(anew.id(), late_id, "it has expired: a new ask");
 }
 
@@ -599,8 +668,8 @@ fn two_that_wait_with_the_same_ask_hold_one_lease() {
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
     let ask = Ask::from(()).idempotency(b"once");
-    let mut first = Polled::waiting(pool.acquire_async("k", ask));
-    let mut second = Polled::waiting(pool.acquire_async("k", ask));
+    let mut first = Polled::waiting(pool.acquire("k", ask));
+    let mut second = Polled::waiting(pool.acquire("k", ask));
     drop(held);
     let first = first.granted().unwrap();
     let second = second.granted().unwrap();
@@ -617,11 +686,16 @@ fn of_two_members_that_grant_the_same_ask_the_first_to_be_told_keeps() {
     let pool = pool.build().unwrap();
     let held = [take(&pool), take(&pool)];
     let ask = Ask::from(()).idempotency(b"once");
-    let mut first = Polled::waiting(pool.acquire_async("k", ask));
+    let mut first = Polled::waiting(pool.acquire("k", ask));
     drop(held);
     assert_eq!((free(&pool, "a"), free(&pool, "b")), (0, 1));
     pool.cool_down("a", SECOND).unwrap();
-    let second = pool.try_acquire("k", ask).unwrap().granted().unwrap();
+    let second = pool
+        .try_acquire("k", ask)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     let first = first.granted().unwrap();
     assert_eq!((first.id(), first.member()), (second.id(), Some("b")));
     assert_eq!((free(&pool, "a"), free(&pool, "b")), (1, 0));
@@ -636,15 +710,15 @@ fn members_may_have_clocks_of_their_own() {
         .member("there", set(&there, Limit::rate("rate", 1, SECOND)));
     let pool = pool.build().unwrap();
     for _ in 0..2 {
-        assert!(pool.check("k", 1).unwrap().admitted());
+        assert!(pool.check("k", 1).wait().unwrap().admitted());
     }
-    let refused = pool.check("k", 1).unwrap();
+    let refused = pool.check("k", 1).wait().unwrap();
     assert_eq!(
         refused.member(),
         Some("there"),
         "by the wait, not the instant"
     );
-    let mut waiter = Polled::waiting(pool.acquire_async("k", 1));
+    let mut waiter = Polled::waiting(pool.acquire("k", 1));
     there.advance(SECOND);
     assert_eq!(waiter.granted().unwrap().member(), Some("there"));
     assert_eq!((here.next_alarm(), there.next_alarm()), (None, None));
@@ -655,7 +729,7 @@ fn outcomes_are_counted_by_the_pool() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let (mut good, mut bad) = (take(&pool), take(&pool));
-    good.settle(&[]).unwrap();
+    good.settle(&[]).wait().unwrap();
     bad.fail();
     drop((good, bad));
     let counted = pool.statistics();
@@ -678,7 +752,7 @@ fn many_threads_never_exceed_any_member() {
     let work = |offset: u64| {
         let pool = pool.with_offset(offset);
         for _ in 0..200 {
-            let lease = pool.acquire("k", ()).unwrap().granted().unwrap();
+            let lease = pool.acquire("k", ()).wait().unwrap().granted().unwrap();
             let index = pool.member(lease.member().unwrap()).unwrap().position();
             let now = held[index].fetch_add(1, Ordering::SeqCst) + 1;
             assert!(now <= limits[index].1 as i64);
@@ -742,11 +816,11 @@ impl World<'_> {
                 let millis = millis.map(Duration::from_millis);
                 let ask = millis.map_or(ask, |longest| ask.within(longest));
                 let pool = self.pool;
-                let asked = async move { pool.acquire_async("k", ask.priority(priority)).await };
+                let asked = async move { pool.acquire("k", ask.priority(priority)).await };
                 self.waiters.push(Polled::new(asked));
             }
             Event::Try => {
-                let admission = self.pool.try_acquire("k", ask).expect("no error");
+                let admission = self.pool.try_acquire("k", ask).wait().expect("no error");
                 self.leases.extend(admission.granted());
             }
             Event::Quit(any) if !self.waiters.is_empty() => {

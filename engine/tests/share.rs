@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate::contract::{
-    Abilities, Command, Definition, Definitions, Follower, Later, Plan, Reply, Store, StoreError,
-    Table,
+    Abilities, Command, Definition, Definitions, Execution, Follower, Later, Out, Plan, Store,
+    StoreError, Table,
 };
 use tidegate::gate::{Answer, Entry, Gate, Kind, Place, Scope, Served, Ticket};
 use tidegate::policy::parse;
@@ -52,15 +52,11 @@ impl Store for Far {
 }
 
 impl Table for FarTable {
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
         match self.1.load(Ordering::SeqCst) {
-            true => Err(StoreError::Unavailable("the cable is pulled".into())),
-            false => self.0.execute(command),
+            true => out.ready(Err(StoreError::Unavailable("the cable is pulled".into()))),
+            false => self.0.execute(command, out),
         }
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
     }
 }
 
@@ -111,7 +107,7 @@ const CALL: &[(&str, u64)] = &[("rpm", 1), ("running", 0)];
 /// How many of so many calls are admitted, and whether they are marked.
 fn admitted(house: &House, key: &str) -> (usize, bool) {
     let chat = house.chat();
-    let answers = (0..20).map(|_| chat.check(key, Ask::named(CALL)).unwrap());
+    let answers = (0..20).map(|_| chat.check(key, Ask::named(CALL)).wait().unwrap());
     let decisions = answers.map(|answer| match answer {
         Answer::Decided(decision) => decision,
         other => panic!("{other:?}"),
@@ -155,13 +151,15 @@ fn a_lease_ends_where_it_was_given() {
         (refusal.degraded(), refusal.binding()),
         (true, Some("running"))
     );
-    let away = chat.release(key, before.id).unwrap_err();
+    let away = chat.release(key, before.id).wait().unwrap_err();
     assert_eq!(away.kind(), Kind::Unavailable);
-    chat.renew(key, during.id, Duration::from_secs(60)).unwrap();
+    chat.renew(key, during.id, Duration::from_secs(60))
+        .wait()
+        .unwrap();
     house.pull(false);
-    assert!(!chat.release(key, during.id).unwrap().repeated());
-    assert!(chat.release(key, during.id).unwrap().repeated());
-    assert!(!chat.release(key, before.id).unwrap().repeated());
+    assert!(!chat.release(key, during.id).wait().unwrap().repeated());
+    assert!(chat.release(key, during.id).wait().unwrap().repeated());
+    assert!(!chat.release(key, before.id).wait().unwrap().repeated());
 }
 
 #[test]
@@ -190,7 +188,11 @@ fn a_share_follows_the_limits_that_hold() {
     house.pull(false);
     house.gate.exchange("test", &file(&deny)).unwrap();
     house.pull(true);
-    let away = house.chat().check("ann", Ask::named(CALL)).unwrap_err();
+    let away = house
+        .chat()
+        .check("ann", Ask::named(CALL))
+        .wait()
+        .unwrap_err();
     assert_eq!(away.kind(), Kind::Unavailable);
 }
 

@@ -31,8 +31,8 @@ fn shuttle_handles_and_keyed_asks_admit_exactly_the_limit() {
                 let handle = set.handle("k").expect("a key");
                 for _ in 0..2 {
                     let fits = match by_handle {
-                        0 => set.check("k", 1).expect("no error").admitted(),
-                        _ => handle.admit(1).expect("no error").admitted(),
+                        0 => set.check("k", 1).wait().expect("no error").admitted(),
+                        _ => handle.admit(1).wait().expect("no error").admitted(),
                     };
                     admitted.fetch_add(u64::from(fits), Ordering::SeqCst);
                 }
@@ -57,14 +57,14 @@ fn shuttle_handles_beside_a_lease_that_is_settled_admit_exactly_the_limit() {
             let set = set.clone();
             thread::spawn(move || {
                 let handle = set.handle("k").expect("a key");
-                let asks = (0..2).map(|_| handle.admit(1).expect("no error"));
+                let asks = (0..2).map(|_| handle.admit(1).wait().expect("no error"));
                 asks.filter(|verdict| verdict.admitted()).count() as u64
             })
         });
         let threads: Vec<_> = threads.collect();
-        let lease = set.try_acquire("k", 3).expect("no error").granted();
+        let lease = set.try_acquire("k", 3).wait().expect("no error").granted();
         let used = lease.map_or(0, |mut lease| {
-            lease.settle(&[("r", 1)]).expect("live");
+            lease.settle(&[("r", 1)]).wait().expect("live");
             1
         });
         let admitted = threads
@@ -73,6 +73,7 @@ fn shuttle_handles_beside_a_lease_that_is_settled_admit_exactly_the_limit() {
         let admitted: u64 = admitted.sum();
         let left = set
             .peek("k", 1)
+            .wait()
             .expect("a peek")
             .standing("r")
             .expect("one");
@@ -90,7 +91,7 @@ fn shuttle_a_hot_key_beside_a_change_of_limits_admits_exactly_the_limit() {
         let asker = |asks: usize| {
             let set = set.clone();
             thread::spawn(move || {
-                let asks = (0..asks).map(|_| set.admit("k", 1).expect("no error"));
+                let asks = (0..asks).map(|_| set.admit("k", 1).wait().expect("no error"));
                 asks.filter(|verdict| verdict.admitted()).count()
             })
         };
@@ -111,13 +112,14 @@ fn shuttle_a_change_of_limits_loses_no_charge_of_a_handle() {
         let theirs = set.clone();
         let asker = thread::spawn(move || {
             let handle = theirs.handle("k").expect("a key");
-            let asks = (0..4).map(|_| handle.admit(1).expect("no error"));
+            let asks = (0..4).map(|_| handle.admit(1).wait().expect("no error"));
             asks.filter(|verdict| verdict.admitted()).count()
         });
         set.put_limit(Limit::rate("r", 3, HOUR)).expect("sensible");
         let admitted = asker.join().expect("no panic");
         let left = set
             .peek("k", 1)
+            .wait()
             .expect("a peek")
             .standing("r")
             .expect("one");
@@ -137,7 +139,7 @@ fn shuttle_no_wakeup_is_lost_and_no_slot() {
         let threads = (0..3).map(|_| {
             let (set, holders) = (set.clone(), Arc::clone(&holders));
             thread::spawn(move || {
-                let lease = future::block_on(set.acquire_async("k", ())).expect("no error");
+                let lease = future::block_on(set.acquire("k", ())).expect("no error");
                 assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                 thread::yield_now();
                 holders.fetch_sub(1, Ordering::SeqCst);
@@ -150,6 +152,7 @@ fn shuttle_no_wakeup_is_lost_and_no_slot() {
             .for_each(|thread| thread.join().expect("no panic"));
         let left = set
             .peek("k", ())
+            .wait()
             .expect("a peek")
             .standing("slots")
             .expect("one");
@@ -163,10 +166,10 @@ fn shuttle_no_wakeup_is_lost_and_no_slot() {
 fn shuttle_a_dropped_future_gives_everything_back() {
     let run = || {
         let set = set([Limit::concurrency("slots", 1)]);
-        let lease = set.try_acquire("k", ()).expect("no error");
+        let lease = set.try_acquire("k", ()).wait().expect("no error");
         let theirs = set.clone();
         let quitter = thread::spawn(move || {
-            let mut waiting = Box::pin(theirs.acquire_async("k", ()));
+            let mut waiting = Box::pin(theirs.acquire("k", ()));
             let waker = std::task::Waker::noop();
             let mut context = std::task::Context::from_waker(waker);
             let polled = waiting.as_mut().poll(&mut context);
@@ -177,6 +180,7 @@ fn shuttle_a_dropped_future_gives_everything_back() {
         quitter.join().expect("no panic");
         let left = set
             .peek("k", ())
+            .wait()
             .expect("a peek")
             .standing("slots")
             .expect("one");
@@ -192,19 +196,22 @@ fn shuttle_a_lease_is_settled_at_most_once() {
         let set = set([Limit::rate("r", 10, HOUR)]);
         let mut lease = set
             .try_acquire("k", 6)
+            .wait()
             .expect("no error")
             .granted()
             .expect("fits");
         let (theirs, id) = (set.clone(), lease.id());
-        let other = thread::spawn(move || theirs.settle("k", id, &[("r", 1)]).expect("known"));
-        let ours = set.settle("k", id, &[("r", 2)]).expect("known");
+        let other =
+            thread::spawn(move || theirs.settle("k", id, &[("r", 1)]).wait().expect("known"));
+        let ours = set.settle("k", id, &[("r", 2)]).wait().expect("known");
         let theirs = other.join().expect("no panic");
         assert!(ours.repeated() != theirs.repeated());
         let used = ours.usage("r").expect("taken").used;
         assert_eq!(theirs.usage("r").expect("taken").used, used);
-        assert!(lease.release().expect("remembered").repeated());
+        assert!(lease.release().wait().expect("remembered").repeated());
         let left = set
             .peek("k", 1)
+            .wait()
             .expect("a peek")
             .standing("r")
             .expect("one");
@@ -220,13 +227,18 @@ fn pool_of_two() -> LimitPool {
 }
 
 fn held(pool: &LimitPool) -> [Lease; 2] {
-    let take = |_| pool.try_acquire("k", ()).expect("no error").granted();
+    let take = |_| {
+        pool.try_acquire("k", ())
+            .wait()
+            .expect("no error")
+            .granted()
+    };
     [0, 1].map(take).map(|lease| lease.expect("free"))
 }
 
 /// How many slots are free, how many leases are held, how many places are taken.
 fn accounts(pool: &LimitPool) -> (u64, u64, u64) {
-    let peek = |member: &Member| member.set().peek("k", ()).expect("a peek");
+    let peek = |member: &Member| member.set().peek("k", ()).wait().expect("a peek");
     let left = |member| peek(member).standing("slots").expect("one").remaining;
     let waiting = |member: &Member| member.set().statistics().waiting;
     let members = || pool.members().iter();
@@ -247,13 +259,13 @@ fn shuttle_who_waits_for_a_pool_is_woken_and_holds_one_lease() {
         let releases = held(&pool).map(|lease| thread::spawn(move || drop(lease)));
         let theirs = pool.clone();
         let quitter = thread::spawn(move || {
-            let mut waiting = Box::pin(theirs.acquire_async("k", ()));
+            let mut waiting = Box::pin(theirs.acquire("k", ()));
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             let polled = waiting.as_mut().poll(&mut context);
             thread::yield_now();
             drop((polled, waiting));
         });
-        let waited = future::block_on(pool.acquire_async("k", ()));
+        let waited = future::block_on(pool.acquire("k", ()));
         let lease = waited.expect("no error").granted().expect("no deadline");
         for thread in releases.into_iter().chain([quitter]) {
             thread.join().expect("no panic");
@@ -274,13 +286,17 @@ fn shuttle_a_refusal_at_one_member_hides_no_slot_of_another() {
         let pool = pool_of_two();
         let [at_a, at_b] = held(&pool);
         // It stands in both lines before anybody moves.
-        let mut waiting = Box::pin(pool.acquire_async("k", ()));
+        let mut waiting = Box::pin(pool.acquire("k", ()));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         let release = thread::spawn(move || drop(at_b));
         let full = pool.members()[0].set().clone();
         let passer_by = thread::spawn(move || {
-            let refused = full.try_acquire("k", ()).expect("no error").refused();
+            let refused = full
+                .try_acquire("k", ())
+                .wait()
+                .expect("no error")
+                .refused();
             assert!(refused.is_some());
         });
         let waited = future::block_on(waiting);
@@ -301,11 +317,11 @@ fn shuttle_a_refusal_at_one_member_hides_no_slot_of_another() {
 fn shuttle_waiters_are_served_in_order() {
     let run = || {
         let set = set([Limit::concurrency("slots", 1)]);
-        let held = set.try_acquire("k", ()).expect("no error");
+        let held = set.try_acquire("k", ()).wait().expect("no error");
         let served = Arc::new(AtomicU64::new(0));
         let threads = (0..3).map(|number| {
             let (theirs, served) = (set.clone(), Arc::clone(&served));
-            let mut turn = Box::pin(async move { theirs.acquire_async("k", ()).await });
+            let mut turn = Box::pin(async move { theirs.acquire("k", ()).await });
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             assert!(turn.as_mut().poll(&mut context).is_pending());
             thread::spawn(move || {
@@ -332,16 +348,24 @@ fn shuttle_a_settlement_that_races_with_the_expiry_gives_slots_back_once() {
         let limit = Limit::concurrency("slots", 2).ttl(Duration::from_secs(1));
         let builder = LimitSet::builder().limit(limit).clock(time.clock());
         let set = builder.build().expect("a sensible limit");
-        let first = set.try_acquire("k", ()).expect("no error");
+        let first = set.try_acquire("k", ()).wait().expect("no error");
         let first = std::mem::ManuallyDrop::new(first.granted().expect("free"));
         let (theirs, id) = (set.clone(), first.id());
-        let settling = thread::spawn(move || theirs.settle("k", id, &[]).expect("known"));
+        let settling = thread::spawn(move || theirs.settle("k", id, &[]).wait().expect("known"));
         time.advance(Duration::from_secs(1));
-        let other = set.try_acquire("k", &[("slots", 2)]).expect("no error");
+        let other = set
+            .try_acquire("k", &[("slots", 2)])
+            .wait()
+            .expect("no error");
         assert!(other.granted().is_some(), "both are free by now");
         assert!(!settling.join().expect("no panic").repeated());
-        assert!(set.settle("k", id, &[]).expect("remembered").repeated());
-        let left = set.peek("k", ()).expect("a peek");
+        assert!(
+            set.settle("k", id, &[])
+                .wait()
+                .expect("remembered")
+                .repeated()
+        );
+        let left = set.peek("k", ()).wait().expect("a peek");
         assert_eq!(left.standing("slots").expect("one").remaining, 2);
     };
     shuttle::check_random(run, SCHEDULES);

@@ -70,9 +70,9 @@ fn rate(time: &ManualClock, count: u64) -> LimitSet {
 fn waiters_are_served_in_order() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let mut lease = set.try_acquire("k", ()).unwrap().granted();
+    let mut lease = set.try_acquire("k", ()).wait().unwrap().granted();
     let mut waiters: Vec<_> = (0..100)
-        .map(|_| Polled::new(set.acquire_async("k", ())))
+        .map(|_| Polled::new(set.acquire("k", ())))
         .collect();
     assert!(waiters.iter_mut().all(|waiter| waiter.poll().is_none()));
     for turn in 0..waiters.len() {
@@ -88,8 +88,8 @@ fn waiters_are_served_in_order() {
 fn a_waiter_for_a_rate_wakes_at_its_exact_instant() {
     let time = ManualClock::default();
     let set = rate(&time, 1_000);
-    assert!(set.check("k", 1_000).unwrap().admitted());
-    let mut waiter = Polled::new(set.acquire_async("k", 500));
+    assert!(set.check("k", 1_000).wait().unwrap().admitted());
+    let mut waiter = Polled::new(set.acquire("k", 500));
     assert!(waiter.poll().is_none());
     time.advance(Duration::from_micros(499_999));
     assert!(!waiter.woken());
@@ -102,14 +102,14 @@ fn a_waiter_for_a_rate_wakes_at_its_exact_instant() {
 fn a_large_ask_is_not_starved_by_small_ones() {
     let time = ManualClock::default();
     let set = slots(&time, 4);
-    let small = set.try_acquire("k", ()).unwrap().granted();
-    let mut large = Polled::new(set.acquire_async("k", &[("slots", 4)]));
+    let small = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut large = Polled::new(set.acquire("k", &[("slots", 4)]));
     assert!(large.poll().is_none());
     assert!(
-        set.try_acquire("k", ()).unwrap().granted().is_none(),
+        set.try_acquire("k", ()).wait().unwrap().granted().is_none(),
         "nobody overtakes"
     );
-    let mut later = Polled::new(set.acquire_async("k", ()));
+    let mut later = Polled::new(set.acquire("k", ()));
     assert!(later.poll().is_none());
     drop(small);
     let large = large.granted();
@@ -123,14 +123,14 @@ fn a_large_ask_is_not_starved_by_small_ones() {
 fn the_urgent_go_first_and_nobody_starves() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let lease = set.try_acquire("k", ()).unwrap().granted();
-    let mut patient = Polled::new(set.acquire_async("k", ()));
+    let lease = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut patient = Polled::new(set.acquire("k", ()));
     assert!(patient.poll().is_none());
     time.advance(Duration::from_secs(2));
-    let mut urgent = Polled::new(set.acquire_async("k", Ask::from(()).priority(3)));
+    let mut urgent = Polled::new(set.acquire("k", Ask::from(()).priority(3)));
     assert!(urgent.poll().is_none());
     time.advance(Duration::from_secs(2));
-    let mut too_late = Polled::new(set.acquire_async("k", Ask::from(()).priority(3)));
+    let mut too_late = Polled::new(set.acquire("k", Ask::from(()).priority(3)));
     assert!(too_late.poll().is_none());
     drop(lease);
     let first = urgent.granted();
@@ -146,9 +146,9 @@ fn the_urgent_go_first_and_nobody_starves() {
 fn a_dropped_future_gives_back_its_place_and_what_it_was_given() {
     let time = ManualClock::default();
     let set = rate(&time, 10);
-    assert!(set.check("k", 10).unwrap().admitted());
-    let mut first = Polled::new(set.acquire_async("k", 10));
-    let mut second = Polled::new(set.acquire_async("k", 10));
+    assert!(set.check("k", 10).wait().unwrap().admitted());
+    let mut first = Polled::new(set.acquire("k", 10));
+    let mut second = Polled::new(set.acquire("k", 10));
     assert!(first.poll().is_none() && second.poll().is_none());
     time.advance(Duration::from_secs(1));
     assert!(first.woken(), "given, but never told");
@@ -163,9 +163,9 @@ fn a_dropped_future_gives_back_its_place_and_what_it_was_given() {
 fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let lease = set.try_acquire("k", ()).unwrap().granted();
+    let lease = set.try_acquire("k", ()).wait().unwrap().granted();
     let ask = Ask::from(()).within(Duration::from_millis(5));
-    let mut waiter = Polled::new(set.acquire_async("k", ask));
+    let mut waiter = Polled::new(set.acquire("k", ask));
     assert!(waiter.poll().is_none());
     time.advance(Duration::from_micros(4_999));
     assert!(!waiter.woken());
@@ -179,15 +179,15 @@ fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
     assert_eq!(refused.binding(), Some("slots"));
     assert_eq!(set.statistics().waiting, 0);
     drop(lease);
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
 }
 
 #[test]
 fn an_ask_that_is_admitted_after_a_wait_was_never_refused() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let lease = set.try_acquire("k", ()).unwrap().granted();
-    let mut waiter = Polled::new(set.acquire_async("k", ()));
+    let lease = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut waiter = Polled::new(set.acquire("k", ()));
     assert!(waiter.poll().is_none());
     drop(lease);
     assert!(waiter.granted().is_some());
@@ -205,10 +205,10 @@ fn the_queue_is_bounded() {
         .clock(time.clock())
         .build()
         .unwrap();
-    let _lease = set.try_acquire("k", ()).unwrap().granted();
-    let mut waits = Polled::new(set.acquire_async("k", ()));
+    let _lease = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut waits = Polled::new(set.acquire("k", ()));
     assert!(waits.poll().is_none());
-    let mut too_many = Polled::new(set.acquire_async("k", ()));
+    let mut too_many = Polled::new(set.acquire("k", ()));
     assert!(matches!(too_many.poll(), Some(Err(Error::QueueFull(1)))));
 }
 
@@ -216,15 +216,15 @@ fn the_queue_is_bounded() {
 fn an_expired_holder_is_passed_over_for_the_next_in_line() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let mut lost = set.try_acquire("k", ()).unwrap().granted().unwrap();
-    let mut waiter = Polled::new(set.acquire_async("k", ()));
+    let mut lost = set.try_acquire("k", ()).wait().unwrap().granted().unwrap();
+    let mut waiter = Polled::new(set.acquire("k", ()));
     assert!(waiter.poll().is_none());
     time.advance(Duration::from_secs(120));
     let lease = waiter.granted().expect("the holder's ttl is over");
     assert!(lease.fence() > lost.fence());
-    assert!(lost.settle(&[]).unwrap().expired());
+    assert!(lost.settle(&[]).wait().unwrap().expired());
     assert!(
-        set.try_acquire("k", ()).unwrap().granted().is_none(),
+        set.try_acquire("k", ()).wait().unwrap().granted().is_none(),
         "nothing came back twice"
     );
 }
@@ -239,16 +239,21 @@ fn siblings_pass_a_waiter_whose_own_limit_binds_but_not_one_their_parent_keeps_b
         .clock(time.clock())
         .build()
         .unwrap();
-    let alice = set.try_acquire("acme/alice", ()).unwrap().granted();
-    let mut again = Polled::new(set.acquire_async("acme/alice", ()));
+    let alice = set.try_acquire("acme/alice", ()).wait().unwrap().granted();
+    let mut again = Polled::new(set.acquire("acme/alice", ()));
     assert!(again.poll().is_none());
-    let bob = set.try_acquire("acme/bob", ()).unwrap().granted();
+    let bob = set.try_acquire("acme/bob", ()).wait().unwrap().granted();
     assert!(bob.is_some(), "alice waits for herself, not for acme");
-    let carol = set.try_acquire("acme/carol", ()).unwrap().granted();
+    let carol = set.try_acquire("acme/carol", ()).wait().unwrap().granted();
     assert!(carol.is_some());
-    let mut dave = Polled::new(set.acquire_async("acme/dave", ()));
+    let mut dave = Polled::new(set.acquire("acme/dave", ()));
     assert!(dave.poll().is_none());
-    let refused = set.try_acquire("acme/erin", ()).unwrap().refused().unwrap();
+    let refused = set
+        .try_acquire("acme/erin", ())
+        .wait()
+        .unwrap()
+        .refused()
+        .unwrap();
     assert_eq!(refused.binding(), Some("org"));
     drop(alice);
     assert!(again.granted().is_some(), "she was first");
@@ -259,13 +264,17 @@ fn siblings_pass_a_waiter_whose_own_limit_binds_but_not_one_their_parent_keeps_b
 fn raising_a_limit_serves_who_waits_and_lowering_it_below_an_ask_says_never() {
     let time = ManualClock::default();
     let set = slots(&time, 2);
-    let _held = set.try_acquire("k", &[("slots", 2)]).unwrap().granted();
-    let mut waiter = Polled::new(set.acquire_async("k", &[("slots", 2)]));
+    let _held = set
+        .try_acquire("k", &[("slots", 2)])
+        .wait()
+        .unwrap()
+        .granted();
+    let mut waiter = Polled::new(set.acquire("k", &[("slots", 2)]));
     assert!(waiter.poll().is_none());
     set.put_limit(Limit::concurrency("slots", 4)).unwrap();
     let lease = waiter.granted();
     assert!(lease.is_some());
-    let mut large = Polled::new(set.acquire_async("k", &[("slots", 4)]));
+    let mut large = Polled::new(set.acquire("k", &[("slots", 4)]));
     assert!(large.poll().is_none());
     set.put_limit(Limit::concurrency("slots", 3)).unwrap();
     assert!(matches!(large.poll(), Some(Err(Error::NeverFits { .. }))));
@@ -274,11 +283,11 @@ fn raising_a_limit_serves_who_waits_and_lowering_it_below_an_ask_says_never() {
 #[test]
 fn blocked_threads_are_woken_by_a_release() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
-    let lease = set.acquire("k", ()).unwrap().granted();
+    let lease = set.acquire("k", ()).wait().unwrap().granted();
     let (sender, receiver) = mpsc::sync_channel(1);
     let theirs = set.clone();
     let thread = thread::spawn(move || {
-        let lease = theirs.acquire("k", ()).unwrap().granted();
+        let lease = theirs.acquire("k", ()).wait().unwrap().granted();
         sender.send(lease.is_some()).unwrap();
     });
     while set.statistics().waiting == 0 {
@@ -293,9 +302,9 @@ fn blocked_threads_are_woken_by_a_release() {
 #[test]
 fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
-    let _lease = set.acquire("k", ()).unwrap().granted();
+    let _lease = set.acquire("k", ()).wait().unwrap().granted();
     let ask = Ask::from(()).within(Duration::from_millis(30));
-    assert!(set.acquire("k", ask).unwrap().refused().is_some());
+    assert!(set.acquire("k", ask).wait().unwrap().refused().is_some());
 }
 
 /// An alarm that rings before its waiter stands in line must not be lost: the
@@ -303,10 +312,15 @@ fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
 #[test]
 fn the_shortest_deadlines_are_kept_too() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
-    let _held = set.try_acquire("k", ()).unwrap().granted().expect("free");
+    let _held = set
+        .try_acquire("k", ())
+        .wait()
+        .unwrap()
+        .granted()
+        .expect("free");
     for nanos in (100..20_000).step_by(100) {
         let ask = Ask::default().within(Duration::from_nanos(nanos));
-        assert!(set.acquire("k", ask).unwrap().granted().is_none());
+        assert!(set.acquire("k", ask).wait().unwrap().granted().is_none());
     }
 }
 
@@ -314,10 +328,15 @@ fn the_shortest_deadlines_are_kept_too() {
 fn a_lease_renewed_to_a_shorter_end_lets_its_waiter_in_then() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let mut held = set.try_acquire("k", ()).unwrap().granted().expect("free");
-    let mut waiting = Polled::new(set.acquire_async("k", ()));
+    let mut held = set
+        .try_acquire("k", ())
+        .wait()
+        .unwrap()
+        .granted()
+        .expect("free");
+    let mut waiting = Polled::new(set.acquire("k", ()));
     assert!(waiting.poll().is_none());
-    held.renew(Duration::from_millis(100)).unwrap();
+    held.renew(Duration::from_millis(100)).wait().unwrap();
     time.advance(Duration::from_millis(99));
     assert!(waiting.granted().is_none());
     time.advance(Duration::from_millis(1));
@@ -335,8 +354,8 @@ fn a_refund_at_expiry_wakes_who_waits_for_it() {
     let set = set.build().unwrap();
     let ask = Ask::from(10).ttl(Duration::from_secs(5));
     // Its holder dies: nobody drops it.
-    let _lost = std::mem::ManuallyDrop::new(set.try_acquire("k", ask).unwrap());
-    let mut waiting = Polled::new(set.acquire_async("k", 10));
+    let _lost = std::mem::ManuallyDrop::new(set.try_acquire("k", ask).wait().unwrap());
+    let mut waiting = Polled::new(set.acquire("k", 10));
     assert!(waiting.poll().is_none());
     time.advance(Duration::from_secs(5));
     assert!(waiting.woken() && waiting.granted().is_some());
@@ -349,10 +368,10 @@ fn who_stands_behind_others_is_told_when_their_turn_comes() {
     let time = ManualClock::default();
     let set = LimitSet::builder().limit(Limit::rate("r", 10, Duration::from_secs(10)));
     let set = set.clock(time.clock()).build().unwrap();
-    assert!(set.check("k", 8).unwrap().admitted());
-    let mut large = Polled::new(set.acquire_async("k", 9));
+    assert!(set.check("k", 8).wait().unwrap().admitted());
+    let mut large = Polled::new(set.acquire("k", 9));
     assert!(large.poll().is_none());
-    let refusal = set.check("k", 1).unwrap();
+    let refusal = set.check("k", 1).wait().unwrap();
     let turn = time.clock().now() + tidegate::Span::from_secs(7);
     assert_eq!(refusal.not_until(), Some(turn));
 }
@@ -361,8 +380,8 @@ fn who_stands_behind_others_is_told_when_their_turn_comes() {
 fn an_ask_that_waits_is_counted_once() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
-    let held = set.try_acquire("k", ()).unwrap().granted();
-    let mut waiting = Polled::new(set.acquire_async("k", ()));
+    let held = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut waiting = Polled::new(set.acquire("k", ()));
     assert!(waiting.poll().is_none());
     drop(held);
     assert!(waiting.granted().is_some());
@@ -376,10 +395,10 @@ fn a_try_takes_nobodys_place_in_a_bounded_queue() {
     let time = ManualClock::default();
     let builder = LimitSet::builder().limit(Limit::concurrency("slots", 1));
     let set = builder.max_waiting(1).clock(time.clock()).build().unwrap();
-    let _held = set.try_acquire("k", ()).unwrap().granted();
-    let mut waiting = Polled::new(set.acquire_async("k", ()));
+    let _held = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut waiting = Polled::new(set.acquire("k", ()));
     assert!(waiting.poll().is_none());
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_none());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_none());
     assert_eq!(set.statistics().waiting, 1);
 }
 
@@ -388,8 +407,8 @@ fn a_try_takes_nobodys_place_in_a_bounded_queue() {
 fn the_most_urgent_waiter_is_served_at_the_beginning_of_time() {
     let time = ManualClock::starting_at(Timestamp::MIN);
     let set = slots(&time, 1);
-    let lease = set.try_acquire("k", ()).unwrap().granted();
-    let mut urgent = Polled::new(set.acquire_async("k", Ask::from(()).priority(u8::MAX)));
+    let lease = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut urgent = Polled::new(set.acquire("k", Ask::from(()).priority(u8::MAX)));
     assert!(urgent.poll().is_none());
     drop(lease);
     assert!(urgent.granted().is_some());
@@ -401,7 +420,7 @@ fn the_most_urgent_waiter_is_served_at_the_beginning_of_time() {
 #[test]
 fn an_ask_with_a_deadline_is_answered_at_it_and_not_before() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
-    let _lease = set.acquire("k", ()).unwrap().granted();
+    let _lease = set.acquire("k", ()).wait().unwrap().granted();
     for _ in 0..50 {
         let late = late(&set, Duration::from_millis(4));
         assert!(late < Duration::from_secs(30), "{late:?}");
@@ -415,7 +434,10 @@ fn an_ask_with_a_deadline_is_answered_at_it_and_not_before() {
 )]
 fn late(set: &LimitSet, longest: Duration) -> Duration {
     let asked = Instant::now();
-    let answer = set.acquire("k", Ask::from(()).within(longest)).unwrap();
+    let answer = set
+        .acquire("k", Ask::from(()).within(longest))
+        .wait()
+        .unwrap();
     let waited = asked.elapsed();
     assert!(answer.refused().is_some());
     // Time is counted in whole microseconds.

@@ -25,7 +25,7 @@ fn all_done(given: impl IntoPool) -> bool {
     let run = Workers::threads(4)
         .limits(given)
         .run(0..1_000, |worker, _| {
-            let lease = worker.limits.acquire("k", &[("slots", 1)])?;
+            let lease = worker.limits.acquire("k", &[("slots", 1)]).wait()?;
             Ok::<bool, Error>(lease.granted().is_some())
         });
     let results = run.expect("sensible limits");
@@ -53,11 +53,11 @@ fn a_worker_has_limits_whatever_was_given() {
 #[test]
 fn with_nothing_said_everything_is_admitted() {
     let results = Workers::threads(1).run(["a"], |worker, key| {
-        let mut lease = worker.limits.try_acquire(*key, &[("any", 5)])?;
-        assert!(worker.limits.check(*key, 7)?.admitted());
+        let mut lease = worker.limits.try_acquire(*key, &[("any", 5)]).wait()?;
+        assert!(worker.limits.check(*key, 7).wait()?.admitted());
         if let tidegate::Admission::Granted(lease) = &mut lease {
-            lease.settle(&[("any", 3)])?;
-            assert!(lease.settle(&[]).is_err(), "once");
+            lease.settle(&[("any", 3)]).wait()?;
+            assert!(lease.settle(&[]).wait().is_err(), "once");
         }
         Ok::<_, Error>(lease.granted().map(|lease| lease.member().is_some()))
     });
@@ -128,7 +128,7 @@ fn each_worker_begins_at_its_own_offset() {
     let sets = [slots(&time, 1), slots(&time, 1), slots(&time, 1)];
     let together = Barrier::new(3);
     let results = Workers::threads(3).limits(sets).run(0..3, |worker, _| {
-        let lease = worker.limits.pool().try_acquire("k", ())?.granted();
+        let lease = worker.limits.pool().try_acquire("k", ()).wait()?.granted();
         let member = lease.and_then(|lease| lease.member().map(str::to_owned));
         together.wait();
         Ok::<_, Error>((worker.number().to_string(), member))
@@ -142,7 +142,7 @@ fn each_worker_begins_at_its_own_offset() {
 fn a_job_that_panics_is_an_error_and_the_others_are_done() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
     let results = Workers::threads(2).limits(&set).run(0..20, |worker, n| {
-        let _lease = worker.limits.acquire("k", ())?;
+        let _lease = worker.limits.acquire("k", ()).wait()?;
         assert!(n % 7 != 3, "job {n} is bad");
         Ok::<i32, Error>(*n)
     });
@@ -155,7 +155,7 @@ fn a_job_that_panics_is_an_error_and_the_others_are_done() {
     }
     assert_eq!(set.statistics().dropped, 3);
     assert_eq!(set.statistics().succeeded, 17);
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn every_lease_of_an_attempt_is_given_back_before_its_back_off() {
     let workers = Workers::threads(1).limits(&set).retry(retry);
     let job = |worker: &tidegate::workers::Worker, _: &()| {
         let ask = [("slots", 1), ("tokens", 10)];
-        let lease = worker.limits.acquire("k", &ask).expect("no error");
+        let lease = worker.limits.acquire("k", &ask).wait().expect("no error");
         let lease = lease.granted().expect("it waits until it may");
         match worker.attempt() {
             // The error takes the lease out of the job, but not out of the attempt.
@@ -214,11 +214,16 @@ fn every_lease_of_an_attempt_is_given_back_before_its_back_off() {
     let run = thread::spawn(move || workers.run([()], job).expect("sensible limits"));
     let until = next_alarm(&time);
     assert_eq!(until, time.clock().now() + SECOND.into());
-    let mut meanwhile = set.try_acquire("k", 10).unwrap().granted().expect("free");
+    let mut meanwhile = set
+        .try_acquire("k", 10)
+        .wait()
+        .unwrap()
+        .granted()
+        .expect("free");
     assert_eq!(set.statistics().dropped, 1, "it counts as failed");
     time.advance(SECOND - Duration::from_micros(1));
     assert_eq!(time.next_alarm(), Some(until), "it still sleeps");
-    meanwhile.cancel().unwrap();
+    meanwhile.cancel().wait().unwrap();
     time.advance(Duration::from_micros(1));
     let results = run.join().expect("no panic");
     assert!(matches!(results.as_slice(), [Ok(())]));
@@ -235,20 +240,26 @@ fn what_a_job_lets_go_of_is_given_back_when_it_takes_the_next() {
             drop(
                 worker
                     .limits
-                    .acquire("k", ())?
+                    .acquire("k", ())
+                    .wait()?
                     .granted()
                     .expect("its own was free"),
             );
         }
-        let mut lease = worker.limits.acquire("k", ())?.granted().expect("free");
-        lease.settle(&[])?;
+        let mut lease = worker
+            .limits
+            .acquire("k", ())
+            .wait()?
+            .granted()
+            .expect("free");
+        lease.settle(&[]).wait()?;
         Err::<(), Error>(Error::Stopped)
     });
     assert_eq!(results.unwrap(), [Err(JobError::Failed(Error::Stopped))]);
     let counted = set.statistics();
     // What was settled is not what failed.
     assert_eq!((counted.succeeded, counted.dropped), (4, 0));
-    assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+    assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
 }
 
 #[test]
@@ -256,7 +267,7 @@ fn workers_never_exceed_a_limit() {
     let running = AtomicU32::new(0);
     let limits = [Limit::concurrency("running", 3)];
     let results = Workers::threads(8).limits(limits).run(0..400, |worker, _| {
-        let _lease = worker.limits.acquire("k", ())?;
+        let _lease = worker.limits.acquire("k", ()).wait()?;
         let now = running.fetch_add(1, Ordering::SeqCst) + 1;
         running.fetch_sub(1, Ordering::SeqCst);
         // Taken off before the lease is: never more than there are.
@@ -277,7 +288,7 @@ mod tasks {
     #[tokio::test]
     async fn tasks_have_limits_whatever_was_given_and_answer_in_order() {
         let job = |worker: Worker, n: u32| async move {
-            let lease = worker.limits.acquire_async("k", &[("slots", 1)]).await?;
+            let lease = worker.limits.acquire("k", &[("slots", 1)]).await?;
             tokio::task::yield_now().await;
             assert!(lease.granted().is_some());
             Ok::<u32, Error>(n)
@@ -322,7 +333,7 @@ mod tasks {
         let workers = Workers::tasks(1).limits(&set).retry(retry);
         let run = tokio::spawn(async move {
             let job = |worker: Worker, (): ()| async move {
-                let _lease = worker.limits.acquire_async("k", ()).await;
+                let _lease = worker.limits.acquire("k", ()).await;
                 (worker.attempt() == 1).then_some(()).ok_or("at first")
             };
             workers.run([()], job).await
@@ -330,7 +341,7 @@ mod tasks {
         while time.next_alarm().is_none() {
             tokio::task::yield_now().await;
         }
-        let meanwhile = set.try_acquire("k", ()).unwrap().granted();
+        let meanwhile = set.try_acquire("k", ()).wait().unwrap().granted();
         assert!(meanwhile.is_some());
         drop(meanwhile);
         time.advance(SECOND);
@@ -349,7 +360,7 @@ mod tasks {
         let job = move |worker: Worker, _: u8| {
             let (sender, theirs) = (sender.clone(), Arc::clone(&theirs));
             async move {
-                let lease = worker.limits.acquire_async("k", ()).await;
+                let lease = worker.limits.acquire("k", ()).await;
                 sender.try_send(()).expect("only one is admitted");
                 std::future::pending::<()>().await;
                 drop((lease, theirs));
@@ -365,7 +376,7 @@ mod tasks {
         while Arc::strong_count(&running) > 1 {
             tokio::task::yield_now().await;
         }
-        assert!(set.try_acquire("k", ()).unwrap().granted().is_some());
+        assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
         assert_eq!(set.statistics().waiting, 0);
     }
 
@@ -389,35 +400,41 @@ fn a_set_without_limits_admits_everything_and_its_leases_are_leases() {
     let time = ManualClock::default();
     let builder = LimitSet::builder().unlimited().clock(time.clock());
     let set = builder.build().unwrap();
-    assert!(set.check("k", ()).unwrap().admitted());
-    assert!(set.peek("k", &[("any", u64::MAX)]).unwrap().admitted());
-    assert!(set.debit("k", 5).unwrap().admitted());
-    assert!(set.admit("k", 0).unwrap().admitted());
+    assert!(set.check("k", ()).wait().unwrap().admitted());
+    assert!(
+        set.peek("k", &[("any", u64::MAX)])
+            .wait()
+            .unwrap()
+            .admitted()
+    );
+    assert!(set.debit("k", 5).wait().unwrap().admitted());
+    assert!(set.admit("k", 0).wait().unwrap().admitted());
     let ask = Ask::from(7).idempotency(b"once").ttl(SECOND);
-    let mut lease = set.acquire("k", ask).unwrap().granted().unwrap();
-    let again = set.try_acquire("k", ask).unwrap().granted().unwrap();
+    let mut lease = set.acquire("k", ask).wait().unwrap().granted().unwrap();
+    let again = set.try_acquire("k", ask).wait().unwrap().granted().unwrap();
     assert_eq!(again.id(), lease.id());
-    lease.renew(LONG).unwrap();
+    lease.renew(LONG).wait().unwrap();
     time.advance(2 * SECOND);
     assert!(!lease.is_expired());
     assert!(
         !set.settle("k", lease.id(), &[("any", 3)])
+            .wait()
             .unwrap()
             .repeated()
     );
-    assert!(set.settle("k", lease.id(), &[]).unwrap().repeated());
+    assert!(set.settle("k", lease.id(), &[]).wait().unwrap().repeated());
     let ask = Ask::from(7).idempotency(b"another").ttl(SECOND);
-    let mut late = set.acquire("k", ask).unwrap().granted().unwrap();
+    let mut late = set.acquire("k", ask).wait().unwrap().granted().unwrap();
     time.advance(LONG);
-    assert!(late.settle(&[]).unwrap().expired());
+    assert!(late.settle(&[]).wait().unwrap().expired());
     assert!(matches!(
         set.remove_limit("any"),
         Err(Error::UnknownLimit { .. })
     ));
     set.put_limit(Limit::concurrency("slots", 1)).unwrap();
-    let held = set.try_acquire("k", ()).unwrap().granted();
+    let held = set.try_acquire("k", ()).wait().unwrap().granted();
     assert!(held.is_some());
-    assert!(set.try_acquire("k", ()).unwrap().refused().is_some());
+    assert!(set.try_acquire("k", ()).wait().unwrap().refused().is_some());
 }
 
 #[test]
@@ -425,8 +442,8 @@ fn a_set_without_limits_forgets_the_keys_it_has_seen() {
     let builder = LimitSet::builder().unlimited().max_keys(64);
     let set = builder.build().unwrap();
     for key in 0..10_000 {
-        let lease = set.try_acquire(&format!("key {key}"), ()).unwrap();
+        let lease = set.try_acquire(&format!("key {key}"), ()).wait().unwrap();
         assert!(lease.granted().is_some());
     }
-    assert!(set.keys() <= 64);
+    assert!(set.keys().wait().unwrap() <= 64);
 }

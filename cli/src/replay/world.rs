@@ -188,7 +188,7 @@ impl<'a> World<'a> {
             return self.queue(number);
         }
         let (key, named) = (self.key(number), self.named(number));
-        match self.set.try_acquire(key, Ask::named(&named)) {
+        match self.set.try_acquire(key, Ask::named(&named)).wait() {
             Ok(Admission::Granted(lease)) => {
                 self.begin(number, Some(lease), Outcome::Admitted, None)
             }
@@ -243,7 +243,7 @@ impl<'a> World<'a> {
             .collect();
         Box::pin(async move {
             let named: Vec<(&str, u64)> = named.iter().map(|(name, n)| (&**name, *n)).collect();
-            set.acquire_async(key.as_str(), Ask::named(&named)).await
+            set.acquire(key.as_str(), Ask::named(&named)).await
         })
     }
 
@@ -317,7 +317,8 @@ impl<'a> World<'a> {
     fn binding(&mut self, number: usize) -> Result<Option<usize>, Error> {
         let peeked = self
             .set
-            .peek(self.key(number), Ask::named(&self.named(number)))?;
+            .peek(self.key(number), Ask::named(&self.named(number)))
+            .wait()?;
         let binding = peeked.binding().and_then(|name| self.position(name));
         let key = self.trace.requests[number].key;
         if let Some(limit) = binding {
@@ -351,7 +352,9 @@ impl<'a> World<'a> {
         }
         // Who serves for longer than the lease lasts renews it meanwhile.
         if lease.expires_at() <= self.instant(end) {
-            lease.renew(Duration::from_micros(service.saturating_add(1)))?;
+            lease
+                .renew(Duration::from_micros(service.saturating_add(1)))
+                .wait()?;
         }
         self.leases.insert(number, lease);
         self.running.push(Reverse((end, number)));
@@ -381,14 +384,14 @@ impl<'a> World<'a> {
         let used = charged.map(|(at, limit)| (limit.name.as_str(), self.amounts(at, number)));
         let taken = used.filter(|(_, (reserved, _))| *reserved > 0);
         let settled: Vec<(&str, u64)> = taken.map(|(name, (_, used))| (name, used)).collect();
-        lease.settle(&settled)?;
+        lease.settle(&settled).wait()?;
         self.look(number)
     }
 
     /// Takes note of what is in use for the key of a request.
     fn look(&mut self, number: usize) -> Result<(), Error> {
         let key = self.key(number);
-        let peeked = self.set.peek(key, 1)?;
+        let peeked = self.set.peek(key, 1).wait()?;
         for (name, standing) in peeked.standings() {
             if let Some(limit) = self.position(name) {
                 let used = standing.limit - standing.remaining + standing.debt;

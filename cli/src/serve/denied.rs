@@ -53,13 +53,13 @@ mod tests {
         let caller = gate.enter(None).unwrap();
         let policy = gate.policy(&caller, Scope::Decide, "p").unwrap();
         for _ in 0..3 {
-            policy.check("a\"b\\c\nd", ()).unwrap();
+            policy.check("a\"b\\c\nd", ()).wait().unwrap();
         }
         let line = "tidegate_denied_keys{policy=\"p\",key=\"a\\\"b\\\\c\\nd\"} 2\n";
         assert!(exposition(&gate).ends_with(line));
         for number in 0..100 {
             let key = number.to_string();
-            (0..2).for_each(|_| _ = policy.check(key.as_str(), ()).unwrap());
+            (0..2).for_each(|_| _ = policy.check(key.as_str(), ()).wait().unwrap());
         }
         assert_eq!(exposition(&gate).lines().count(), 2 + MOST);
     }

@@ -28,7 +28,7 @@ pub fn after(cursor: &[u8]) -> Option<&[u8]> {
     Some(cursor).filter(|cursor| !cursor.is_empty())
 }
 
-pub fn keys(
+pub async fn keys(
     served: &Served,
     request: &proto::ListKeysRequest,
 ) -> Result<proto::ListKeysResponse, Status> {
@@ -41,7 +41,7 @@ pub fn keys(
         after: after(&request.cursor),
         most: most(request.limit)?,
     };
-    let listed = served.list_keys(page);
+    let listed = served.list_keys(page).await;
     let Page { items, next } = listed.map_err(|error| words::status(&error))?;
     Ok(proto::ListKeysResponse {
         keys: items.into_iter().map(key).collect(),
@@ -59,7 +59,7 @@ fn key(listed: ListedKey) -> proto::ListedKey {
     }
 }
 
-pub fn leases(
+pub async fn leases(
     served: &Served,
     request: &proto::ListLeasesRequest,
 ) -> Result<proto::ListLeasesResponse, Status> {
@@ -72,7 +72,7 @@ pub fn leases(
         after: after(&request.cursor),
         most: most(request.limit)?,
     };
-    let listed = served.list_leases(page);
+    let listed = served.list_leases(page).await;
     let Page { items, next } = listed.map_err(|error| words::status(&error))?;
     Ok(proto::ListLeasesResponse {
         leases: items.into_iter().map(lease).collect(),

@@ -65,18 +65,25 @@ impl Service {
     }
 
     /// One check of several: a problem is an answer there.
-    fn one_of_many(&self, caller: &Caller, request: &proto::CheckRequest) -> proto::CheckResponse {
+    async fn one_of_many(
+        &self,
+        caller: &Caller,
+        request: &proto::CheckRequest,
+    ) -> proto::CheckResponse {
         if let Err(status) = words::no_member(request) {
             return words::invalid(status.message());
         }
-        let checked = || {
-            let policy = self.gate.policy(caller, Scope::Decide, &request.policy)?;
-            Ok(words::answer(&policy, &check(&policy, request)?))
+        let policy = match self.gate.policy(caller, Scope::Decide, &request.policy) {
+            Ok(policy) => policy,
+            Err(error) => return words::problem(&error),
         };
-        checked().unwrap_or_else(|error| words::problem(&error))
+        match check(&policy, request).await {
+            Ok(answer) => words::answer(&policy, &answer),
+            Err(error) => words::problem(&error),
+        }
     }
 
-    fn many(
+    async fn many(
         &self,
         caller: &Caller,
         request: &proto::CheckManyRequest,
@@ -87,11 +94,12 @@ impl Service {
                 request.checks.len()
             )));
         }
-        let answers = request.checks.iter();
+        let mut answers = Vec::with_capacity(request.checks.len());
+        for check in &request.checks {
+            answers.push(self.one_of_many(caller, check).await);
+        }
         Ok(proto::CheckManyResponse {
-            answers: answers
-                .map(|check| self.one_of_many(caller, check))
-                .collect(),
+            answers,
             correlation: request.correlation,
         })
     }
@@ -110,20 +118,24 @@ impl Service {
     }
 }
 
-fn check(policy: &Served, request: &proto::CheckRequest) -> Result<Answer, GateError> {
+async fn check(policy: &Served, request: &proto::CheckRequest) -> Result<Answer, GateError> {
     let named = words::named(&request.amounts);
-    policy.check(words::key(&request.key), words::ask(request, &named))
+    policy
+        .check(words::key(&request.key), words::ask(request, &named))
+        .await
 }
 
 /// Ends a lease, with what is said of its work.
-fn end(
+async fn end(
     policy: &Served,
     lease: &proto::LeaseRequest,
     id: tidegate::LeaseId,
     how: Finish<'_>,
 ) -> Reply<proto::SettleResponse> {
     let report = words::report(lease)?;
-    let finished = policy.finish(words::key(&lease.key), id, how, &report);
+    let finished = policy
+        .finish(words::key(&lease.key), id, how, &report)
+        .await;
     reply(finished.map(|finished| words::finished(&finished)))
 }
 
@@ -141,7 +153,8 @@ impl Tidegate for Service {
     async fn check(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
         words::no_member(request.get_ref())?;
-        reply(check(&policy, request.get_ref()).map(|answer| words::answer(&policy, &answer)))
+        let answer = check(&policy, request.get_ref()).await;
+        reply(answer.map(|answer| words::answer(&policy, &answer)))
     }
 
     async fn check_many(
@@ -149,7 +162,9 @@ impl Tidegate for Service {
         request: Request<proto::CheckManyRequest>,
     ) -> Reply<proto::CheckManyResponse> {
         let caller = self.caller(request.metadata())?;
-        self.many(&caller, request.get_ref()).map(Response::new)
+        self.many(&caller, request.get_ref())
+            .await
+            .map(Response::new)
     }
 
     async fn check_stream(
@@ -159,9 +174,13 @@ impl Tidegate for Service {
         let caller = self.caller(request.metadata())?;
         let (service, place) = (self.clone(), self.long_calls.place()?);
         let batches = request.into_inner();
-        let answers = batches.map(move |batch| {
-            let _kept = &place;
-            service.many(&caller, &batch?)
+        let within = Arc::new((service, caller, place));
+        let answers = batches.then(move |batch| {
+            let within = Arc::clone(&within);
+            async move {
+                let (service, caller, _kept) = &*within;
+                service.many(caller, &batch?).await
+            }
         });
         Ok(Response::new(Box::pin(answers)))
     }
@@ -207,23 +226,23 @@ impl Tidegate for Service {
     async fn settle(&self, request: Request<proto::SettleRequest>) -> Reply<proto::SettleResponse> {
         let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
         let used = words::named(&request.get_ref().used);
-        end(&policy, lease, id, Finish::Settle(&used))
+        end(&policy, lease, id, Finish::Settle(&used)).await
     }
 
     async fn release(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
         let (policy, lease, id) = self.lease(&request, Some)?;
-        end(&policy, lease, id, Finish::Release)
+        end(&policy, lease, id, Finish::Release).await
     }
 
     async fn cancel(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
         let (policy, lease, id) = self.lease(&request, Some)?;
-        end(&policy, lease, id, Finish::Cancel)
+        end(&policy, lease, id, Finish::Cancel).await
     }
 
     async fn renew(&self, request: Request<proto::RenewRequest>) -> Reply<proto::RenewResponse> {
         let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
         let ttl = Duration::from_millis(request.get_ref().ttl_ms);
-        let renewed = policy.renew(words::key(&lease.key), id, ttl);
+        let renewed = policy.renew(words::key(&lease.key), id, ttl).await;
         reply(renewed.map(|at| proto::RenewResponse {
             expires_at_us: at.as_micros(),
         }))
@@ -234,7 +253,7 @@ impl Tidegate for Service {
         let request = request.get_ref();
         let named = words::named(&request.amounts);
         let (member, ask) = (words::member(&request.member), words::ask(request, &named));
-        let answer = policy.debit_at(member, words::key(&request.key), ask);
+        let answer = policy.debit_at(member, words::key(&request.key), ask).await;
         reply(answer.map(|answer| words::answer(&policy, &answer)))
     }
 
@@ -243,7 +262,8 @@ impl Tidegate for Service {
         let request = request.get_ref();
         let (key, named) = (words::key(&request.key), words::named(&request.amounts));
         let (member, ask) = (words::member(&request.member), words::ask(request, &named));
-        reply(policy.peek_at(member, key, ask).map(|peeked| {
+        let peeked = policy.peek_at(member, key, ask).await;
+        reply(peeked.map(|peeked| {
             let about = member.or(peeked.member());
             let overridden = self.gate.overridden(&policy, about, key);
             proto::CheckResponse {
@@ -261,7 +281,7 @@ impl Tidegate for Service {
         let request = request.get_ref();
         let named = words::named(&request.amounts);
         let (member, ask) = (words::member(&request.member), words::ask(request, &named));
-        let foreseen = policy.forecast(member, words::key(&request.key), ask);
+        let foreseen = policy.forecast(member, words::key(&request.key), ask).await;
         reply(foreseen.map(|foreseen| words::forecasts(&foreseen)))
     }
 
@@ -269,7 +289,7 @@ impl Tidegate for Service {
         let caller = self.caller(request.metadata())?;
         let request = request.get_ref();
         let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
-        let reset = policy.reset(&caller, words::key(&request.key));
+        let reset = policy.reset(&caller, words::key(&request.key)).await;
         reply(reset.map(|()| proto::ResetResponse {}))
     }
 
@@ -292,7 +312,9 @@ impl Tidegate for Service {
         request: Request<proto::ListKeysRequest>,
     ) -> Reply<proto::ListKeysResponse> {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
-        listing::keys(&policy, request.get_ref()).map(Response::new)
+        listing::keys(&policy, request.get_ref())
+            .await
+            .map(Response::new)
     }
 
     async fn list_leases(
@@ -300,7 +322,9 @@ impl Tidegate for Service {
         request: Request<proto::ListLeasesRequest>,
     ) -> Reply<proto::ListLeasesResponse> {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
-        listing::leases(&policy, request.get_ref()).map(Response::new)
+        listing::leases(&policy, request.get_ref())
+            .await
+            .map(Response::new)
     }
 
     async fn revoke_lease(
@@ -311,7 +335,9 @@ impl Tidegate for Service {
         let request = request.get_ref();
         let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
         let handle = listing::handle(&request.handle)?;
-        let revoked = policy.revoke(&caller, words::key(&request.key), handle);
+        let revoked = policy
+            .revoke(&caller, words::key(&request.key), handle)
+            .await;
         reply(revoked.map(|finished| words::finished(&finished)))
     }
 

@@ -258,7 +258,7 @@ impl House {
         let all = self.gate.enter(Some("all")).unwrap();
         let chat = self.gate.policy(&all, Observe, "chat").unwrap();
         let overrides = self.gate.overrides(&all, &Place::system(), None, 9);
-        format!("{:?} {overrides:?}", chat.peek("k", ()).unwrap())
+        format!("{:?} {overrides:?}", chat.peek("k", ()).wait().unwrap())
     }
 
     /// That nothing was charged, and the lease still stands as it was.
@@ -337,7 +337,7 @@ async fn a_token_of_another_scope_is_refused_at_every_method() {
         );
         let all = house.gate.enter(Some("all")).unwrap();
         let chat = house.gate.policy(&all, Administer, "chat").unwrap();
-        chat.reset(&all, b"k".into()).unwrap();
+        chat.reset(&all, b"k".into()).wait().unwrap();
     }
 }
 

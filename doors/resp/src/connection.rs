@@ -1,20 +1,24 @@
 //! One connection: reads, has everything answered that was read, writes once.
 //!
 //! Requests are decided one after the other where they lie in the read
-//! buffer, and their answers go out together. Only an ask that waits stops
-//! there: what was answered before it goes out first, and while it waits the
-//! connection is read on (up to a request's longest length), so that a client
-//! that is gone gives its place back.
+//! buffer, and their answers go out together. Only one that is not answered at
+//! once (it waits for its turn, or its store is beyond a network) stops there:
+//! what was answered before it goes out first, and meanwhile the connection is
+//! read on (up to a request's longest length), so that a client that is gone
+//! gives its place back.
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
-use tidegate::gate::{Entry, Gate, GateError};
+use tidegate::gate::Gate;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
-use crate::command::{Flow, Waiting, answer};
+use crate::command::{Flow, answer};
 use crate::fault::Fault;
 use crate::parse::{Parser, ProtocolError};
 use crate::session::{House, Session};
@@ -38,6 +42,8 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     /// Where the first request begins that is not answered yet.
     start: usize,
+    /// Answers that are yet to go out.
+    out: Vec<u8>,
     idle: Interval,
     /// Whether anything came since `idle` rang.
     heard: bool,
@@ -49,8 +55,6 @@ enum Pause {
     Heard,
     /// Enough for one write.
     Enough,
-    /// Somebody's turn comes first.
-    Wait(Box<Waiting>),
     /// The conversation is over.
     Over,
 }
@@ -62,15 +66,15 @@ enum Heard {
     Closing,
 }
 
-/// What became of a wait.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one a connection, and it is moved once"
-)]
-enum Waited {
-    Told(Result<Entry, GateError>),
+/// What became of one request.
+enum Answered {
+    Next,
+    /// It is not there in full.
+    Heard,
+    /// The conversation is over, after what was answered.
+    Close,
+    /// The client is gone.
     Gone,
-    Closing,
 }
 
 /// Whether the door closes: a future that may be asked again when it has ended.
@@ -100,6 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             parser: Parser::new(settings.max_request_bytes),
             input: Vec::new(),
             start: 0,
+            out: Vec::new(),
             idle,
             heard: true,
             settings,
@@ -129,98 +134,98 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         closing: &mut Closing<'_, F>,
     ) -> io::Result<bool> {
         loop {
-            let pause = self.answer_some();
+            let pause = self.answer_some(closing).await?;
             self.write().await?;
             match pause {
                 Pause::Heard => return Ok(true),
                 Pause::Enough => {}
                 Pause::Over => return Ok(false),
-                Pause::Wait(waiting) => {
-                    if !self.wait(&waiting, closing).await? {
-                        return Ok(false);
-                    }
-                }
             }
         }
     }
 
     /// Answers what goes out by one write.
-    fn answer_some(&mut self) -> Pause {
+    async fn answer_some<F: Future<Output = ()>>(
+        &mut self,
+        closing: &mut Closing<'_, F>,
+    ) -> io::Result<Pause> {
         for _ in 0..self.settings.max_pipelined.max(1) {
-            match self.answer_one() {
-                Ok(Some(Flow::Next)) if self.session.replies.len() >= MANY_BYTES => break,
-                Ok(Some(Flow::Next)) => {}
-                Ok(Some(Flow::Wait(waiting))) => return Pause::Wait(waiting),
-                Ok(Some(Flow::Close)) => return Pause::Over,
-                Ok(None) => return Pause::Heard,
-                Err(nonsense) => {
-                    self.session.replies.error("ERR", &nonsense);
-                    return Pause::Over;
-                }
+            match self.answer_one(closing).await? {
+                Answered::Next if self.out.len() >= MANY_BYTES => break,
+                Answered::Next => {}
+                Answered::Heard => return Ok(Pause::Heard),
+                Answered::Close => return Ok(Pause::Over),
+                Answered::Gone => return Ok(Pause::Over),
             }
         }
-        Pause::Enough
+        Ok(Pause::Enough)
     }
 
     /// Answers the first request, if it is there in full.
     #[inline]
-    fn answer_one(&mut self) -> Result<Option<Flow>, ProtocolError> {
-        let bytes = &mut self.input[self.start..];
-        let Some(length) = self.parser.advance(bytes)? else {
-            return Ok(None);
-        };
-        let flow = answer(&mut self.session, self.parser.arguments(bytes))?;
-        self.start += length;
-        Ok(Some(flow))
-    }
-
-    /// Waits for somebody's turn and tells them; whether the conversation goes on.
-    async fn wait<F: Future<Output = ()>>(
+    async fn answer_one<F: Future<Output = ()>>(
         &mut self,
-        waiting: &Waiting,
         closing: &mut Closing<'_, F>,
-    ) -> io::Result<bool> {
-        let told = match self.turn_of(waiting, closing).await? {
-            Waited::Told(told) => told,
-            Waited::Gone => return Ok(false),
-            Waited::Closing => {
+    ) -> io::Result<Answered> {
+        let bytes = &mut self.input[self.start..];
+        let length = match self.parser.advance(bytes) {
+            Ok(Some(length)) => length,
+            Ok(None) => return Ok(Answered::Heard),
+            Err(nonsense) => return Ok(self.refuse(&nonsense)),
+        };
+        let arguments = self.parser.arguments(bytes);
+        let mut behind = Behind {
+            stream: &mut self.stream,
+            out: &mut self.out,
+            input: Vec::new(),
+            most: self.settings.max_request_bytes,
+            idle: self.settings.idle,
+        };
+        let answered = {
+            let mut answering = pin!(answer(&mut self.session, arguments));
+            // Most are answered at once.
+            match poll_once(answering.as_mut()).await {
+                Poll::Ready(flow) => Some(flow),
+                Poll::Pending => match behind.wait(answering, closing).await? {
+                    Waited::Answered(flow) => Some(flow),
+                    Waited::Closing => None,
+                    Waited::Gone => return Ok(Answered::Gone),
+                },
+            }
+        };
+        let read_on = behind.input;
+        if !read_on.is_empty() {
+            self.heard = true;
+            self.input.extend_from_slice(&read_on);
+        }
+        self.start += length;
+        let flow = match answered {
+            Some(Ok(flow)) => flow,
+            Some(Err(nonsense)) => return Ok(self.refuse(&nonsense)),
+            None => {
                 let fault = Fault::Closing;
                 self.session.replies.error(fault.code(), &fault);
-                return Ok(true);
+                Flow::Next
             }
         };
-        waiting.write(&mut self.session.replies, &told);
-        let written = self.write().await;
-        if let (Err(_), Ok(Entry::Granted(ticket))) = (&written, &told) {
-            waiting.give_back(ticket);
-        }
-        written.map(|()| true)
+        self.keep_answer();
+        Ok(match flow {
+            Flow::Next => Answered::Next,
+            Flow::Close => Answered::Close,
+        })
     }
 
-    /// Waits for somebody's turn, for the client to go, or for the door to
-    /// close. Whoever is not told of a turn holds nothing and waits for nothing.
-    async fn turn_of<F: Future<Output = ()>>(
-        &mut self,
-        waiting: &Waiting,
-        closing: &mut Closing<'_, F>,
-    ) -> io::Result<Waited> {
-        let mut turn = std::pin::pin!(waiting.turn());
-        while !closing.came {
-            self.make_room();
-            let room = self.input.len() < self.settings.max_request_bytes;
-            tokio::select! {
-                biased;
-                read = self.stream.read_buf(&mut self.input), if room => {
-                    self.heard = true;
-                    if read? == 0 {
-                        return Ok(Waited::Gone);
-                    }
-                }
-                told = turn.as_mut() => return Ok(Waited::Told(told)),
-                () = closing.come() => {}
-            }
-        }
-        Ok(Waited::Closing)
+    /// What was answered goes out with what was answered before.
+    #[inline]
+    fn keep_answer(&mut self) {
+        self.out.extend_from_slice(self.session.replies.bytes());
+        self.session.replies.clear(MANY_BYTES);
+    }
+
+    fn refuse(&mut self, nonsense: &ProtocolError) -> Answered {
+        self.session.replies.error("ERR", nonsense);
+        self.keep_answer();
+        Answered::Close
     }
 
     async fn listen<F: Future<Output = ()>>(
@@ -247,16 +252,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Sends what is answered. A client that does not take it is gone.
     async fn write(&mut self) -> io::Result<()> {
-        if self.session.replies.len() == 0 {
-            return Ok(());
+        send(&mut self.stream, &mut self.out, self.settings.idle).await?;
+        for lease in self.session.undelivered.drain(..) {
+            lease.deliver();
         }
-        let bytes = self.session.replies.bytes();
-        let sent = async {
-            self.stream.write_all(bytes).await?;
-            self.stream.flush().await
-        };
-        timeout(self.settings.idle, sent).await??;
-        self.session.replies.clear(MANY_BYTES);
         Ok(())
     }
 
@@ -276,4 +275,73 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // At least a byte: to read into no room is to hear that nobody is there.
         self.input.reserve_exact(wanted.saturating_sub(left).max(1));
     }
+}
+
+/// What goes on while a request is not answered yet.
+struct Behind<'c, S> {
+    stream: &'c mut S,
+    out: &'c mut Vec<u8>,
+    /// What was read meanwhile.
+    input: Vec<u8>,
+    most: usize,
+    idle: Duration,
+}
+
+/// What became of a request that is not answered at once.
+enum Waited {
+    Answered(Result<Flow, ProtocolError>),
+    /// The client is gone: it holds nothing and waits for nothing.
+    Gone,
+    /// The door closes: so it does.
+    Closing,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Behind<'_, S> {
+    /// Waits for the answer, for the client to go, or for the door to close.
+    async fn wait<F: Future<Output = ()>>(
+        &mut self,
+        mut answering: Pin<&mut impl Future<Output = Result<Flow, ProtocolError>>>,
+        closing: &mut Closing<'_, F>,
+    ) -> io::Result<Waited> {
+        // What was answered before does not wait with it.
+        send(self.stream, self.out, self.idle).await?;
+        while !closing.came {
+            let room = self.input.len() < self.most;
+            tokio::select! {
+                biased;
+                read = self.stream.read_buf(&mut self.input), if room => {
+                    if read? == 0 {
+                        return Ok(Waited::Gone);
+                    }
+                }
+                flow = answering.as_mut() => return Ok(Waited::Answered(flow)),
+                () = closing.come() => {}
+            }
+        }
+        Ok(Waited::Closing)
+    }
+}
+
+/// Sends `out`. A client that does not take it within `longest` is gone.
+async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    out: &mut Vec<u8>,
+    longest: Duration,
+) -> io::Result<()> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let sent = async {
+        stream.write_all(out).await?;
+        stream.flush().await
+    };
+    timeout(longest, sent).await??;
+    out.clear();
+    out.shrink_to(MANY_BYTES);
+    Ok(())
+}
+
+/// What `future` comes to at once.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }

@@ -40,10 +40,6 @@ impl Replies {
         &self.bytes
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Forgets what went out; keeps its room unless that is more than `most`.
     pub(crate) fn clear(&mut self, most: usize) {
         self.bytes.clear();

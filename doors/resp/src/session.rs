@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tidegate::gate::{Caller, Gate};
+use tidegate::gate::{Caller, Gate, Undelivered};
 
 use crate::fault::Fault;
 use crate::reply::{Protocol, Replies};
@@ -28,6 +28,8 @@ pub(crate) struct Session {
     /// Its library and the library's version (CLIENT SETINFO).
     pub(crate) library: [Vec<u8>; 2],
     pub(crate) replies: Replies,
+    /// Leases whose answers are yet to go out.
+    pub(crate) undelivered: Vec<Undelivered>,
     caller: Option<Caller>,
     /// As of which of the gate's tokens the caller was let in.
     generation: u64,
@@ -43,6 +45,7 @@ impl Session {
             name: Vec::new(),
             library: Default::default(),
             replies: Replies::default(),
+            undelivered: Vec::new(),
             gate,
             house,
         }

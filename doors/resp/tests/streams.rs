@@ -22,7 +22,7 @@ fn gate() -> Gate {
 fn free(gate: &Gate) -> u64 {
     let caller = gate.enter(None).unwrap();
     let slots = gate.policy(&caller, Scope::Observe, "slots").unwrap();
-    let standing = slots.peek("k", ()).unwrap().standing("running");
+    let standing = slots.peek("k", ()).wait().unwrap().standing("running");
     standing.unwrap().remaining
 }
 

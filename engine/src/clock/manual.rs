@@ -22,10 +22,10 @@ use super::{Clock, Source};
 ///     .limit(Limit::calls("rps", 1, Duration::from_secs(1)))
 ///     .clock(time.clock())
 ///     .build()?;
-/// assert!(set.check("alice", ())?.admitted());
-/// assert!(!set.check("alice", ())?.admitted());
+/// assert!(set.check("alice", ()).wait()?.admitted());
+/// assert!(!set.check("alice", ()).wait()?.admitted());
 /// time.advance(Duration::from_secs(1));
-/// assert!(set.check("alice", ())?.admitted());
+/// assert!(set.check("alice", ()).wait()?.admitted());
 /// # Ok::<(), tidegate::Error>(())
 /// ```
 #[derive(Clone)]

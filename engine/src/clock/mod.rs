@@ -18,8 +18,9 @@ mod system;
 pub(crate) mod timer;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use tidegate_contract::{self as contract, Alarm, Ring};
 use tidegate_core::Timestamp;
 
 pub use manual::ManualClock;
@@ -75,6 +76,21 @@ impl Clock {
             Source::Manual(clock) => clock.timer(),
             Source::Steady(clock) => clock.timer(),
         }
+    }
+}
+
+/// For a queue in this process, which is rung by its callers' clock.
+impl contract::Timer for Clock {
+    fn now(&self) -> Timestamp {
+        Self::now(self)
+    }
+
+    fn set(&self, at: Timestamp, who: Weak<dyn Ring>) -> Alarm {
+        self.timer().set(at, who)
+    }
+
+    fn unset(&self, alarm: Alarm) {
+        self.timer().unset(alarm);
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use tidegate_contract::sync::Mutex;
+use tidegate_contract::{Alarm, Ring};
 use tidegate_core::Timestamp;
 
 use super::Clock;
-use super::timer::{Alarm, Ring};
 
 /// Ends at `until`, by whichever clock; dropped, it takes its alarm back.
 #[must_use = "nobody sleeps until it is polled"]

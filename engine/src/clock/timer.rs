@@ -3,23 +3,11 @@
 //! the next one; nothing here polls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex as StdMutex, PoisonError, Weak};
+use std::sync::{Condvar, Mutex as StdMutex, PoisonError, Weak};
 
 use tidegate_contract::sync::Mutex;
+use tidegate_contract::{Alarm, Ring};
 use tidegate_core::Timestamp;
-
-/// Who is rung.
-pub(crate) trait Ring: Send + Sync {
-    /// The instant has come.
-    fn ring(self: Arc<Self>, now: Timestamp);
-}
-
-/// Names one alarm, so that it can be taken back.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Alarm {
-    pub(crate) at: Timestamp,
-    number: u64,
-}
 
 /// Alarms by instant.
 #[derive(Default)]

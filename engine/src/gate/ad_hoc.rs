@@ -220,11 +220,11 @@ impl Entry {
             after: None,
             most: 1,
         };
-        let is_idle = Arc::strong_count(&self.served) == 1 && !set.is_remote();
-        is_idle
-            && set
-                .list_keys(first)
-                .is_ok_and(|page| page.items.is_empty() && page.next.is_none())
+        if Arc::strong_count(&self.served) > 1 || set.inner().shared {
+            return false;
+        }
+        let page = set.list_keys(first).ready().and_then(Result::ok);
+        page.is_some_and(|page| page.items.is_empty() && page.next.is_none())
     }
 }
 
@@ -308,7 +308,7 @@ mod tests {
         let rates = AdHoc::new(None, time.clock(), Arc::default());
         for count in 1..=MOST as u64 {
             let served = rates.get(&anyone(), rate(count)).unwrap();
-            assert!(served.check("k", 2).unwrap().admitted());
+            assert!(served.check("k", 2).wait().unwrap().admitted());
         }
         let one_more = rate(MOST as u64 + 1);
         assert!(matches!(

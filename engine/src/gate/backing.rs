@@ -11,7 +11,7 @@ use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::{LeaseId, Settlement};
-use crate::set::LimitSet;
+use crate::set::{How, LimitSet};
 
 /// What a forecast says, of one member if it is about a pool.
 #[derive(Clone, Debug)]
@@ -30,46 +30,46 @@ pub(super) enum Backing {
 }
 
 impl Backing {
-    pub(super) fn admit(&self, key: Key<'_>, cost: u64) -> Result<Verdict, Error> {
+    pub(super) async fn admit(&self, key: Key<'_>, cost: u64) -> Result<Verdict, Error> {
         match self {
-            Self::Set(set) => set.admit(key, cost),
-            Self::Pool(pooled) => Ok(pooled.pool().check(key, cost)?.verdict()),
+            Self::Set(set) => set.admit(key, cost).await,
+            Self::Pool(pooled) => Ok(pooled.pool().check(key, cost).await?.verdict()),
         }
     }
 
-    pub(super) fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Decision, Error> {
+    pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Decision, Error> {
         match self {
-            Self::Set(set) => set.check(key, ask),
-            Self::Pool(pooled) => pooled.pool().check(key, ask),
+            Self::Set(set) => set.check(key, ask).await,
+            Self::Pool(pooled) => pooled.pool().check(key, ask).await,
         }
     }
 
     /// What was used was used at one place: a pool is told which.
-    pub(super) fn debit(
+    pub(super) async fn debit(
         &self,
         member: Option<&str>,
         key: Key<'_>,
         ask: Ask<'_>,
     ) -> Result<Decision, Error> {
         match self.one(member)? {
-            Some(set) => set.debit(key, ask),
+            Some(set) => set.debit(key, ask).await,
             None => Err(self.unsaid()),
         }
     }
 
-    pub(super) fn peek(
+    pub(super) async fn peek(
         &self,
         member: Option<&str>,
         key: Key<'_>,
         ask: Ask<'_>,
     ) -> Result<Decision, Error> {
         match (self.one(member)?, self) {
-            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, ask),
-            (None, Self::Pool(pooled)) => pooled.pool().peek(key, ask),
+            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, ask).await,
+            (None, Self::Pool(pooled)) => pooled.pool().peek(key, ask).await,
         }
     }
 
-    pub(super) fn forecast(
+    pub(super) async fn forecast(
         &self,
         member: Option<&str>,
         key: Key<'_>,
@@ -78,27 +78,20 @@ impl Backing {
         match (self.one(member)?, self) {
             (Some(set), _) | (None, Self::Set(set)) => Ok(vec![Outlook {
                 member: member.map(str::to_owned),
-                limits: set.forecast(key, ask)?,
+                limits: set.forecast(key, ask).await?,
             }]),
-            (None, Self::Pool(pooled)) => pooled.forecasts(key, ask),
-        }
-    }
-
-    pub(super) fn try_acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Admission, Error> {
-        match self {
-            Self::Set(set) => set.try_acquire(key, ask),
-            Self::Pool(pooled) => pooled.pool().try_acquire(key, ask),
+            (None, Self::Pool(pooled)) => pooled.forecasts(key, ask).await,
         }
     }
 
     pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Admission, Error> {
         match self {
-            Self::Set(set) => set.acquire_async(key, ask).await,
-            Self::Pool(pooled) => pooled.pool().acquire_async(key, ask).await,
+            Self::Set(set) => set.acquire(key, ask).await,
+            Self::Pool(pooled) => pooled.pool().acquire(key, ask).await,
         }
     }
 
-    pub(super) fn finish(
+    pub(super) async fn finish(
         &self,
         key: Key<'_>,
         id: LeaseId,
@@ -108,32 +101,43 @@ impl Backing {
         match self {
             Self::Set(_) if report.cool_down.is_some() => Err(Error::NoPool),
             Self::Set(set) => Ok(Finished {
-                settlement: finish(set, key, id, how)?,
+                settlement: finish(set, key, id, how).await?,
                 member: None,
                 cooling_until: None,
             }),
-            Self::Pool(pooled) => pooled.finish(key, id, how, report),
+            Self::Pool(pooled) => pooled.finish(key, id, how, report).await,
         }
     }
 
-    pub(super) fn renew(
+    pub(super) async fn renew(
         &self,
         key: Key<'_>,
         id: LeaseId,
         ttl: Duration,
     ) -> Result<Timestamp, Error> {
         match self {
-            Self::Set(set) => set.renew(key, id, ttl),
-            Self::Pool(pooled) => pooled.renew(key, id, ttl),
+            Self::Set(set) => set.renew(key, id, ttl).await,
+            Self::Pool(pooled) => pooled.renew(key, id, ttl).await,
         }
     }
 
-    pub(super) fn reset(&self, key: Key<'_>) -> Result<(), Error> {
-        self.sets().try_for_each(|set| set.reset(key))
+    pub(super) async fn reset(&self, key: Key<'_>) -> Result<(), Error> {
+        for set in self.sets() {
+            set.reset(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives back a lease that nobody holds: nobody waits for the answer.
+    pub(super) fn cancel_unseen(&self, key: Key<'_>, id: LeaseId) {
+        match self {
+            Self::Set(set) => set.inner().end_unseen(key.bytes(), id.0, How::Cancel),
+            Self::Pool(pooled) => pooled.cancel_unseen(key, id),
+        }
     }
 
     /// The limit sets behind it; at least one.
-    pub(super) fn sets(&self) -> Box<dyn Iterator<Item = &LimitSet> + '_> {
+    pub(super) fn sets(&self) -> Box<dyn Iterator<Item = &LimitSet> + Send + '_> {
         match self {
             Self::Set(set) => Box::new(std::iter::once(set)),
             Self::Pool(pooled) => Box::new(pooled.pool().members().iter().map(|m| m.set())),
@@ -191,15 +195,15 @@ impl Backing {
 }
 
 /// Ends a lease of `set`.
-pub(super) fn finish(
+pub(super) async fn finish(
     set: &LimitSet,
     key: Key<'_>,
     id: LeaseId,
     how: Finish<'_>,
 ) -> Result<Settlement, Error> {
     match how {
-        Finish::Settle(used) => set.settle(key, id, used),
-        Finish::Release => set.release(key, id),
-        Finish::Cancel => set.cancel(key, id),
+        Finish::Settle(used) => set.settle(key, id, used).await,
+        Finish::Release => set.release(key, id).await,
+        Finish::Cancel => set.cancel(key, id).await,
     }
 }

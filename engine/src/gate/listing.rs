@@ -5,6 +5,7 @@
 //! somebody who administers can end it, too.
 
 use std::fmt;
+use std::future::Future;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
@@ -19,6 +20,7 @@ use super::served::Served;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::LeaseId;
+use crate::pending::Pending;
 use crate::pool::Member;
 use crate::set::{LONGEST_PAGE, LimitSet, ListedKey, ListedLease, PageOf};
 
@@ -98,35 +100,68 @@ impl Served {
     ///
     /// # Errors
     /// As there.
-    pub fn list_keys(&self, page: PageOf<'_>) -> Result<Page<ListedKey>, GateError> {
-        let seen = |key: ListedKey, member: Option<&Member>| match member {
-            Some(member) => key.of(member),
-            None => key,
-        };
-        self.pages(page, LimitSet::list_keys, seen)
+    pub fn list_keys(
+        &self,
+        page: PageOf<'_>,
+    ) -> Pending<impl Future<Output = Result<Page<ListedKey>, GateError>> + Send> {
+        Pending::new(async move {
+            let place = self.place(page)?;
+            let Page { items, next } = place.set.list_keys(place.page).await?;
+            let items = items.into_iter().map(|key| match place.member {
+                Some(member) => key.of(member),
+                None => key,
+            });
+            Ok(Page {
+                items: items.collect(),
+                next: place.next(next),
+            })
+        })
     }
 
     /// The leases that are held, by their handles; of a pool, member by member.
     ///
     /// # Errors
     /// As [`LimitSet::list_leases`](crate::LimitSet::list_leases).
-    pub fn list_leases(&self, page: PageOf<'_>) -> Result<Page<HeldTicket>, GateError> {
-        self.pages(page, LimitSet::list_leases, HeldTicket::of)
-    }
-
-    /// A page of what each of its sets lists. The end of a pool's page begins
-    /// with the place of the member that it goes on with.
-    fn pages<I, S>(
+    pub fn list_leases(
         &self,
         page: PageOf<'_>,
-        list: impl Fn(&LimitSet, PageOf<'_>) -> Result<Page<I>, Error>,
-        seen: impl Fn(I, Option<&Member>) -> S,
-    ) -> Result<Page<S>, GateError> {
+    ) -> Pending<impl Future<Output = Result<Page<HeldTicket>, GateError>> + Send> {
+        Pending::new(async move {
+            let Page { items, next } = self.listed_leases(page).await?;
+            let items = items.into_iter();
+            let held = items.map(|(lease, member)| HeldTicket::of(lease, member.as_ref()));
+            Ok(Page {
+                items: held.collect(),
+                next,
+            })
+        })
+    }
+
+    async fn listed_leases(
+        &self,
+        page: PageOf<'_>,
+    ) -> Result<Page<(ListedLease, Option<Member>)>, GateError> {
+        let place = self.place(page)?;
+        let Page { items, next } = place.set.list_leases(place.page).await?;
+        let items = items.into_iter();
+        Ok(Page {
+            items: items.map(|lease| (lease, place.member.cloned())).collect(),
+            next: place.next(next),
+        })
+    }
+
+    /// Which of its sets a page lists. The end of a pool's page begins with the place of
+    /// the member that it goes on with.
+    fn place<'a>(&'a self, page: PageOf<'a>) -> Result<Listed<'a>, GateError> {
         let members = self.members();
         if members.is_empty() {
-            let Page { items, next } = list(self.set(), page)?;
-            let items = items.into_iter().map(|item| seen(item, None)).collect();
-            return Ok(Page { items, next });
+            return Ok(Listed {
+                set: self.set(),
+                member: None,
+                place: 0,
+                is_last: true,
+                page,
+            });
         }
         let end = page.after.map_or(Some((0, None)), split);
         let found = end.and_then(|(place, after)| {
@@ -134,17 +169,12 @@ impl Served {
             Some((place, member, after))
         });
         let (place, member, after) = found.ok_or(Error::Store(StoreError::UnknownPage))?;
-        let Page { items, next } = list(member.set(), PageOf { after, ..page })?;
-        let last = usize::from(place) + 1 == members.len();
-        Ok(Page {
-            items: items
-                .into_iter()
-                .map(|item| seen(item, Some(member)))
-                .collect(),
-            next: match next {
-                Some(end) => Some(joined(place, &end)),
-                None => (!last).then(|| joined(place + 1, &[])),
-            },
+        Ok(Listed {
+            set: member.set(),
+            member: Some(member),
+            place,
+            is_last: usize::from(place) + 1 == members.len(),
+            page: PageOf { after, ..page },
         })
     }
 
@@ -159,16 +189,20 @@ impl Served {
         caller: &Caller,
         key: Key<'_>,
         handle: LeaseHandle,
-    ) -> Result<Finished, GateError> {
-        let id = self.find(key, handle)?;
-        let finished = self.finish(key, id, Finish::Release, &Report::default())?;
-        let key = String::from_utf8_lossy(key.bytes());
-        let subject = format!("{}/{key} {handle}", self.policy().name);
-        audit::note(caller.name(), "revoke", &subject);
-        Ok(finished)
+    ) -> Pending<impl Future<Output = Result<Finished, GateError>> + Send> {
+        Pending::new(async move {
+            let id = self.find(key, handle).await?;
+            let finished = self
+                .finish(key, id, Finish::Release, &Report::default())
+                .await?;
+            let key = String::from_utf8_lossy(key.bytes());
+            let subject = format!("{}/{key} {handle}", self.policy().name);
+            audit::note(caller.name(), "revoke", &subject);
+            Ok(finished)
+        })
     }
 
-    fn find(&self, key: Key<'_>, handle: LeaseHandle) -> Result<LeaseId, GateError> {
+    async fn find(&self, key: Key<'_>, handle: LeaseHandle) -> Result<LeaseId, GateError> {
         let mut after: Option<Vec<u8>> = None;
         loop {
             let of_key = PageOf {
@@ -176,8 +210,8 @@ impl Served {
                 after: after.as_deref(),
                 most: LONGEST_PAGE,
             };
-            let page = self.pages(of_key, LimitSet::list_leases, |lease, _| lease.id)?;
-            let mut ids = page.items.into_iter();
+            let page = self.listed_leases(of_key).await?;
+            let mut ids = page.items.into_iter().map(|(lease, _)| lease.id);
             if let Some(id) = ids.find(|id| LeaseHandle::of(*id) == handle) {
                 return Ok(id);
             }
@@ -185,6 +219,26 @@ impl Served {
                 Some(next) => Some(next),
                 None => return Err(Error::Store(StoreError::UnknownLease).into()),
             };
+        }
+    }
+}
+
+/// A page of one of a policy's sets.
+struct Listed<'a> {
+    set: &'a LimitSet,
+    member: Option<&'a Member>,
+    place: u16,
+    is_last: bool,
+    page: PageOf<'a>,
+}
+
+impl Listed<'_> {
+    /// Where the page after it goes on, if that of its set ends at `end`.
+    fn next(&self, end: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        match end {
+            end if self.member.is_none() => end,
+            Some(end) => Some(joined(self.place, &end)),
+            None => (!self.is_last).then(|| joined(self.place + 1, &[])),
         }
     }
 }

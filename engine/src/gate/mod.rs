@@ -5,7 +5,7 @@
 //! | [`Gate`] | the policies by name, on one store; exchanged while in use |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
 //! | `tables` | what the store calls the tables of policies, members and rates |
-//! | `aside` | commands that a disk holds up, beside a runtime's tasks |
+//! | `aside` | changes that a store holds up, beside a runtime's tasks |
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |

@@ -16,7 +16,7 @@ use crate::key::Key;
 use crate::lease::{Lease, LeaseId, Outcome};
 use crate::policy::Policy;
 use crate::pool::{LimitPool, Member};
-use crate::set::{LimitSet, Metadata};
+use crate::set::{How, LimitSet, Metadata};
 
 /// A pool as its policy describes it.
 pub(super) struct Pooled {
@@ -82,11 +82,15 @@ impl Pooled {
         self.held.expire(self.pool.clock().now());
     }
 
-    pub(super) fn forecasts(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Vec<Outlook>, Error> {
+    pub(super) async fn forecasts(
+        &self,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Vec<Outlook>, Error> {
         let mut outlooks = Vec::new();
         let mut failed = None;
         for member in self.pool.members() {
-            match member.set().forecast(key, ask) {
+            match member.set().forecast(key, ask).await {
                 Ok(limits) => outlooks.push(Outlook {
                     member: Some(member.name().to_owned()),
                     limits,
@@ -100,15 +104,21 @@ impl Pooled {
         }
     }
 
-    pub(super) fn finish(
+    pub(super) async fn finish(
         &self,
         key: Key<'_>,
         id: LeaseId,
         how: Finish<'_>,
         report: &Report,
     ) -> Result<Finished, Error> {
-        let (member, settlement) =
-            self.with_owner(id, |member| backing::finish(member.set(), key, id, how))?;
+        let mut owners = self.owners(id).into_iter();
+        let (member, settlement) = loop {
+            let member = owners.next().ok_or(StoreError::UnknownLease)?;
+            match backing::finish(member.set(), key, id, how).await {
+                Err(Error::Store(StoreError::UnknownLease)) if owners.len() > 0 => {}
+                settlement => break (member, settlement?),
+            }
+        };
         self.held.end(id, report.outcome);
         // A retry must not make a cool-down longer.
         let cool_down = self.cool_down(&member, report);
@@ -124,13 +134,20 @@ impl Pooled {
         })
     }
 
-    pub(super) fn renew(
+    pub(super) async fn renew(
         &self,
         key: Key<'_>,
         id: LeaseId,
         ttl: Duration,
     ) -> Result<Timestamp, Error> {
-        let (_, until) = self.with_owner(id, |member| member.set().renew(key, id, ttl))?;
+        let mut owners = self.owners(id).into_iter();
+        let until = loop {
+            let member = owners.next().ok_or(StoreError::UnknownLease)?;
+            match member.set().renew(key, id, ttl).await {
+                Err(Error::Store(StoreError::UnknownLease)) if owners.len() > 0 => {}
+                until => break until?,
+            }
+        };
         self.held.renew(id, until);
         Ok(until)
     }
@@ -144,25 +161,25 @@ impl Pooled {
         report.cool_down.or_else(usual)
     }
 
-    /// Does it with the member that gave the lease: the one that is known to
-    /// have, else the first that knows it.
-    fn with_owner<T>(
-        &self,
-        id: LeaseId,
-        act: impl Fn(&Member) -> Result<T, Error>,
-    ) -> Result<(Member, T), Error> {
-        if let Some(member) = self.held.member(id) {
+    /// Gives back a lease that nobody holds: nobody waits for the answer.
+    pub(super) fn cancel_unseen(&self, key: Key<'_>, id: LeaseId) {
+        for member in self.owners(id) {
+            let set = member.inner();
+            set.end_unseen(key.bytes(), id.0, How::Cancel);
+        }
+        self.held.end(id, Outcome::Ignored);
+    }
+
+    /// Who may have given the lease, in the order in which they are asked: the member
+    /// that is known to have, else all of them.
+    fn owners(&self, id: LeaseId) -> Vec<Member> {
+        match self.held.member(id) {
             // A pool that was exchanged has the same member under another handle.
-            let member = self.pool.member(member.name()).cloned().unwrap_or(member);
-            let done = act(&member)?;
-            return Ok((member, done));
-        }
-        for member in self.pool.members() {
-            match act(member) {
-                Err(Error::Store(StoreError::UnknownLease)) => {}
-                done => return Ok((member.clone(), done?)),
+            Some(member) => {
+                let known = self.pool.member(member.name()).cloned();
+                vec![known.unwrap_or(member)]
             }
+            None => self.pool.members().to_vec(),
         }
-        Err(StoreError::UnknownLease.into())
     }
 }

@@ -2,14 +2,14 @@
 //! its pool, is `backing`'s to know.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
+use tidegate_contract::{Count, StoreError};
 use tidegate_core::{Span, Timestamp, Verdict};
 
 use super::access::Caller;
-use super::aside::{aside, step_aside};
 use super::audit;
 use super::backing::{Backing, Outlook};
 use super::denials::Denials;
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::lease::{Lease, LeaseId, Settlement};
 use crate::limit::Limit;
+use crate::pending::Pending;
 use crate::policy::{FailureMode, Policy};
 use crate::pool::Member;
 use crate::set::{LimitSet, Metadata};
@@ -185,12 +186,33 @@ impl Served {
         }
     }
 
-    /// How many keys it holds state of; nothing where the store is beyond a network,
-    /// since to count them there is to read them all.
+    /// How many keys it holds state of; nothing where processes share the store: to count
+    /// them there is to read them all.
     #[must_use]
     pub fn keys(&self) -> Option<usize> {
-        let here = |set: &LimitSet| (!set.is_remote()).then(|| set.keys());
-        self.sets().map(here).sum()
+        self.count().map(|count| count.keys)
+    }
+
+    /// How much it holds, where that is counted here.
+    fn count(&self) -> Option<Count> {
+        let count = |set: &LimitSet| match set.inner().shared {
+            true => None,
+            false => set.count().ready()?.ok(),
+        };
+        let nothing = Count {
+            keys: 0,
+            leases: Some(0),
+            remembered: Some(0),
+        };
+        let add = |one: Option<usize>, other: Option<usize>| Some(one? + other?);
+        self.sets().try_fold(nothing, |sum, set| {
+            let count = count(set)?;
+            Some(Count {
+                keys: sum.keys + count.keys,
+                leases: add(sum.leases, count.leases),
+                remembered: add(sum.remembered, count.remembered),
+            })
+        })
     }
 
     /// How many asks wait now.
@@ -214,27 +236,36 @@ impl Served {
         &self.backing
     }
 
-    /// The verdict alone on `cost`: the leanest check.
+    /// The verdict alone on `cost`.
     ///
     /// # Errors
     /// As [`LimitSet::admit`].
     #[inline]
-    pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Verdict, GateError> {
+    pub fn admit<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        cost: u64,
+    ) -> Pending<impl Future<Output = Result<Verdict, GateError>> + Send> {
         let key = key.into();
-        let verdict = self.decide(|| self.backing.admit(key, cost));
-        let verdict = self.or_by_share(verdict, |share| {
-            share.check(key, Ask::from(cost)).map(|d| d.verdict())
-        });
-        match &verdict {
-            Ok(verdict) => {
-                self.decided(key, verdict.admitted());
-                if !verdict.admitted() {
-                    self.denials.note(&self.name, key.bytes(), None);
-                }
+        Pending::new(async move {
+            let mut verdict = self.decide(self.backing.admit(key, cost)).await;
+            if let Some(share) = self.share_for_error(&verdict)
+                && let Some(decision) = share.check(key, Ask::from(cost)).await
+            {
+                self.meters.degraded();
+                verdict = Ok(decision.verdict());
             }
-            Err(_) => self.meters.failed(),
-        }
-        Ok(verdict?)
+            match &verdict {
+                Ok(verdict) => {
+                    self.decided(key, verdict.admitted());
+                    if !verdict.admitted() {
+                        self.denials.note(&self.name, key.bytes(), None);
+                    }
+                }
+                Err(_) => self.meters.failed(),
+            }
+            Ok(verdict?)
+        })
     }
 
     /// Takes what `ask` says, if it fits, without a lease.
@@ -245,13 +276,52 @@ impl Served {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Answer, GateError> {
+    ) -> Pending<impl Future<Output = Result<Answer, GateError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
-        let decision = self.decide(|| self.backing.check(key, ask));
-        self.answered(
-            key,
-            self.or_by_share(decision, |share| share.check(key, ask)),
-        )
+        Pending::new(async move {
+            let mut decision = self.decide(self.backing.check(key, ask)).await;
+            if let Some(share) = self.share_for_error(&decision)
+                && let Some(by_share) = share.check(key, ask).await
+            {
+                self.meters.degraded();
+                decision = Ok(by_share);
+            }
+            self.answered(key, decision)
+        })
+    }
+
+    /// As [`check`](Self::check), for each key by itself, in order, all at one instant:
+    /// an answer to each.
+    ///
+    /// # Errors
+    /// As [`LimitSet::check_many`].
+    pub fn check_many(
+        &self,
+        keys: &[Key<'_>],
+        ask: Ask<'_>,
+    ) -> Pending<impl Future<Output = Result<Vec<Result<Answer, GateError>>, GateError>> + Send>
+    {
+        Pending::new(async move {
+            let Backing::Set(set) = &self.backing else {
+                let mut answers = Vec::with_capacity(keys.len());
+                for key in keys {
+                    answers.push(self.check(*key, ask).await);
+                }
+                return Ok(answers);
+            };
+            let decisions = self.decide(set.check_many(keys.iter().copied(), ask));
+            let mut answers = Vec::with_capacity(keys.len());
+            for (key, mut decision) in keys.iter().zip(decisions.await?) {
+                if let Some(share) = self.share_for_error(&decision)
+                    && let Some(by_share) = share.check(*key, ask).await
+                {
+                    self.meters.degraded();
+                    decision = Ok(by_share);
+                }
+                answers.push(self.answered(*key, decision));
+            }
+            Ok(answers)
+        })
     }
 
     /// Charges what was used already; of a pool, at `member`.
@@ -264,17 +334,25 @@ impl Served {
         member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Answer, GateError> {
+    ) -> Pending<impl Future<Output = Result<Answer, GateError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
-        let decision = self.decide(|| self.backing.debit(member, key, ask));
-        match self.or_by_share(decision, |share| share.debit(member, key, ask)) {
-            // It was used, whatever there was.
-            Ok(decision) => {
-                self.decided(key, true);
-                Ok(Answer::Decided(decision))
+        Pending::new(async move {
+            let mut decision = self.decide(self.backing.debit(member, key, ask)).await;
+            if let Some(share) = self.share_for_error(&decision)
+                && let Some(by_share) = share.debit(member, key, ask).await
+            {
+                self.meters.degraded();
+                decision = Ok(by_share);
             }
-            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
-        }
+            match decision {
+                // It was used, whatever there was.
+                Ok(decision) => {
+                    self.decided(key, true);
+                    Ok(Answer::Decided(decision))
+                }
+                Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
+            }
+        })
     }
 
     /// Charges what was used already, by a plain policy.
@@ -285,7 +363,7 @@ impl Served {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Answer, GateError> {
+    ) -> Pending<impl Future<Output = Result<Answer, GateError>> + Send> {
         self.debit_at(None, key, ask)
     }
 
@@ -297,7 +375,7 @@ impl Served {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, GateError> {
+    ) -> Pending<impl Future<Output = Result<Decision, GateError>> + Send> {
         self.peek_at(None, key, ask)
     }
 
@@ -310,10 +388,12 @@ impl Served {
         member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, GateError> {
-        let key = key.into();
-        let decision = self.backing.peek(member, key, ask.into());
-        spans::done(key.bytes(), decision.map_err(GateError::from))
+    ) -> Pending<impl Future<Output = Result<Decision, GateError>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            let decision = self.backing.peek(member, key, ask).await;
+            spans::done(key.bytes(), decision.map_err(GateError::from))
+        })
     }
 
     /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
@@ -326,10 +406,12 @@ impl Served {
         member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Vec<Outlook>, GateError> {
-        let key = key.into();
-        let outlook = self.backing.forecast(member, key, ask.into());
-        spans::done(key.bytes(), outlook.map_err(GateError::from))
+    ) -> Pending<impl Future<Output = Result<Vec<Outlook>, GateError>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            let outlook = self.backing.forecast(member, key, ask).await;
+            spans::done(key.bytes(), outlook.map_err(GateError::from))
+        })
     }
 
     /// Takes a lease, waiting no longer than the ask says (and not at all if
@@ -338,37 +420,40 @@ impl Served {
     /// # Errors
     /// As [`LimitSet::acquire`], but for what the failure mode answers;
     /// [`GateError::WaitTooLong`].
-    pub async fn acquire(&self, key: Key<'_>, mut ask: Ask<'_>) -> Result<Entry, GateError> {
-        self.check_wait(&ask)?;
-        let begun = self.now();
-        ask.ttl = ask.ttl.or(self.policy.ttl);
-        let admission = match ask.is_patient() && ask.within.is_some() {
-            _ if self.set().is_remote() => {
-                // Who says nothing does not wait.
-                let longest = ask.within.unwrap_or_default();
-                self.backing.acquire(key, ask.within(longest)).await
-            }
-            true => step_aside(self.set(), self.backing.acquire(key, ask)).await,
-            false => self.decide(|| self.backing.try_acquire(key, ask)),
-        };
-        match admission {
-            Ok(Admission::Granted(lease)) => {
-                self.meters.waited(self.since(begun));
-                self.decided(key, true);
-                if lease.shadowed() {
-                    self.meters.shadowed();
+    pub fn acquire(
+        &self,
+        key: Key<'_>,
+        mut ask: Ask<'_>,
+    ) -> Pending<impl Future<Output = Result<Entry, GateError>> + Send> {
+        Pending::new(async move {
+            self.check_wait(&ask)?;
+            let begun = self.now();
+            ask.ttl = ask.ttl.or(self.policy.ttl);
+            // Who says nothing does not wait.
+            let ask = ask.within(ask.within.unwrap_or_default());
+            let admission = match ask.is_patient() {
+                true => self.backing.acquire(key, ask).await,
+                false => self.decide(self.backing.acquire(key, ask)).await,
+            };
+            match admission {
+                Ok(Admission::Granted(lease)) => {
+                    self.meters.waited(self.since(begun));
+                    self.decided(key, true);
+                    if lease.shadowed() {
+                        self.meters.shadowed();
+                    }
+                    Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
                 }
-                Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
+                Ok(Admission::Refused(decision)) => {
+                    self.refused(key, &decision);
+                    Ok(Entry::Refused(decision))
+                }
+                Err(error) => match self.share_for(&error) {
+                    Some(share) => self.acquire_by(share, key, ask, error).await,
+                    None => self.by_failure_mode(key, error).map(Entry::Degraded),
+                },
             }
-            Ok(Admission::Refused(decision)) => {
-                self.refused(key, &decision);
-                Ok(Entry::Refused(decision))
-            }
-            Err(error) => match self.share_for(&error) {
-                Some(share) => self.acquire_by(share, key, ask, error).await,
-                None => self.by_failure_mode(key, error).map(Entry::Degraded),
-            },
-        }
+        })
     }
 
     fn check_wait(&self, ask: &Ask<'_>) -> Result<(), GateError> {
@@ -413,27 +498,47 @@ impl Served {
         key: Key<'_>,
         id: LeaseId,
         used: &[(&str, u64)],
-    ) -> Result<Settlement, GateError> {
-        let finished = self.finish(key, id, Finish::Settle(used), &Report::default())?;
-        Ok(finished.settlement)
+    ) -> Pending<impl Future<Output = Result<Settlement, GateError>> + Send> {
+        Pending::new(async move {
+            let finished = self
+                .finish(key, id, Finish::Settle(used), &Report::default())
+                .await?;
+            Ok(finished.settlement)
+        })
     }
 
     /// Releases a lease. A retry gets the first answer.
     ///
     /// # Errors
     /// As [`LimitSet::release`].
-    pub fn release(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        let finished = self.finish(key, id, Finish::Release, &Report::default())?;
-        Ok(finished.settlement)
+    pub fn release(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<Settlement, GateError>> + Send> {
+        Pending::new(async move {
+            let finished = self
+                .finish(key, id, Finish::Release, &Report::default())
+                .await?;
+            Ok(finished.settlement)
+        })
     }
 
     /// Gives all of a lease back: the work did not start.
     ///
     /// # Errors
     /// As [`LimitSet::cancel`].
-    pub fn cancel(&self, key: Key<'_>, id: LeaseId) -> Result<Settlement, GateError> {
-        let finished = self.finish(key, id, Finish::Cancel, &Report::default())?;
-        Ok(finished.settlement)
+    pub fn cancel(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<Settlement, GateError>> + Send> {
+        Pending::new(async move {
+            let finished = self
+                .finish(key, id, Finish::Cancel, &Report::default())
+                .await?;
+            Ok(finished.settlement)
+        })
     }
 
     /// Ends a lease, with what its holder says of the work: a pool's member may
@@ -447,42 +552,63 @@ impl Served {
         id: LeaseId,
         how: Finish<'_>,
         report: &Report,
-    ) -> Result<Finished, GateError> {
-        let ours = self.share.as_ref();
-        let ended = match ours.and_then(|share| share.finish(key, id, how, report)) {
-            Some(ended) => ended,
-            None => self.aside(|| self.backing.finish(key, id, how, report)),
-        };
-        spans::done(key.bytes(), ended.map_err(GateError::from))
+    ) -> Pending<impl Future<Output = Result<Finished, GateError>> + Send> {
+        Pending::new(async move {
+            let ours = match &self.share {
+                Some(share) => share.finish(key, id, how, report).await,
+                None => None,
+            };
+            let ended = match ours {
+                Some(ended) => ended,
+                None => self.backing.finish(key, id, how, report).await,
+            };
+            spans::done(key.bytes(), ended.map_err(GateError::from))
+        })
     }
 
     /// Moves a lease's expiry.
     ///
     /// # Errors
     /// As [`LimitSet::renew`].
-    pub fn renew(&self, key: Key<'_>, id: LeaseId, ttl: Duration) -> Result<Timestamp, GateError> {
-        let ours = self.share.as_ref();
-        let renewed = match ours.and_then(|share| share.renew(key, id, ttl)) {
-            Some(renewed) => renewed,
-            None => self.aside(|| self.backing.renew(key, id, ttl)),
-        };
-        spans::done(key.bytes(), renewed.map_err(GateError::from))
+    pub fn renew(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Pending<impl Future<Output = Result<Timestamp, GateError>> + Send> {
+        Pending::new(async move {
+            let ours = match &self.share {
+                Some(share) => share.renew(key, id, ttl).await,
+                None => None,
+            };
+            let renewed = match ours {
+                Some(renewed) => renewed,
+                None => self.backing.renew(key, id, ttl).await,
+            };
+            spans::done(key.bytes(), renewed.map_err(GateError::from))
+        })
     }
 
     /// Forgets a key; `caller` is noted.
     ///
     /// # Errors
     /// As [`LimitSet::reset`].
-    pub fn reset(&self, caller: &Caller, key: Key<'_>) -> Result<(), GateError> {
-        let reset = self.aside(|| self.backing.reset(key));
-        spans::done(key.bytes(), reset.map_err(GateError::from))?;
-        let key = String::from_utf8_lossy(key.bytes());
-        audit::note(
-            caller.name(),
-            "reset",
-            &format!("{}/{key}", self.policy.name),
-        );
-        Ok(())
+    pub fn reset(
+        &self,
+        caller: &Caller,
+        key: Key<'_>,
+    ) -> Pending<impl Future<Output = Result<(), GateError>> + Send> {
+        Pending::new(async move {
+            let reset = self.backing.reset(key).await;
+            spans::done(key.bytes(), reset.map_err(GateError::from))?;
+            let key = String::from_utf8_lossy(key.bytes());
+            audit::note(
+                caller.name(),
+                "reset",
+                &format!("{}/{key}", self.policy.name),
+            );
+            Ok(())
+        })
     }
 
     /// The time by its clock.
@@ -493,11 +619,12 @@ impl Served {
 
     /// Brings what is measured up to date.
     pub(super) fn observe(&self) {
+        let count = self.count();
         self.meters.observe(Observed {
             waiting: self.waiting(),
-            keys: self.keys(),
-            leases: self.sets().map(LimitSet::leases_held).sum(),
-            remembered: self.sets().map(LimitSet::leases_remembered).sum(),
+            keys: count.map(|count| count.keys),
+            leases: count.and_then(|count| count.leases),
+            remembered: count.and_then(|count| count.remembered),
         });
     }
 
@@ -509,20 +636,22 @@ impl Served {
         Ticket::new(lease, metadata.unwrap_or(&self.metadata), degraded)
     }
 
-    /// Runs what a disk may hold up.
-    #[inline]
-    fn aside<T>(&self, command: impl FnOnce() -> T) -> T {
-        aside(self.set(), command)
+    /// Gives back a lease that nobody was told of: nobody waits for the answer.
+    pub(super) fn cancel_unseen(&self, key: Key<'_>, id: LeaseId) {
+        if let Some(share) = &self.share {
+            share.backing().cancel_unseen(key, id);
+        }
+        self.backing.cancel_unseen(key, id);
     }
 
     /// Decides, and measures some of the times how long it took.
     #[inline]
-    fn decide<T>(&self, decide: impl FnOnce() -> T) -> T {
+    async fn decide<T>(&self, decision: impl Future<Output = T>) -> T {
         if !self.meters.wants_time() {
-            return self.aside(decide);
+            return decision.await;
         }
         let begun = self.now();
-        let answer = self.aside(decide);
+        let answer = decision.await;
         self.meters.took(self.since(begun));
         answer
     }
@@ -562,18 +691,10 @@ impl Served {
         }
     }
 
-    /// The answer of a share of the limits in place of a store's that cannot tell,
-    /// if the policy says so.
-    fn or_by_share<T>(
-        &self,
-        answer: Result<T, Error>,
-        decide: impl FnOnce(&Share) -> Option<T>,
-    ) -> Result<T, Error> {
-        answer.or_else(|error| {
-            let by_share = self.share_for(&error).and_then(decide).ok_or(error)?;
-            self.meters.degraded();
-            Ok(by_share)
-        })
+    /// The share that decides in place of a store that cannot tell, if the policy says
+    /// so.
+    fn share_for_error<T>(&self, answer: &Result<T, Error>) -> Option<&Share> {
+        self.share_for(answer.as_ref().err()?)
     }
 
     fn share_for(&self, error: &Error) -> Option<&Share> {

@@ -64,51 +64,47 @@ impl Share {
     }
 
     /// Nothing, where it cannot tell either: then the store's error stands.
-    pub(super) fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Decision> {
-        let decision = self.backing.check(key, ask).ok()?;
+    pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Decision> {
+        let decision = self.backing.check(key, ask).await.ok()?;
         Some(decision.without_store())
     }
 
-    pub(super) fn debit(
+    pub(super) async fn debit(
         &self,
         member: Option<&str>,
         key: Key<'_>,
         ask: Ask<'_>,
     ) -> Option<Decision> {
-        let decision = self.backing.debit(member, key, ask).ok()?;
+        let decision = self.backing.debit(member, key, ask).await.ok()?;
         Some(decision.without_store())
     }
 
     pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Admission> {
-        let admission = match ask.is_patient() && ask.within.is_some() {
-            true => self.backing.acquire(key, ask).await,
-            false => self.backing.try_acquire(key, ask),
-        };
-        Some(match admission.ok()? {
+        Some(match self.backing.acquire(key, ask).await.ok()? {
             Admission::Refused(decision) => Admission::Refused(decision.without_store()),
             granted => granted,
         })
     }
 
     /// Ends a lease, if it was given here.
-    pub(super) fn finish(
+    pub(super) async fn finish(
         &self,
         key: Key<'_>,
         id: LeaseId,
         how: Finish<'_>,
         report: &Report,
     ) -> Option<Result<Finished, Error>> {
-        ours(self.backing.finish(key, id, how, report))
+        ours(self.backing.finish(key, id, how, report).await)
     }
 
     /// Moves a lease's expiry, if it was given here.
-    pub(super) fn renew(
+    pub(super) async fn renew(
         &self,
         key: Key<'_>,
         id: LeaseId,
         ttl: Duration,
     ) -> Option<Result<Timestamp, Error>> {
-        ours(self.backing.renew(key, id, ttl))
+        ours(self.backing.renew(key, id, ttl).await)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
 use crate::set::LimitSet;
-use crate::wait::block_on;
+use tidegate_contract::block_on;
 
 /// How long an ask may wait if nothing is said.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);

@@ -44,8 +44,7 @@ impl Undelivered {
 impl Drop for Undelivered {
     fn drop(&mut self) {
         if !self.delivered.load(Ordering::Relaxed) {
-            // An error here has no one to go to: the store gives back at expiry.
-            let _ = self.served.cancel(Key::from(&self.key), self.id);
+            self.served.cancel_unseen(Key::from(&self.key), self.id);
         }
     }
 }

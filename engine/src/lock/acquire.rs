@@ -101,21 +101,19 @@ impl Attempt<'_> {
             priority,
         } = self.of;
         let wanted = [(shared.limit.as_str(), *slots)];
-        let mut ask = Ask::named(&wanted).ttl(shared.ttl).priority(*priority);
-        if shared.set.inner().is_remote() {
-            ask = ask.own_word(&self.word);
-        }
+        let ask = Ask::named(&wanted).ttl(shared.ttl).priority(*priority);
+        let mut ask = ask.own_word(&self.word);
         if let Some(until) = self.until {
             ask = ask.within(until.since(now).as_duration());
         }
-        shared.set.acquire_async(&**key, ask).await
+        shared.set.acquire(&**key, ask).await
     }
 
     /// What an earlier request was granted, and nobody was told.
     async fn give_up(&mut self, lease: Lease) -> Result<(), Error> {
         let id = lease.detach();
         let set = &self.of.shared.set;
-        match set.cancel_async(&*self.of.key, id).await {
+        match set.cancel(&*self.of.key, id).await {
             Ok(_) | Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
                 self.word = rand::rng().random();
                 Ok(())
@@ -169,7 +167,7 @@ async fn told(shared: &Shared, lease: &Lease, came: Timestamp) -> Result<Timesta
     if sure.since(clock.now()) >= Span::from_micros(ttl.as_micros() / 2) {
         return Ok(sure);
     }
-    let renewed = shared.set.renew_async(lease.key(), lease.id(), shared.ttl);
+    let renewed = shared.set.renew(lease.key(), lease.id(), shared.ttl);
     let until = match renewed.await {
         Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
             return Err(too_slow());

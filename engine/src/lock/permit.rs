@@ -13,7 +13,7 @@ use super::tenure::{End, Loss, Tenure};
 use super::watch::Watch;
 use crate::error::Error;
 use crate::lease::{Lease, LeaseId, Settlement};
-use crate::wait::block_on;
+use tidegate_contract::block_on;
 
 /// Slots that are held, and renewed by a thread of the semaphore's until this is
 /// dropped, which gives them back. If the process is killed they are back within
@@ -148,7 +148,7 @@ impl Permit {
     /// the ttl at the latest.
     pub fn release(self) -> Result<(), Error> {
         let (mut lease, expired_at) = self.let_go();
-        held_to_the_end(&lease.release()?, expired_at)
+        held_to_the_end(&lease.release().wait()?, expired_at)
     }
 
     /// As [`release`](Self::release), on any async runtime.
@@ -156,8 +156,8 @@ impl Permit {
     /// # Errors
     /// As [`release`](Self::release).
     pub async fn release_async(self) -> Result<(), Error> {
-        let (lease, expired_at) = self.let_go();
-        held_to_the_end(&lease.release_async().await?, expired_at)
+        let (mut lease, expired_at) = self.let_go();
+        held_to_the_end(&lease.release().await?, expired_at)
     }
 
     /// Leaves it to whoever knows its id: it is not renewed any more, and unless

@@ -108,7 +108,7 @@ impl Renewal {
             self.tenure.note(LAST.to_owned());
             return Ok(renewed);
         }
-        let answer = self.set.renew_async(self.key.bytes(), self.id, length);
+        let answer = self.set.renew(self.key.bytes(), self.id, length);
         let loss = match answer.await {
             Ok(until) => {
                 let sure = sure_until(until, Span::from(length), self.has_own_clock);

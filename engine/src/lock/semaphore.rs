@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::lease::LeaseId;
 use crate::set::LimitSet;
-use crate::wait::block_on;
+use tidegate_contract::block_on;
 
 /// The key that is meant if none is said; `tidegate run --store` means it, too.
 const USUAL_KEY: &[u8] = b"all";
@@ -151,7 +151,7 @@ impl Semaphore {
     pub async fn available_async(&self) -> Result<Amount, Error> {
         let limit = &self.shared.limit;
         let one = [(limit.as_str(), 1)];
-        let peeked = self.set().peek_async(&*self.key, Ask::named(&one)).await?;
+        let peeked = self.set().peek(&*self.key, Ask::named(&one)).await?;
         Ok(peeked.standing(limit).map_or(0, |stand| stand.remaining))
     }
 
@@ -170,7 +170,7 @@ impl Semaphore {
     /// # Errors
     /// As [`release`](Self::release).
     pub async fn release_async(&self, id: LeaseId) -> Result<(), Error> {
-        self.set().release_async(&*self.key, id).await.map(drop)
+        self.set().release(&*self.key, id).await.map(drop)
     }
 
     /// The limit set that its permits are leases of.

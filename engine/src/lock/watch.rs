@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 
 use super::tenure::{End, Loss, Tenure};
 use crate::clock::Sleep;
-use crate::wait::{block_on, block_on_within};
+use tidegate_contract::{block_on, block_on_within};
 
 /// An eye on a permit, for whoever does its work: another task, another thread.
 /// It holds nothing, and may outlive the permit.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::wait::{block_on, block_on_within};
+use tidegate_contract::{block_on, block_on_within};
 
 /// Somebody waits: permits change hands under the queue's lock only.
 const QUEUED: usize = 1;

@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_contract::Hold;
 use tidegate_contract::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::Timestamp;
 
 use super::ledger::Ledger;
+use crate::decision::Admission;
 use crate::lease::Outcome;
 use crate::set::{Inner, LimitSet, Metadata};
 
@@ -42,6 +44,8 @@ impl State {
         })
     }
 }
+
+impl State {}
 
 impl Member {
     /// A member of a pool; it goes on where `before` stands, if that is the same
@@ -130,6 +134,20 @@ impl Member {
     /// Ends its cool-down now, wherever it holds; who waits for it is served.
     pub fn end_cool_down(&self) {
         self.inner().cooling.end();
+    }
+
+    /// What holds whoever waits for it: its cool-down.
+    pub(super) fn hold(&self) -> Arc<dyn Hold> {
+        let cooling: &Arc<_> = &self.inner().cooling;
+        cooling.clone()
+    }
+
+    /// The admission as this member's.
+    pub(super) fn sign(&self, admission: Admission) -> Admission {
+        match admission {
+            Admission::Granted(lease) => Admission::Granted(lease.of(self)),
+            Admission::Refused(decision) => Admission::Refused(decision.of(self)),
+        }
     }
 
     pub(crate) fn cooling_at(&self, now: Timestamp) -> Option<Timestamp> {

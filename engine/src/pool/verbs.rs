@@ -1,6 +1,7 @@
 //! The verbs of a pool, by key.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,8 +21,9 @@ use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::Lease;
+use crate::pending::Pending;
+use crate::set::Manner;
 use crate::statistics::Statistics;
-use crate::wait;
 
 /// Several sets that can serve the same work (regions, accounts, endpoints),
 /// from any thread or task. Cloning shares it.
@@ -46,12 +48,12 @@ use crate::wait;
 ///     .balance(Balance::LeastLoaded)
 ///     .build()?;
 ///
-/// let lease = pool.acquire("acme/alice", ())?.granted().expect("both are idle");
+/// let lease = pool.acquire("acme/alice", ()).wait()?.granted().expect("both are idle");
 /// assert_eq!(lease.member(), Some("us"));
 /// assert_eq!(lease.metadata()["region"], "us-east1");
 /// // The provider answered 429, try again in ten seconds:
 /// lease.cool_down(Duration::from_secs(10));
-/// let next = pool.acquire("acme/alice", ())?.granted().expect("eu is idle");
+/// let next = pool.acquire("acme/alice", ()).wait()?.granted().expect("eu is idle");
 /// assert_eq!(next.member(), Some("eu"));
 /// # Ok::<(), tidegate::Error>(())
 /// ```
@@ -70,12 +72,6 @@ struct Shared {
     members: Box<[Member]>,
     balancer: Box<dyn Balancer>,
     ledger: Arc<Ledger>,
-}
-
-/// How an acquire begins: decided at once, or in line.
-enum Begun {
-    Decided(Admission),
-    Waiting(Box<Vigil>),
 }
 
 impl LimitPool {
@@ -119,21 +115,15 @@ impl LimitPool {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission, Error> {
-        let (key, ask) = (key.into().bytes(), ask.into());
-        loop {
-            let admission = self.try_each(&self.candidates(key, &ask), key, &ask)?;
-            if let Some(admission) = self.claimed(key, &ask, admission) {
-                self.shared.ledger.decided(&admission);
-                return Ok(admission);
-            }
-        }
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+        self.acquire(key, ask.into().within(Duration::ZERO))
     }
 
     /// Takes what `ask` says as a lease, and waits for it at all members at
     /// once: whichever can serve it first does, and the ask leaves the other
-    /// lines. First come, first served at each, within a priority, to the
-    /// ask's deadline. A member that cools down is waited for too.
+    /// queues. First come, first served at each, within a priority, to the
+    /// ask's deadline. A member that cools down is waited for too. Given up before its
+    /// end, it gives back what it took and its place in every queue.
     ///
     /// # Errors
     /// [`Error`], if no member could decide; nothing was changed.
@@ -142,30 +132,16 @@ impl LimitPool {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission, Error> {
-        wait::block_on(self.acquire_async(key, ask))
-    }
-
-    /// As [`acquire`](Self::acquire), on any async runtime. Dropping the
-    /// future gives back what it took and its place in every line.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_async<'k, 'a>(
-        &self,
-        key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission, Error> {
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        loop {
-            let admission = match self.begin(key, &ask)? {
-                Begun::Decided(admission) => admission,
-                Begun::Waiting(vigil) => vigil.await?,
-            };
-            if let Some(admission) = self.claimed(key, &ask, admission) {
-                return Ok(admission);
+        Pending::new(async move {
+            loop {
+                let admission = self.take(key, &ask).await?;
+                if let Some(admission) = self.claimed(key, &ask, admission).await {
+                    return Ok(admission);
+                }
             }
-        }
+        })
     }
 
     /// Takes what `ask` says without a lease, from the first member that
@@ -178,17 +154,17 @@ impl LimitPool {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, Error> {
-        let (key, ask) = (key.into(), ask.into());
-        let candidates = self.candidates_in_order();
-        let decision = first(&candidates, (key.bytes(), &ask), |member| {
-            member.set().check_uncounted(key.bytes(), &ask)
-        })?;
-        if let Some(member) = decision.source().filter(|_| decision.admitted()) {
-            member.inner().counters.decided(true);
-        }
-        self.shared.ledger.counters.decided(decision.admitted());
-        Ok(decision)
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move {
+            let candidates = self.candidates_in_order();
+            let decision = first(&candidates, (key, &ask), Without::Lease).await?;
+            if let Some(member) = decision.source().filter(|_| decision.admitted()) {
+                member.inner().counters.decided(true);
+            }
+            self.shared.ledger.counters.decided(decision.admitted());
+            Ok(decision)
+        })
     }
 
     /// Whether any member would admit `ask` now, and if none, when the first
@@ -200,10 +176,11 @@ impl LimitPool {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, Error> {
-        let (key, ask) = (key.into(), ask.into());
-        first(&self.who_cools(), (key.bytes(), &ask), |member| {
-            member.set().peek(key, ask)
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move {
+            let candidates = self.who_cools();
+            first(&candidates, (key, &ask), Without::Change).await
         })
     }
 
@@ -272,33 +249,42 @@ impl LimitPool {
         })
     }
 
-    /// Tries now, and stands in line where that is worth while.
-    fn begin(&self, key: &[u8], ask: &Ask<'_>) -> Result<Begun, Error> {
+    /// Tries now, and waits where that is worth while.
+    async fn take(&self, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
         let candidates = self.candidates(key, ask);
-        let ledger = &self.shared.ledger;
-        let admission = self.try_each(&candidates, key, ask)?;
+        let ledger = &*self.shared.ledger;
+        let admission = self.try_each(&candidates, key, ask).await?;
         if matches!(admission, Admission::Granted(_)) || !ask.is_patient() {
             ledger.decided(&admission);
-            return Ok(Begun::Decided(admission));
+            return Ok(admission);
         }
-        let vigil = Vigil::stand(&candidates, (key, ask), ledger, self.clock());
-        Ok(Begun::Waiting(Box::new(vigil)))
+        let vigil = Vigil::new(&candidates, (key, ask), ledger, self.clock());
+        vigil.answer().await
     }
 
-    fn try_each(
+    /// The set counts a grant; a refusal is the pool's to count, for another member may
+    /// grant.
+    async fn try_each(
         &self,
         candidates: &Candidates<'_>,
         key: &[u8],
         ask: &Ask<'_>,
     ) -> Result<Admission, Error> {
         let mut tally = Tally::default();
+        let now = ask.within(Duration::ZERO);
         for member in &candidates.ready {
-            let answer = wait::try_member(member, key, ask);
-            if let Some(granted) = tally.add(member, answer) {
-                return Ok(granted);
+            let set = member.inner();
+            let manner = Manner::alone(set.clock.now());
+            match set.take(key, &now, manner).await {
+                Ok((decision, _)) if decision.admitted() => {
+                    set.counters.decided(true);
+                    return Ok(member.sign(set.admission(key, decision)));
+                }
+                Ok((decision, _)) => tally.refused(member, decision),
+                Err(error) => tally.failed(error),
             }
         }
-        add_cooling(&mut tally, candidates, key, ask);
+        add_cooling(&mut tally, candidates, key, ask).await;
         tally.decision().map(Admission::Refused)
     }
 
@@ -343,7 +329,7 @@ impl LimitPool {
 
     /// The admission, unless the same ask was granted by another member in the
     /// meantime: then it is given back, to ask there.
-    fn claimed(&self, key: &[u8], ask: &Ask<'_>, admission: Admission) -> Option<Admission> {
+    async fn claimed(&self, key: &[u8], ask: &Ask<'_>, admission: Admission) -> Option<Admission> {
         let (Some(idempotency), Admission::Granted(lease)) = (ask.idempotency, &admission) else {
             return Some(admission);
         };
@@ -351,8 +337,9 @@ impl LimitPool {
             return Some(admission);
         }
         // Should the store fail, the lease gives back at its expiry.
-        let surplus = admission.granted().filter(|lease| !lease.is_repeated());
-        let _ = surplus.map(|mut lease| lease.cancel());
+        if let Some(mut surplus) = admission.granted().filter(|lease| !lease.is_repeated()) {
+            let _ = surplus.cancel().await;
+        }
         None
     }
 
@@ -366,28 +353,39 @@ impl LimitPool {
     }
 }
 
+/// What members are asked beside a lease.
+#[derive(Clone, Copy)]
+enum Without {
+    Lease,
+    Change,
+}
+
 /// The first member's decision that admits; else the refusal that ends soonest.
-fn first(
+async fn first(
     candidates: &Candidates<'_>,
     (key, ask): (&[u8], &Ask<'_>),
-    decide: impl Fn(&Member) -> Result<Decision, Error>,
+    without: Without,
 ) -> Result<Decision, Error> {
     let mut tally = Tally::default();
     for member in &candidates.ready {
-        match decide(member) {
+        let decision = match without {
+            Without::Lease => member.inner().check(key, ask).await,
+            Without::Change => member.inner().peek(key, ask).await,
+        };
+        match decision {
             Ok(decision) if decision.admitted() => return Ok(decision.of(member)),
             Ok(decision) => tally.refused(member, decision),
             Err(error) => tally.failed(error),
         }
     }
-    add_cooling(&mut tally, candidates, key, ask);
+    add_cooling(&mut tally, candidates, key, ask).await;
     tally.decision()
 }
 
 /// When those who cool down could serve the ask.
-fn add_cooling(tally: &mut Tally, candidates: &Candidates<'_>, key: &[u8], ask: &Ask<'_>) {
+async fn add_cooling(tally: &mut Tally, candidates: &Candidates<'_>, key: &[u8], ask: &Ask<'_>) {
     for (member, until) in &candidates.cooling {
-        match member.set().peek(key, *ask) {
+        match member.inner().peek(key, ask).await {
             Ok(decision) => tally.refused(member, decision.not_before(*until)),
             Err(error) => tally.failed(error),
         }

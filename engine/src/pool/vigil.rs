@@ -1,16 +1,17 @@
-//! One ask in the lines of all members at once.
+//! One request in the queues of all members at once.
 //!
-//! The lines share a flag: whoever would grant takes it first, so that at most
-//! one member ever grants, and the others pass over the ask from then on. A
-//! member that cools down keeps the ask in line and passes over it until then.
-//! Dropped, the vigil gives back every place, and the lease if one was given.
+//! The queues share a race: at most one member grants, and what another has granted at
+//! the same moment is given back untold. A member that cools down keeps the request's
+//! place and passes over it until then. Dropped, the vigil gives back every place, and
+//! the lease if one was given.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use smallvec::SmallVec;
+use tidegate_contract::Race;
 use tidegate_core::Timestamp;
 
 use super::ledger::Ledger;
@@ -18,111 +19,108 @@ use super::member::Member;
 use super::walk::{Candidates, Tally};
 use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::decision::Admission;
+use crate::decision::{Admission, Decision};
 use crate::error::Error;
-use crate::wait::{self, Race, Turn};
+use crate::set::Manner;
 
-/// The future of one who waits for any of a pool's members.
-#[must_use = "nobody waits until it is polled"]
-pub(super) struct Vigil {
-    turns: SmallVec<[Standing; 4]>,
+/// For how long one member beyond a network is asked alone.
+const HEDGE: Duration = Duration::from_millis(25);
+
+/// A request that waits for any of a pool's members.
+pub(super) struct Vigil<'a> {
+    key: &'a [u8],
+    places: SmallVec<[(&'a Member, Turn<'a>); 4]>,
     tally: Tally,
-    ledger: Arc<Ledger>,
-    clock: Clock,
+    ledger: &'a Ledger,
+    clock: &'a Clock,
     since: Timestamp,
     told: bool,
 }
 
-/// A place in one member's line, until it is told.
-struct Standing {
-    member: Member,
-    turn: Option<Turn>,
-}
+/// What it waits for at one member.
+type Turn<'a> = Pin<Box<dyn Future<Output = Result<(Decision, bool), Error>> + Send + 'a>>;
 
-impl Vigil {
-    /// Stands in the lines of all candidates; of those that cannot serve the
-    /// ask, `tally` learns why.
-    pub(super) fn stand(
-        candidates: &Candidates<'_>,
-        (key, ask): (&[u8], &Ask<'_>),
-        ledger: &Arc<Ledger>,
-        clock: &Clock,
+impl<'a> Vigil<'a> {
+    pub(super) fn new(
+        candidates: &Candidates<'a>,
+        (key, ask): (&'a [u8], &'a Ask<'a>),
+        ledger: &'a Ledger,
+        clock: &'a Clock,
     ) -> Self {
         ledger.begin_wait();
-        let mut vigil = Self {
-            turns: SmallVec::new(),
+        let race = Race::new(HEDGE);
+        let cooling = candidates.cooling.iter().map(|(member, _)| *member);
+        let members = candidates.ready.iter().copied().chain(cooling);
+        let place = |member: &'a Member| -> (&'a Member, Turn<'a>) {
+            let set = member.inner();
+            let manner = Manner {
+                since: set.clock.now(),
+                race: Some(race.clone()),
+                hold: Some(member.hold()),
+            };
+            (member, Box::pin(set.take(key, ask, manner)))
+        };
+        Self {
+            key,
+            places: members.map(place).collect(),
             tally: Tally::default(),
-            ledger: Arc::clone(ledger),
-            clock: clock.clone(),
+            ledger,
+            clock,
             since: clock.now(),
             told: false,
-        };
-        let race = Race::default();
-        let cooling = candidates.cooling.iter().map(|(member, _)| member);
-        for member in candidates.ready.iter().chain(cooling) {
-            vigil.join(member, key, ask, &race);
-            if race.is_won() {
-                break;
-            }
-        }
-        vigil
-    }
-
-    fn join(&mut self, member: &Member, key: &[u8], ask: &Ask<'_>, race: &Race) {
-        match wait::stand(member, key, ask, race) {
-            Ok(turn) => self.turns.push(Standing {
-                member: member.clone(),
-                turn: Some(turn),
-            }),
-            Err(error) => self.tally.failed(error),
         }
     }
 
-    /// The lease, if a line has given it.
-    fn granted(&mut self, context: &mut Context<'_>) -> Option<Admission> {
-        for Standing { member, turn } in &mut self.turns {
-            let Some(Poll::Ready(answer)) = turn.as_mut().map(|t| Pin::new(t).poll(context)) else {
-                continue;
-            };
-            *turn = None;
-            if let Some(granted) = self.tally.add(member, answer) {
-                return Some(granted);
-            }
-        }
-        None
-    }
-
-    fn over(&mut self) {
+    /// The lease of the first member that grants one; else the refusal that ends
+    /// soonest.
+    pub(super) async fn answer(mut self) -> Result<Admission, Error> {
+        let granted = poll_fn(|context| self.poll(context)).await;
         self.told = true;
-        self.turns.clear();
-        self.ledger.end_wait();
-    }
-}
-
-impl Future for Vigil {
-    type Output = Result<Admission, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let granted = self.granted(context);
-        let waits = self.turns.iter().any(|standing| standing.turn.is_some());
-        if granted.is_none() && waits {
-            return Poll::Pending;
-        }
-        self.over();
         let admission = match granted {
             Some(granted) => granted,
             None => Admission::Refused(std::mem::take(&mut self.tally).decision()?),
         };
         let wait = self.clock.now().since(self.since);
         self.ledger.waited(&admission, wait);
-        Poll::Ready(Ok(admission))
+        Ok(admission)
+    }
+
+    /// `None` once no member has granted. The others are not polled any more when one
+    /// has: dropped, they give back what they have.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Admission>> {
+        let mut at = 0;
+        while let Some((member, turn)) = self.places.get_mut(at) {
+            let Poll::Ready(answer) = turn.as_mut().poll(context) else {
+                at += 1;
+                continue;
+            };
+            let member = *member;
+            drop(self.places.remove(at));
+            match answer {
+                Ok((decision, _)) if decision.admitted() => {
+                    let set = member.inner();
+                    set.counters.decided(true);
+                    set.counters.waited(set.clock.now().since(self.since));
+                    let granted = set.admission(self.key, decision);
+                    return Poll::Ready(Some(member.sign(granted)));
+                }
+                Ok((decision, _)) => self.tally.refused(member, decision),
+                Err(error) => self.tally.failed(error),
+            }
+        }
+        match self.places.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Pending,
+        }
     }
 }
 
-impl Drop for Vigil {
+impl Drop for Vigil<'_> {
     fn drop(&mut self) {
+        // What is given back may be another's turn at once: no longer this one's.
+        self.places.clear();
+        self.ledger.end_wait();
         if !self.told {
-            self.over();
             self.ledger.counters.abandoned();
         }
     }

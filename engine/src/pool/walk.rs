@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Span, Timestamp};
 
 use super::member::Member;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
 
 /// Some of a pool's members.
@@ -28,20 +28,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Notes what a member said; a lease is handed on.
-    pub(super) fn add(
-        &mut self,
-        member: &Member,
-        answer: Result<Admission, Error>,
-    ) -> Option<Admission> {
-        match answer {
-            Ok(Admission::Refused(decision)) => self.refused(member, decision),
-            Ok(granted) => return Some(granted),
-            Err(error) => self.failed(error),
-        }
-        None
-    }
-
     pub(super) fn refused(&mut self, member: &Member, decision: Decision) {
         let now = member.inner().clock.now();
         let wait = decision

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::sync::atomic::Ordering;
+use tidegate_contract::{Command, Later, Op, Out, Reply};
 use tidegate_core::Span;
 
 use super::inner::Inner;
@@ -132,7 +132,17 @@ impl Inner {
     /// The table goes over to the newest view, as of now.
     pub(super) fn adopt(&self) {
         let (view, now) = (self.view.load(), self.clock.now());
-        self.table.adopt(&view.plan, now, &view.calendars(now));
+        let command = Command {
+            plan: &view.plan,
+            now,
+            calendars: &view.calendars(now),
+            op: Op::Adopt,
+            patience: None,
+        };
+        let mut answer = Ok(Reply::Done);
+        let adopted = self.table.execute(&command, Out::new(&mut answer));
+        // What could not be written now, the next command writes.
+        let _ = adopted.later().map(Later::wait);
     }
 
     fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), Error> {
@@ -159,14 +169,12 @@ impl Inner {
         let variants = ledger.variants.all(&view, &self.changes.levels);
         self.go_over(view.with_variants(version, variants));
         drop(ledger);
-        self.lines.serve_all(self.clock.now());
         Ok(())
     }
 
     /// From here on `view` decides. The caller holds the ledger, so that tables
     /// are told of versions in their order.
     pub(super) fn go_over(&self, view: View) {
-        self.lone.store(view.lone, Ordering::Relaxed);
         self.view.store(Arc::new(view));
         self.adopt();
     }

@@ -1,14 +1,15 @@
 //! Until when pools pass over a set: what one of them is told holds for all pools in
 //! which the set is a member, here and, on a store that processes share, elsewhere.
 
-use std::sync::{Arc, Weak};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use tidegate_contract::{Definition, Definitions, Follower, Store};
+use tidegate_contract::{Definition, Definitions, Follower, Hold, Store};
 use tidegate_core::{Span, Timestamp};
 
-use super::inner::Inner;
 use crate::clock::Clock;
 
 /// As whom the store knows them all: no gate and no set is called so.
@@ -25,30 +26,57 @@ pub(crate) struct Cooling {
     /// In microseconds by the set's clock; the smallest number if it never was.
     until: AtomicI64,
     clock: Clock,
-    set: Weak<Inner>,
     /// The set's name.
     name: String,
     /// Where others are told; `None`: there are no others.
     store: Option<Arc<dyn Store>>,
     follows: AtomicBool,
     version: AtomicU64,
+    /// Whom to tell when it changes.
+    calls: Mutex<Vec<(u64, Call)>>,
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
+/// Whoever waits for a set that cools down is passed over.
+impl Hold for Cooling {
+    fn until(
+        &self,
+        now: Timestamp,
+        caller: u64,
+        again: &dyn Fn() -> Box<dyn FnOnce() + Send>,
+    ) -> Option<Timestamp> {
+        // Before it looks: a change that comes now is not missed.
+        let mut calls = self.calls.lock();
+        let Some(until) = self.until().filter(|&until| until > now) else {
+            calls.clear();
+            return None;
+        };
+        if calls.iter().all(|(known, _)| *known != caller) {
+            calls.push((caller, again()));
+        }
+        Some(until)
+    }
+}
+
+impl fmt::Debug for Cooling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cooling")
+            .field("until", &self.until())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cooling {
-    pub(super) fn new(
-        set: &Weak<Inner>,
-        clock: Clock,
-        name: String,
-        store: Arc<dyn Store>,
-    ) -> Arc<Self> {
+    pub(super) fn new(clock: Clock, name: String, store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             until: AtomicI64::new(i64::MIN),
             clock,
-            set: Weak::clone(set),
             name,
             store: store.abilities().shared.then_some(store),
             follows: AtomicBool::new(false),
             version: AtomicU64::new(0),
+            calls: Mutex::default(),
         })
     }
 
@@ -85,6 +113,7 @@ impl Cooling {
 
     fn extend(&self, until: Timestamp) -> Timestamp {
         let before = self.until.fetch_max(until.as_micros(), Ordering::SeqCst);
+        self.changed();
         Timestamp::from_micros(before)
     }
 
@@ -98,9 +127,13 @@ impl Cooling {
 
     fn end_here(&self) {
         self.until.store(i64::MIN, Ordering::SeqCst);
-        if let Some(set) = self.set.upgrade() {
-            set.lines.serve_all(self.clock.now());
-        }
+        self.changed();
+    }
+
+    /// It has begun, ended, or become longer.
+    fn changed(&self) {
+        let calls = std::mem::take(&mut *self.calls.lock());
+        calls.into_iter().for_each(|(_, call)| call());
     }
 }
 

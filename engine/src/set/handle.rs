@@ -1,6 +1,7 @@
 //! The verbs for one key, without look-up.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate_contract::{HotCell, KeyPath, OwnedKey};
@@ -11,6 +12,7 @@ use super::verbs::LimitSet;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
+use crate::pending::Pending;
 
 /// One key of a set. Where the set is a single bucket, [`admit`](Self::admit)
 /// is one compare-and-swap; everything else goes by the key as usual.
@@ -53,30 +55,40 @@ impl Handle {
     /// # Errors
     /// As [`LimitSet::admit`].
     #[inline]
-    pub fn admit(&self, cost: Amount) -> Result<Verdict, Error> {
-        let inner = self.set.inner();
-        if let Some(cell) = &self.cell
-            && cost > 0
-            && !inner.has_waiters()
-            && let Ok(verdict) = cell.admit(cost, inner.clock.now())
-            && verdict != Verdict::Never
-        {
-            return Ok(verdict);
-        }
-        self.admit_slowly(cost)
+    pub fn admit(
+        &self,
+        cost: Amount,
+    ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
+        Pending::new(async move {
+            if let Some(cell) = &self.cell
+                && cost > 0
+                && let Ok(verdict) = cell.admit(cost, self.set.inner().clock.now())
+                && verdict != Verdict::Never
+            {
+                return Ok(verdict);
+            }
+            self.admit_slowly(cost).await
+        })
     }
 
     #[cold]
-    fn admit_slowly(&self, cost: Amount) -> Result<Verdict, Error> {
+    async fn admit_slowly(&self, cost: Amount) -> Result<Verdict, Error> {
+        if let Some(verdict) = self.admit_renewed(cost) {
+            return Ok(verdict);
+        }
+        self.set.admit(self.key.bytes(), cost).await
+    }
+
+    /// By the cell that took the first one's place, pinned now if that has gone, too.
+    fn admit_renewed(&self, cost: Amount) -> Option<Verdict> {
         let inner = self.set.inner();
         let renewed = self.renewed.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(cell) = renewed.as_ref()
             && cost > 0
-            && !inner.has_waiters()
             && let Ok(verdict) = cell.admit(cost, inner.clock.now())
             && verdict != Verdict::Never
         {
-            return Ok(verdict);
+            return Some(verdict);
         }
         let newest = renewed.as_ref().or(self.cell.as_ref());
         let retired = newest.is_some_and(|cell| cell.is_retired());
@@ -85,14 +97,17 @@ impl Handle {
             let mut renewed = self.renewed.write().unwrap_or_else(PoisonError::into_inner);
             *renewed = pin(inner, self.key.bytes());
         }
-        self.set.admit(self.key.bytes(), cost)
+        None
     }
 
     /// As [`LimitSet::check`].
     ///
     /// # Errors
     /// As [`LimitSet::check`].
-    pub fn check<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+    pub fn check<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         self.set.check(self.key.bytes(), ask)
     }
 
@@ -100,7 +115,10 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::peek`].
-    pub fn peek<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+    pub fn peek<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         self.set.peek(self.key.bytes(), ask)
     }
 
@@ -108,7 +126,10 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::debit`].
-    pub fn debit<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+    pub fn debit<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         self.set.debit(self.key.bytes(), ask)
     }
 
@@ -116,7 +137,10 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::try_acquire`].
-    pub fn try_acquire<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Admission, Error> {
+    pub fn try_acquire<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
         self.set.try_acquire(self.key.bytes(), ask)
     }
 
@@ -124,23 +148,18 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::acquire`].
-    pub fn acquire<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Admission, Error> {
+    pub fn acquire<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
         self.set.acquire(self.key.bytes(), ask)
     }
 
-    /// As [`LimitSet::acquire_async`].
-    ///
-    /// # Errors
-    /// As [`LimitSet::acquire_async`].
-    pub async fn acquire_async<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Admission, Error> {
-        self.set.acquire_async(self.key.bytes(), ask).await
-    }
-
     /// As [`LimitSet::reset`].
     ///
     /// # Errors
     /// As [`LimitSet::reset`].
-    pub fn reset(&self) -> Result<(), Error> {
+    pub fn reset(&self) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
         self.set.reset(self.key.bytes())
     }
 }
@@ -149,8 +168,8 @@ impl Handle {
 /// an atomic operation reaches it.
 fn pin(inner: &Inner, key: &[u8]) -> Option<Arc<HotCell>> {
     let view = inner.view.load();
-    let pinned = || inner.table.pin(&view.plan, key, inner.clock.now());
-    view.lone.then(pinned).flatten()
+    let cells = inner.table.cells().filter(|_| view.lone)?;
+    cells.pin(&view.plan, key, inner.clock.now())
 }
 
 /// A handle of its own on the same key.
@@ -172,7 +191,9 @@ impl Drop for Handle {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for cell in self.cell.take().into_iter().chain(renewed.take()) {
-            self.set.inner().table.unpin(self.key.bytes(), cell);
+            if let Some(cells) = self.set.inner().table.cells() {
+                cells.unpin(self.key.bytes(), cell);
+            }
         }
     }
 }

@@ -1,48 +1,47 @@
 //! What a set and its leases share: commands to the table.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rand::RngExt;
-use tidegate_contract::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tidegate_contract::{
-    self as contract, Command, Detail, Ending, KeyPath, OwnedKey, Plan, Reply, StoreError, Table,
-    Terms, Verb,
+    self as contract, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
+    Patience, Plan, Race, Reply, Seat, StoreError, Table, Terms, Timer, Verb,
 };
-use tidegate_core::{Amount, Span, Timestamp};
+use tidegate_core::{Amount, Span, Timestamp, Verdict};
 
 use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
 use super::cooling::Cooling;
+use super::crowd::Crowd;
 use super::keeper::Keeper;
 use super::uid::{numbered, uid_in};
-use super::view::{Amounts, View, lease_length};
+use super::view::{View, lease_length};
+use crate::ask::Ask;
 use crate::clock::Clock;
+use crate::decision::{Admission, Decision};
 use crate::error::Error;
-use crate::lease::Settlement;
+use crate::lease::{Lease, Settlement};
 use crate::statistics::Counters;
-use crate::wait::{Crowd, Lines};
 
-/// How many sets there have been.
-static SETS: AtomicU64 = AtomicU64::new(0);
+/// How much earlier a step of priority counts as having come.
+const PRIORITY_STEP: u64 = 1_000_000;
 
 /// The shared part of a set.
 pub(crate) struct Inner {
-    /// A number that no other set of this process ever has.
-    pub(super) id: u64,
     pub(crate) view: ArcSwap<View>,
     pub(crate) table: Arc<dyn Table>,
     pub(crate) clock: Clock,
+    /// The same, for a queue in this process.
+    timer: Arc<dyn Timer>,
     pub(crate) metadata: Metadata,
     pub(crate) counters: Counters,
-    pub(crate) lines: Lines,
-    /// How many wait: while none does, nobody has to look at the lines.
-    pub(crate) waiting: AtomicUsize,
-    /// Who waits where the store keeps the line.
+    /// Who waits.
     pub(crate) crowd: Crowd,
-    /// The newest view's [`View::lone`].
-    pub(super) lone: AtomicBool,
+    /// Other processes use its store, too: what it holds is counted there.
+    #[cfg(feature = "gate")]
+    pub(crate) shared: bool,
     pub(super) changes: Changes,
     /// Where its overrides are kept; `None`: they are its gate's.
     pub(super) keeper: Option<Keeper>,
@@ -50,16 +49,60 @@ pub(crate) struct Inner {
     pub(crate) cooling: Arc<Cooling>,
 }
 
-/// What a take is to make.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
-    /// A charge without lease.
-    Charge(Detail),
-    /// A lease of this length.
-    Lease {
-        ttl: Span,
-        idempotency: Option<&'a [u8]>,
-    },
+/// A command on its way: what is left is the verb.
+pub(super) struct Asking<'a> {
+    inner: &'a Inner,
+    view: &'a View,
+    pub(super) path: KeyPath<'a>,
+    pub(super) now: Timestamp,
+    patience: Option<&'a Patience>,
+    answer: &'a mut Answer,
+}
+
+/// What was answered, and by what limits.
+pub(super) struct Answered {
+    pub(super) reply: Reply,
+    pub(super) view: Arc<View>,
+    /// When it was asked.
+    pub(super) now: Timestamp,
+    /// It did not come at once.
+    pub(super) later: bool,
+}
+
+impl Asking<'_> {
+    /// Begins the command.
+    #[inline]
+    pub(super) fn verb(self, verb: Verb<'_>) -> Execution {
+        let command = Command {
+            plan: &self.view.whole,
+            now: self.now,
+            calendars: &self.view.calendars(self.now),
+            op: Op::One(self.path, verb),
+            patience: self.patience,
+        };
+        self.inner.table.execute(&command, Out::new(self.answer))
+    }
+}
+
+/// How a request for a lease waits.
+pub(crate) struct Manner {
+    /// When it came.
+    pub(crate) since: Timestamp,
+    /// Which of several sets grants, if it waits at them.
+    pub(crate) race: Option<Arc<Race>>,
+    /// What may hold it meanwhile.
+    pub(crate) hold: Option<Arc<dyn Hold>>,
+}
+
+impl Manner {
+    /// By itself, from `since` on.
+    pub(crate) const fn alone(since: Timestamp) -> Self {
+        Self {
+            since,
+            race: None,
+            hold: None,
+        }
+    }
 }
 
 impl Inner {
@@ -81,21 +124,22 @@ impl Inner {
         let given = keeper.as_ref().map(Keeper::given).transpose()?;
         let view = changes.begin(view, given.unwrap_or_default());
         let table = store.open_within(&name, &view.plan, &builder.bounds)?;
+        #[cfg(feature = "gate")]
+        let shared = store.abilities().shared;
         let clock = builder.clock.clone();
-        let inner = Arc::new_cyclic(|this| Self {
-            id: SETS.fetch_add(1, Ordering::Relaxed),
-            lone: AtomicBool::new(view.lone),
+        let inner = Arc::new(Self {
             view: ArcSwap::from_pointee(view),
             table,
-            lines: Lines::new(this.clone(), builder.waiting_bound()),
+            crowd: Crowd::new(builder.waiting_bound()),
+            timer: Arc::new(builder.clock.clone()),
             clock: builder.clock,
             metadata: builder.metadata,
             counters: Counters::default(),
-            waiting: AtomicUsize::new(0),
-            crowd: Crowd::default(),
+            #[cfg(feature = "gate")]
+            shared,
             changes,
             keeper,
-            cooling: Cooling::new(this, clock, name, store),
+            cooling: Cooling::new(clock, name, store),
         });
         inner.adopt();
         if let Some(keeper) = &inner.keeper {
@@ -104,204 +148,321 @@ impl Inner {
         Ok(inner)
     }
 
-    /// Whether anybody waits anywhere in this set.
+    /// Asks the table by the newest limits, again if they change meanwhile. `begin` makes
+    /// the verb, by a view of them.
     #[inline]
-    pub(crate) fn has_waiters(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    /// Takes `amounts` if they fit.
-    ///
-    /// # Errors
-    /// [`StoreError::StalePlan`] if `view` is no longer the newest; the store.
-    pub(crate) fn take(
-        &self,
-        view: &View,
-        key: &KeyPath<'_>,
-        amounts: &[Amount],
-        wanted: Wanted<'_>,
-        now: Timestamp,
-    ) -> Result<contract::Decision, Error> {
-        let (lease, detail) = match wanted {
-            Wanted::Charge(detail) => (None, detail),
-            Wanted::Lease { ttl, idempotency } => {
-                let terms = Terms {
-                    id: rand::rng().random(),
-                    expires_at: now + ttl,
-                    idempotency,
-                };
-                (Some(terms), Detail::OnRefusal)
-            }
-        };
-        let verb = Verb::Take {
-            amounts,
-            lease,
-            detail,
-        };
-        view.check_reach(key, amounts)?;
-        self.decide(view, key, verb, now)
-    }
-
-    /// Executes a verb that is answered by a decision.
-    pub(crate) fn decide(
-        &self,
-        view: &View,
-        key: &KeyPath<'_>,
-        verb: Verb<'_>,
-        now: Timestamp,
-    ) -> Result<contract::Decision, Error> {
-        match self.execute(view, key, verb, now)? {
-            Reply::Decision(decision) => Ok(decision),
-            _ => Err(mismatch()),
-        }
-    }
-
-    fn execute(
-        &self,
-        view: &View,
-        key: &KeyPath<'_>,
-        verb: Verb<'_>,
-        now: Timestamp,
-    ) -> Result<Reply, Error> {
-        let command = Command {
-            plan: &view.whole,
-            key: key.clone(),
-            now,
-            calendars: &view.calendars(now),
-            verb,
-        };
-        Ok(self.table.execute(&command)?)
-    }
-
-    /// Runs `act` with the newest view, again if the limits change meanwhile.
-    pub(crate) fn with_view<T>(
-        &self,
-        mut act: impl FnMut(&Arc<View>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        loop {
-            match act(&self.view.load()) {
-                Err(Error::Store(StoreError::StalePlan)) => std::hint::spin_loop(),
-                answer => return answer,
-            }
-        }
-    }
-
-    /// As [`with_view`](Self::with_view), with what decides about `key`.
-    pub(crate) fn with_view_at<T>(
+    pub(super) async fn ask(
         &self,
         key: &[u8],
-        mut act: impl FnMut(&Arc<View>, &KeyPath<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.with_view(|view| {
-            let path = KeyPath::new(key, view.plan.levels())?;
-            match view.at(&path) {
-                None => act(view, &path),
-                Some(own) => act(&own, &path),
+        patience: Option<&Patience>,
+        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+    ) -> Result<Answered, Error> {
+        loop {
+            let (view, now) = (self.view_at(key)?, self.clock.now());
+            let mut answer = Ok(Reply::Done);
+            let asking = Asking {
+                inner: self,
+                view: &view,
+                path: KeyPath::new(key, view.plan.levels())?,
+                now,
+                patience,
+                answer: &mut answer,
+            };
+            let later = begin(&view, asking)?.later();
+            let is_later = later.is_some();
+            if let Some(later) = later {
+                answer = match patience {
+                    None => later.await,
+                    Some(patience) => self.crowd.wait(patience.turn, later).await?,
+                };
             }
+            match answer {
+                Err(StoreError::StalePlan) => std::hint::spin_loop(),
+                answer => {
+                    return Ok(Answered {
+                        reply: answer?,
+                        view,
+                        now,
+                        later: is_later,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The newest limits of `key`.
+    #[inline]
+    pub(super) fn view_at(&self, key: &[u8]) -> Result<Arc<View>, Error> {
+        let view = self.view.load_full();
+        if view.has_own_limits() {
+            let path = KeyPath::new(key, view.plan.levels())?;
+            return Ok(view.at(&path).unwrap_or(view));
+        }
+        Ok(view)
+    }
+
+    /// A verb that is answered by a decision.
+    #[inline]
+    pub(super) async fn decide(
+        &self,
+        key: &[u8],
+        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+    ) -> Result<Decision, Error> {
+        let answered = self.ask(key, None, begin).await?;
+        Ok(Decision::new(answered.reply.decision()?, answered.view))
+    }
+
+    /// Takes what `ask` says without a lease; not counted.
+    #[inline]
+    pub(crate) async fn check(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+        self.decide(key, |view, asking| {
+            charge(view, asking, ask, Detail::Always)
         })
+        .await
+    }
+
+    /// The same, for the verdict alone.
+    #[inline]
+    pub(super) async fn admit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Verdict, Error> {
+        let begin = |view: &View, asking: Asking<'_>| charge(view, asking, ask, Detail::Verdict);
+        let answered = self.ask(key, None, begin).await?;
+        Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
+    }
+
+    /// Takes a lease, and waits for it as long as `ask` says; not counted. Whether the
+    /// answer came later.
+    pub(crate) async fn take(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+        manner: Manner,
+    ) -> Result<(Decision, bool), Error> {
+        let id = rand::rng().random();
+        let patience = ask.is_patient().then(|| Patience {
+            turn: rand::rng().random(),
+            ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
+            longest: ask.within,
+            since: manner.since,
+            race: manner.race,
+            hold: manner.hold,
+            retried: ask.retried,
+            timer: Arc::clone(&self.timer),
+            seat: Seat::default(),
+        });
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.amounts(ask)?;
+            view.check_reach(&asking.path, &amounts)?;
+            let terms = Terms {
+                id,
+                expires_at: asking.now + view.ttl(ask)?,
+                idempotency: ask.idempotency,
+            };
+            Ok(asking.verb(Verb::Take {
+                amounts: &amounts,
+                lease: Some(terms),
+                detail: Detail::OnRefusal,
+            }))
+        };
+        let Answered {
+            reply, view, later, ..
+        } = self.ask(key, patience.as_ref(), begin).await?;
+        let answer = reply.decision()?;
+        if answer.verdict == Verdict::Never
+            && let Ok(amounts) = view.amounts(ask)
+        {
+            return Err(never_fits(&view, &amounts, &answer));
+        }
+        Ok((Decision::new(answer, view), later && patience.is_some()))
+    }
+
+    /// As [`take`](Self::take), counted.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Error> {
+        let since = self.clock.now();
+        let mut left = Left(Some(self).filter(|_| ask.is_patient()));
+        let taken = self.take(key, ask, Manner::alone(since)).await;
+        left.0 = None;
+        let (decision, waited) = taken?;
+        self.counters.decided(decision.admitted());
+        if waited {
+            match decision.admitted() {
+                true => self.counters.waited(self.clock.now().since(since)),
+                false => self.counters.timed_out(),
+            }
+        }
+        Ok(self.admission(key, decision))
+    }
+
+    /// The decision as an admission: with the lease, if one was given.
+    pub(crate) fn admission(self: &Arc<Self>, key: &[u8], decision: Decision) -> Admission {
+        match decision.answer().lease {
+            Some(granted) => {
+                let (set, key) = (Arc::clone(self), OwnedKey::new(key));
+                Admission::Granted(Lease::new(set, key, granted, decision.shadowed()))
+            }
+            None => Admission::Refused(decision),
+        }
     }
 
     /// Forgets a key.
-    pub(crate) fn reset(&self, key: &[u8]) -> Result<(), Error> {
-        self.with_view_at(key, |view, path| {
-            self.execute(view, path, Verb::Reset, self.clock.now())?;
-            self.serve(path);
-            Ok(())
-        })
+    pub(super) async fn reset(&self, key: &[u8]) -> Result<(), Error> {
+        let begin = |_: &View, asking: Asking<'_>| Ok(asking.verb(Verb::Reset));
+        self.ask(key, None, begin).await.map(drop)
     }
 
-    /// Ends a lease, and serves whoever waited for what it gives back.
-    pub(crate) fn end(
+    /// Ends a lease.
+    pub(crate) async fn end(
         &self,
-        key: &OwnedKey,
+        key: &[u8],
         id: u128,
-        ending: Ending<'_>,
+        how: How<'_>,
         remember: bool,
     ) -> Result<Settlement, Error> {
-        self.with_view_at(key.bytes(), |view, path| {
-            self.end_by(view, path, id, ending, remember)
-        })
+        let begin = |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
+        let answered = self.ask(key, None, begin).await?;
+        Ok(Settlement::new(answered.reply.settled()?, answered.view))
     }
 
-    /// Ends a lease whose work failed.
-    pub(crate) fn fail(&self, key: &OwnedKey, id: u128) -> Result<Settlement, Error> {
-        self.with_view_at(key.bytes(), |view, path| {
-            let refunds = view.refunds_on_failure();
-            self.end_by(view, path, id, Ending::Fail(&refunds), false)
-        })
-    }
-
-    /// Settles a lease with what was used, by name.
-    pub(crate) fn settle(
-        &self,
-        key: &OwnedKey,
-        id: u128,
-        used: &[(&str, Amount)],
-        remember: bool,
-    ) -> Result<Settlement, Error> {
-        self.with_view_at(key.bytes(), |view, path| {
-            let uses = view.uses(used)?;
-            self.end_by(view, path, id, Ending::Settle(&uses), remember)
-        })
-    }
-
-    fn end_by(
-        &self,
-        view: &Arc<View>,
-        path: &KeyPath<'_>,
-        id: u128,
-        ending: Ending<'_>,
-        remember: bool,
-    ) -> Result<Settlement, Error> {
-        let verb = Verb::End {
-            id,
-            ending,
-            remember,
-        };
-        let Reply::Settled(answer) = self.execute(view, path, verb, self.clock.now())? else {
-            return Err(mismatch());
-        };
-        self.serve(path);
-        Ok(Settlement::new(answer, Arc::clone(view)))
-    }
-
-    /// Moves a lease's expiry; answers the new one.
-    pub(crate) fn renew(
-        &self,
-        key: &OwnedKey,
-        id: u128,
-        ttl: std::time::Duration,
-    ) -> Result<Timestamp, Error> {
-        let ttl = lease_length(ttl)?;
-        self.with_view_at(key.bytes(), |view, path| {
-            let now = self.clock.now();
-            let until = now + ttl;
-            self.execute(view, path, Verb::Renew { id, until }, now)?;
-            // Whoever waits for its slots has another instant to wait for.
-            self.serve(path);
-            Ok(until)
-        })
-    }
-
-    /// Something came back to `key`: serves whoever waits there.
-    #[inline]
-    pub(crate) fn serve(&self, key: &KeyPath<'_>) {
-        if self.has_waiters() {
-            self.lines.serve(key.root(), self.clock.now());
+    /// Ends a lease that nobody holds any more: it is under way when this returns, and
+    /// nobody waits for the answer. What fails is given back at its expiry.
+    pub(crate) fn end_unseen(&self, key: &[u8], id: u128, how: How<'_>) {
+        // Again, if the limits change meanwhile.
+        for _ in 0..MOST_UNSEEN {
+            let Ok(view) = self.view_at(key) else { return };
+            let Ok(path) = KeyPath::new(key, view.plan.levels()) else {
+                return;
+            };
+            let mut answer = Ok(Reply::Done);
+            let asking = Asking {
+                inner: self,
+                view: &view,
+                path,
+                now: self.clock.now(),
+                patience: None,
+                answer: &mut answer,
+            };
+            drop(how.begin(&view, asking, id, false));
+            if answer != Err(StoreError::StalePlan) {
+                return;
+            }
         }
     }
 
-    /// What an ask that was resolved by an older view takes by this one.
-    pub(crate) fn carry(view: &View, old: &View, amounts: &[Amount]) -> Amounts {
-        let carried = view.plan.limits().iter().map(|limit| {
-            let position = old.plan.position(limit.uid);
-            position.map_or(0, |position| amounts[position])
-        });
-        carried.collect()
+    /// Moves a lease's expiry; answers the new one.
+    pub(crate) async fn renew(
+        &self,
+        key: &[u8],
+        id: u128,
+        ttl: Duration,
+    ) -> Result<Timestamp, Error> {
+        let ttl = lease_length(ttl)?;
+        let begin = |_: &View, asking: Asking<'_>| {
+            let until = asking.now + ttl;
+            Ok(asking.verb(Verb::Renew { id, until }))
+        };
+        Ok(self.ask(key, None, begin).await?.now + ttl)
+    }
+
+    /// A command about the whole table.
+    pub(super) async fn about(&self, op: Op<'_>) -> Result<Reply, Error> {
+        let mut answer = Ok(Reply::Done);
+        let later = {
+            let view = self.view.load();
+            let command = Command {
+                plan: &view.plan,
+                now: self.clock.now(),
+                calendars: &[],
+                op,
+                patience: None,
+            };
+            self.table.execute(&command, Out::new(&mut answer)).later()
+        };
+        Ok(match later {
+            None => answer?,
+            Some(later) => later.await?,
+        })
     }
 }
 
-/// A table that answers a command with another's reply is broken.
-pub(super) fn mismatch() -> Error {
-    StoreError::Unavailable("the store answered another question".into()).into()
+/// A lease that nobody holds is ended again so often, if the limits change meanwhile.
+const MOST_UNSEEN: usize = 64;
+
+/// How a lease ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum How<'a> {
+    /// So much was used, by limit.
+    Settle(&'a [(&'a str, Amount)]),
+    /// What was taken was used.
+    Release,
+    /// Nothing was used.
+    Cancel,
+    /// The work failed: each limit says what that means.
+    Fail,
+}
+
+impl How<'_> {
+    fn begin(
+        &self,
+        view: &View,
+        asking: Asking<'_>,
+        id: u128,
+        remember: bool,
+    ) -> Result<Execution, Error> {
+        let end = |ending: Ending<'_>| {
+            asking.verb(Verb::End {
+                id,
+                ending,
+                remember,
+            })
+        };
+        Ok(match self {
+            Self::Settle(used) => end(Ending::Settle(&view.uses(used)?)),
+            Self::Release => end(Ending::Release),
+            Self::Cancel => end(Ending::Cancel),
+            Self::Fail => end(Ending::Fail(&view.refunds_on_failure())),
+        })
+    }
+}
+
+/// One that waits and is given up by its caller is counted.
+struct Left<'a>(Option<&'a Arc<Inner>>);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0 {
+            inner.counters.abandoned();
+        }
+    }
+}
+
+/// A charge without lease.
+#[inline]
+fn charge(
+    view: &View,
+    asking: Asking<'_>,
+    ask: &Ask<'_>,
+    detail: Detail,
+) -> Result<Execution, Error> {
+    let amounts = view.amounts(ask)?;
+    view.check_unheld(&amounts)?;
+    view.check_reach(&asking.path, &amounts)?;
+    Ok(asking.verb(Verb::Take {
+        amounts: &amounts,
+        lease: None,
+        detail,
+    }))
+}
+
+/// A limit was lowered below what somebody waits for.
+fn never_fits(view: &View, amounts: &[Amount], answer: &contract::Decision) -> Error {
+    let position = answer.binding.unwrap_or(0);
+    let limit = &view.plan.limits()[position];
+    Error::NeverFits {
+        limit: limit.name.to_string(),
+        asked: amounts[position],
+        capacity: limit.rule.capacity(),
+    }
 }

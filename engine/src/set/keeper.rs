@@ -12,7 +12,7 @@ use super::variant::Given;
 use super::verbs::LimitSet;
 use crate::error::Error;
 use crate::limit::{Limit, bytes};
-use crate::wait::block_on;
+use tidegate_contract::block_on;
 
 /// Of more keys that change at once the limits are made anew in one step.
 const ONE_BY_ONE: usize = 16;

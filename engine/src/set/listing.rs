@@ -1,13 +1,16 @@
 //! What a set holds, a page at a time.
 
-use tidegate_contract::{HeldLease, Listing, Page, Select, Verb};
+use std::future::Future;
+
+use tidegate_contract::{HeldLease, Listing, Op, Page, Reply, Select, StoreError};
 use tidegate_core::{Amount, Timestamp};
 
 use super::verbs::LimitSet;
-use super::view::{Amounts, View};
+use super::view::View;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::lease::LeaseId;
+use crate::pending::Pending;
 #[cfg(feature = "gate")]
 use crate::pool::Member;
 
@@ -71,17 +74,30 @@ impl LimitSet {
     ///
     /// # Errors
     /// A store that cannot list, or a page that is no longer known.
-    pub fn list_keys(&self, page: PageOf<'_>) -> Result<Page<ListedKey>, Error> {
-        let table = &self.inner().table;
-        let keys = pages(page, self.now(), |listing| Ok(table.list_keys(listing)?))?;
-        let listed = keys.items.iter().map(|key| {
-            let decision = self.standing(key.bytes())?;
-            let key = key.bytes().to_vec();
-            Ok(ListedKey { key, decision })
-        });
-        Ok(Page {
-            items: listed.collect::<Result<_, Error>>()?,
-            next: keys.next,
+    #[expect(
+        clippy::redundant_closure,
+        reason = "the variant itself has one lifetime, not each"
+    )]
+    pub fn list_keys<'a>(
+        &'a self,
+        page: PageOf<'a>,
+    ) -> Pending<impl Future<Output = Result<Page<ListedKey>, Error>> + Send> {
+        Pending::new(async move {
+            let read = |reply| match reply {
+                Reply::Keys(page) => Ok(page),
+                _ => Err(StoreError::Mismatch),
+            };
+            let keys = self
+                .pages(page, |listing| Op::ListKeys(listing), read)
+                .await?;
+            let mut items = Vec::with_capacity(keys.items.len());
+            for key in keys.items {
+                let decision = self.inner().standing(key.bytes()).await?;
+                let key = key.bytes().to_vec();
+                items.push(ListedKey { key, decision });
+            }
+            let next = keys.next;
+            Ok(Page { items, next })
         })
     }
 
@@ -89,64 +105,80 @@ impl LimitSet {
     ///
     /// # Errors
     /// As [`list_keys`](Self::list_keys).
-    pub fn list_leases(&self, page: PageOf<'_>) -> Result<Page<ListedLease>, Error> {
-        let table = &self.inner().table;
-        let leases = pages(page, self.now(), |listing| Ok(table.list_leases(listing)?))?;
-        let view = self.inner().view.load();
-        let items = leases.items.into_iter();
-        Ok(Page {
-            items: items.map(|lease| named(lease, &view)).collect(),
-            next: leases.next,
+    #[expect(
+        clippy::redundant_closure,
+        reason = "the variant itself has one lifetime, not each"
+    )]
+    pub fn list_leases<'a>(
+        &'a self,
+        page: PageOf<'a>,
+    ) -> Pending<impl Future<Output = Result<Page<ListedLease>, Error>> + Send> {
+        Pending::new(async move {
+            let read = |reply| match reply {
+                Reply::Leases(page) => Ok(page),
+                _ => Err(StoreError::Mismatch),
+            };
+            let leases = self
+                .pages(page, |listing| Op::ListLeases(listing), read)
+                .await?;
+            let view = self.inner().view.load_full();
+            let items = leases.items.into_iter();
+            Ok(Page {
+                items: items.map(|lease| named(lease, &view)).collect(),
+                next: leases.next,
+            })
         })
     }
 
     /// How many leases are remembered after their end; `None` if the store does
     /// not say.
-    #[must_use]
-    pub fn leases_remembered(&self) -> Option<usize> {
-        self.inner().table.leases_remembered()
+    ///
+    /// # Errors
+    /// The store.
+    pub fn leases_remembered(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<usize>, Error>> + Send> {
+        Pending::new(async move { Ok(self.inner().count().await?.remembered) })
     }
 
     /// How many leases are held; `None` if the store does not say.
-    #[must_use]
-    pub fn leases_held(&self) -> Option<usize> {
-        self.inner().table.leases_held(self.now())
+    ///
+    /// # Errors
+    /// The store.
+    pub fn leases_held(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<usize>, Error>> + Send> {
+        Pending::new(async move { Ok(self.inner().count().await?.leases) })
     }
 
-    fn standing(&self, key: &[u8]) -> Result<Decision, Error> {
-        self.inner().with_view_at(key, |view, path| {
-            let nothing: Amounts = view.limits.iter().map(|_| 0).collect();
-            self.answer(view, path, Verb::Peek { amounts: &nothing })
-        })
-    }
-}
-
-/// A page that is full, or the last, or as far as it was looked.
-fn pages<T>(
-    page: PageOf<'_>,
-    now: Timestamp,
-    list: impl Fn(&Listing<'_>) -> Result<Page<T>, Error>,
-) -> Result<Page<T>, Error> {
-    let most = page.most.clamp(1, LONGEST_PAGE);
-    let mut full = Page {
-        items: Vec::new(),
-        next: page.after.map(<[u8]>::to_vec),
-    };
-    for _ in 0..ASKED {
-        let listing = Listing {
-            select: page.select,
-            after: full.next.as_deref(),
-            most: most - full.items.len(),
-            now,
+    /// A page that is full, or the last, or as far as it was looked.
+    async fn pages<T>(
+        &self,
+        page: PageOf<'_>,
+        op: for<'l> fn(Listing<'l>) -> Op<'l>,
+        read: fn(Reply) -> Result<Page<T>, StoreError>,
+    ) -> Result<Page<T>, Error> {
+        let most = page.most.clamp(1, LONGEST_PAGE);
+        let mut full = Page {
+            items: Vec::new(),
+            next: page.after.map(<[u8]>::to_vec),
         };
-        let more = list(&listing)?;
-        full.items.extend(more.items);
-        full.next = more.next;
-        if full.next.is_none() || full.items.len() >= most {
-            break;
+        for _ in 0..ASKED {
+            let listing = Listing {
+                select: page.select,
+                after: full.next.as_deref(),
+                most: most - full.items.len(),
+                now: self.now(),
+            };
+            let more = read(self.inner().about(op(listing)).await?)?;
+            full.items.extend(more.items);
+            full.next = more.next;
+            if full.next.is_none() || full.items.len() >= most {
+                break;
+            }
         }
+        Ok(full)
     }
-    Ok(full)
 }
 
 /// The lease with its limits' names; a limit that is gone has none.

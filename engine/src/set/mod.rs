@@ -5,10 +5,9 @@
 //! | [`LimitSet`] | the verbs, by key |
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
-//! | `recent` | what a thread keeps of keys it asks for again and again |
-//! | `later` | the verbs for who must not block |
 //! | `inner` | what a set and its leases share: commands to the table |
 //! | `listing` | what a set holds, a page at a time |
+//! | `crowd` | those of this process who wait: bounded, and stopped together |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
 //! | `keeper` | where they are kept, and how what is told elsewhere comes here |
@@ -18,18 +17,17 @@
 //! | `view` | the limits at one version, and what an ask amounts to |
 //!
 //! Deliberately absent: deciding (the core's, through the table) and the queue
-//! of those who wait (`wait`).
+//! of those who wait (the table's).
 
 mod builder;
 mod change;
 mod cooling;
+mod crowd;
 mod handle;
 mod inner;
 mod keeper;
-mod later;
 mod listing;
 mod overrides;
-mod recent;
 mod uid;
 mod variant;
 mod verbs;
@@ -37,7 +35,7 @@ mod view;
 
 pub use builder::{LimitSetBuilder, Metadata};
 pub use handle::Handle;
-pub(crate) use inner::{Inner, Wanted};
+pub(crate) use inner::{How, Inner, Manner};
 pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use overrides::Override;
 #[cfg(feature = "gate")]

@@ -16,7 +16,7 @@ use super::verbs::LimitSet;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::wait::block_on;
+use tidegate_contract::block_on;
 
 /// What a key was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ impl LimitSet {
     /// # let minute = Duration::from_secs(60);
     /// let set = LimitSet::new([Limit::calls("rpm", 100, minute)])?;
     /// set.set_override("acme", &[Limit::calls("rpm", 1_000, minute)])?;
-    /// assert_eq!(set.peek("acme", 1)?.standing("rpm").map(|s| s.limit), Some(1_000));
+    /// assert_eq!(set.peek("acme", 1).wait()?.standing("rpm").map(|s| s.limit), Some(1_000));
     /// # Ok::<(), tidegate::Error>(())
     /// ```
     ///
@@ -166,8 +166,6 @@ impl Inner {
         let variant = ledger.variants.of(&view, &self.changes.levels, key);
         let version = view.plan.version() + 1;
         self.go_over(view.with_variant(version, key, variant));
-        drop(ledger);
-        self.serve(&path);
         Ok(())
     }
 }

@@ -1,24 +1,26 @@
 //! The verbs of a set, by key.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_contract::sync::atomic::Ordering;
-use tidegate_contract::{Detail, KeyPath, Verb, key};
-use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Timestamp, Verdict};
+use tidegate_contract::{
+    self as contract, Command, Count, Item, KeyPath, Op, Out, Reply, StoreError, Verb,
+};
+use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
 
 use super::builder::LimitSetBuilder;
 use super::handle::Handle;
-use super::inner::{Inner, Wanted};
-use super::recent;
+use super::inner::{Asking, Inner};
 use super::view::View;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::pending::Pending;
 use crate::statistics::Statistics;
-use crate::wait;
 
 /// Limits taken together, all or nothing, from any thread or task. Cloning
 /// shares it.
@@ -46,8 +48,8 @@ impl LimitSet {
     ///
     /// ```
     /// let set = tidegate::LimitSet::unlimited()?;
-    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)])?.granted();
-    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)])?;
+    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)]).wait()?.granted();
+    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)]).wait()?;
     /// # Ok::<(), tidegate::Error>(())
     /// ```
     ///
@@ -80,90 +82,59 @@ impl LimitSet {
         Handle::new(self.clone(), key.into().bytes())
     }
 
-    /// The verdict alone on `cost` units of every rate (and one of every call
-    /// limit): the leanest check.
+    /// The verdict alone on `cost` units of every rate (and one of every call limit).
+    /// It is not counted.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed.
+    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
     #[inline]
-    pub fn admit<'k>(&self, key: impl Into<Key<'k>>, cost: Amount) -> Result<Verdict, Error> {
+    pub fn admit<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        cost: Amount,
+    ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
         let key = key.into().bytes();
-        key::check(key)?;
-        if self.0.has_waiters() || cost == 0 || cost > MAX_AMOUNT {
-            return self.check(key, cost).map(|decision| decision.verdict());
-        }
-        let now = self.0.clock.now();
-        if self.0.lone.load(Ordering::Relaxed)
-            && let Some(verdict) = recent::admit(&self.0, key, cost, now)
-        {
-            return Ok(verdict);
-        }
-        match self.admit_by_table(key, cost, now)? {
-            // `check` says it in full.
-            Verdict::Never => self.check(key, cost).map(|decision| decision.verdict()),
-            verdict => Ok(verdict),
-        }
-    }
-
-    fn admit_by_table(&self, key: &[u8], cost: Amount, now: Timestamp) -> Result<Verdict, Error> {
-        let lone = |view: &Arc<View>| {
-            let by_table = || self.0.table.admit_one(&view.plan, key, cost, now);
-            view.lone.then(by_table).transpose().map_err(Error::from)
-        };
-        if let Some(verdict) = self.0.with_view(lone)? {
-            return Ok(verdict);
-        }
-        self.0.with_view_at(key, |view, path| {
-            let amounts = view.amounts(&Ask::from(cost))?;
-            view.check_unheld(&amounts)?;
-            let wanted = Wanted::Charge(Detail::Verdict);
-            Ok(self.0.take(view, path, &amounts, wanted, now)?.verdict)
-        })
+        Pending::new(async move { self.0.admit(key, &Ask::from(cost)).await })
     }
 
     /// Takes what `ask` says, if it fits, without a lease.
     ///
     /// # Errors
     /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
+    #[inline]
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, Error> {
-        let decision = self.check_uncounted(key.into().bytes(), &ask.into())?;
-        self.0.counters.decided(decision.admitted());
-        Ok(decision)
-    }
-
-    pub(crate) fn check_uncounted(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
-        if self.0.has_waiters() {
-            return wait::check_in_line(&self.0, key, ask);
-        }
-        self.0.with_view_at(key, |view, path| {
-            let amounts = view.amounts(ask)?;
-            view.check_unheld(&amounts)?;
-            let (wanted, now) = (Wanted::Charge(Detail::Always), self.0.clock.now());
-            if let (true, &[amount]) = (view.lone, amounts.as_slice())
-                && let Some(lean) = self.0.table.check_one(&view.plan, key, amount, now)?
-            {
-                return Ok(Decision::of_one(lean, Arc::clone(view)));
-            }
-            let answer = self.0.take(view, path, &amounts, wanted, now)?;
-            Ok(Decision::new(answer, Arc::clone(view)))
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move {
+            let decision = self.0.check(key, &ask).await?;
+            self.0.counters.decided(decision.admitted());
+            Ok(decision)
         })
     }
 
-    /// As [`check`](Self::check), for each key by itself, in order.
+    /// As [`check`](Self::check), for each key by itself, in order, all at one instant:
+    /// an answer to each.
     ///
     /// # Errors
-    /// The first error; the keys before it were decided.
+    /// A key that cannot be one, or what makes no sense to ask of any: then nothing was
+    /// changed.
     pub fn check_many<'k, 'a, K: Into<Key<'k>>>(
         &self,
         keys: impl IntoIterator<Item = K>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Vec<Decision>, Error> {
+    ) -> Pending<impl Future<Output = Result<Vec<Result<Decision, Error>>, Error>> + Send> {
+        let keys: Vec<&[u8]> = keys.into_iter().map(|key| key.into().bytes()).collect();
         let ask = ask.into();
-        keys.into_iter().map(|key| self.check(key, ask)).collect()
+        Pending::new(async move {
+            let answers = self.0.check_many(&keys, &ask).await?;
+            for decision in answers.iter().flatten() {
+                self.0.counters.decided(decision.admitted());
+            }
+            Ok(answers)
+        })
     }
 
     /// What [`check`](Self::check) would answer now; changes nothing.
@@ -174,12 +145,9 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, Error> {
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        self.0.with_view_at(key, |view, path| {
-            let amounts = view.amounts(&ask)?;
-            self.answer(view, path, Verb::Peek { amounts: &amounts })
-        })
+        Pending::new(async move { self.0.peek(key, &ask).await })
     }
 
     /// For every limit that `ask` takes: how many such asks fit now, when one
@@ -191,28 +159,9 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Vec<(String, Forecast)>, Error> {
+    ) -> Pending<impl Future<Output = Result<Vec<(String, Forecast)>, Error>> + Send> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        self.0.with_view_at(key, |view, path| {
-            let amounts = view.amounts(&ask)?;
-            let mut forecasts = Vec::new();
-            for (position, &amount) in amounts.iter().enumerate().filter(|(_, a)| **a > 0) {
-                let mut one = amounts.clone();
-                one.fill(0);
-                one[position] = amount;
-                let peeked = self.answer(view, path, Verb::Peek { amounts: &one })?;
-                let name = view.limits[position].name();
-                if let Some(standing) = peeked.standing(name) {
-                    let forecast = Forecast {
-                        spendable: standing.remaining / amount,
-                        verdict: peeked.verdict(),
-                        standing,
-                    };
-                    forecasts.push((name.to_owned(), forecast));
-                }
-            }
-            Ok(forecasts)
-        })
+        Pending::new(async move { self.0.forecast(key, &ask).await })
     }
 
     /// Charges what was used already, whether it fits or not; the answer says
@@ -224,90 +173,60 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, Error> {
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        self.0.with_view_at(key, |view, path| {
-            let amounts = view.debits(&ask)?;
-            self.answer(view, path, Verb::Debit { amounts: &amounts })
-        })
-    }
-
-    pub(super) fn answer(
-        &self,
-        view: &Arc<View>,
-        path: &KeyPath<'_>,
-        verb: Verb<'_>,
-    ) -> Result<Decision, Error> {
-        let answer = self.0.decide(view, path, verb, self.0.clock.now())?;
-        Ok(Decision::new(answer, Arc::clone(view)))
+        Pending::new(async move { self.0.debit(key, &ask).await })
     }
 
     /// Takes what `ask` says as a lease, if it fits now.
     ///
     /// # Errors
     /// [`Error`]; nothing was changed.
+    #[inline]
     pub fn try_acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission, Error> {
-        wait::try_acquire(&self.0, key.into().bytes(), &ask.into())
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+        self.acquire(key, ask.into().within(Duration::ZERO))
     }
 
     /// Takes what `ask` says as a lease, and waits for it: first come, first
-    /// served within a priority, to the ask's deadline.
+    /// served within a priority, to the ask's deadline. Given up before its end, it
+    /// gives back what it took and its place in the queue.
     ///
     /// # Errors
     /// [`Error`]; nothing was changed. [`Error::QueueFull`].
+    #[inline]
     pub fn acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission, Error> {
-        wait::block_on(self.acquire_async(key, ask))
-    }
-
-    /// As [`acquire`](Self::acquire), on any async runtime. Dropping the
-    /// future gives back what it took and its place in the queue.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_async<'k, 'a>(
-        &self,
-        key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission, Error> {
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
         let (key, ask) = (key.into().bytes(), ask.into());
-        if self.0.is_remote()
-            && let Some(answer) = wait::acquire_far(&self.0, key, &ask).await
-        {
-            return answer;
-        }
-        match wait::acquire(&self.0, key, &ask)? {
-            wait::Begun::Decided(admission) => Ok(admission),
-            wait::Begun::Waiting(turn) => turn.await,
-        }
+        Pending::new(async move { self.0.acquire(key, &ask).await })
     }
 
     /// Forgets `key` (not its ancestors), as if never seen. Leases stay.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn reset<'k>(&self, key: impl Into<Key<'k>>) -> Result<(), Error> {
-        self.0.reset(key.into().bytes())
+    pub fn reset<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { self.0.reset(key).await })
     }
 
     /// What it has decided so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let waiting = &self.0.waiting;
-        let waiting = waiting.load(Ordering::Relaxed) + self.0.crowd.len();
-        self.0.counters.read(waiting)
+        self.0.counters.read(self.0.crowd.len())
     }
 
     /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
     pub fn stop_waiting(&self) {
-        self.0.lines.stop_all();
         self.0.crowd.stop_all();
     }
 
@@ -323,16 +242,18 @@ impl LimitSet {
         self.0.clock.now()
     }
 
-    /// Whether whoever changes something is held up until a disk has it.
-    #[cfg(feature = "gate")]
-    pub(crate) fn holds_up(&self) -> bool {
-        self.0.table.holds_up()
+    /// How many keys its table holds.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn keys(&self) -> Pending<impl Future<Output = Result<usize, Error>> + Send> {
+        Pending::new(async move { Ok(self.0.count().await?.keys) })
     }
 
-    /// How many keys its table holds.
-    #[must_use]
-    pub fn keys(&self) -> usize {
-        self.0.table.len()
+    /// How much its table holds.
+    #[cfg(feature = "gate")]
+    pub(crate) fn count(&self) -> Pending<impl Future<Output = Result<Count, Error>> + Send> {
+        Pending::new(self.0.count())
     }
 
     /// The words that come with its leases.
@@ -342,13 +263,134 @@ impl LimitSet {
     }
 }
 
+impl Inner {
+    pub(crate) async fn peek(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.amounts(ask)?;
+            Ok(asking.verb(Verb::Peek { amounts: &amounts }))
+        };
+        self.decide(key, begin).await
+    }
+
+    async fn debit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.debits(ask)?;
+            Ok(asking.verb(Verb::Debit { amounts: &amounts }))
+        };
+        self.decide(key, begin).await
+    }
+
+    /// Where `key` stands, whatever it is asked for.
+    pub(super) async fn standing(&self, key: &[u8]) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let nothing: super::Amounts = view.limits.iter().map(|_| 0).collect();
+            Ok(asking.verb(Verb::Peek { amounts: &nothing }))
+        };
+        self.decide(key, begin).await
+    }
+
+    async fn forecast(&self, key: &[u8], ask: &Ask<'_>) -> Result<Vec<(String, Forecast)>, Error> {
+        let view = self.view_at(key)?;
+        let amounts = view.amounts(ask)?;
+        let mut forecasts = Vec::new();
+        for (limit, &amount) in view.limits.iter().zip(&amounts).filter(|(_, a)| **a > 0) {
+            let name = limit.name();
+            let begin = |view: &View, asking: Asking<'_>| {
+                let mut one: super::Amounts = view.limits.iter().map(|_| 0).collect();
+                one[view.position(name)?] = amount;
+                Ok(asking.verb(Verb::Peek { amounts: &one }))
+            };
+            let peeked = self.decide(key, begin).await?;
+            if let Some(standing) = peeked.standing(name) {
+                let forecast = Forecast {
+                    spendable: standing.remaining / amount,
+                    verdict: peeked.verdict(),
+                    standing,
+                };
+                forecasts.push((name.to_owned(), forecast));
+            }
+        }
+        Ok(forecasts)
+    }
+
+    async fn check_many(
+        &self,
+        keys: &[&[u8]],
+        ask: &Ask<'_>,
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+        loop {
+            let mut answer = Ok(Reply::Done);
+            let (later, views) = self.begin_many(keys, ask, &mut answer)?;
+            if let Some(later) = later {
+                answer = later.await;
+            }
+            let Reply::Batch(answers) = answer? else {
+                return Err(StoreError::Mismatch.into());
+            };
+            if answers.contains(&Err(StoreError::StalePlan)) {
+                // The limits are one: so it is for all of them.
+                std::hint::spin_loop();
+                continue;
+            }
+            let decision = |(answer, view): (contract::Answer, Arc<View>)| {
+                Ok(Decision::new(answer?.decision()?, view))
+            };
+            return Ok(answers.into_iter().zip(views).map(decision).collect());
+        }
+    }
+
+    fn begin_many(
+        &self,
+        keys: &[&[u8]],
+        ask: &Ask<'_>,
+        answer: &mut contract::Answer,
+    ) -> Result<(Option<contract::Later>, Vec<Arc<View>>), Error> {
+        let newest = self.view.load_full();
+        let levels = newest.plan.levels();
+        let paths = keys.iter().map(|key| KeyPath::new(key, levels));
+        let paths = paths.collect::<Result<Vec<_>, _>>()?;
+        let own = |path: &KeyPath<'_>| newest.at(path).unwrap_or_else(|| Arc::clone(&newest));
+        let views: Vec<_> = paths.iter().map(own).collect();
+        let amounts = views.iter().zip(&paths).map(|(view, path)| {
+            let amounts = view.amounts(ask)?;
+            view.check_unheld(&amounts)?;
+            view.check_reach(path, &amounts)?;
+            Ok(amounts)
+        });
+        let amounts = amounts.collect::<Result<Vec<_>, Error>>()?;
+        let take = |amounts| Verb::Take {
+            amounts,
+            lease: None,
+            detail: contract::Detail::Always,
+        };
+        let takes = amounts.iter().map(|amounts| take(amounts.as_slice()));
+        let items: Vec<Item<'_>> = paths.into_iter().zip(takes).collect();
+        let now = self.clock.now();
+        let command = Command {
+            plan: &newest.whole,
+            now,
+            calendars: &newest.calendars(now),
+            op: Op::Batch(&items),
+            patience: None,
+        };
+        let later = self.table.execute(&command, Out::new(answer)).later();
+        Ok((later, views))
+    }
+
+    pub(super) async fn count(&self) -> Result<Count, Error> {
+        match self.about(Op::Count).await? {
+            Reply::Count(count) => Ok(count),
+            _ => Err(StoreError::Mismatch.into()),
+        }
+    }
+}
+
 impl fmt::Debug for LimitSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = self.limits();
         let names = limits.iter().map(Limit::name);
         f.debug_struct("LimitSet")
             .field("limits", &names.collect::<Vec<_>>())
-            .field("keys", &self.keys())
             .finish_non_exhaustive()
     }
 }

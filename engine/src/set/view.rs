@@ -165,6 +165,12 @@ impl View {
         }
     }
 
+    /// Whether any key has limits of its own.
+    #[inline]
+    pub(crate) fn has_own_limits(&self) -> bool {
+        !self.variants.is_empty()
+    }
+
     /// What decides about `path`, if it has limits of its own.
     #[inline]
     pub(crate) fn at(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
@@ -209,11 +215,6 @@ impl View {
     /// [`Error::LeaseLength`].
     pub(crate) fn ttl(&self, ask: &Ask<'_>) -> Result<Span, Error> {
         ask.ttl.map_or(Ok(self.lease_ttl), lease_length)
-    }
-
-    /// How long a lease lasts unless its ask says otherwise.
-    pub(crate) const fn lease_ttl(&self) -> Span {
-        self.lease_ttl
     }
 
     /// Checks that `amounts` take something where `key` has a level.

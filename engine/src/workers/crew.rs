@@ -23,7 +23,7 @@ use crate::pool::LimitPool;
 /// let lengths = Workers::threads(4)
 ///     .limits([Limit::concurrency("running", 2)])
 ///     .run(["one", "three", "five"], |worker, word| {
-///         let _lease = worker.limits.acquire("words", ())?;
+///         let _lease = worker.limits.acquire("words", ()).wait()?;
 ///         Ok::<usize, tidegate::Error>(word.len())
 ///     })?;
 /// let lengths: Vec<usize> = lengths.into_iter().flatten().collect();

@@ -1,6 +1,8 @@
 //! The limits as a job sees them.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::held::Held;
@@ -8,6 +10,7 @@ use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
+use crate::pending::Pending;
 use crate::pool::LimitPool;
 
 /// A worker's limits during one attempt at a job: whatever the workers were
@@ -32,23 +35,13 @@ impl Limits {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission<Held>, Error> {
-        self.attempt.goes_on();
-        self.pool.acquire(key, ask).map(|got| self.held(got))
-    }
-
-    /// As [`LimitPool::acquire_async`].
-    ///
-    /// # Errors
-    /// As [`LimitPool::acquire_async`].
-    pub async fn acquire_async<'k, 'a>(
-        &self,
-        key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission<Held>, Error> {
-        self.attempt.goes_on();
-        let got = self.pool.acquire_async(key, ask).await?;
-        Ok(self.held(got))
+    ) -> Pending<impl Future<Output = Result<Admission<Held>, Error>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            self.attempt.goes_on();
+            let got = self.pool.acquire(key, ask).await?;
+            Ok(self.held(got))
+        })
     }
 
     /// As [`LimitPool::try_acquire`].
@@ -59,9 +52,8 @@ impl Limits {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Admission<Held>, Error> {
-        self.attempt.goes_on();
-        self.pool.try_acquire(key, ask).map(|got| self.held(got))
+    ) -> Pending<impl Future<Output = Result<Admission<Held>, Error>> + Send> {
+        self.acquire(key, ask.into().within(Duration::ZERO))
     }
 
     /// As [`LimitPool::check`].
@@ -72,7 +64,7 @@ impl Limits {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Result<Decision, Error> {
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         self.pool.check(key, ask)
     }
 

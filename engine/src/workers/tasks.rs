@@ -53,7 +53,7 @@ impl Tasks {
     /// let squares = Workers::tasks(4)
     ///     .limits([Limit::concurrency("running", 2)])
     ///     .run(1..=3, |worker, number: u32| async move {
-    ///         let _lease = worker.limits.acquire_async("squares", ()).await?;
+    ///         let _lease = worker.limits.acquire("squares", ()).await?;
     ///         Ok::<u32, tidegate::Error>(number * number)
     ///     })
     ///     .await?;

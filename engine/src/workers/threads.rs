@@ -12,7 +12,6 @@ use super::retry::Retry;
 use super::worker::Worker;
 use crate::error::Error;
 use crate::pool::LimitPool;
-use crate::wait;
 
 /// Workers that are threads; [`Workers::threads`](super::Workers::threads)
 /// begins them.
@@ -102,7 +101,7 @@ impl Threads {
             Worker::over(&worker.limits, fate);
             match next {
                 Next::Done(result) => return result,
-                Next::Again(delay) => wait::block_on(back_off(pool, delay)),
+                Next::Again(delay) => tidegate_contract::block_on(back_off(pool, delay)),
             }
             attempt += 1;
         }

@@ -1,13 +1,12 @@
 //! A store beyond a network that does not always answer.
 
 use std::future::ready;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::Timestamp;
-use tidegate::contract::core::Bounds;
 use tidegate::contract::{
-    Abilities, Command, Plan, RemoteTable, Reply, Sent, Store, StoreError, Table,
+    Abilities, Command, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
 };
 use tidegate_memory::MemoryStore;
 
@@ -69,35 +68,21 @@ impl Store for Flaky {
 }
 
 impl Table for FlakyTable {
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        if matches!(command.op, Op::Adopt) {
+            return self.table.execute(command, out);
+        }
         self.asked.fetch_add(1, Ordering::SeqCst);
         let away = Err(StoreError::Unavailable("nobody answers".into()));
         match self.mood.load(Ordering::SeqCst) {
-            0 => self.table.execute(command),
-            AWAY => away,
+            0 => self.table.execute(command, out),
+            AWAY => Later::new(ready(away)).into(),
             times => {
-                let done = self.table.execute(command);
+                // Whoever does not hear of it cannot give it back.
+                let _never_dropped = ManuallyDrop::new(self.table.execute(command, out));
                 self.mood.store(times - 1, Ordering::SeqCst);
-                done.and(away)
+                Later::new(ready(away)).into()
             }
         }
-    }
-
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        self.table.adopt(plan, now, calendars);
-    }
-
-    fn remote(&self) -> Option<&dyn RemoteTable> {
-        Some(self)
-    }
-
-    fn len(&self) -> usize {
-        self.table.len()
-    }
-}
-
-impl RemoteTable for FlakyTable {
-    fn send(&self, command: &Command<'_>) -> Sent {
-        Box::pin(ready(self.execute(command)))
     }
 }

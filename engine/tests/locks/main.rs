@@ -350,14 +350,17 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
     clock.advance(Duration::from_secs(1));
     assert!(waits.as_mut().poll(&mut context).is_pending());
     (0..4).for_each(|_| pass_a_third(&clock, &held));
-    drop(held);
     store.is(Mood::Away);
+    // The limits change, so that it has to ask again.
+    let limit = gpus.set().limits().remove(0);
+    gpus.set().put_limit(limit).expect("the same limit");
     let asked = store.asked();
     while store.asked() == asked {
         clock.advance(Duration::from_secs(1));
         assert!(waits.as_mut().poll(&mut context).is_pending());
     }
     store.is(Mood::Well);
+    drop(held);
     let permit = loop {
         clock.advance(Duration::from_secs(1));
         if let std::task::Poll::Ready(permit) = waits.as_mut().poll(&mut context) {

@@ -24,10 +24,13 @@ fn is_full(error: &Error) -> bool {
 fn ask(set: &LimitSet, handles: &[Handle], way: u8, key: usize, amount: u64) -> Option<Verdict> {
     let name = format!("key {key}");
     let answer = match way {
-        0 => set.admit(&name, amount),
-        1 => handles[key % handles.len()].admit(amount),
-        2 => set.check(&name, amount).map(|decision| decision.verdict()),
-        _ => set.try_acquire(&name, amount).map(|a| match a {
+        0 => set.admit(&name, amount).wait(),
+        1 => handles[key % handles.len()].admit(amount).wait(),
+        2 => set
+            .check(&name, amount)
+            .wait()
+            .map(|decision| decision.verdict()),
+        _ => set.try_acquire(&name, amount).wait().map(|a| match a {
             Admission::Granted(_) => Verdict::Admit,
             Admission::Refused(decision) => decision.verdict(),
         }),
@@ -60,7 +63,7 @@ proptest! {
                 prop_assert_eq!(Some(answer), ask(&many, &far, way, key, amount));
             }
         }
-        prop_assert!(few.keys() <= 3);
+        prop_assert!(few.keys().wait().unwrap() <= 3);
     }
 
     /// Neither rows, nor keys, nor the queue, nor what is remembered of leases.
@@ -69,20 +72,20 @@ proptest! {
         let time = ManualClock::default();
         let set = builder(&time, limits).build().unwrap();
         let held = live(&set, &time, &past);
-        let (before, keys) = (faces(&set), set.keys());
+        let (before, keys) = (faces(&set), set.keys().wait());
         let refused = |amount| {
             let ask = Ask::from(amount).idempotency(b"refused");
-            !set.try_acquire(KEYS[key], ask).is_ok_and(|a| a.granted().is_some())
+            !set.try_acquire(KEYS[key], ask).wait().is_ok_and(|a| a.granted().is_some())
         };
         let first = (1..20).find(|&amount| refused(amount));
         let Some(amount) = first.filter(|&amount| amount == 1) else { return Ok(()) };
         prop_assert!(refused(amount));
-        prop_assert_eq!(set.keys(), keys);
+        prop_assert_eq!(set.keys().wait(), keys);
         prop_assert_eq!(faces(&set), before);
         prop_assert_eq!(set.statistics().waiting, 0);
         ends_all(&time, held)?;
         let again = Ask::from(1).idempotency(b"refused");
-        if let Admission::Granted(lease) = set.try_acquire(KEYS[key], again).unwrap() {
+        if let Admission::Granted(lease) = set.try_acquire(KEYS[key], again).wait().unwrap() {
             prop_assert!(!lease.is_repeated(), "a refusal was remembered as a lease");
         }
     }
@@ -95,7 +98,7 @@ proptest! {
         let set = builder(&time, limits).build().unwrap();
         // What is held is lost: nothing comes back but by itself.
         let _lost = std::mem::ManuallyDrop::new(live(&set, &time, &past));
-        let admitted = || set.try_acquire(KEYS[key], amount).map(Admission::refused);
+        let admitted = || set.try_acquire(KEYS[key], amount).wait().map(Admission::refused);
         let Ok(Some(refusal)) = admitted() else { return Ok(()) };
         let at = refusal.not_until().expect("it fits when all is free");
         time.set(Timestamp::from_micros(at.as_micros() - 1));
@@ -150,16 +153,16 @@ proptest! {
         for (forward, back) in steps {
             wall.fetch_add(forward, Ordering::SeqCst);
             elapsed += forward as u64;
-            while handle.admit(1).unwrap().admitted() {
+            while handle.admit(1).wait().unwrap().admitted() {
                 granted += 1;
             }
             prop_assert!(granted * 1_000 <= burst * 1_000 + elapsed * count);
             wall.fetch_sub(back, Ordering::SeqCst);
-            prop_assert!(!handle.admit(1).unwrap().admitted(), "the step back itself");
+            prop_assert!(!handle.admit(1).wait().unwrap().admitted(), "the step back itself");
         }
         let refill = (burst * 1_000).div_ceil(count) as i64;
         wall.fetch_add(refill, Ordering::SeqCst);
-        prop_assert!(handle.admit(burst).unwrap().admitted());
+        prop_assert!(handle.admit(burst).wait().unwrap().admitted());
     }
 
     /// Keys that are used, and keys nobody asks about in the meantime.
@@ -173,14 +176,14 @@ proptest! {
         for &(_, key, amount, gap) in &past {
             time.advance(micros(gap));
             for set in [&raised, &kept] {
-                let _ = set.debit(KEYS[key], amount);
+                let _ = set.debit(KEYS[key], amount).wait();
             }
         }
         raised.put_limit(limit.clone().with_capacity(limit.capacity() + more)).unwrap();
         time.advance(micros(wait));
         for key in KEYS {
-            let ours = raised.peek(key, 1).unwrap();
-            let theirs = kept.peek(key, 1).unwrap();
+            let ours = raised.peek(key, 1).wait().unwrap();
+            let theirs = kept.peek(key, 1).wait().unwrap();
             prop_assert!(!ours.verdict().outlasts(theirs.verdict()));
             let left = |d: &tidegate::Decision| d.standing("each").unwrap().remaining;
             prop_assert!(left(&ours) >= left(&theirs));
@@ -201,9 +204,9 @@ proptest! {
             prop_assert!(!matches!(wrong, Error::Store(_)), "{:?}", wrong);
         }
         for lease in &mut held {
-            prop_assert!(lease.settle(&[("nobody", 1)]).is_err());
-            prop_assert!(lease.settle(&[("each", 1 << 53)]).is_err());
-            prop_assert!(lease.renew(micros(0)).is_err());
+            prop_assert!(lease.settle(&[("nobody", 1)]).wait().is_err());
+            prop_assert!(lease.settle(&[("each", 1 << 53)]).wait().is_err());
+            prop_assert!(lease.renew(micros(0)).wait().is_err());
         }
         prop_assert_eq!(faces(&set), before);
         prop_assert_eq!(set.statistics().waiting, 0);
@@ -224,15 +227,19 @@ fn wrongs(set: &LimitSet, key: &str, huge: u64) -> Vec<Error> {
     ];
     let mut wrongs = Vec::new();
     for ask in asks {
-        wrongs.push(set.try_acquire(key, ask).expect_err("a mistake"));
-        wrongs.push(set.acquire(key, ask).expect_err("a mistake, and no wait"));
-        wrongs.push(set.check(key, ask).expect_err("a mistake"));
+        wrongs.push(set.try_acquire(key, ask).wait().expect_err("a mistake"));
+        wrongs.push(
+            set.acquire(key, ask)
+                .wait()
+                .expect_err("a mistake, and no wait"),
+        );
+        wrongs.push(set.check(key, ask).wait().expect_err("a mistake"));
     }
-    wrongs.push(set.admit(key, huge).expect_err("a mistake"));
-    wrongs.push(handle.admit(huge).expect_err("a mistake"));
-    wrongs.push(handle.admit(0).expect_err("a mistake"));
+    wrongs.push(set.admit(key, huge).wait().expect_err("a mistake"));
+    wrongs.push(handle.admit(huge).wait().expect_err("a mistake"));
+    wrongs.push(handle.admit(0).wait().expect_err("a mistake"));
     for bad in ["", "/", "acme/", "/alice"] {
-        wrongs.push(set.try_acquire(bad, 1).expect_err("no key"));
+        wrongs.push(set.try_acquire(bad, 1).wait().expect_err("no key"));
         wrongs.push(set.handle(bad).map(|_| ()).expect_err("no key"));
     }
     wrongs
@@ -243,7 +250,7 @@ fn ends_all(time: &ManualClock, held: Vec<Lease>) -> Result<(), TestCaseError> {
     let now = time.clock().now();
     for mut lease in held {
         let expired = lease.expires_at() <= now;
-        let settlement = lease.settle(&[]).expect("as it was held");
+        let settlement = lease.settle(&[]).wait().expect("as it was held");
         prop_assert_eq!(
             (settlement.expired(), settlement.repeated()),
             (expired, false)
@@ -283,18 +290,36 @@ fn all_or_nothing_across_limits_keys_and_ancestors() {
         .max_leases_per_root(2)
         .build()
         .unwrap();
-    let mut held = vec![set.try_acquire(KEYS[0], 9).unwrap().granted().unwrap()];
+    let mut held = vec![
+        set.try_acquire(KEYS[0], 9)
+            .wait()
+            .unwrap()
+            .granted()
+            .unwrap(),
+    ];
     let face = faces(&set);
     // Room for the organisation, and none for its member.
     let full = Error::Store(StoreError::KeysFull { max_keys: 3 });
-    assert_eq!(set.try_acquire(KEYS[2], 1).unwrap_err(), full);
+    assert_eq!(set.try_acquire(KEYS[2], 1).wait().unwrap_err(), full);
     // Refused by the ancestor, by the key, and by neither but the leases' room.
-    assert!(set.try_acquire(KEYS[1], 1).unwrap().granted().is_none());
-    assert!(set.try_acquire(KEYS[0], 1).unwrap().granted().is_none());
+    assert!(
+        set.try_acquire(KEYS[1], 1)
+            .wait()
+            .unwrap()
+            .granted()
+            .is_none()
+    );
+    assert!(
+        set.try_acquire(KEYS[0], 1)
+            .wait()
+            .unwrap()
+            .granted()
+            .is_none()
+    );
     let free = [("all", 0), ("each", 0), ("few", 1)];
-    held.extend(set.try_acquire(KEYS[0], &free).unwrap().granted());
+    held.extend(set.try_acquire(KEYS[0], &free).wait().unwrap().granted());
     let full = Error::Store(StoreError::LeasesFull { max_leases: 2 });
-    assert_eq!(set.try_acquire(KEYS[0], &free).unwrap_err(), full);
+    assert_eq!(set.try_acquire(KEYS[0], &free).wait().unwrap_err(), full);
     drop(held);
     let (after, left) = (faces(&set), |face: &[(String, tidegate::Standing)]| {
         face.iter().map(|(_, s)| s.remaining).collect::<Vec<_>>()

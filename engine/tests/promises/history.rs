@@ -78,10 +78,18 @@ pub fn live(set: &LimitSet, time: &ManualClock, past: &[Deed]) -> Vec<Lease> {
 
 fn step(set: &LimitSet, held: &mut Vec<Lease>, (deed, key, amount): (u8, &str, u64)) {
     match deed {
-        0..3 => held.extend(set.try_acquire(key, amount).ok().and_then(|a| a.granted())),
+        0..3 => held.extend(
+            set.try_acquire(key, amount)
+                .wait()
+                .ok()
+                .and_then(|a| a.granted()),
+        ),
         3 if !held.is_empty() => {
             let mut lease = held.swap_remove(amount as usize % held.len());
-            lease.settle(&[("each", amount)]).expect("it was held");
+            lease
+                .settle(&[("each", amount)])
+                .wait()
+                .expect("it was held");
         }
         4 => drop(set.debit(key, &[("each", amount)])),
         _ => held.truncate(held.len().saturating_sub(1)),
@@ -91,7 +99,7 @@ fn step(set: &LimitSet, held: &mut Vec<Lease>, (deed, key, amount): (u8, &str, u
 /// All that can be told of every key from the outside.
 pub fn faces(set: &LimitSet) -> Vec<Vec<(String, Standing)>> {
     let face = |key: &&str| {
-        let decision = set.peek(*key, 1).expect("a peek is answered");
+        let decision = set.peek(*key, 1).wait().expect("a peek is answered");
         let standings = decision.standings();
         standings.map(|(name, s)| (name.to_owned(), s)).collect()
     };

@@ -22,6 +22,7 @@ fn slots(time: &ManualClock, count: u64) -> LimitSet {
 
 fn free(set: &LimitSet) -> u64 {
     set.peek("k", 1)
+        .wait()
         .unwrap()
         .standing("slots")
         .unwrap()
@@ -32,6 +33,7 @@ fn used(set: &LimitSet) -> u64 {
     1_000_000
         - set
             .peek("k", 1)
+            .wait()
             .unwrap()
             .standing("used")
             .unwrap()
@@ -40,7 +42,10 @@ fn used(set: &LimitSet) -> u64 {
 
 fn take(set: &LimitSet, weight: u64) -> Option<Lease> {
     let ask = [("slots", weight), ("used", 10)];
-    set.try_acquire("k", &ask).expect("no error").granted()
+    set.try_acquire("k", &ask)
+        .wait()
+        .expect("no error")
+        .granted()
 }
 
 /// A settlement that arrives before, at and after the expiry; with the expiry
@@ -56,12 +61,18 @@ fn every_lease_is_settled_at_most_once_and_its_slots_return_once() {
         let first = ManuallyDrop::new(take(&set, 2).expect("free"));
         time.advance(micros((TTL as i64 + late) as u64));
         let other = seen.then(|| take(&set, 1).expect("one is free either way"));
-        let settled = set.settle("k", first.id(), &[("used", report)]).unwrap();
+        let settled = set
+            .settle("k", first.id(), &[("used", report)])
+            .wait()
+            .unwrap();
         assert_eq!(settled.expired(), late >= 0);
         let others = u64::from(seen);
         assert_eq!((free(&set), used(&set)), (3 - others, report + 10 * others));
         for _ in 0..2 {
-            let again = set.settle("k", first.id(), &[("used", 500)]).unwrap();
+            let again = set
+                .settle("k", first.id(), &[("used", 500)])
+                .wait()
+                .unwrap();
             assert!(again.repeated());
             assert_eq!(again.usage("used"), settled.usage("used"));
             assert_eq!((free(&set), used(&set)), (3 - others, report + 10 * others));
@@ -84,7 +95,7 @@ fn every_lease_is_settled_at_most_once_by_threads_that_race_with_its_expiry() {
         let settle = || {
             let one = |lease: &ManuallyDrop<Lease>| {
                 let settled = set.settle("k", lease.id(), &[("used", 3)]);
-                !settled.expect("remembered").repeated()
+                !settled.wait().expect("remembered").repeated()
             };
             leases.iter().filter(|lease| one(lease)).count()
         };
@@ -116,7 +127,7 @@ fn no_permit_is_lost() {
     assert!(panicking.join().is_err());
     assert_eq!(free(&set), 1, "a panic gives back at once");
     time.advance(micros(TTL - 1));
-    vanishing.renew(micros(TTL)).unwrap();
+    vanishing.renew(micros(TTL)).wait().unwrap();
     assert_eq!(free(&set), 1);
     time.advance(micros(1));
     assert_eq!(free(&set), 2, "the killed one's");
@@ -153,13 +164,16 @@ impl Counted {
             5 => self.crash(),
             6 => {
                 if let Some((mut lease, _)) = self.leases.pop() {
-                    lease.settle(&[("used", weight)]).expect("it was held");
+                    lease
+                        .settle(&[("used", weight)])
+                        .wait()
+                        .expect("it was held");
                 }
             }
             _ => {
                 if let Some((lease, _)) = self.leases.last_mut() {
                     let renewed = lease.renew(micros(1_000 * weight));
-                    prop_assert_eq!(renewed.is_err(), lease.is_expired());
+                    prop_assert_eq!(renewed.wait().is_err(), lease.is_expired());
                 }
             }
         }
@@ -208,10 +222,10 @@ proptest! {
         let set = builder(&time, vec![limit]).build().unwrap();
         let mut sum = 0;
         for (taken, reported, end) in asks {
-            let mut lease = set.try_acquire("k", taken).unwrap().granted().unwrap();
+            let mut lease = set.try_acquire("k", taken).wait().unwrap().granted().unwrap();
             match end {
-                0 => drop(lease.settle(&[("used", reported)]).unwrap()),
-                1 => drop(lease.cancel().unwrap()),
+                0 => drop(lease.settle(&[("used", reported)]).wait().unwrap()),
+                1 => drop(lease.cancel().wait().unwrap()),
                 2 => drop(lease),
                 _ => {
                     let _killed = ManuallyDrop::new(lease);
@@ -219,7 +233,7 @@ proptest! {
             }
             sum += [reported, 0, taken, taken][usize::from(end)];
             time.advance(micros(700));
-            let left = set.peek("k", 1).unwrap().standing("used").unwrap().remaining;
+            let left = set.peek("k", 1).wait().unwrap().standing("used").unwrap().remaining;
             prop_assert_eq!(left, 1_000_000 - sum);
         }
     }

@@ -32,7 +32,7 @@ fn served(set: &LimitSet, time: &ManualClock, asks: &[(u64, u64)], hold: u64) ->
     for tick in 0..100_000_u64 {
         if let Some(&(amount, gap)) = asks.get(waiting.len()) {
             time.advance(micros(gap));
-            waiting.push(Some(Box::pin(set.acquire_async("k", amount))));
+            waiting.push(Some(Box::pin(set.acquire("k", amount))));
         } else {
             time.advance(micros(97));
         }
@@ -84,12 +84,12 @@ proptest! {
 #[test]
 fn waiters_are_served_in_order_on_threads() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
-    let held = set.try_acquire("k", ()).unwrap().granted();
+    let held = set.try_acquire("k", ()).wait().unwrap().granted();
     let (sender, receiver) = mpsc::sync_channel(64);
     let threads: Vec<_> = (0..24)
         .map(|number| {
             let (theirs, sender) = (set.clone(), sender.clone());
-            let turn = async move { theirs.acquire_async("k", ()).await };
+            let turn = async move { theirs.acquire("k", ()).await };
             let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(turn);
             let polled = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());

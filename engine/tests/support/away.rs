@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::{Abilities, Command, Definition, Plan, Reply, Store, StoreError, Table};
+use tidegate::contract::{
+    Abilities, Command, Definitions, Execution, Later, Out, Plan, Store, StoreError, Table,
+};
 
 /// Opens every table, and answers nothing.
 pub struct Away;
@@ -18,8 +20,13 @@ impl Store for Away {
         }
     }
 
-    fn definitions(&self, _: &str) -> Result<Vec<Definition>, StoreError> {
-        Ok(Vec::new())
+    fn definitions(&self, _: &str, newer_than: u64) -> Later<Definitions> {
+        Later::new(std::future::ready(Ok(Definitions {
+            newer_than,
+            version: newer_than,
+            whole: newer_than == 0,
+            changed: Vec::new(),
+        })))
     }
 
     fn open(&self, _: &str, _: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -28,11 +35,7 @@ impl Store for Away {
 }
 
 impl Table for AwayTable {
-    fn execute(&self, _: &Command<'_>) -> Result<Reply, StoreError> {
-        Err(StoreError::Unavailable("the cable is pulled".into()))
-    }
-
-    fn len(&self) -> usize {
-        0
+    fn execute(&self, _: &Command<'_>, out: Out<'_>) -> Execution {
+        out.ready(Err(StoreError::Unavailable("the cable is pulled".into())))
     }
 }

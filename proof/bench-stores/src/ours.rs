@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_conformance::desk::{Desk, machine_time, plan, rate};
-use tidegate_contract::{Detail, Reply, Store, Verb};
+use tidegate_contract::{Detail, Out, Reply, Store, Verb};
 use tokio::runtime::Runtime;
 
 use crate::drive::{Clients, drive};
@@ -47,8 +47,10 @@ impl Ours {
             lease: None,
             detail: Detail::Verdict,
         };
-        let remote = self.0.table.remote().expect("a store beyond a network");
-        let sent = remote.send(&self.0.command(key.as_bytes(), verb));
+        let command = self.0.command(key.as_bytes(), verb).into();
+        let mut answer = Ok(Reply::Done);
+        let execution = self.0.table.execute(&command, Out::new(&mut answer));
+        let sent = execution.later().expect("a store beyond a network");
         async move {
             match sent.await.expect("an answer") {
                 Reply::Decision(decision) => assert!(decision.verdict.admitted()),

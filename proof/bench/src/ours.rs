@@ -41,13 +41,13 @@ pub fn handle_with_counted_clock(quota: Quota, reads: Arc<AtomicU64>) -> Handle 
 /// The lean check.
 #[inline]
 pub fn admit(handle: &Handle) -> bool {
-    admitted(handle.admit(1))
+    admitted(handle.admit(1).wait())
 }
 
 /// The lean check by key.
 #[inline]
 pub fn admit_key(set: &LimitSet, key: &str) -> bool {
-    admitted(set.admit(key, 1))
+    admitted(set.admit(key, 1).wait())
 }
 
 /// As a caller would: goes on if admitted, and otherwise looks when to return.
@@ -65,7 +65,7 @@ fn admitted(answer: Result<Verdict, tidegate::Error>) -> bool {
 /// The check that says where everything stands.
 #[inline]
 pub fn decide(handle: &Handle) -> bool {
-    let decision = handle.check(()).expect("a sound ask");
+    let decision = handle.check(()).wait().expect("a sound ask");
     black_box(decision.standing("calls"));
     decision.admitted()
 }
@@ -88,19 +88,19 @@ pub fn handle_of(set: &LimitSet, key: &str) -> Handle {
 /// Takes ten tokens, holds the lease, and settles seven.
 #[inline]
 pub fn take_and_settle(handle: &Handle) -> bool {
-    settled(handle.try_acquire(&[("tpm", 10)]))
+    settled(handle.try_acquire(&[("tpm", 10)]).wait())
 }
 
 /// The same by key.
 #[inline]
 pub fn take_and_settle_key(set: &LimitSet, key: &str) -> bool {
-    settled(set.try_acquire(key, &[("tpm", 10)]))
+    settled(set.try_acquire(key, &[("tpm", 10)]).wait())
 }
 
 #[inline]
 fn settled(admission: Result<Admission, tidegate::Error>) -> bool {
     match admission.expect("a sound ask") {
-        Admission::Granted(mut lease) => lease.settle(&[("tpm", 7)]).is_ok(),
+        Admission::Granted(mut lease) => lease.settle(&[("tpm", 7)]).wait().is_ok(),
         Admission::Refused(decision) => {
             black_box(decision);
             false
@@ -110,7 +110,7 @@ fn settled(admission: Result<Admission, tidegate::Error>) -> bool {
 
 /// Waits for its turn, without a deadline.
 pub async fn wait(handle: &Handle) {
-    match handle.acquire_async(()).await.expect("a sound ask") {
+    match handle.acquire(()).await.expect("a sound ask") {
         Admission::Granted(lease) => drop(lease),
         Admission::Refused(_) => unreachable!("there is no deadline"),
     }

@@ -1,5 +1,6 @@
 //! Limits, a table and commands in few words: for tests of one store's own.
 
+use crate::asked::Asked;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +8,7 @@ use tidegate::contract::core::{
     Align, Amount, Bucket, Payment, Rule, Slots, Span, Timestamp, Verdict, Window,
 };
 use tidegate::contract::{
-    Command, Decision, Detail, Ending, KeyPath, Plan, PlanLimit, Reply, Settlement, Store,
+    Decision, Detail, Ending, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Settlement, Store,
     StoreError, Table, Terms, Verb,
 };
 
@@ -94,13 +95,13 @@ impl Desk {
     /// # Errors
     /// The store's.
     pub fn ask(&self, key: &[u8], verb: Verb<'_>) -> Result<Reply, StoreError> {
-        self.table.execute(&self.command(key, verb))
+        self.table.one(&self.command(key, verb))
     }
 
     /// The command that says so.
     #[must_use]
-    pub fn command<'c>(&'c self, key: &'c [u8], verb: Verb<'c>) -> Command<'c> {
-        Command {
+    pub fn command<'c>(&'c self, key: &'c [u8], verb: Verb<'c>) -> KeyCommand<'c> {
+        KeyCommand {
             plan: &self.plan,
             key: KeyPath::new(key, self.plan.levels()).expect("a key"),
             now: self.now,

@@ -26,6 +26,7 @@
 //! [`suite`] makes a test of each. Deliberately absent: any store.
 
 mod apart;
+mod asked;
 mod beyond;
 pub mod checks;
 pub mod clocks;
@@ -53,6 +54,7 @@ mod witness;
 mod wrong_clock;
 
 pub use apart::apart;
+pub use asked::Asked;
 pub use beyond::Beyond;
 pub use differential::differential;
 pub use hole::Hole;

@@ -133,11 +133,11 @@ impl Walk {
 
     fn step(&mut self, key: &mut Key, step: &Step) {
         match *step {
-            Step::Admit(amount) => self.take(key, amount, self.set.admit(key.name, amount)),
+            Step::Admit(amount) => self.take(key, amount, self.set.admit(key.name, amount).wait()),
             Step::ByHandle(amount) => {
                 if let Some(handle) = &key.handle {
                     let verdict = handle.admit(amount);
-                    self.take(key, amount, verdict);
+                    self.take(key, amount, verdict.wait());
                 }
             }
             Step::Handle if key.handle.is_some() => key.handle = None,
@@ -145,7 +145,7 @@ impl Walk {
             Step::Acquire(amount) => self.acquire(key, amount),
             Step::Settle(which, used) => self.settle(key, which, used),
             Step::Debit(amount) => {
-                self.set.debit(key.name, amount).expect("a debit");
+                self.set.debit(key.name, amount).wait().expect("a debit");
                 self.charge(key, amount);
             }
             Step::Pass(micros) => self.time.advance(Duration::from_micros(micros)),
@@ -175,7 +175,7 @@ impl Walk {
     }
 
     fn acquire(&mut self, key: &mut Key, taken: u64) {
-        match self.set.try_acquire(key.name, taken) {
+        match self.set.try_acquire(key.name, taken).wait() {
             Err(Error::NeverFits { .. }) => assert!(taken > self.burst),
             Err(error) => panic!("{error}"),
             Ok(Admission::Refused(_)) => assert!(!key.model.fits(taken, self.now())),
@@ -196,12 +196,12 @@ impl Walk {
             return;
         }
         let mut held = key.held.swap_remove(which % key.held.len());
-        held.lease.settle(&[("r", used)]).expect("live");
+        held.lease.settle(&[("r", used)]).wait().expect("live");
         key.model.settle(held.number, held.taken, used, self.now());
     }
 
     fn compare(&self, key: &Key) {
-        let peeked = self.set.peek(key.name, 1).expect("a peek");
+        let peeked = self.set.peek(key.name, 1).wait().expect("a peek");
         let standing = peeked.standing("r").expect("a standing");
         let expected = key.model.remaining(self.now());
         assert_eq!(standing.remaining, expected, "{}", key.name);

@@ -146,7 +146,7 @@ impl Walk {
         let taken = [amount, amount, amount, amount, 1];
         let fits = (0..5).all(|limit| self.models[key][limit].fits(taken[limit], now));
         let oversized = (0..5).any(|limit| taken[limit] > self.capacity[limit]);
-        match self.set.try_acquire(KEYS[key], amount) {
+        match self.set.try_acquire(KEYS[key], amount).wait() {
             Err(Error::NeverFits { .. }) => assert!(oversized),
             Err(error) => panic!("{error}"),
             Ok(Admission::Refused(decision)) => {
@@ -194,7 +194,11 @@ impl Walk {
         let now = self.now();
         if let Some(used) = used {
             let names = NAMES[..4].iter().map(|name| (*name, used));
-            let settlement = held.lease.settle(&names.collect::<Vec<_>>()).expect("live");
+            let settlement = held
+                .lease
+                .settle(&names.collect::<Vec<_>>())
+                .wait()
+                .expect("live");
             assert_eq!(settlement.expired(), held.at + TTL as i64 <= now);
         }
         for (limit, model) in self.models[held.key].iter_mut().enumerate() {
@@ -206,7 +210,7 @@ impl Walk {
             // Its slots are back already: nothing would show when the store hears of it,
             // which then would be later than what is asked next, by a clock that is not.
             None if held.at + TTL as i64 <= now => {
-                held.lease.release().expect("it is remembered");
+                held.lease.release().wait().expect("it is remembered");
             }
             None => {
                 drop(held.lease);
@@ -220,7 +224,11 @@ impl Walk {
         let [.., slots] = &self.models[key];
         let free = slots.remaining(self.now());
         for _ in 0..MOST_LOOKS {
-            let peeked = self.set.peek(KEYS[key], &[("slots", 1)]).expect("a peek");
+            let peeked = self
+                .set
+                .peek(KEYS[key], &[("slots", 1)])
+                .wait()
+                .expect("a peek");
             if peeked.standing("slots").expect("a standing").remaining == free {
                 return;
             }
@@ -230,7 +238,7 @@ impl Walk {
     fn compare(&self) {
         let now = self.now();
         for (key, models) in KEYS.iter().zip(&self.models) {
-            let peeked = self.set.peek(*key, &[("slots", 1)]).expect("a peek");
+            let peeked = self.set.peek(*key, &[("slots", 1)]).wait().expect("a peek");
             for (name, model) in NAMES.iter().zip(models) {
                 let standing = peeked.standing(name).expect("a standing");
                 assert_eq!(standing.remaining, model.remaining(now), "{name} of {key}");

@@ -2,6 +2,7 @@
 //! computed as the core does, to the last unit. (The differential test of the
 //! suite has small numbers, which meet every boundary often.)
 
+use crate::asked::Asked;
 use std::sync::Arc;
 
 use rand::rngs::SmallRng;
@@ -12,7 +13,7 @@ use tidegate::contract::core::{
 };
 use tidegate::contract::oracle::{self, Row};
 use tidegate::contract::{
-    Book, Command, Decision, Detail, Ending, KeyPath, LeaseRoom, Plan, PlanLimit, Reply, Store,
+    Book, Decision, Detail, Ending, KeyCommand, KeyPath, LeaseRoom, Plan, PlanLimit, Reply, Store,
     StoreError, Table, Terms, Verb,
 };
 
@@ -58,7 +59,7 @@ impl Oracle {
         }
     }
 
-    fn execute(&mut self, command: &Command<'_>) -> Result<Reply, StoreError> {
+    fn execute(&mut self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
         self.retire(command.now);
         oracle::apply(command, &mut self.rows, &mut self.book, KEY.to_vec())
     }
@@ -224,7 +225,7 @@ impl Run {
 
     fn both(&mut self, verb: Verb<'_>) {
         let plan = Arc::clone(&self.plan);
-        let command = Command {
+        let command = KeyCommand {
             plan: &plan,
             key: KeyPath::new(KEY, 1).expect("a key"),
             now: self.now,
@@ -235,7 +236,7 @@ impl Run {
             Reply::Decision(decision) => Reply::Decision(cut_decision(decision, self.cut)),
             reply => reply,
         };
-        let (theirs, ours) = (self.table.execute(&command), self.oracle.execute(&command));
+        let (theirs, ours) = (self.table.one(&command), self.oracle.execute(&command));
         assert_eq!(
             theirs.map(cut),
             ours.map(cut),

@@ -122,7 +122,7 @@ impl Server {
             .gate
             .policy(&caller, Scope::Decide, policy)
             .expect("it is there");
-        match served.check(key, 1).expect("the store answers") {
+        match served.check(key, 1).wait().expect("the store answers") {
             Answer::Decided(decision) => decision.admitted(),
             Answer::Degraded(error) => panic!("{error}"),
         }
@@ -134,7 +134,7 @@ impl Server {
             .gate
             .policy(&caller, Scope::Observe, policy)
             .expect("it is there");
-        let peek = served.peek(key, 1).expect("the store answers");
+        let peek = served.peek(key, 1).wait().expect("the store answers");
         peek.standing("calls").expect("there is one").limit
     }
 }
@@ -245,7 +245,7 @@ fn a_set_in_another_process_goes_by_what_its_keys_are_given(server: &Beyond, ope
     let own = |set: &LimitSet| set.override_of("acme").map(|own| own.limits);
     let admitted = || {
         let asks = [&one, &other].into_iter().cycle().take(60);
-        asks.filter(|set| set.check("acme", 1).expect("an answer").admitted())
+        asks.filter(|set| set.check("acme", 1).wait().expect("an answer").admitted())
             .count()
     };
     one.set_override("acme", &calls(4)).expect("it fits");
@@ -327,6 +327,7 @@ fn a_member_cools_down_on_every_server_until_either_ends_it(server: &Beyond, ope
     let source = |pool: &LimitPool| {
         let lease = pool
             .try_acquire("k", 0)
+            .wait()
             .expect("an answer")
             .granted()
             .expect("room");

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate::contract::core::{Bounds, Timestamp};
+use tidegate::contract::core::Timestamp;
 use tidegate::contract::definitions::at_once;
 use tidegate::contract::{
-    Abilities, Board, Command, Definition, Definitions, Follower, Later, Plan, Reply, Store,
-    StoreError, Table,
+    Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
+    Later, Op, Out, Plan, Reply, Store, StoreError, Table,
 };
 use tidegate_conformance::{Subject, suite};
 use tidegate_swap::{
@@ -165,8 +165,8 @@ impl MapTable {
     }
 }
 
-impl Table for MapTable {
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+impl MapTable {
+    fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
         self.limits
             .follow(command.plan, command.now, command.calendars)?;
         let request = Request::of(command);
@@ -177,20 +177,37 @@ impl Table for MapTable {
         }
     }
 
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        // An error says that a newer plan is here already.
-        if self.limits.follow(plan, now, calendars).is_ok() {
-            self.edition();
-        }
+    fn count(&self) -> usize {
+        let kept = self.kept.lock();
+        kept.roots.values().map(|root| root.rows.len()).sum()
     }
+}
 
-    fn len(&self) -> usize {
-        self.kept
-            .lock()
-            .roots
-            .values()
-            .map(|root| root.rows.len())
-            .sum()
+impl Table for MapTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        let answer = match command.op {
+            Op::One(path, verb) => self.one(&command.one(path, verb)),
+            Op::Batch(items) => {
+                let one = |&(path, verb): &_| self.one(&command.one(path, verb));
+                Ok(Reply::Batch(items.iter().map(one).collect()))
+            }
+            Op::Adopt => {
+                // An error says that a newer plan is here already.
+                let limits = &self.limits;
+                let followed = limits.follow(command.plan, command.now, command.calendars);
+                if followed.is_ok() {
+                    self.edition();
+                }
+                Ok(Reply::Done)
+            }
+            Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
+            Op::Count => Ok(Reply::Count(Count {
+                keys: self.count(),
+                leases: None,
+                remembered: None,
+            })),
+        };
+        out.ready(answer)
     }
 }
 

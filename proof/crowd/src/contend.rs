@@ -42,16 +42,16 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
     let mut ledger = String::new();
     while !ended.load(Ordering::Relaxed) {
         let asked = now();
-        if rate.check("hot", 1)?.admitted() {
+        if rate.check("hot", 1).wait()?.admitted() {
             writeln!(ledger, "rate {asked} {}", now())?;
         }
         let asked = now();
-        if let Admission::Granted(mut lease) = slots.try_acquire("hot", Ask::default())? {
+        if let Admission::Granted(mut lease) = slots.try_acquire("hot", Ask::default()).wait()? {
             let from = now();
-            rate.peek("hot", 1)?;
+            rate.peek("hot", 1).wait()?;
             let until = now();
             writeln!(ledger, "slot {} {asked} {from} {until}", lease.fence())?;
-            lease.release()?;
+            lease.release().wait()?;
         }
     }
     print!("{ledger}");

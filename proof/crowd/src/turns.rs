@@ -27,11 +27,11 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
     tokio::runtime::Runtime::new()?.block_on(async {
         while !ended.load(Ordering::Relaxed) {
             let ask = Ask::default().cost(1).within(LONG);
-            let granted = set.acquire_async(KEY, ask).await?.granted();
+            let granted = set.acquire(KEY, ask).await?.granted();
             let lease = granted.ok_or("it waits for as long as it takes")?;
             let (granted, fence) = (now(), lease.fence());
             let released = now();
-            set.release_async(KEY, lease.detach()).await?;
+            set.release(KEY, lease.detach()).await?;
             // One write, so that the lines of several processes on one pipe stay whole.
             let turn = format!("{} {fence} {granted} {released}\n", options.number);
             out.write_all(turn.as_bytes())?;

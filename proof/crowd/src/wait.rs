@@ -14,7 +14,9 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<(), Trouble> {
     let set = one_slot(&options.store)?;
-    let granted = set.acquire(KEY, Ask::default().cost(1).within(LONG))?;
+    let granted = set
+        .acquire(KEY, Ask::default().cost(1).within(LONG))
+        .wait()?;
     println!("{}", granted.granted().is_some());
     Ok(())
 }

@@ -36,32 +36,39 @@ fn ends_in_time<T>(what: &str, patience: Duration, act: impl FnOnce() -> Result<
 
 fn is_told_in_time(store: &Beyond) {
     let set = set(store);
-    let held = set.try_acquire("k", Ask::default()).expect("an answer");
+    let held = set
+        .try_acquire("k", Ask::default())
+        .wait()
+        .expect("an answer");
     let held = held.granted().expect("it is free").detach();
     let acquire = |patience| set.acquire("k", Ask::default().within(patience));
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| ends_in_time("in line", PATIENCE, || acquire(PATIENCE)));
+        let waits = scope.spawn(|| ends_in_time("in line", PATIENCE, || acquire(PATIENCE).wait()));
         while set.statistics().waiting == 0 {
-            set.peek("k", 1).expect("an answer");
+            set.peek("k", 1).wait().expect("an answer");
         }
         // It stands in line by then, or is about to.
-        set.peek("k", 1).expect("an answer");
+        set.peek("k", 1).wait().expect("an answer");
         let paused = Paused::new(store.pid);
-        ends_in_time("peek", Duration::ZERO, || set.peek("k", 1));
-        ends_in_time("acquire", Duration::ZERO, || acquire(Duration::ZERO));
+        ends_in_time("peek", Duration::ZERO, || set.peek("k", 1).wait());
+        ends_in_time("acquire", Duration::ZERO, || acquire(Duration::ZERO).wait());
         let brief = Duration::from_millis(100);
-        ends_in_time("acquire, 100 ms", brief, || acquire(brief));
-        ends_in_time("release", Duration::ZERO, || set.release("k", held));
+        ends_in_time("acquire, 100 ms", brief, || acquire(brief).wait());
+        ends_in_time("release", Duration::ZERO, || set.release("k", held).wait());
         waits.join().expect("it ends");
         drop(paused);
     });
     // What was said while it hung may be done by now, or not.
-    let again = (0..30).find_map(|_| match set.release("k", held) {
+    let again = (0..30).find_map(|_| match set.release("k", held).wait() {
         Err(Error::Store(tidegate::contract::StoreError::Unavailable(_))) => None,
         answer => Some(answer),
     });
     println!("{}: {:?}", store.url, again.expect("it answers again"));
-    let free = (0..30).any(|_| acquire(PATIENCE).is_ok_and(|answer| answer.granted().is_some()));
+    let free = (0..30).any(|_| {
+        acquire(PATIENCE)
+            .wait()
+            .is_ok_and(|answer| answer.granted().is_some())
+    });
     assert!(free, "the slot is back");
 }
 

@@ -80,6 +80,7 @@ impl<'a> Play<'a> {
             1 => self
                 .set
                 .admit(key, feed.amount())
+                .wait()
                 .is_ok_and(Verdict::admitted),
             2 => self.debit(key, feed),
             3 | 4 => self.acquire(key, feed),
@@ -100,12 +101,12 @@ impl<'a> Play<'a> {
     fn check(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, _) = self.named(feed);
         let answer = self.set.check(key, Ask::named(&named));
-        answer.is_ok_and(|decision| decision.admitted())
+        answer.wait().is_ok_and(|decision| decision.admitted())
     }
 
     fn debit(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, _) = self.named(feed);
-        self.set.debit(key, Ask::named(&named)).is_ok()
+        self.set.debit(key, Ask::named(&named)).wait().is_ok()
     }
 
     fn acquire(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
@@ -118,7 +119,7 @@ impl<'a> Play<'a> {
         if retried[0] > 0 {
             ask = ask.idempotency(&retried);
         }
-        match self.set.try_acquire(key, ask) {
+        match self.set.try_acquire(key, ask).wait() {
             Ok(Admission::Granted(lease)) => self.granted(lease, weight),
             Ok(Admission::Refused(_)) | Err(_) => false,
         }
@@ -143,7 +144,7 @@ impl<'a> Play<'a> {
         let key: &'a [u8] = feed.rest_until(b'\n');
         let set = self.set;
         self.waiting
-            .push(Box::pin(async move { set.acquire_async(key, ask).await }));
+            .push(Box::pin(async move { set.acquire(key, ask).await }));
         self.poll();
         self.waiting.truncate(MOST);
         true
@@ -167,7 +168,7 @@ impl<'a> Play<'a> {
         let (used, _) = self.named(feed);
         let (id, key) = (self.leases[i].id(), self.leases[i].key().to_vec());
         let before = self.face(&key);
-        if self.leases[i].settle(&used).is_err() {
+        if self.leases[i].settle(&used).wait().is_err() {
             unchanged(&before, &self.face(&key), 7);
             return false;
         }
@@ -182,8 +183,8 @@ impl<'a> Play<'a> {
         };
         let id = self.leases[i].id();
         let ended = match feed.choose(4) {
-            0 => self.leases[i].release().is_ok(),
-            1 => self.leases[i].cancel().is_ok(),
+            0 => self.leases[i].release().wait().is_ok(),
+            1 => self.leases[i].cancel().wait().is_ok(),
             2 => {
                 self.leases[i].fail();
                 return false;
@@ -207,13 +208,17 @@ impl<'a> Play<'a> {
         };
         let (used, _) = self.named(feed);
         let id = self.leases[i].id();
-        let Ok(first) = self.set.settle(key, id, &used) else {
+        let Ok(first) = self.set.settle(key, id, &used).wait() else {
             return false;
         };
         assert!(!first.repeated() || !self.held.knows(id), "settled twice");
         self.held.end(id);
         let before = self.face(key);
-        let again = self.set.release(key, id).expect("a retry is answered");
+        let again = self
+            .set
+            .release(key, id)
+            .wait()
+            .expect("a retry is answered");
         assert!(again.repeated(), "a retry gets the first answer");
         unchanged(&before, &self.face(key), 9);
         true
@@ -223,7 +228,7 @@ impl<'a> Play<'a> {
         let Some(i) = pick(self.leases.len(), feed) else {
             return false;
         };
-        let renewed = self.leases[i].renew(length(feed));
+        let renewed = self.leases[i].renew(length(feed)).wait();
         if let Ok(until) = renewed {
             self.held.renew(self.leases[i].id(), until);
         }
@@ -231,14 +236,14 @@ impl<'a> Play<'a> {
     }
 
     fn reset(&mut self, key: &[u8]) -> Changed {
-        self.set.reset(key).is_ok()
+        self.set.reset(key).wait().is_ok()
     }
 
     /// Questions change nothing.
     fn look(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, _) = self.named(feed);
-        let peeked = self.set.peek(key, Ask::named(&named)).is_ok();
-        let foreseen = self.set.forecast(key, Ask::named(&named)).is_ok();
+        let peeked = self.set.peek(key, Ask::named(&named)).wait().is_ok();
+        let foreseen = self.set.forecast(key, Ask::named(&named)).wait().is_ok();
         assert!(peeked || !foreseen, "a forecast for what cannot be asked");
         let _ = (self.set.statistics(), self.set.keys(), self.set.limits());
         false
@@ -259,7 +264,10 @@ impl<'a> Play<'a> {
         }
         let handle = &self.handles[i];
         let before = self.face(handle.key());
-        let admitted = handle.admit(feed.amount()).is_ok_and(Verdict::admitted);
+        let admitted = handle
+            .admit(feed.amount())
+            .wait()
+            .is_ok_and(Verdict::admitted);
         if !admitted {
             unchanged(&before, &self.face(handle.key()), 13);
         }
@@ -340,7 +348,7 @@ impl<'a> Play<'a> {
     }
 
     fn face(&self, key: &[u8]) -> Face {
-        let decision = self.set.peek(key, 1)?;
+        let decision = self.set.peek(key, 1).wait()?;
         let standings = decision.standings();
         let standings = standings.map(|(name, standing)| (name.to_owned(), standing));
         Ok((decision.verdict(), standings.collect()))

@@ -1,26 +1,204 @@
 //! What can be asked of a store, as data: it can cross a process or a network.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{Amount, Bounds, Timestamp};
+use tidegate_core::{Amount, Bounds, Span, Timestamp};
 
 use crate::key::KeyPath;
+use crate::listing::Listing;
 use crate::plan::Plan;
+use crate::race::Race;
+use crate::sync::Mutex;
+use crate::timer::Timer;
 
-/// One command on one key and its ancestors, executed as one step.
-#[derive(Clone, Debug)]
-pub struct Command<'a> {
+/// One command. It borrows everything and is `Copy`: a table that answers at once copies
+/// nothing, one that answers later makes it an [`OwnedCommand`](crate::OwnedCommand).
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'c> {
     /// The rules it is decided by.
-    pub plan: &'a Arc<Plan>,
+    pub plan: &'c Arc<Plan>,
+    /// The caller's clock, one instant for all of a batch; a store with a clock of its
+    /// own ignores it.
+    pub now: Timestamp,
+    /// For each of the plan's limits that follows a calendar, its boundaries.
+    /// Empty if none does.
+    pub calendars: &'c [Option<Bounds>],
+    /// What it is about.
+    pub op: Op<'c>,
+    /// How a take with a lease waits for its turn; `None`: a refusal is the answer.
+    pub patience: Option<&'c Patience>,
+}
+
+/// What a command is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'c> {
+    /// One key and its ancestors, as one step. Answered as the [`Verb`] says.
+    One(KeyPath<'c>, Verb<'c>),
+    /// Each by itself, at one instant; those of one root in this order. Answered by
+    /// [`Reply::Batch`](crate::Reply::Batch). Its takes do not wait.
+    Batch(&'c [Item<'c>]),
+    /// The limits are the command's plan from now on: nothing is decided by an older
+    /// one any more, and what drained until now has drained at the older one's rate.
+    /// Answered by [`Reply::Done`](crate::Reply::Done).
+    Adopt,
+    /// A page of the keys (and ancestors) whose state matters. Answered by
+    /// [`Reply::Keys`](crate::Reply::Keys).
+    ListKeys(Listing<'c>),
+    /// A page of the leases that are held. Answered by
+    /// [`Reply::Leases`](crate::Reply::Leases).
+    ListLeases(Listing<'c>),
+    /// How many keys the table holds. Answered by
+    /// [`Reply::Count`](crate::Reply::Count).
+    Count,
+}
+
+/// One of a batch.
+pub type Item<'c> = (KeyPath<'c>, Verb<'c>);
+
+/// One verb on one key and its ancestors, executed as one step.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyCommand<'c> {
+    /// The rules it is decided by.
+    pub plan: &'c Arc<Plan>,
     /// Who or what is limited.
-    pub key: KeyPath<'a>,
+    pub key: KeyPath<'c>,
     /// The caller's clock; a store with a clock of its own ignores it.
     pub now: Timestamp,
     /// For each of the plan's limits that follows a calendar, its boundaries.
     /// Empty if none does.
-    pub calendars: &'a [Option<Bounds>],
+    pub calendars: &'c [Option<Bounds>],
     /// What to do.
-    pub verb: Verb<'a>,
+    pub verb: Verb<'c>,
+}
+
+impl<'c> Command<'c> {
+    /// This command's verb on `key` alone.
+    #[must_use]
+    pub const fn one(&self, key: KeyPath<'c>, verb: Verb<'c>) -> KeyCommand<'c> {
+        KeyCommand {
+            plan: self.plan,
+            key,
+            now: self.now,
+            calendars: self.calendars,
+            verb,
+        }
+    }
+
+    /// Whether a lease that it is granted stays for a retry, if nobody takes the answer.
+    #[must_use]
+    pub const fn is_retried(&self) -> bool {
+        match (self.patience, self.op) {
+            (Some(patience), _) => patience.retried,
+            (
+                None,
+                Op::One(
+                    _,
+                    Verb::Take {
+                        lease: Some(terms), ..
+                    },
+                ),
+            ) => terms.idempotency.is_some(),
+            (None, _) => false,
+        }
+    }
+
+    /// The same command, about something else, without patience.
+    #[must_use]
+    pub const fn about(&self, op: Op<'c>) -> Self {
+        Self {
+            plan: self.plan,
+            now: self.now,
+            calendars: self.calendars,
+            op,
+            patience: None,
+        }
+    }
+}
+
+impl<'c> From<KeyCommand<'c>> for Command<'c> {
+    fn from(one: KeyCommand<'c>) -> Self {
+        Self {
+            plan: one.plan,
+            now: one.now,
+            calendars: one.calendars,
+            op: Op::One(one.key, one.verb),
+            patience: None,
+        }
+    }
+}
+
+/// How a request waits in its root's queue.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    /// What its place is known by: random, and no other request's. After
+    /// [`StoreError::StalePlan`](crate::StoreError::StalePlan) the place is kept for a
+    /// command with the same turn by the newer plan, until the [`Seat`] is dropped (a
+    /// store beyond a network keeps it for a moment).
+    pub turn: u128,
+    /// How much earlier than it did it counts as having come.
+    pub ahead: Span,
+    /// How long it waits from when it came; `None`: without end.
+    pub longest: Option<Duration>,
+    /// When it came, by its caller's clock.
+    pub since: Timestamp,
+    /// If it waits in other tables' queues, too: which of them grants.
+    pub race: Option<Arc<Race>>,
+    /// While this holds it, it is passed over, and keeps its place.
+    pub hold: Option<Arc<dyn Hold>>,
+    /// Its caller may go away and ask again by the same idempotency key: then what it
+    /// was granted stays for the retry, until it expires.
+    pub retried: bool,
+    /// Its caller's clock, for a queue in the caller's process.
+    pub timer: Arc<dyn Timer>,
+    /// Keeps its place while it asks again.
+    pub seat: Seat,
+}
+
+/// What may hold a request that waits: it is passed over meanwhile.
+pub trait Hold: Send + Sync + fmt::Debug {
+    /// Until when, if it does at `now`. What `again` makes is called when that changes
+    /// before: once for each `caller`.
+    fn until(
+        &self,
+        now: Timestamp,
+        caller: u64,
+        again: &dyn Fn() -> Box<dyn FnOnce() + Send>,
+    ) -> Option<Timestamp>;
+}
+
+/// A place in a queue, which is given back when this is dropped. A clone keeps none.
+#[derive(Default)]
+pub struct Seat(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Seat {
+    /// `leave` gives the place back, if it is there still; it must not block. It takes
+    /// the place of an earlier one.
+    pub fn keep(&self, leave: impl FnOnce() + Send + 'static) {
+        *self.0.lock() = Some(Box::new(leave));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let leave = self.0.lock().take();
+        if let Some(leave) = leave {
+            leave();
+        }
+    }
+}
+
+impl Clone for Seat {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seat")
+    }
 }
 
 /// What to do. Amounts stand in the order of the plan's limits; 0 leaves a

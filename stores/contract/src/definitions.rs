@@ -8,21 +8,17 @@
 //! [`Board`] has all of it for a store of one process.
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::{Future, ready};
-use std::pin::Pin;
+use std::future::ready;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::later::Later;
 use crate::sync::Mutex;
 
 /// Of so many keys a store remembers when they were changed last; who knows less than
 /// that is given everything.
 pub const MOST_CHANGES: usize = 4_096;
-
-/// An answer that comes later. What it is about is under way when it is made, and goes
-/// on if it is dropped.
-pub type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// What is kept under a key of an owner.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -256,7 +252,6 @@ impl Kept {
 }
 
 /// An answer that is there already.
-#[must_use]
 pub fn at_once<T: Send + 'static>(answer: Result<T, StoreError>) -> Later<T> {
-    Box::pin(ready(answer))
+    Later::new(ready(answer))
 }

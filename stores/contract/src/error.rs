@@ -75,6 +75,9 @@ pub enum StoreError {
     /// What is stored cannot be read.
     #[error(transparent)]
     Unreadable(#[from] DecodeError),
+    /// A table answered another question: it is broken.
+    #[error("the store answered another question")]
+    Mismatch,
     /// Others keep what the command needs for too long: the lock of its root, or the
     /// connections that its key or its set may have. The store answers; nothing was
     /// done, and asking again makes sense.

@@ -6,8 +6,6 @@
 //! `acme` and `acme/search`. A segment that itself contains `/` is written
 //! with [`escape`], which keeps composed keys unambiguous.
 
-use smallvec::SmallVec;
-
 /// The longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 4_096;
 /// The most levels a set may have.
@@ -28,11 +26,17 @@ pub enum KeyError {
 }
 
 /// A key with the ends of its ancestors' prefixes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyPath<'a> {
     bytes: &'a [u8],
-    /// Where each prefix ends, the whole key last.
-    ends: SmallVec<[u16; 4]>,
+    ends: Ends,
+}
+
+/// Where the prefixes of a key's ancestors end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ends {
+    ends: [u16; MAX_LEVELS - 1],
+    ancestors: u8,
 }
 
 impl<'a> KeyPath<'a> {
@@ -40,35 +44,56 @@ impl<'a> KeyPath<'a> {
     ///
     /// # Errors
     /// [`KeyError`]: empty, too long, or with an empty segment.
+    #[inline]
     pub fn new(bytes: &'a [u8], levels: usize) -> Result<Self, KeyError> {
         check(bytes)?;
-        let mut ends = SmallVec::new();
-        if levels > 1 {
-            split(bytes, levels, &mut ends)?;
-        }
-        ends.push(bytes.len() as u16);
+        let ends = match levels {
+            0 | 1 => Ends::default(),
+            _ => split(bytes, levels)?,
+        };
         Ok(Self { bytes, ends })
     }
 
+    /// A key whose ancestors are known.
+    pub(crate) const fn of(bytes: &'a [u8], ends: Ends) -> Self {
+        Self { bytes, ends }
+    }
+
+    pub(crate) const fn ends(&self) -> Ends {
+        self.ends
+    }
+
     /// The whole key.
+    #[inline]
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// How many levels the key has: 1 for a key without ancestors.
+    #[inline]
     #[must_use]
-    pub fn depth(&self) -> usize {
-        self.ends.len()
+    pub const fn depth(&self) -> usize {
+        self.ends.ancestors as usize + 1
     }
 
     /// The ancestor at `level`, outermost first; the last is the key itself.
+    ///
+    /// # Panics
+    /// There is no such level.
+    #[inline]
     #[must_use]
     pub fn prefix(&self, level: usize) -> &'a [u8] {
-        &self.bytes[..usize::from(self.ends[level])]
+        let ancestors = usize::from(self.ends.ancestors);
+        assert!(level <= ancestors, "a level that the key does not reach");
+        match level < ancestors {
+            true => &self.bytes[..usize::from(self.ends.ends[level])],
+            false => self.bytes,
+        }
     }
 
     /// The outermost ancestor: what decides where a store keeps all of them.
+    #[inline]
     #[must_use]
     pub fn root(&self) -> &'a [u8] {
         self.prefix(0)
@@ -111,20 +136,21 @@ pub fn escape(segment: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn split(bytes: &[u8], levels: usize, ends: &mut SmallVec<[u16; 4]>) -> Result<(), KeyError> {
-    let mut start = 0;
-    while ends.len() + 1 < levels {
+fn split(bytes: &[u8], levels: usize) -> Result<Ends, KeyError> {
+    let (mut ends, mut start) = (Ends::default(), 0);
+    while usize::from(ends.ancestors) + 1 < levels.min(MAX_LEVELS) {
         let Some(length) = bytes[start..].iter().position(|&b| b == b'/') else {
             break;
         };
         if length == 0 {
             return Err(KeyError::EmptySegment);
         }
-        ends.push((start + length) as u16);
+        ends.ends[usize::from(ends.ancestors)] = (start + length) as u16;
+        ends.ancestors += 1;
         start += length + 1;
     }
     if start == bytes.len() {
         return Err(KeyError::EmptySegment);
     }
-    Ok(())
+    Ok(ends)
 }

@@ -7,10 +7,16 @@
 //! | [`owned`] | a key that is kept, in place if it is short |
 //! | [`plan`] | the rules of a limit set, as a store is given them |
 //! | [`command`] | what can be asked of a store, as data |
+//! | [`owned_command`] | the same, kept by a store that answers later |
 //! | [`reply`] | what it answers |
+//! | [`execution`] | how it answers: at once, or later |
+//! | [`later`] | an answer that comes later, and who gives it |
+//! | [`race`] | one request in the queues of several tables |
+//! | [`timer`] | what is to happen at an instant, by the caller's clock |
+//! | [`block`] | a future run to its end on a thread |
 //! | [`listing`] | what a table holds, a page at a time |
 //! | [`definitions`] | what owners have a store keep, by versions that others follow |
-//! | [`store`] | the traits [`Store`], [`Table`] and [`RemoteTable`] |
+//! | [`store`] | the traits [`Store`] and [`Table`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
@@ -23,36 +29,50 @@
 //! Deliberately absent: any store, any client library, any clock, waiting.
 
 pub mod adopted;
+pub mod block;
 pub mod book;
 pub mod bytes;
 pub mod cell;
 pub mod command;
 pub mod definitions;
 pub mod error;
+pub mod execution;
 pub mod key;
 pub mod keymap;
+pub mod later;
 pub mod lease_room;
 pub mod listing;
 pub mod oracle;
 pub mod owned;
+pub mod owned_command;
 pub mod plan;
+pub mod race;
 pub mod rebuild;
 pub mod reply;
 pub mod store;
 pub mod sync;
+pub mod timer;
 
 pub use adopted::Adopted;
+pub use block::{block_on, block_on_within};
 pub use book::Book;
 pub use cell::HotCell;
-pub use command::{Command, Detail, Ending, Terms, Verb};
-pub use definitions::{Board, Definition, Definitions, Follower, Followers, Later};
+pub use command::{
+    Command, Detail, Ending, Hold, Item, KeyCommand, Op, Patience, Seat, Terms, Verb,
+};
+pub use definitions::{Board, Definition, Definitions, Follower, Followers};
 pub use error::StoreError;
+pub use execution::{Execution, Out};
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
+pub use later::{Later, Responder, Wake, later};
 pub use lease_room::{LeaseBounds, LeaseRoom};
 pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
+pub use owned_command::{OwnedCommand, OwnedPath};
 pub use plan::{Overrides, Plan, PlanLimit};
-pub use reply::{Decision, Granted, Reply, Settlement, Use};
-pub use store::{Abilities, Patience, RemoteTable, Sent, Store, Table, TableBounds};
+pub use race::Race;
+pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};
+pub use store::{Abilities, Cells, Store, Table, TableBounds};
 pub use tidegate_core as core;
+pub use timer::{Alarm, Ring, Timer};

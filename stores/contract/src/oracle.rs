@@ -11,7 +11,7 @@ use tidegate_core::{
 };
 
 use crate::book::{Book, Record, Share, Stage};
-use crate::command::{Command, Detail, Ending, Terms, Verb};
+use crate::command::{Detail, Ending, KeyCommand, Terms, Verb};
 use crate::error::StoreError;
 use crate::key::KeyPath;
 use crate::plan::{Plan, PlanLimit};
@@ -33,15 +33,15 @@ pub fn fresh_row(plan: &Plan, level: usize) -> Row {
 /// # Errors
 /// [`StoreError`]; rows and book are then as they were.
 pub fn apply<O: PartialEq + AsRef<[u8]>>(
-    command: &Command<'_>,
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
     book: &mut Book<O>,
     owner: O,
 ) -> Result<Reply, StoreError> {
     if let Some(plan) = command.plan.at(&command.key) {
-        let by_its_own = Command {
+        let by_its_own = KeyCommand {
             plan: &plan,
-            ..command.clone()
+            ..*command
         };
         return apply(&by_its_own, rows, book, owner);
     }
@@ -125,7 +125,12 @@ pub fn adopt_row(
     adopted
 }
 
-fn take(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount], detail: Detail) -> Decision {
+fn take(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    detail: Detail,
+) -> Decision {
     let mut parts = parts(command, rows, amounts);
     let answer = compose(&mut parts);
     if answer.verdict.admitted() {
@@ -135,7 +140,7 @@ fn take(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount], detail: Det
 }
 
 fn lease<O: PartialEq>(
-    command: &Command<'_>,
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
     book: &mut Book<O>,
     owner: O,
@@ -193,7 +198,7 @@ pub fn known<O: PartialEq>(book: &Book<O>, ask: &[u8], now: Timestamp) -> Option
     })
 }
 
-fn debit(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+fn debit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
     let mut parts = parts(command, rows, amounts);
     compose(&mut parts);
     for part in parts.iter_mut().filter(|part| part.amount > 0) {
@@ -208,14 +213,14 @@ fn debit(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decisio
     decision(command.plan, &parts, answer, Detail::Always)
 }
 
-fn peek(command: &Command<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+fn peek(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
     let mut parts = parts(command, rows, amounts);
     let answer = compose(&mut parts);
     decision(command.plan, &parts, answer, Detail::Always)
 }
 
 fn end<O: PartialEq>(
-    command: &Command<'_>,
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
     book: &mut Book<O>,
     owner: &O,
@@ -243,7 +248,7 @@ fn end<O: PartialEq>(
 }
 
 fn end_shares<O>(
-    command: &Command<'_>,
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
     record: &Record<O>,
     ending: Ending<'_>,
@@ -271,7 +276,7 @@ fn end_shares<O>(
 /// Charges what was used of limits that were not taken: left out by the ask,
 /// or added since. (A shadow that would have refused goes on as if it had.)
 fn charge_untaken<O>(
-    command: &Command<'_>,
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
     record: &Record<O>,
     ending: Ending<'_>,
@@ -340,7 +345,11 @@ fn end_share<O>(
 /// Forgets what was used of the key's own limits. Slots stay with their
 /// holders, who would otherwise not be alone; and what a lease took before is
 /// not given back after, to the loss of what is taken from now on.
-fn reset<O: PartialEq + AsRef<[u8]>>(command: &Command<'_>, rows: &mut [Row], book: &mut Book<O>) {
+fn reset<O: PartialEq + AsRef<[u8]>>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+) {
     let Some(row) = rows.last_mut() else { return };
     row.iter_mut().for_each(State::reset);
     let range = command.plan.range(command.key.depth() - 1);
@@ -359,7 +368,7 @@ fn is_below(owner: &[u8], key: &KeyPath<'_>, levels: usize) -> bool {
 }
 
 fn renew<O: PartialEq>(
-    command: &Command<'_>,
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
     book: &mut Book<O>,
     owner: &O,
@@ -386,7 +395,7 @@ fn renew<O: PartialEq>(
 }
 
 /// One part for each of the plan's limits that the key reaches, in order.
-fn parts<'a>(command: &'a Command<'_>, rows: &'a mut [Row], amounts: &[Amount]) -> Parts<'a> {
+fn parts<'a>(command: &'a KeyCommand<'_>, rows: &'a mut [Row], amounts: &[Amount]) -> Parts<'a> {
     let cells = rows.iter_mut().flat_map(|row| row.iter_mut());
     let limits = command.plan.limits().iter().enumerate();
     let part = |((position, limit), cell): ((usize, &'a PlanLimit), &'a mut State)| {
@@ -399,7 +408,7 @@ fn parts<'a>(command: &'a Command<'_>, rows: &'a mut [Row], amounts: &[Amount]) 
     limits.zip(cells).map(part).collect()
 }
 
-fn moment(command: &Command<'_>, position: usize) -> Moment {
+fn moment(command: &KeyCommand<'_>, position: usize) -> Moment {
     Moment {
         now: command.now,
         calendar: command.calendars.get(position).copied().flatten(),

@@ -3,15 +3,99 @@
 use smallvec::SmallVec;
 use tidegate_core::{Amount, Standing, Timestamp, Verdict};
 
-/// The answer to a command.
+use crate::error::StoreError;
+use crate::listing::{HeldLease, Page};
+use crate::owned::OwnedKey;
+
+/// What comes of a command.
+pub type Answer = Result<Reply, StoreError>;
+
+/// The answer to a command. Whoever asked for little is answered by little.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
+    /// To adopt, renew and reset.
+    Done,
+    /// To a take that asks for no more
+    /// ([`Detail::Verdict`](crate::Detail::Verdict)).
+    Verdict(Verdict),
+    /// To a take of one limit without ancestors that asks for its standing.
+    One(Verdict, Standing),
     /// To take, debit and peek.
     Decision(Decision),
     /// To end.
     Settled(Settlement),
-    /// To renew and reset.
-    Done,
+    /// To a listing of keys.
+    Keys(Page<OwnedKey>),
+    /// To a listing of leases.
+    Leases(Page<HeldLease>),
+    /// To a count.
+    Count(Count),
+    /// To a batch: an answer to each, in its order.
+    Batch(Vec<Answer>),
+}
+
+/// How much a table holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// Keys, with the ancestors that have state.
+    pub keys: usize,
+    /// Leases that are held; `None` if counting them takes long.
+    pub leases: Option<usize>,
+    /// Leases that are remembered after their end; `None` as well.
+    pub remembered: Option<usize>,
+}
+
+impl Reply {
+    /// The verdict of a take, debit or peek.
+    #[inline]
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        match self {
+            Self::Verdict(verdict) | Self::One(verdict, _) => Some(*verdict),
+            Self::Decision(decision) => Some(decision.verdict),
+            _ => None,
+        }
+    }
+
+    /// The decision in full, however lean it came.
+    ///
+    /// # Errors
+    /// [`StoreError::Mismatch`] if it is none.
+    pub fn decision(self) -> Result<Decision, StoreError> {
+        match self {
+            Self::Decision(decision) => Ok(decision),
+            Self::Verdict(verdict) => Ok(Decision::lone(verdict)),
+            Self::One(verdict, standing) => {
+                let mut decision = Decision::lone(verdict);
+                decision.standings.push(Some(standing));
+                Ok(decision)
+            }
+            _ => Err(StoreError::Mismatch),
+        }
+    }
+
+    /// How a lease has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Mismatch`] if it says nothing of that.
+    pub fn settled(self) -> Result<Settlement, StoreError> {
+        match self {
+            Self::Settled(settlement) => Ok(settlement),
+            _ => Err(StoreError::Mismatch),
+        }
+    }
+
+    /// The lease that was granted by this, and not by an earlier answer.
+    #[must_use]
+    pub fn new_lease(&self) -> Option<u128> {
+        match self {
+            Self::Decision(decision) => {
+                let lease = decision.lease.filter(|lease| !lease.repeated);
+                lease.map(|lease| lease.id)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// May it start, and where does everything stand?
@@ -36,6 +120,29 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// A bare verdict on one limit without ancestors.
+    fn lone(verdict: Verdict) -> Self {
+        let refused = !verdict.admitted();
+        let mut decision = Self::bare(verdict, refused.then_some(0));
+        decision.refused_levels = u8::from(refused);
+        decision
+    }
+
+    /// The same, but not before `until`; then no limit binds.
+    #[must_use]
+    pub fn not_before(mut self, until: Timestamp) -> Self {
+        let sooner = match self.verdict {
+            Verdict::Admit => true,
+            Verdict::NotUntil(at) => at < until,
+            Verdict::Never => false,
+        };
+        if sooner {
+            self.verdict = Verdict::NotUntil(until);
+            self.binding = None;
+        }
+        self
+    }
+
     /// A bare verdict.
     #[must_use]
     pub fn bare(verdict: Verdict, binding: Option<usize>) -> Self {

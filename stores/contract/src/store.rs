@@ -1,21 +1,17 @@
 //! The traits a store implements.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use tidegate_core::{Amount, Bounds, Span, Standing, Timestamp, Verdict};
+use tidegate_core::Timestamp;
 
 use crate::cell::HotCell;
-use crate::command::{Command, Detail, Verb};
-use crate::definitions::{self, Definition, Definitions, Follower, Later};
+use crate::command::Command;
+use crate::definitions::{self, Definition, Definitions, Follower};
 use crate::error::StoreError;
-use crate::key::KeyPath;
-use crate::listing::{HeldLease, Listing, Page};
-use crate::owned::OwnedKey;
+use crate::execution::{Execution, Out};
+use crate::later::Later;
 use crate::plan::Plan;
-use crate::reply::{Granted, Reply};
+use crate::reply::{Answer, Reply};
 
 /// What a store can do; what it cannot, it says at open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +92,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// The table of the set called `name`, made if it is not there; otherwise
-    /// as it was left, to be [adopted](Table::adopt).
+    /// as it was left, to be [adopted](crate::Op::Adopt).
     ///
     /// # Errors
     /// What the store cannot do with this plan, or cannot reach;
@@ -143,201 +139,56 @@ pub struct TableBounds {
     pub max_remembered_leases: Option<usize>,
 }
 
-/// The state of one limit set, for all its keys. Commands on one root are
-/// executed one after the other, each wholly or not at all.
+/// The state of one limit set, for all its keys. Commands on one root are executed one
+/// after the other, each wholly or not at all.
+///
+/// An implementation promises:
+///
+/// 1. It never blocks for longer than a lock in memory is held: what waits for a disk or
+///    a network is answered later.
+/// 2. A command is under way when [`execute`](Self::execute) returns, whether its
+///    [`Later`] is polled or not, and goes on if that is dropped.
+/// 3. It keeps nothing borrowed: what it needs later it owns.
+/// 4. If a [`Later`] is dropped before its answer was taken, a lease that the command is
+///    granted is cancelled, and its place in the queue is given back. What was charged
+///    without a lease stays charged.
+/// 5. A [`Later`] may be polled by any executor or none, and ends within the store's
+///    deadline and the command's patience.
+/// 6. A take with patience is served in order of arrival within its root, from whatever
+///    process, and no other take of that root overtakes it: one without patience that
+///    meets the queue is refused.
+///
+/// An error says *cannot tell*: nothing was changed.
 pub trait Table: Send + Sync + 'static {
-    /// Executes one command.
-    ///
-    /// # Errors
-    /// *Cannot tell*; then nothing was changed.
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError>;
+    /// Executes one command: its answer is ready in `out`, or comes later.
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution;
 
-    /// The lean form of a take without lease: the verdict alone.
+    /// Where the state of a single bucket can be shared with its callers, if anywhere.
+    fn cells(&self) -> Option<&dyn Cells> {
+        None
+    }
+}
+
+impl dyn Table {
+    /// Executes one command; the calling thread waits for an answer that comes later.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
-    fn admit(
-        &self,
-        plan: &Arc<Plan>,
-        key: &KeyPath<'_>,
-        amounts: &[Amount],
-        now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
-        let verb = Verb::Take {
-            amounts,
-            lease: None,
-            detail: Detail::Verdict,
-        };
-        let command = Command {
-            plan,
-            key: key.clone(),
-            now,
-            calendars: &[],
-            verb,
-        };
-        match self.execute(&command)? {
-            Reply::Decision(decision) => Ok(decision.verdict),
-            _ => Err(StoreError::Unavailable("a take was not answered".into())),
+    /// Those of the answer.
+    pub fn ask(&self, command: &Command<'_>) -> Answer {
+        let mut answer = Ok(Reply::Done);
+        match self.execute(command, Out::new(&mut answer)).later() {
+            None => answer,
+            Some(later) => later.wait(),
         }
     }
+}
 
-    /// As [`admit`](Self::admit), for a plan of one limit on one level, a key
-    /// whose length was checked, and at least one unit.
-    ///
-    /// # Errors
-    /// As [`execute`](Self::execute).
-    fn admit_one(
-        &self,
-        plan: &Arc<Plan>,
-        key: &[u8],
-        amount: Amount,
-        now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
-        let key = KeyPath::new(key, 1).map_err(|e| StoreError::Unavailable(e.to_string()))?;
-        self.admit(plan, &key, &[amount], now)
-    }
-
-    /// As [`admit_one`](Self::admit_one), with the limit's standing after it, where
-    /// that is as lean; `None` where it is not: then nothing was done, and the
-    /// take is to be [executed](Self::execute).
-    ///
-    /// # Errors
-    /// As [`execute`](Self::execute).
-    fn check_one(
-        &self,
-        plan: &Arc<Plan>,
-        key: &[u8],
-        amount: Amount,
-        now: Timestamp,
-    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
-        let _ = (plan, key, amount, now);
-        Ok(None)
-    }
-
-    /// Pins the state of a key of a single-bucket plan, if this store keeps it
-    /// where an atomic operation reaches it.
-    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
-        let _ = (plan, key, now);
-        None
-    }
-
-    /// The limits have changed to `plan` as of `now`, with these boundaries of
-    /// its calendars: from here on nothing is decided by an older one, and what
-    /// drained until now has drained at the older one's rate.
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        let _ = (plan, now, calendars);
-    }
+/// Shares the states of keys as [`HotCell`]s: their holders decide without the table.
+pub trait Cells {
+    /// Pins the state of a key of a plan of one bucket; `None` if it is none, or the
+    /// key is not to be shared now.
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>>;
 
     /// Gives a pin back.
-    fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
-        let _ = (key, cell);
-    }
-
-    /// The lease that an ask with this idempotency key was given on `key`, if it is
-    /// held at `now`: a retry is answered by it, whoever waits. `None` from a store
-    /// that keeps the line itself, and finds it there.
-    ///
-    /// # Errors
-    /// As [`execute`](Self::execute).
-    fn find_repeated(
-        &self,
-        key: &KeyPath<'_>,
-        ask: &[u8],
-        now: Timestamp,
-    ) -> Result<Option<Granted>, StoreError> {
-        let _ = (key, ask, now);
-        Ok(None)
-    }
-
-    /// The table as one that answers later, if it lies beyond a network: who
-    /// must not block asks it there.
-    fn remote(&self) -> Option<&dyn RemoteTable> {
-        None
-    }
-
-    /// A page of the keys (and ancestors) whose state matters.
-    ///
-    /// # Errors
-    /// [`StoreError::CannotList`], [`StoreError::UnknownPage`]; the store.
-    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        let _ = listing;
-        Err(StoreError::CannotList)
-    }
-
-    /// A page of the leases that are held.
-    ///
-    /// # Errors
-    /// As [`list_keys`](Self::list_keys).
-    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        let _ = listing;
-        Err(StoreError::CannotList)
-    }
-
-    /// How many leases are held at `now`; `None` if it would take long to say.
-    fn leases_held(&self, now: Timestamp) -> Option<usize> {
-        let _ = now;
-        None
-    }
-
-    /// How many leases are remembered that are not held any more; `None` if it
-    /// would take long to say.
-    fn leases_remembered(&self) -> Option<usize> {
-        None
-    }
-
-    /// Whether whoever changes something now is held up, until a disk has it or for
-    /// a round trip: a caller that others wait for does so on a thread that nobody needs.
-    fn holds_up(&self) -> bool {
-        self.remote().is_some()
-    }
-
-    /// How many keys are held.
-    fn len(&self) -> usize;
-
-    /// Whether no key is held.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// An answer that comes later.
-pub type Sent = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
-
-/// A table whose answers take a round trip. Its [`Table::execute`] blocks the
-/// calling thread for as long.
-pub trait RemoteTable: Send + Sync {
-    /// Executes one command. It is under way when this returns, on whatever
-    /// drives the store, and goes on if the future is dropped; the future may be
-    /// polled anywhere.
-    fn send(&self, command: &Command<'_>) -> Sent;
-
-    /// Executes a take with a lease, and waits for its turn: who waits for one
-    /// key is served in order of arrival at the store, in whatever process, and
-    /// nobody overtakes. `None` if the store has no lines: nothing was done.
-    ///
-    /// The answer comes when the lease is granted, when it never can be, with the
-    /// last refusal when `patience` ends, or when the store cannot tell. If the
-    /// future is dropped, the place is given back, and a lease that was granted
-    /// but not told of, unless it stays for a retry. After [`StoreError::StalePlan`] the place is kept for a
-    /// moment, for who asks again with the same patience by the newer plan.
-    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
-        let _ = (command, patience);
-        None
-    }
-}
-
-/// How an ask waits at the store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Patience {
-    /// What its place is known by: random, and no other ask's.
-    pub turn: u128,
-    /// How much earlier than it did it counts as having come.
-    pub ahead: Span,
-    /// How long it waits from when it came.
-    pub longest: Option<Duration>,
-    /// When it came, by its caller's clock.
-    pub since: Timestamp,
-    /// Its caller may go away and ask again by the same idempotency key: then what it
-    /// was granted stays for the retry, until it expires.
-    pub retried: bool,
+    fn unpin(&self, key: &[u8], cell: Arc<HotCell>);
 }

@@ -61,19 +61,19 @@ fn three() -> Vec<Limit> {
 }
 
 fn admit(set: &LimitSet, key: &str) {
-    assert!(set.admit(key, 1).expect("no error").admitted());
+    assert!(set.admit(key, 1).wait().expect("no error").admitted());
 }
 
 /// Takes a lease and settles it: two commands, and so two waits if each is synced.
 fn lease(set: &LimitSet, key: &str) {
-    let asked = set.try_acquire(key, 5).expect("no error");
+    let asked = set.try_acquire(key, 5).wait().expect("no error");
     let mut lease = asked.granted().expect("room");
-    lease.settle(&[("budget", 3)]).expect("live");
+    lease.settle(&[("budget", 3)]).wait().expect("live");
 }
 
 fn take(set: &LimitSet, key: &str) {
     let asked = set.check(key, &[("rps", 1), ("budget", 5), ("slots", 0)]);
-    assert!(asked.expect("no error").admitted());
+    assert!(asked.wait().expect("no error").admitted());
 }
 
 fn open(path: &Path, sync: SyncMode, limits: Limits) -> (Arc<FileStore>, LimitSet) {
@@ -130,7 +130,7 @@ fn again(path: &Path, what: &str, limits: Limits) {
     let start = Instant::now();
     let (store, set) = open(path, SyncMode::Never, limits);
     let took = start.elapsed();
-    assert_eq!(set.keys() as u64, KEYS);
+    assert_eq!(set.keys().wait().expect("an answer") as u64, KEYS);
     println!(
         "{what}: opened in {took:.1?}, memory of the process {} MiB",
         resident()

@@ -69,7 +69,7 @@ impl FileStore {
         forgotten.iter().for_each(|table| journal.forget(table.id));
         let tables = tracked.into_iter().map(|tracked| {
             let (name, journal) = (tracked.name.clone(), Arc::clone(&journal));
-            (name, Arc::new(FileTable { tracked, journal }))
+            (name, Arc::new(FileTable::new(tracked, journal)))
         });
         let board = Board::default();
         for (owner, key, value) in opened.definitions {
@@ -112,11 +112,6 @@ impl FileStore {
         names
     }
 
-    #[cfg(test)]
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.journal
-    }
-
     fn keep(&self, owner: &str, definition: Definition) -> Result<bool, StoreError> {
         check_lasts(&definition)?;
         let _one_at_a_time = self.defining.lock();
@@ -131,7 +126,7 @@ impl FileStore {
         let layouts = Layouts::new(memory.shards(), Vec::new());
         let tracked = Arc::new(Tracked::new(id, name.to_owned(), memory, layouts));
         let journal = Arc::clone(&self.journal);
-        FileTable { tracked, journal }
+        FileTable::new(tracked, journal)
     }
 }
 
@@ -147,7 +142,7 @@ impl Store for FileStore {
     fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
         let tables = self.tables.lock();
         let table = tables.get(name);
-        Ok(table.map(|table| table.tracked.memory.last_plan()))
+        Ok(table.map(|table| table.tracked().memory.last_plan()))
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
@@ -167,7 +162,7 @@ impl Store for FileStore {
     fn forget(&self, name: &str) {
         let table = self.tables.lock().remove(name);
         if let Some(table) = table {
-            self.journal.forget(table.tracked.id);
+            self.journal.forget(table.tracked().id);
         }
     }
 
@@ -187,7 +182,7 @@ impl Store for FileStore {
             if Arc::strong_count(table) > 1 {
                 return Err(StoreError::InUse(name.to_owned()));
             }
-            let kept = table.tracked.memory.last_plan().levels();
+            let kept = table.tracked().memory.last_plan().levels();
             if kept != plan.levels() {
                 return Err(StoreError::OtherLevels {
                     name: name.to_owned(),
@@ -195,17 +190,17 @@ impl Store for FileStore {
                     asked: plan.levels(),
                 });
             }
-            table.tracked.memory.bound(bounds);
+            table.tracked().memory.bound(bounds);
             return Ok(Arc::clone(table) as Arc<dyn Table>);
         }
         self.journal.check()?;
-        let ids = tables.values().map(|table| table.tracked.id);
+        let ids = tables.values().map(|table| table.tracked().id);
         let ids = ids.chain(self.journal.forgotten());
         let id = ids.max().map_or(0, |id| id + 1);
         let table = Arc::new(self.make(id, name, plan, bounds));
         // If it cannot be written now, it is there to be opened again later.
         tables.insert(name.to_owned(), Arc::clone(&table));
-        self.journal.add(Arc::clone(&table.tracked))?;
+        self.journal.add(Arc::clone(table.tracked()))?;
         Ok(table)
     }
 }

@@ -1,132 +1,196 @@
-//! One set's table: decides in memory, then waits as long as the journal says.
+//! One set's table: decides in memory, and answers once the journal may be relied on.
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, Standing, Timestamp, Verdict};
+use tidegate_contract::core::Timestamp;
 use tidegate_contract::{
-    Command, Granted, HeldLease, HotCell, KeyPath, Listing, OwnedKey, Page, Plan, Reply,
+    Answer, Command, Ending, Execution, Granted, KeyPath, Later, Op, Out, OwnedCommand, Reply,
     StoreError, Table, Verb,
 };
+use tidegate_memory::{Immediate, Queued};
 
-use crate::journal::{Journal, Tracked};
+use crate::journal::{Journal, Kept, Tracked};
 
-/// A table of the memory store, and the journal of its file.
+/// A table of the memory store with its queues, and the journal of its file.
 #[derive(Debug)]
 pub(crate) struct FileTable {
-    pub(crate) tracked: Arc<Tracked>,
+    table: Queued<InMemory>,
     pub(crate) journal: Arc<Journal>,
 }
 
+/// The table in memory. The journal is told of what it changes, whoever asks: also
+/// those who wait, when their turn comes.
+#[derive(Clone, Debug)]
+struct InMemory(Arc<Tracked>);
+
 impl FileTable {
-    /// Something was changed, or answered from what was changed before.
-    fn keep(&self) -> Result<(), StoreError> {
-        self.tracked.touch();
-        self.journal.keep()
+    pub(crate) fn new(tracked: Arc<Tracked>, journal: Arc<Journal>) -> Self {
+        let table = Queued::new(InMemory(tracked));
+        Self { table, journal }
+    }
+
+    pub(crate) fn tracked(&self) -> &Arc<Tracked> {
+        &self.table.table().0
+    }
+}
+
+/// It shares no cells: whoever swaps a word beside the lock neither notes the change,
+/// nor waits for the disk, nor is refused when it is full.
+impl Table for InMemory {
+    fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
+        let execution = self.0.memory.execute(command, out.lend());
+        if is_a_change(command, out.answer()) {
+            self.0.touch();
+        }
+        execution
+    }
+}
+
+impl Immediate for InMemory {
+    fn recall(&self, _: &[u8]) {}
+
+    fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted> {
+        let found = self.0.memory.find_repeated(key, ask, now);
+        if found.is_some() {
+            self.0.touch();
+        }
+        found
     }
 }
 
 /// Whether an answer says that something was changed (also earlier: what is
 /// repeated must not be lost either).
-fn is_a_change(command: &Command<'_>, reply: &Reply) -> bool {
-    match (command.verb, reply) {
-        (Verb::Peek { .. }, _) => false,
-        (Verb::Take { .. }, Reply::Decision(decision)) => decision.verdict.admitted(),
+fn is_a_change(command: &Command<'_>, answer: &Answer) -> bool {
+    let Ok(reply) = answer else {
+        return false;
+    };
+    let changed = |verb: &Verb<'_>, reply: &Reply| match verb {
+        Verb::Peek { .. } => false,
+        Verb::Take { .. } => reply.verdict().is_some_and(|verdict| verdict.admitted()),
         _ => true,
+    };
+    match (&command.op, reply) {
+        (Op::One(_, verb), reply) => changed(verb, reply),
+        (Op::Batch(items), Reply::Batch(answers)) => {
+            let mut pairs = items.iter().zip(answers);
+            pairs.any(|((_, verb), answer)| answer.as_ref().is_ok_and(|r| changed(verb, r)))
+        }
+        (Op::Adopt, _) => true,
+        _ => false,
+    }
+}
+
+/// Whether `command` may change anything.
+fn may_change(command: &Command<'_>) -> bool {
+    match &command.op {
+        Op::One(_, verb) => !matches!(verb, Verb::Peek { .. }),
+        Op::Batch(_) => true,
+        // Its error is met again by every command, until the plan is written.
+        Op::Adopt | Op::ListKeys(_) | Op::ListLeases(_) | Op::Count => false,
     }
 }
 
 impl Table for FileTable {
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        if !matches!(command.verb, Verb::Peek { .. }) {
-            self.journal.check()?;
+    fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
+        if may_change(command)
+            && let Err(error) = self.journal.check()
+        {
+            return out.ready(Err(error));
         }
-        let reply = self.tracked.memory.execute(command)?;
-        if is_a_change(command, &reply) {
-            self.keep()?;
+        let execution = self.table.execute(command, out.lend());
+        if !execution.is_ready() {
+            let (owned, journal) = (OwnedCommand::of(command), Arc::clone(&self.journal));
+            let table = self.table.clone();
+            return execution.map(|later| {
+                Later::new(async move {
+                    let answer = later.await;
+                    if !owned.lend(|command| is_a_change(command, &answer)) {
+                        return answer;
+                    }
+                    let held = Held::new(table, owned, answer);
+                    match journal.keep() {
+                        Ok(None) => held.told(),
+                        Ok(Some(kept)) => held.once(kept).await,
+                        Err(error) => Err(error),
+                    }
+                })
+            });
         }
-        Ok(reply)
-    }
-
-    fn admit_one(
-        &self,
-        plan: &Arc<Plan>,
-        key: &[u8],
-        amount: Amount,
-        now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
-        self.journal.check()?;
-        let verdict = self.tracked.memory.admit_one(plan, key, amount, now)?;
-        if verdict.admitted() {
-            self.keep()?;
+        if !is_a_change(command, out.answer()) {
+            return execution;
         }
-        Ok(verdict)
-    }
-
-    fn check_one(
-        &self,
-        plan: &Arc<Plan>,
-        key: &[u8],
-        amount: Amount,
-        now: Timestamp,
-    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
-        self.journal.check()?;
-        let checked = self.tracked.memory.check_one(plan, key, amount, now)?;
-        if checked.is_some_and(|(verdict, _)| verdict.admitted()) {
-            self.keep()?;
+        let kept = match command.op {
+            // Nothing is decided by limits that the file does not know.
+            Op::Adopt => Ok(Some(self.journal.written())),
+            _ => self.journal.keep(),
+        };
+        match kept {
+            Ok(None) => execution,
+            Ok(Some(kept)) => {
+                let (table, answer) = (self.table.clone(), out.take());
+                let held = Held::new(table, OwnedCommand::of(command), answer);
+                Later::new(held.once(kept)).into()
+            }
+            Err(error) => out.ready(Err(error)),
         }
-        Ok(checked)
     }
+}
 
-    /// No cell is handed out: whoever swaps a word beside the lock neither notes
-    /// the change, nor waits for the disk, nor is refused when it is full.
-    fn pin(&self, _: &Arc<Plan>, _: &[u8], _: Timestamp) -> Option<Arc<HotCell>> {
-        None
-    }
+/// An answer that is held back until the journal has what it says. If nobody waits for
+/// it any more, a lease in it is given back.
+struct Held {
+    table: Queued<InMemory>,
+    command: OwnedCommand,
+    answer: Option<Answer>,
+}
 
-    /// Returns once the plan is in the file, or the file cannot be written: then
-    /// nothing is decided before it is.
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        self.tracked.memory.adopt(plan, now, calendars);
-        self.tracked.touch();
-        // The error is met again by every command, until the plan is written.
-        let _ = self.journal.flush();
-    }
-
-    fn find_repeated(
-        &self,
-        key: &KeyPath<'_>,
-        ask: &[u8],
-        now: Timestamp,
-    ) -> Result<Option<Granted>, StoreError> {
-        self.journal.check()?;
-        let found = self.tracked.memory.find_repeated(key, ask, now)?;
-        if found.is_some() {
-            self.keep()?;
+impl Held {
+    const fn new(table: Queued<InMemory>, command: OwnedCommand, answer: Answer) -> Self {
+        Self {
+            table,
+            command,
+            answer: Some(answer),
         }
-        Ok(found)
     }
 
-    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        self.tracked.memory.list_keys(listing)
+    fn told(mut self) -> Answer {
+        self.answer.take().unwrap_or(Err(StoreError::Mismatch))
     }
 
-    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        self.tracked.memory.list_leases(listing)
+    /// The answer, once it is kept; the error, if it cannot be.
+    async fn once(mut self, kept: Kept) -> Answer {
+        let is_plan = self.command.lend(|command| matches!(command.op, Op::Adopt));
+        match kept.await {
+            // A plan that is not written is written before anything is decided by it.
+            Err(error) if !is_plan => {
+                // Whether the file has it, nobody knows: who asks again finds out.
+                self.answer = None;
+                Err(error)
+            }
+            _ => self.told(),
+        }
     }
+}
 
-    fn leases_held(&self, now: Timestamp) -> Option<usize> {
-        self.tracked.memory.leases_held(now)
-    }
-
-    fn leases_remembered(&self) -> Option<usize> {
-        self.tracked.memory.leases_remembered()
-    }
-
-    fn holds_up(&self) -> bool {
-        self.journal.holds_up()
-    }
-
-    fn len(&self) -> usize {
-        self.tracked.memory.len()
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(Ok(reply)) = &self.answer else {
+            return;
+        };
+        let Some(id) = reply.new_lease() else { return };
+        self.command.lend(|command| {
+            if command.is_retried() {
+                return;
+            }
+            let Op::One(path, _) = command.op else { return };
+            let verb = Verb::End {
+                id,
+                ending: Ending::Cancel,
+                remember: false,
+            };
+            let (mut answer, cancel) = (Ok(Reply::Done), command.about(Op::One(path, verb)));
+            // It is ready at once; what fails is given back at its expiry.
+            let _ = self.table.execute(&cancel, Out::new(&mut answer));
+        });
     }
 }

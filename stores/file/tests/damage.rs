@@ -35,8 +35,9 @@ fn read(set: &LimitSet) -> Contents {
 /// Something of every key, and a lease of every third.
 fn use_some(set: &LimitSet) {
     for key in 0..KEYS {
-        let asked = set.try_acquire(&key.to_string(), 1 + key % 4);
-        let lease = asked.expect("no error").granted().expect("room");
+        let name = key.to_string();
+        let asked = set.try_acquire(&name, 1 + key % 4);
+        let lease = asked.wait().expect("no error").granted().expect("room");
         match key % 3 {
             0 => drop(lease.detach()),
             _ => drop(lease),

@@ -27,16 +27,16 @@ fn an_override_and_what_was_used_by_it_survive_a_restart() {
             set.set_override("acme", &[rate(1_000)]).expect("room");
             set.set_override("gone", &[rate(1_000)]).expect("room");
             assert!(set.remove_override("gone").expect("room"));
-            assert!(set.debit("acme", &[("tokens", 600)]).is_ok());
-            assert!(set.debit("other", &[("tokens", 4)]).is_ok());
+            assert!(set.debit("acme", &[("tokens", 600)]).wait().is_ok());
+            assert!(set.debit("other", &[("tokens", 4)]).wait().is_ok());
         }
         let set = set(place.open(), &clock, limits);
         assert_eq!(remaining(&set, "acme", "tokens"), 400);
         assert_eq!(remaining(&set, "other", "tokens"), 6);
         assert_eq!(remaining(&set, "gone", "tokens"), 10);
         assert_eq!(set.overrides(None, 9).len(), 1);
-        set.reset("acme").expect("room");
-        set.reset("other").expect("room");
+        set.reset("acme").wait().expect("room");
+        set.reset("other").wait().expect("room");
     }
 }
 
@@ -47,7 +47,12 @@ fn what_was_used_goes_on_to_drain_by_the_keys_own_limit_across_a_restart() {
     {
         let set = set(place.open(), &clock, vec![rate(10)]);
         set.set_override("acme", &[rate(1_000)]).expect("room");
-        assert!(set.check("acme", 1_000).expect("no error").admitted());
+        assert!(
+            set.check("acme", 1_000)
+                .wait()
+                .expect("no error")
+                .admitted()
+        );
     }
     clock.advance(HOUR / 2);
     let set = set(place.open(), &clock, vec![rate(10)]);

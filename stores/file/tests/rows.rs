@@ -29,21 +29,21 @@ fn rows_after(sync: SyncMode, restart: Duration, act: impl Fn(&LimitSet, &str)) 
     let (place, time) = (Place::new(), ManualClock::default());
     {
         let set = set(&place.path(), sync, &time);
-        drop(set.try_acquire("k", ()).expect("no error"));
+        drop(set.try_acquire("k", ()).wait().expect("no error"));
     }
     time.advance(restart);
     let set = set(&place.path(), sync, &time);
     for number in 0..1_000 {
         act(&set, &format!("nobody {number}"));
     }
-    set.keys()
+    set.keys().wait().expect("no error")
 }
 
 /// For sixteen hours after a restart, each look at an absent key added a row, past
 /// `max_keys`.
 #[test]
 fn a_look_at_an_absent_key_adds_no_row() {
-    let look = |set: &LimitSet, key: &str| drop(set.peek(key, ()).expect("no error"));
+    let look = |set: &LimitSet, key: &str| drop(set.peek(key, ()).wait().expect("no error"));
     let rows = rows_after(SyncMode::Never, Duration::from_secs(3_600), look);
     assert!(rows <= MAX_KEYS, "{rows} rows by peeks");
 }
@@ -52,7 +52,7 @@ fn a_look_at_an_absent_key_adds_no_row() {
 fn the_end_of_an_unknown_lease_adds_no_row() {
     let end = |set: &LimitSet, key: &str| {
         let id: LeaseId = "1".parse().expect("an id");
-        assert!(set.release(key, id).is_err());
+        assert!(set.release(key, id).wait().is_err());
     };
     let sync = SyncMode::Interval(Duration::from_secs(10));
     let rows = rows_after(sync, Duration::from_secs(60), end);
@@ -64,13 +64,13 @@ fn the_end_of_an_unknown_lease_adds_no_row() {
 fn fences_grow_beyond_those_of_before_whatever_was_looked_at() {
     let (place, time) = (Place::new(), ManualClock::default());
     let take = |set: &LimitSet, key: &str| {
-        let lease = set.try_acquire(key, ()).expect("no error");
+        let lease = set.try_acquire(key, ()).wait().expect("no error");
         lease.granted().expect("room").fence()
     };
     let before = take(&set(&place.path(), SyncMode::Never, &time), "k");
     let set = set(&place.path(), SyncMode::Never, &time);
-    drop(set.peek("other", ()).expect("no error"));
+    drop(set.peek("other", ()).wait().expect("no error"));
     let first = take(&set, "other");
-    drop(set.peek("other", ()).expect("no error"));
+    drop(set.peek("other", ()).wait().expect("no error"));
     assert!(first > before && take(&set, "other") > first);
 }

@@ -131,9 +131,9 @@ impl Entry {
 
     /// What came of it. Only a store that cannot tell has failed: every other
     /// error is an answer.
-    pub(crate) fn end<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn end<T>(mut self, answer: &Result<T, StoreError>) {
         let Some(place) = self.place.take() else {
-            return answer;
+            return;
         };
         match answer.as_ref().err().and_then(StoreError::outage) {
             Some(words) => self.breaker.failed(place, words),
@@ -143,6 +143,11 @@ impl Entry {
                     .turned(|circuit, _| circuit.answered(place, settings));
             }
         }
+    }
+
+    /// The answer, once it is known what came of it.
+    pub(crate) fn around<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.end(&answer);
         answer
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_contract::{
-    Abilities, Command, Detail, KeyPath, Plan, PlanLimit, RemoteTable, Reply, Sent, Store,
-    StoreError, Table, Verb,
+    Abilities, Command, Detail, Execution, KeyCommand, KeyPath, Later, Out, Plan, PlanLimit, Reply,
+    Store, StoreError, Table, Verb,
 };
 use tidegate_guard::{Breaker, Guarded, Position, Settings};
 use tidegate_memory::MemoryStore;
@@ -19,6 +19,7 @@ const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 struct Cable {
     pulled: Arc<AtomicBool>,
     silent: Arc<AtomicBool>,
+    later: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
     asked: Arc<AtomicU32>,
 }
@@ -38,32 +39,21 @@ impl Store for Far {
 }
 
 impl Table for FarTable {
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
         self.1.asked.fetch_add(1, Ordering::SeqCst);
         if self.1.busy.load(Ordering::SeqCst) {
-            return Err(StoreError::Busy("others hold the lock".into()));
+            return out.ready(Err(StoreError::Busy("others hold the lock".into())));
         }
-        match self.1.pulled.load(Ordering::SeqCst) {
+        if self.1.silent.load(Ordering::SeqCst) {
+            return Later::new(std::future::pending()).into();
+        }
+        let answer = match self.1.pulled.load(Ordering::SeqCst) {
             true => Err(StoreError::Unavailable("the cable is pulled".into())),
-            false => self.0.execute(command),
-        }
-    }
-
-    fn remote(&self) -> Option<&dyn RemoteTable> {
-        Some(self)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl RemoteTable for FarTable {
-    fn send(&self, command: &Command<'_>) -> Sent {
-        let reply = self.execute(command);
-        match self.1.silent.load(Ordering::SeqCst) {
-            true => Box::pin(std::future::pending()),
-            false => Box::pin(std::future::ready(reply)),
+            false => self.0.ask(command),
+        };
+        match self.1.later.load(Ordering::SeqCst) {
+            true => Later::new(std::future::ready(answer)).into(),
+            false => out.ready(answer),
         }
     }
 }
@@ -113,14 +103,14 @@ fn house(change: impl FnOnce(&mut Settings)) -> House {
 }
 
 impl House {
-    fn with<T>(&self, act: impl FnOnce(&dyn Table, &Command<'_>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&dyn Table, &KeyCommand<'_>) -> T) -> T {
         let verb = Verb::Take {
             amounts: &[1],
             lease: None,
             detail: Detail::Verdict,
         };
         let key = KeyPath::new(b"k", 1).unwrap();
-        let command = Command {
+        let command = KeyCommand {
             plan: &self.plan,
             key,
             now: NOW,
@@ -131,11 +121,16 @@ impl House {
     }
 
     fn ask(&self) -> Result<Reply, StoreError> {
-        self.with(|table, command| table.execute(command))
+        self.with(|table, command| table.ask(&(*command).into()))
     }
 
-    fn send(&self) -> Sent {
-        self.with(|table, command| table.remote().expect("it is").send(command))
+    fn send(&self) -> Later {
+        self.cable.later.store(true, Ordering::SeqCst);
+        self.with(|table, command| {
+            let mut answer = Ok(Reply::Done);
+            let execution = table.execute(&(*command).into(), Out::new(&mut answer));
+            execution.later().expect("it comes later")
+        })
     }
 
     fn pull(&self, pulled: bool) {
@@ -155,20 +150,6 @@ fn a_store_that_is_away_is_not_asked_and_its_last_words_are_told() {
     assert_eq!(house.breaker.position(), Position::Open);
     let error = house.ask().unwrap_err().to_string();
     assert!(error.contains("not asked for another"), "{error}");
-}
-
-/// A table that has no lean form says so without asking its server: that is no
-/// answer of the server's.
-#[test]
-fn what_asks_nobody_is_no_answer() {
-    let house = house(|settings| settings.pause = Duration::from_secs(3_600));
-    house.pull(true);
-    for _ in 0..5 {
-        let lean = house.table.check_one(&house.plan, b"k", 1, NOW);
-        assert_eq!(lean.unwrap(), None);
-        house.ask().unwrap_err();
-    }
-    assert_eq!(house.breaker.position(), Position::Open);
 }
 
 #[test]
@@ -219,14 +200,9 @@ async fn asks_that_are_given_up_unanswered_open_it() {
 #[test]
 fn a_refusal_and_an_error_of_the_command_are_answers() {
     let house = house(|_| {});
-    let end = |table: &dyn Table, command: &Command<'_>| {
+    let end = |table: &dyn Table, command: &KeyCommand<'_>| {
         let verb = Verb::Renew { id: 1, until: NOW };
-        let command = Command {
-            verb,
-            key: command.key.clone(),
-            ..*command
-        };
-        table.execute(&command)
+        table.ask(&KeyCommand { verb, ..*command }.into())
     };
     for _ in 0..50 {
         assert_eq!(house.with(end), Err(StoreError::UnknownLease));
@@ -240,7 +216,7 @@ fn a_store_that_is_busy_answers_and_is_asked_on() {
     let house = house(|_| {});
     house.cable.busy.store(true, Ordering::SeqCst);
     for _ in 0..100 {
-        let told = house.with(|table, command| table.execute(command));
+        let told = house.ask();
         assert!(matches!(told, Err(StoreError::Busy(_))), "{told:?}");
     }
     assert_eq!(house.breaker.position(), Position::Closed);

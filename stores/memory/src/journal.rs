@@ -15,7 +15,7 @@ use tidegate_contract::book::Record;
 use tidegate_contract::core::kernel::slots;
 use tidegate_contract::core::{Rule, State, Timestamp};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{Command, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
+use tidegate_contract::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
 
 /// What a row is, and by which limits.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ impl Watch {
     /// Notes what a command that was answered changed: a refusal and a look
     /// change nothing.
     #[inline(never)]
-    pub(crate) fn note_command(&mut self, command: &Command<'_>, reply: &Reply) {
+    pub(crate) fn note_command(&mut self, command: &KeyCommand<'_>, reply: &Reply) {
         let refused = match (command.verb, reply) {
             (Verb::Peek { .. }, _) => true,
             (Verb::Take { .. }, Reply::Decision(decision)) => !decision.verdict.admitted(),

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`store`](MemoryStore) | the store, its bounds, and the tables by name |
+//! | [`queue`](Queued) | requests that wait for their turn, in order, before a table |
 //! | `table` | one set's keys, spread over shards; `max_keys` is kept here |
 //! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
 //! | `watched` | how a table hands its changes over, and takes them back |
@@ -18,12 +19,13 @@
 //! lease may give back); every other plan keeps the states of its limits. Nothing is dropped that does not equal
 //! "never seen": a store full of live keys answers with an error.
 //!
-//! Deliberately absent: a clock, waiting, unsafe code, a background thread.
+//! Deliberately absent: a clock, unsafe code, a background thread.
 #![forbid(unsafe_code)]
 
 mod asides;
 pub mod journal;
 mod listing;
+mod queue;
 mod rows;
 mod shard;
 mod slab;
@@ -31,5 +33,6 @@ mod store;
 mod table;
 mod watched;
 
+pub use queue::{Immediate, Queued};
 pub use store::{Bounds, MemoryStore};
 pub use table::MemoryTable;

@@ -154,11 +154,27 @@ impl Words {
         if let Some(aside) = self.asides.get_mut(*place)
             && let Some(cell) = aside.cell.take_if(unshared)
         {
-            let word = cell.retire();
-            if aside.wide.is_none() {
-                self.asides.remove(*place);
-                *place = word;
-            }
+            self.retire(at, &cell);
+        }
+    }
+
+    /// Moves the word back from its cell, whoever shares that.
+    pub(crate) fn recall(&mut self, at: usize) {
+        let aside = self.asides.get_mut(*self.slab.value_mut(at));
+        if let Some(cell) = aside.and_then(|aside| aside.cell.take()) {
+            self.retire(at, &cell);
+        }
+    }
+
+    /// Takes the word out of what was the row's cell, unless the state is aside anyhow.
+    fn retire(&mut self, at: usize, cell: &HotCell) {
+        let word = cell.retire();
+        let place = self.slab.value_mut(at);
+        if let Some(aside) = self.asides.get(*place)
+            && aside.wide.is_none()
+        {
+            self.asides.remove(*place);
+            *place = word;
         }
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Bounds, Standing, State, Timestamp, Verdict, Word};
+use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{
-    Book, Command, HotCell, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
+    Book, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
 };
 
 use crate::asides::Asides;
@@ -91,7 +91,7 @@ impl Shard {
     /// One command, wholly or not at all.
     pub(crate) fn execute(
         &mut self,
-        command: &Command<'_>,
+        command: &KeyCommand<'_>,
         room: &Room,
     ) -> Result<Reply, StoreError> {
         self.prepare(command.plan, command.now, command.calendars, room)?;
@@ -172,58 +172,18 @@ impl Shard {
         }
     }
 
-    /// The lean take for a plan of one limit.
+    /// A take from a lone bucket whose row is a word, answered by the verdict or the
+    /// standing; `None` where it is more than a word: then nothing was done.
     #[inline]
-    pub(crate) fn admit_one(
+    pub(crate) fn take_one(
         &mut self,
         plan: &Arc<Plan>,
         (hash, key): (u64, &[u8]),
         amount: Amount,
         now: Timestamp,
+        detail: Detail,
         room: &Room,
-    ) -> Result<Option<Verdict>, StoreError> {
-        self.prepare(plan, now, &[], room)?;
-        let Rows::Words(words) = &mut self.rows else {
-            return Ok(None);
-        };
-        let Some(ticks) = words.rule.ticks(now) else {
-            return Ok(None);
-        };
-        let Some(at) = words.slab.find(hash, key) else {
-            if self.plan.overrides().get(key).is_some() {
-                return Ok(None);
-            }
-            let now = (now, ticks);
-            let admitted = self.admit_new((hash, key), amount, now, room);
-            return admitted.map(|(verdict, _)| Some(verdict));
-        };
-        let word = words.slab.value_mut(at);
-        if Asides::is_mark(*word) {
-            let cell = words
-                .asides
-                .get(*word)
-                .and_then(|aside| aside.cell.as_ref());
-            return Ok(cell.and_then(|cell| cell.admit(amount, now).ok()));
-        }
-        match words.rule.take(*word, amount, ticks) {
-            Ok(next) => *word = next,
-            Err(refusal) => return Ok(Some(refusal)),
-        }
-        self.note(key);
-        Ok(Some(Verdict::Admit))
-    }
-
-    /// As `admit_one`, with the standing after it; `None` for a row that is more
-    /// than a word.
-    #[inline]
-    pub(crate) fn check_one(
-        &mut self,
-        plan: &Arc<Plan>,
-        (hash, key): (u64, &[u8]),
-        amount: Amount,
-        now: Timestamp,
-        room: &Room,
-    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
+    ) -> Result<Option<Reply>, StoreError> {
         self.prepare(plan, now, &[], room)?;
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);
@@ -232,32 +192,31 @@ impl Shard {
         let Some(ticks) = rule.ticks(now) else {
             return Ok(None);
         };
-        let Some(at) = words.slab.find(hash, key) else {
-            if self.plan.overrides().get(key).is_some() {
-                return Ok(None);
+        let (verdict, word) = match words.slab.find(hash, key) {
+            None if self.plan.overrides().get(key).is_some() => return Ok(None),
+            None => self.admit_new((hash, key), amount, (now, ticks), room)?,
+            Some(at) => {
+                let word = words.slab.value_mut(at);
+                if Asides::is_mark(*word) {
+                    return Ok(None);
+                }
+                match rule.take(*word, amount, ticks) {
+                    Ok(next) => {
+                        *word = next;
+                        self.note(key);
+                        (Verdict::Admit, next)
+                    }
+                    Err(refusal) => (refusal, *word),
+                }
             }
-            let (verdict, word) = self.admit_new((hash, key), amount, (now, ticks), room)?;
-            return Ok(Some((verdict, rule.standing(word, now, ticks))));
         };
-        let word = words.slab.value_mut(at);
-        if Asides::is_mark(*word) {
-            return Ok(None);
-        }
-        let verdict = match rule.take(*word, amount, ticks) {
-            Ok(next) => {
-                *word = next;
-                Verdict::Admit
-            }
-            Err(refusal) => refusal,
-        };
-        let standing = rule.standing(*word, now, ticks);
-        if verdict.admitted() {
-            self.note(key);
-        }
-        Ok(Some((verdict, standing)))
+        Ok(Some(match detail {
+            Detail::Always => Reply::One(verdict, rule.standing(word, now, ticks)),
+            Detail::Verdict | Detail::OnRefusal => Reply::Verdict(verdict),
+        }))
     }
 
-    /// As `admit_one`, for a key that has no row yet; and its word.
+    /// As `take_one`, for a key that has no row yet; and its word.
     fn admit_new(
         &mut self,
         (hash, key): (u64, &[u8]),
@@ -373,6 +332,15 @@ impl Shard {
             room.give_back(1);
         } else {
             self.may_be_spent(at, room);
+        }
+    }
+
+    /// Takes the cell of `key` back: whoever holds it asks the table from now on.
+    pub(crate) fn recall(&mut self, (hash, key): (u64, &[u8])) {
+        if let Rows::Words(words) = &mut self.rows
+            && let Some(at) = words.slab.find(hash, key)
+        {
+            words.recall(at);
         }
     }
 

@@ -11,6 +11,7 @@ use tidegate_contract::{
     StoreError, Table, TableBounds,
 };
 
+use crate::queue::Queued;
 use crate::table::MemoryTable;
 
 /// How much each table of a store may hold.
@@ -83,7 +84,7 @@ impl Default for Bounds {
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     bounds: Bounds,
-    tables: Mutex<HashMap<String, Arc<MemoryTable>>>,
+    tables: Mutex<HashMap<String, Arc<Queued<MemoryTable>>>>,
     board: Board,
 }
 
@@ -110,7 +111,7 @@ impl Store for MemoryStore {
 
     fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
         let tables = self.tables.lock();
-        Ok(tables.get(name).map(|table| table.last_plan()))
+        Ok(tables.get(name).map(|table| table.table().last_plan()))
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
@@ -144,11 +145,11 @@ impl Store for MemoryStore {
         let mut tables = self.tables.lock();
         let table = tables
             .entry(name.to_owned())
-            .or_insert_with(|| Arc::new(MemoryTable::new(plan, bounds)));
+            .or_insert_with(|| Arc::new(Queued::new(MemoryTable::new(plan, bounds))));
         if Arc::strong_count(table) > 1 {
             return Err(StoreError::InUse(name.to_owned()));
         }
-        let kept = table.last_plan().levels();
+        let kept = table.table().last_plan().levels();
         if kept != plan.levels() {
             return Err(StoreError::OtherLevels {
                 name: name.to_owned(),
@@ -156,7 +157,7 @@ impl Store for MemoryStore {
                 asked: plan.levels(),
             });
         }
-        table.bound(bounds);
+        table.table().bound(bounds);
         Ok(Arc::clone(table) as Arc<dyn Table>)
     }
 }

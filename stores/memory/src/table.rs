@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_contract::core::{Amount, Bounds as Calendar, Standing, Timestamp, Verdict};
+use tidegate_contract::core::Timestamp;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
-    Command, Granted, HeldLease, HotCell, KeyPath, LeaseRoom, Listing, OwnedKey, Page, Plan, Reply,
-    StoreError, Table, oracle,
+    Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op, Out, Plan,
+    Reply, StoreError, Table, Verb, oracle,
 };
 
+use crate::queue::Immediate;
 use crate::shard::{Shard, hash_of};
 use crate::store::Bounds;
 
@@ -211,51 +212,121 @@ impl MemoryTable {
 }
 
 impl Table for MemoryTable {
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let shard = self.shard(hash_of(&self.hasher, command.key.root()));
-        self.with_room(command.now, || shard.lock().execute(command, &self.room))
-    }
-
-    fn admit_one(
-        &self,
-        plan: &Arc<Plan>,
-        key: &[u8],
-        amount: Amount,
-        now: Timestamp,
-    ) -> Result<Verdict, StoreError> {
-        let hash = hash_of(&self.hasher, key);
-        let shard = self.shard(hash);
-        let lean = || {
-            shard
-                .lock()
-                .admit_one(plan, (hash, key), amount, now, &self.room)
-        };
-        match self.with_room(now, lean)? {
-            Some(verdict) => Ok(verdict),
-            None => {
-                let key =
-                    KeyPath::new(key, 1).map_err(|e| StoreError::Unavailable(e.to_string()))?;
-                self.admit(plan, &key, &[amount], now)
-            }
+    #[inline]
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        // By reference: a copy of what was just written word by word stalls.
+        match &command.op {
+            Op::One(path, verb) => self.one(command, path, verb, out),
+            _ => self.rest(command, out),
         }
     }
 
-    fn check_one(
+    fn cells(&self) -> Option<&dyn Cells> {
+        Some(self)
+    }
+}
+
+impl MemoryTable {
+    /// The one fast path: a take of one unit or more from a lone bucket without
+    /// ancestors, where its row is a word.
+    #[inline]
+    fn one(
         &self,
-        plan: &Arc<Plan>,
-        key: &[u8],
-        amount: Amount,
-        now: Timestamp,
-    ) -> Result<Option<(Verdict, Standing)>, StoreError> {
-        let hash = hash_of(&self.hasher, key);
-        let shard = self.shard(hash);
-        self.with_room(now, || {
-            shard
-                .lock()
-                .check_one(plan, (hash, key), amount, now, &self.room)
-        })
+        command: &Command<'_>,
+        path: &KeyPath<'_>,
+        verb: &Verb<'_>,
+        out: Out<'_>,
+    ) -> Execution {
+        if let &Verb::Take {
+            amounts: &[amount],
+            lease: None,
+            detail,
+        } = verb
+            && detail != Detail::OnRefusal
+            && amount > 0
+            && path.depth() == 1
+            && command.calendars.is_empty()
+        {
+            let (plan, key, now) = (command.plan, path.bytes(), command.now);
+            let hash = hash_of(&self.hasher, key);
+            let shard = self.shard(hash);
+            let lean = || {
+                let mut shard = shard.lock();
+                shard.take_one(plan, (hash, key), amount, now, detail, &self.room)
+            };
+            match self.with_room(now, lean) {
+                Ok(Some(reply)) => return out.ready(Ok(reply)),
+                Ok(None) => {}
+                Err(error) => return failed(out, error),
+            }
+        }
+        self.whole(command, path, verb, out)
     }
 
+    /// Apart from the fast path, which need not pay for what this needs of the stack.
+    #[inline(never)]
+    fn whole(
+        &self,
+        command: &Command<'_>,
+        path: &KeyPath<'_>,
+        verb: &Verb<'_>,
+        out: Out<'_>,
+    ) -> Execution {
+        let command = command.one(*path, *verb);
+        let shard = self.shard(hash_of(&self.hasher, path.root()));
+        out.ready(self.with_room(command.now, || shard.lock().execute(&command, &self.room)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rest(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        let answer = match command.op {
+            Op::One(path, verb) => return self.one(command, &path, &verb, out),
+            Op::Batch(items) => {
+                let answers = items.iter().map(|(path, verb)| {
+                    let mut answer = Ok(Reply::Done);
+                    // Whatever is asked here is answered at once.
+                    let _ = self.one(command, path, verb, Out::new(&mut answer));
+                    answer
+                });
+                Ok(Reply::Batch(answers.collect()))
+            }
+            Op::Adopt => {
+                self.adopt(command);
+                Ok(Reply::Done)
+            }
+            Op::ListKeys(listing) => self.page_of_keys(&listing).map(Reply::Keys),
+            Op::ListLeases(listing) => self.page_of_leases(&listing).map(Reply::Leases),
+            Op::Count => Ok(Reply::Count(self.count(command.now))),
+        };
+        out.ready(answer)
+    }
+
+    fn adopt(&self, command: &Command<'_>) {
+        for shard in &self.shards {
+            let mut shard = shard.0.lock();
+            // An error says that a newer plan is here already.
+            let _ = shard.follow(command.plan, command.now, command.calendars, &self.room);
+        }
+        self.room.reopen();
+    }
+
+    fn count(&self, now: Timestamp) -> Count {
+        let shards = self.shards.iter();
+        Count {
+            keys: self.room.rows.load(Ordering::Relaxed),
+            leases: Some(shards.map(|shard| shard.0.lock().book.held(now)).sum()),
+            remembered: Some(self.leases.remembered()),
+        }
+    }
+}
+
+#[cold]
+fn failed(out: Out<'_>, error: StoreError) -> Execution {
+    out.ready(Err(error))
+}
+
+impl Cells for MemoryTable {
     fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
         let hash = hash_of(&self.hasher, key);
         let pin = || {
@@ -266,47 +337,20 @@ impl Table for MemoryTable {
         self.with_room(now, pin).ok().flatten()
     }
 
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Calendar>]) {
-        for shard in &self.shards {
-            // An error says that a newer plan is here already.
-            let _ = shard.0.lock().follow(plan, now, calendars, &self.room);
-        }
-        self.room.reopen();
-    }
-
     fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash).lock().unpin((hash, key), cell, &self.room);
     }
+}
 
-    fn find_repeated(
-        &self,
-        key: &KeyPath<'_>,
-        ask: &[u8],
-        now: Timestamp,
-    ) -> Result<Option<Granted>, StoreError> {
+impl Immediate for MemoryTable {
+    fn recall(&self, key: &[u8]) {
+        let hash = hash_of(&self.hasher, key);
+        self.shard(hash).lock().recall((hash, key));
+    }
+
+    fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted> {
         let shard = self.shard(hash_of(&self.hasher, key.root())).lock();
-        Ok(oracle::known(&shard.book, &oracle::ask_key(key, ask), now))
-    }
-
-    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        self.page_of_keys(listing)
-    }
-
-    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        self.page_of_leases(listing)
-    }
-
-    fn leases_held(&self, now: Timestamp) -> Option<usize> {
-        let shards = self.shards.iter();
-        Some(shards.map(|shard| shard.0.lock().book.held(now)).sum())
-    }
-
-    fn leases_remembered(&self) -> Option<usize> {
-        Some(self.leases.remembered())
-    }
-
-    fn len(&self) -> usize {
-        self.room.rows.load(Ordering::Relaxed)
+        oracle::known(&shard.book, &oracle::ask_key(key, ask), now)
     }
 }

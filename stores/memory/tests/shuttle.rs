@@ -8,7 +8,8 @@ use std::sync::Arc;
 use shuttle::thread;
 use tidegate_contract::core::{Amount, Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_contract::{
-    Command, HotCell, KeyPath, Plan, PlanLimit, Reply, Store, StoreError, Table, Verb,
+    Answer, Command, Detail, HotCell, KeyCommand, KeyPath, Op, Plan, PlanLimit, Reply, Store,
+    StoreError, Table, Verb,
 };
 use tidegate_memory::MemoryStore;
 
@@ -52,7 +53,8 @@ impl Row {
     }
 
     fn pin(&self) -> Arc<HotCell> {
-        let cell = self.table.pin(&self.plans[0], KEY, NOW);
+        let cells = self.table.cells().expect("memory has cells");
+        let cell = cells.pin(&self.plans[0], KEY, NOW);
         cell.expect("a lone bucket is pinned")
     }
 
@@ -62,11 +64,16 @@ impl Row {
         if let Ok(verdict) = cell.admit(1, NOW) {
             return verdict.admitted();
         }
-        let ask = |plan| self.table.admit_one(plan, KEY, 1, NOW);
-        let answers = self.plans.iter().map(ask);
+        let take = Verb::Take {
+            amounts: &[1],
+            lease: None,
+            detail: Detail::Verdict,
+        };
+        let answers = self.plans.iter().map(|plan| self.ask(plan, take));
         let mut current = answers.filter(|answer| *answer != Err(StoreError::StalePlan));
         let verdict = current.next().expect("the newest plan is never stale");
-        verdict.expect("there is room").admitted()
+        let reply = verdict.expect("there is room");
+        reply.verdict().expect("a verdict").admitted()
     }
 
     /// `askers` threads with `asks` each, by one cell; joined, they say how
@@ -81,14 +88,29 @@ impl Row {
     }
 
     fn execute(&self, plan: &Arc<Plan>, verb: Verb<'_>) -> Reply {
-        let command = Command {
+        self.ask(plan, verb).expect("no error")
+    }
+
+    fn ask(&self, plan: &Arc<Plan>, verb: Verb<'_>) -> Answer {
+        let command = KeyCommand {
             plan,
             key: KeyPath::new(KEY, 1).expect("a key"),
             now: NOW,
             calendars: &[],
             verb,
         };
-        self.table.execute(&command).expect("no error")
+        self.table.ask(&command.into())
+    }
+
+    fn adopt(&self, plan: &Arc<Plan>) {
+        let command = Command {
+            plan,
+            now: NOW,
+            calendars: &[],
+            op: Op::Adopt,
+            patience: None,
+        };
+        self.table.ask(&command).expect("no error");
     }
 
     /// What is left by `plan`.
@@ -146,7 +168,7 @@ fn shuttle_handles_beside_a_change_of_plan_admit_at_most_the_larger_capacity() {
         let run = move || {
             let row = Row::new(&bursts);
             let askers = row.start(2, 2);
-            row.table.adopt(&row.plans[1], NOW, &[]);
+            row.adopt(&row.plans[1]);
             let admitted = sum(askers);
             assert!(admitted <= 3, "{admitted} of {bursts:?}");
             let remaining = row.remaining(&row.plans[1]);

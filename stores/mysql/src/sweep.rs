@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value};
-use tidegate_contract::{Command, KeyPath, Verb};
+use tidegate_contract::{KeyCommand, KeyPath, Verb};
 use tidegate_swap::Request;
 
 use crate::error::Trouble;
@@ -75,7 +75,7 @@ impl Inner {
             return Ok(());
         };
         let calendars = edition.adopted.calendars.clone();
-        let request = Request::of(&Command {
+        let request = Request::of(&KeyCommand {
             plan,
             key,
             now: edition.adopted.at,

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Params, Row};
-use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{
-    Command, HeldLease, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
-    StoreError, Table,
+    Answer, Command, Count, Execution, Later, Op, Out, Reply, StoreError, Table,
 };
 use tidegate_remote::waiting::{self, Waiting};
 use tidegate_swap::{Clock, Edition, Limits, Request};
@@ -21,7 +19,7 @@ use crate::sweep::Sweeper;
 use crate::trips::Place;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::{Driver, Finish};
+use tidegate_remote::{Driver, Finish, batch};
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -118,79 +116,77 @@ impl MysqlTable {
             _finish: finish,
         }
     }
-
-    /// Does `work` on the store's thread; the calling one waits.
-    fn block_on<T: Send + 'static, W>(
-        &self,
-        work: impl FnOnce(Arc<Inner>) -> W,
-    ) -> Result<T, StoreError>
-    where
-        W: Future<Output = Result<T, Trouble>> + Send + 'static,
-    {
-        let work = work(Arc::clone(&self.inner));
-        let told = async move { work.await.map_err(Trouble::told) };
-        self.inner.shared.driver.block_on(told)
-    }
 }
 
 impl Table for MysqlTable {
-    /// Blocks the calling thread until the answer is there, or the deadline.
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let request = Request::of(command);
-        let work = |inner: Arc<Inner>| async move {
-            let reply = inner.execute(request, None).await;
-            reply.map(|(reply, _)| reply).map_err(Trouble::Failed)
-        };
-        self.block_on(work)
-    }
-
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        // A newer plan may be here already.
-        let _ = self.inner.limits.follow(plan, now, calendars);
-        // What cannot be written now is before the next command.
-        let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
-    }
-
-    fn remote(&self) -> Option<&dyn RemoteTable> {
-        Some(self)
-    }
-
-    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        let wanted = Wanted::of(listing);
-        self.block_on(|inner| async move { inner.page_of_keys(wanted).await })
-    }
-
-    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        let wanted = Wanted::of(listing);
-        self.block_on(|inner| async move { inner.page_of_leases(wanted).await })
-    }
-
-    /// Counts the rows on the server one by one, which takes it a while.
-    fn len(&self) -> usize {
-        let count = self.block_on(|inner| async move { inner.count().await });
-        count.unwrap_or(0)
-    }
-}
-
-impl RemoteTable for MysqlTable {
-    fn send(&self, command: &Command<'_>) -> Sent {
-        let (inner, request) = (Arc::clone(&self.inner), Request::of(command));
-        let work = async move { Ok(inner.execute(request, None).await?.0) };
-        Box::pin(self.inner.shared.driver.start(work))
-    }
-
-    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
-        let waiting = Waiting::of(command, patience)?;
-        let line = InLine::new(&self.inner, &waiting);
-        Some(waiting::stay(
-            self.inner.shared.driver.tasks(),
-            waiting,
-            line,
-        ))
+    fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
+        self.inner.begin(command).into()
     }
 }
 
 impl Inner {
+    /// A command under way, wherever it is awaited.
+    fn begin(self: &Arc<Self>, command: &Command<'_>) -> Later {
+        match command.op {
+            Op::One(path, verb) => match Waiting::of(command) {
+                Some(waiting) => {
+                    let line = InLine::new(self, &waiting);
+                    waiting::stay(self.shared.driver.tasks(), waiting, line)
+                }
+                None => {
+                    let request = Request::of(&command.one(path, verb));
+                    self.start(|inner| async move { Ok(inner.execute(request, None).await?.0) })
+                }
+            },
+            Op::Batch(items) => {
+                let inner = Arc::clone(self);
+                let each = move |one: &Command<'_>| inner.begin(one);
+                batch(self.shared.driver.tasks(), command, items, each)
+            }
+            Op::Adopt => {
+                // A newer plan may be here already.
+                let limits = &self.limits;
+                let _ = limits.follow(command.plan, command.now, command.calendars);
+                // What cannot be written now is before the next command.
+                self.start(|inner| async move {
+                    inner.edition().await.map_err(Trouble::told)?;
+                    Ok(Reply::Done)
+                })
+            }
+            Op::ListKeys(listing) => {
+                let wanted = Wanted::of(&listing);
+                self.start(|inner| async move {
+                    let page = inner.page_of_keys(wanted).await;
+                    page.map(Reply::Keys).map_err(Trouble::told)
+                })
+            }
+            Op::ListLeases(listing) => {
+                let wanted = Wanted::of(&listing);
+                self.start(|inner| async move {
+                    let page = inner.page_of_leases(wanted).await;
+                    page.map(Reply::Leases).map_err(Trouble::told)
+                })
+            }
+            // It counts the rows on the server one by one, which takes it a while.
+            Op::Count => self.start(|inner| async move {
+                let keys = inner.count().await.map_err(Trouble::told)?;
+                Ok(Reply::Count(Count {
+                    keys,
+                    leases: None,
+                    remembered: None,
+                }))
+            }),
+        }
+    }
+
+    /// Does `work` on the store's thread.
+    fn start<W>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> W) -> Later
+    where
+        W: Future<Output = Answer> + Send + 'static,
+    {
+        self.shared.driver.later(work(Arc::clone(self)))
+    }
+
     pub(crate) fn place(&self) -> Place<'_> {
         Place {
             prefix: self.shared.prefix.as_str(),

@@ -100,7 +100,7 @@ impl Line for InLine {
     }
 
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
-        let request = Request::of(&waiting.take()?);
+        let request = Request::of(&waiting.take());
         let (deadline, shared) = (self.deadline(), Arc::clone(&self.table.shared));
         // Nobody is held up for longer by those who wait with it.
         let room = self
@@ -147,9 +147,8 @@ impl Line for InLine {
     }
 
     async fn cancel(&mut self, waiting: &Waiting) {
-        if let Ok(command) = waiting.cancel() {
-            let ended = Arc::clone(&self.table).execute(Request::of(&command), None);
-            let _ = timeout(self.deadline(), ended).await;
-        }
+        let cancel = Request::of(&waiting.cancel());
+        let ended = Arc::clone(&self.table).execute(cancel, None);
+        let _ = timeout(self.deadline(), ended).await;
     }
 }

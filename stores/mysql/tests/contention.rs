@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::{Desk, hourly, machine_time, number, open, plan, slots};
+use tidegate_conformance::Asked as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_contract::core::Rule;
 use tidegate_contract::{Ending, Store};

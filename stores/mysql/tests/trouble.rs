@@ -261,7 +261,7 @@ fn a_read_only_server_is_named_as_one_and_admits_nothing() {
         return;
     };
     server
-        .ask("CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON tidegate.* TO one");
+        .ask("CREATE USER one; GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX ON tidegate.* TO one");
     let address = format!("mysql://one@127.0.0.1:{}/tidegate", server.port());
     let store = MysqlStore::open(&address, options(30_000)).expect("a server");
     let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());

@@ -26,20 +26,27 @@ fn who_has_lost_its_place_takes_another() {
     let set = |store| LimitSet::builder().name("t").limit(slot()).store(store);
     let store = Arc::new(open(&server, Clock::Server));
     let set = set(store).build().expect("sound");
-    let held = set.try_acquire("k", Ask::default()).expect("an answer");
+    let held = set
+        .try_acquire("k", Ask::default())
+        .wait()
+        .expect("an answer");
     let mut held = held.granted().expect("it is free");
     let standing = || number(&server, "SELECT COUNT(*) FROM tidegate_turns");
     std::thread::scope(|scope| {
         let wait = || {
             let granted = set.acquire("k", Ask::default().within(PATIENCE));
-            let mut lease = granted.expect("an answer").granted().expect("its turn");
-            lease.release().expect("held");
+            let mut lease = granted
+                .wait()
+                .expect("an answer")
+                .granted()
+                .expect("its turn");
+            lease.release().wait().expect("held");
         };
         let waiting = [scope.spawn(wait), scope.spawn(wait)];
         while standing() < 2 {}
         server.ask("DELETE FROM tidegate_turns");
         while standing() < 2 {}
-        held.release().expect("held");
+        held.release().wait().expect("held");
         for one in waiting {
             one.join().expect("served");
         }

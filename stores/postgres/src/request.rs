@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
-use tidegate_contract::{Command, Detail, Ending, KeyPath, Plan, Verb};
+use tidegate_contract::{Detail, Ending, KeyCommand, KeyPath, Plan, Verb};
 
 use crate::plan;
 
@@ -67,7 +67,7 @@ impl Request {
         self.key.len() <= INDEXED
     }
 
-    pub(crate) fn new(command: &Command<'_>) -> Self {
+    pub(crate) fn new(command: &KeyCommand<'_>) -> Self {
         let (plan, calendars) = (command.plan, command.calendars);
         let mut request = Self::look(plan, &command.key, command.now, calendars);
         request.ask_for(&command.verb);

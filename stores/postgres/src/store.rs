@@ -155,7 +155,7 @@ impl Store for PostgresStore {
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
         let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
         let read = async move { defined.read(&owner, newer_than).await };
-        Box::pin(self.shared.driver.start(read))
+        self.shared.driver.later(read)
     }
 
     /// Others know within a second.
@@ -164,7 +164,7 @@ impl Store for PostgresStore {
         let define = async move { defined.define(&owner, &definition).await };
         let driver = &self.shared.driver;
         // Those who follow here have the same time again.
-        Box::pin(driver.start_within(driver.deadline(), define))
+        Later::new(driver.start_within(driver.deadline(), define))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

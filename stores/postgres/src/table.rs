@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{
-    Command, HeldLease, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
-    StoreError, Table,
-};
+use tidegate_contract::{Command, Count, Execution, Later, Op, Out, Reply, StoreError, Table};
 use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Driver, Ears, Finish};
+use tidegate_remote::{Changes, Driver, Ears, Finish, batch};
 use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Turn};
@@ -70,57 +66,58 @@ impl PostgresTable {
 }
 
 impl Table for PostgresTable {
-    /// Blocks the calling thread until the answer is there, or the deadline.
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let (inner, request) = (Arc::clone(&self.inner), Request::new(command));
-        let work = async move { inner.execute(request).await };
-        self.shared.driver.block_on(work)
-    }
-
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        // A newer plan may be here already.
-        let _ = self.inner.changes.follow(plan, now, calendars);
-        let inner = Arc::clone(&self.inner);
-        let work = async move { inner.changes.newest(&inner.calls).await.map(drop) };
-        // What cannot be written now is before the next command.
-        let _ = self.shared.driver.block_on(work);
-    }
-
-    fn remote(&self) -> Option<&dyn RemoteTable> {
-        Some(self)
-    }
-
-    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        let (inner, wanted) = (Arc::clone(&self.inner), Wanted::new(listing));
-        let work = async move { inner.calls.page_of_keys(&wanted).await };
-        self.shared.driver.block_on(work)
-    }
-
-    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        let (inner, wanted) = (Arc::clone(&self.inner), Wanted::new(listing));
-        let work = async move { inner.calls.page_of_leases(&wanted).await };
-        self.shared.driver.block_on(work)
-    }
-
-    /// Counts the rows on the server, which takes it a while.
-    fn len(&self) -> usize {
-        let inner = Arc::clone(&self.inner);
-        let count = async move { inner.calls.count().await };
-        self.shared.driver.block_on(count).unwrap_or(0)
+    fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
+        begin(&self.shared, &self.inner, command).into()
     }
 }
 
-impl RemoteTable for PostgresTable {
-    fn send(&self, command: &Command<'_>) -> Sent {
-        let (inner, request) = (Arc::clone(&self.inner), Request::new(command));
-        let work = async move { inner.execute(request).await };
-        Box::pin(self.shared.driver.start(work))
-    }
-
-    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
-        let waiting = Waiting::of(command, patience)?;
-        let line = InLine::new(&self.inner, &self.shared, &waiting);
-        Some(waiting::stay(self.shared.driver.tasks(), waiting, line))
+/// A command under way, wherever it is awaited.
+fn begin(shared: &Arc<Shared>, inner: &Arc<Inner>, command: &Command<'_>) -> Later {
+    let driver = &shared.driver;
+    let own = Arc::clone(inner);
+    match command.op {
+        Op::One(path, verb) => match Waiting::of(command) {
+            Some(waiting) => {
+                let line = InLine::new(inner, shared, &waiting);
+                waiting::stay(driver.tasks(), waiting, line)
+            }
+            None => {
+                let request = Request::new(&command.one(path, verb));
+                driver.later(async move { own.execute(request).await })
+            }
+        },
+        Op::Batch(items) => {
+            let shared = Arc::clone(shared);
+            let each = move |one: &Command<'_>| begin(&shared, &own, one);
+            batch(driver.tasks(), command, items, each)
+        }
+        Op::Adopt => {
+            // A newer plan may be here already.
+            let changes = &inner.changes;
+            let _ = changes.follow(command.plan, command.now, command.calendars);
+            // What cannot be written now is before the next command.
+            driver.later(async move {
+                own.changes.newest(&own.calls).await?;
+                Ok(Reply::Done)
+            })
+        }
+        Op::ListKeys(listing) => {
+            let wanted = Wanted::new(&listing);
+            driver.later(async move { Ok(Reply::Keys(own.calls.page_of_keys(&wanted).await?)) })
+        }
+        Op::ListLeases(listing) => {
+            let wanted = Wanted::new(&listing);
+            driver.later(async move { Ok(Reply::Leases(own.calls.page_of_leases(&wanted).await?)) })
+        }
+        // It counts the rows on the server, which takes it a while.
+        Op::Count => driver.later(async move {
+            let keys = own.calls.count().await?;
+            Ok(Reply::Count(Count {
+                keys,
+                leases: None,
+                remembered: None,
+            }))
+        }),
     }
 }
 

@@ -83,7 +83,7 @@ impl Line for InLine {
     }
 
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
-        let request = Request::new(&waiting.take()?);
+        let request = Request::new(&waiting.take());
         let patience = waiting.patience();
         let turn = self.ear.as_ref().map(|ear| Turn {
             id: patience.turn,
@@ -121,18 +121,17 @@ impl Line for InLine {
     }
 
     async fn leave(&mut self, waiting: &Waiting) {
-        let (Some(_), Ok(command)) = (&self.ear, waiting.take()) else {
+        if self.ear.is_none() {
             return;
-        };
+        }
+        let command = waiting.take();
         let (root, turn) = (command.key.root(), waiting.patience().turn);
         let left = self.table.calls.give_place_up(root, turn, command.now);
         let _ = timeout(self.deadline, left).await;
     }
 
     async fn cancel(&mut self, waiting: &Waiting) {
-        if let Ok(command) = waiting.cancel() {
-            let ended = self.table.execute(Request::new(&command));
-            let _ = timeout(self.deadline, ended).await;
-        }
+        let ended = self.table.execute(Request::new(&waiting.cancel()));
+        let _ = timeout(self.deadline, ended).await;
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_conformance::{Witness, wait_for};
+use tidegate_conformance::{Asked as _, Witness, wait_for};
 use tidegate_contract::{Definition, Ending, Listing, Select, Store};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
 
@@ -144,7 +144,7 @@ fn waits_in_vain(options: &Options, address: &str) -> bool {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let acquire = || {
         let ask = Ask::default().within(Duration::from_millis(20));
-        let asked = runtime.block_on(set.acquire_async("k", ask));
+        let asked = runtime.block_on(set.acquire("k", ask));
         asked.expect("an answer").granted()
     };
     let held = acquire();

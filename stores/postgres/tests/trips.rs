@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use support::{Desk, hourly, machine_time, options, plan, rate, slots, sql};
 use tidegate::{Ask, Limit, LimitSet};
+use tidegate_conformance::Asked as _;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::core::Rule;
 use tidegate_postgres::{Clock, Options, PostgresStore};
@@ -105,7 +106,7 @@ fn an_ask_that_may_wait_and_need_not_is_one_statement() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let acquire = |millis| {
         let ask = Ask::default().within(Duration::from_millis(millis));
-        let asked = runtime.block_on(set.acquire_async("k", ask));
+        let asked = runtime.block_on(set.acquire("k", ask));
         asked.expect("an answer").granted()
     };
     const ONE: [&str; 1] = ["1 SELECT tidegate.lease_"];
@@ -117,7 +118,7 @@ fn an_ask_that_may_wait_and_need_not_is_one_statement() {
     assert_eq!(asked(&server), ONE);
     assert!(acquire(20).is_none());
     runtime
-        .block_on(set.release_async("k", held.detach()))
+        .block_on(set.release("k", held.detach()))
         .expect("an answer");
     asked(&server);
     // The store listens from now on, and a first try is in line.

@@ -31,7 +31,7 @@ fn who_waits_holds_no_connection() {
         let acquire = || {
             let set = set.clone();
             async move {
-                let asked = set.acquire_async("k", Ask::default()).await;
+                let asked = set.acquire("k", Ask::default()).await;
                 asked.expect("an answer").granted()
             }
         };

@@ -99,6 +99,9 @@ impl Link {
                 known.ok_or(StoreError::UnknownPage)?
             }
         };
+        if !cursor.bytes().all(|byte| byte.is_ascii_digit()) || cursor.parse::<u64>().is_err() {
+            return Err(StoreError::UnknownPage);
+        }
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(pattern);
         scan.arg("COUNT").arg(count);

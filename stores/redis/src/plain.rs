@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::Value;
 use smallvec::SmallVec;
 use tidegate_contract::core::{Amount, Timestamp};
-use tidegate_contract::{Command, Detail, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
+use tidegate_contract::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
 use tidegate_remote::Lone;
 
 use crate::error::garbled;
@@ -119,7 +119,7 @@ fn numbers(limit: &PlanLimit) -> Option<[i64; 4]> {
 
 impl Take {
     /// `None` for what is more than a take, or of a key with limits of its own.
-    pub(crate) fn of(command: &Command<'_>, names: &Names) -> Option<Self> {
+    pub(crate) fn of(command: &KeyCommand<'_>, names: &Names) -> Option<Self> {
         let Verb::Take {
             amounts,
             lease: None,
@@ -148,9 +148,9 @@ impl Take {
     }
 
     /// The command that it was: such a plan follows no calendar.
-    pub(crate) fn command(&self) -> Result<Command<'_>, StoreError> {
+    pub(crate) fn command(&self) -> Result<KeyCommand<'_>, StoreError> {
         let key = KeyPath::new(&self.key, self.plan.levels());
-        Ok(Command {
+        Ok(KeyCommand {
             plan: &self.plan,
             key: key.map_err(|_| garbled("a take of no key"))?,
             now: self.now,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{Command, KeyPath, Plan};
+use tidegate_contract::{KeyCommand, KeyPath, Plan};
 
 use crate::keys::Names;
 use crate::script::Needs;
@@ -29,7 +29,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn of(command: &Command<'_>, table: &Inner) -> Self {
+    pub(crate) fn of(command: &KeyCommand<'_>, table: &Inner) -> Self {
         Self {
             calendars: command.calendars.into(),
             ..Self::new(
@@ -43,7 +43,7 @@ impl Request {
     }
 
     /// A take that stands in line.
-    pub(crate) fn in_line(command: &Command<'_>, turn: &Turn, table: &Inner) -> Self {
+    pub(crate) fn in_line(command: &KeyCommand<'_>, turn: &Turn, table: &Inner) -> Self {
         let clock = table.shared.clock;
         let bytes = wire::command::encode_in_line(command, clock, turn);
         let (key, names) = (&command.key, &table.names);

@@ -95,7 +95,7 @@ impl Store for RedisStore {
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
         let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
         let read = async move { defined.read(&owner, newer_than).await };
-        Box::pin(self.shared.link.driver().start(read))
+        self.shared.link.driver().later(read)
     }
 
     /// Others know within a second.
@@ -104,7 +104,7 @@ impl Store for RedisStore {
         let define = async move { defined.define(&owner, &definition).await };
         let driver = self.shared.link.driver();
         // Those who follow here have the same time again.
-        Box::pin(driver.start_within(driver.deadline(), define))
+        Later::new(driver.start_within(driver.deadline(), define))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {

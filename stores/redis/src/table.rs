@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::Value;
-use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{
-    Command, HeldLease, KeyPath, Listing, OwnedKey, Page, Patience, Plan, RemoteTable, Reply, Sent,
+    Answer as Told, Command, Count, Execution, KeyCommand, KeyPath, Later, Op, Out, Reply,
     StoreError, Table,
 };
 use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Ears, Finish, closed};
+use tidegate_remote::{Changes, Ears, Finish, batch, closed};
 
 use crate::edition::{Editions, Known};
 use crate::error::garbled;
@@ -98,85 +97,89 @@ impl RedisTable {
             _finish: finish,
         }
     }
-
-    /// Does `work` on the store's thread; the calling one waits.
-    fn block_on<T: Send + 'static, W>(
-        &self,
-        work: impl FnOnce(Arc<Inner>) -> W,
-    ) -> Result<T, StoreError>
-    where
-        W: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        self.inner
-            .shared
-            .link
-            .driver()
-            .block_on(work(Arc::clone(&self.inner)))
-    }
 }
 
 impl Table for RedisTable {
-    /// Blocks the calling thread until the answer is there, or the deadline.
-    fn execute(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        let settled = self.inner.changes.settled_on(command.plan);
-        let asked = self.inner.asked(command, settled);
-        self.block_on(|inner| async move { inner.execute(asked).await })
-    }
-
-    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        // A newer plan may be here already.
-        let _ = self.inner.changes.follow(plan, now, calendars);
-        // What cannot be written now is before the next command.
-        let _ = self.block_on(|inner| async move { inner.edition().await.map(drop) });
-    }
-
-    fn remote(&self) -> Option<&dyn RemoteTable> {
-        Some(self)
-    }
-
-    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
-        let wanted = self.inner.wanted(listing)?;
-        self.block_on(|inner| async move { inner.page_of_keys(wanted).await })
-    }
-
-    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
-        let wanted = self.inner.wanted(listing)?;
-        self.block_on(|inner| async move { inner.page_of_leases(wanted).await })
-    }
-
-    /// Counts the keys on the server one by one, which takes it a while.
-    fn len(&self) -> usize {
-        let count = self.block_on(|inner| async move { inner.count().await });
-        count.unwrap_or(0)
-    }
-}
-
-impl RemoteTable for RedisTable {
-    fn send(&self, command: &Command<'_>) -> Sent {
-        let settled = self.inner.changes.settled_on(command.plan);
-        let link = &self.inner.shared.link;
-        let keeps_nobody = link.connection().is_shared() && settled.is_some();
-        let (inner, asked) = (Arc::clone(&self.inner), self.inner.asked(command, settled));
-        let work = async move { inner.execute(asked).await };
-        if !keeps_nobody {
-            return Box::pin(link.driver().start(work));
-        }
-        match link.drive(work) {
-            Some(driven) => Box::pin(driven),
-            None => Box::pin(std::future::ready(Err(closed()))),
-        }
-    }
-
-    fn wait(&self, command: &Command<'_>, patience: &Patience) -> Option<Sent> {
-        let waiting = Waiting::of(command, patience)?;
-        let tasks = self.inner.shared.link.driver().tasks();
-        Some(waiting::stay(tasks, waiting, InLine::new(&self.inner)))
+    fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
+        self.inner.begin(command).into()
     }
 }
 
 impl Inner {
+    /// A command under way, wherever it is awaited.
+    fn begin(self: &Arc<Self>, command: &Command<'_>) -> Later {
+        match command.op {
+            Op::One(path, verb) => match Waiting::of(command) {
+                Some(waiting) => {
+                    let tasks = self.shared.link.driver().tasks();
+                    waiting::stay(tasks, waiting, InLine::new(self))
+                }
+                None => self.send(&command.one(path, verb)),
+            },
+            Op::Batch(items) => {
+                let inner = Arc::clone(self);
+                let tasks = self.shared.link.driver().tasks();
+                batch(tasks, command, items, move |one| inner.begin(one))
+            }
+            Op::Adopt => {
+                // A newer plan may be here already.
+                let changes = &self.changes;
+                let _ = changes.follow(command.plan, command.now, command.calendars);
+                // What cannot be written now is before the next command.
+                self.start(|inner| async move {
+                    inner.edition().await?;
+                    Ok(Reply::Done)
+                })
+            }
+            Op::ListKeys(listing) => {
+                let wanted = self.wanted(&listing);
+                self.start(
+                    |inner| async move { Ok(Reply::Keys(inner.page_of_keys(wanted?).await?)) },
+                )
+            }
+            Op::ListLeases(listing) => {
+                let wanted = self.wanted(&listing);
+                self.start(|inner| async move {
+                    Ok(Reply::Leases(inner.page_of_leases(wanted?).await?))
+                })
+            }
+            // It counts the keys on the server one by one, which takes it a while.
+            Op::Count => self.start(|inner| async move {
+                let keys = inner.count().await?;
+                Ok(Reply::Count(Count {
+                    keys,
+                    leases: None,
+                    remembered: None,
+                }))
+            }),
+        }
+    }
+
+    /// Does `work` on the store's thread.
+    fn start<W>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> W) -> Later
+    where
+        W: Future<Output = Told> + Send + 'static,
+    {
+        let driver = self.shared.link.driver();
+        driver.later(work(Arc::clone(self)))
+    }
+
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
+        let settled = self.changes.settled_on(command.plan);
+        let link = &self.shared.link;
+        let keeps_nobody = link.connection().is_shared() && settled.is_some();
+        let (inner, asked) = (Arc::clone(self), self.asked(command, settled));
+        let work = async move { inner.execute(asked).await };
+        if !keeps_nobody {
+            return link.driver().later(work);
+        }
+        match link.drive(work) {
+            Some(driven) => Later::new(driven),
+            None => Later::new(std::future::ready(Err(closed()))),
+        }
+    }
     /// A command on its shortest way, by the edition of its plan, if that is settled.
-    fn asked(self: &Arc<Self>, command: &Command<'_>, settled: Option<Arc<Known>>) -> Asked {
+    fn asked(self: &Arc<Self>, command: &KeyCommand<'_>, settled: Option<Arc<Known>>) -> Asked {
         if let Some(known) = settled.as_ref().filter(|_| self.registry.is_time_to_look()) {
             self.look_after(known);
         }

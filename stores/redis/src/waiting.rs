@@ -58,7 +58,7 @@ impl Line for InLine {
     }
 
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
-        let command = waiting.take()?;
+        let command = waiting.take();
         let request = match &self.ear {
             None => Request::of(&command, &self.table),
             Some(ear) => Request::in_line(&command, &turn(waiting, ear), &self.table),
@@ -94,9 +94,10 @@ impl Line for InLine {
     }
 
     async fn leave(&mut self, waiting: &Waiting) {
-        let (Some(ear), Ok(take)) = (&self.ear, waiting.take()) else {
+        let Some(ear) = &self.ear else {
             return;
         };
+        let take = waiting.take();
         let (path, now, clock) = (&take.key, take.now, self.table.shared.clock);
         let leave = command::leave(path, now, clock, &turn(waiting, ear));
         let request = Request::new(take.plan, path, now, leave, &self.table.names);
@@ -104,9 +105,9 @@ impl Line for InLine {
     }
 
     async fn cancel(&mut self, waiting: &Waiting) {
-        if let Ok(command) = waiting.cancel() {
-            let _ = self.answer(Request::of(&command, &self.table)).await;
-        }
+        let _ = self
+            .answer(Request::of(&waiting.cancel(), &self.table))
+            .await;
     }
 }
 

@@ -198,10 +198,8 @@ fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
         assert!(matches!(told, Err(StoreError::Busy(_))), "{told:?}");
         moving.end();
         let told = asked.join().expect("an answer");
-        assert!(
-            told.is_ok_and(|told| told.admitted()),
-            "within its deadline"
-        );
+        let admitted = told.as_ref().is_ok_and(|told| told.admitted());
+        assert!(admitted, "within its deadline: {told:?}");
     });
     assert_eq!(patient.left(b"k"), [BUDGET - 2, 2]);
     assert!(patient.lease(b"k", &[1, 1], SECOND).lease.is_some());

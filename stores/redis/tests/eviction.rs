@@ -62,11 +62,17 @@ fn who_starts_again_after_a_limit_was_removed_knows_what_is_held() {
     let gpu = || Limit::concurrency("gpu", 1);
     let before = set(vec![Limit::calls("rpm", 9, LONG), gpu()]);
     before.remove_limit("rpm").expect("it was there");
-    let held = before.try_acquire("k", Ask::default()).expect("an answer");
+    let held = before
+        .try_acquire("k", Ask::default())
+        .wait()
+        .expect("an answer");
     let _held = held.granted().expect("it is free");
     evict(&server, PLANS);
     let after = set(vec![gpu()]);
-    let refused = after.try_acquire("k", Ask::default()).expect("an answer");
+    let refused = after
+        .try_acquire("k", Ask::default())
+        .wait()
+        .expect("an answer");
     assert!(refused.granted().is_none());
 }
 
@@ -214,9 +220,16 @@ fn who_waits_and_is_dropped_from_the_order_stands_in_line_again() {
     let set = set.build().expect("sound limits");
     let in_line = || ask::<i64>(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:q"]);
     std::thread::scope(|scope| {
-        let held = set.try_acquire("k", Ask::default()).expect("an answer");
+        let held = set
+            .try_acquire("k", Ask::default())
+            .wait()
+            .expect("an answer");
         let held = held.granted().expect("it is free");
-        let waits = || set.acquire("k", Ask::default().within(LONG)).map(drop);
+        let waits = || {
+            set.acquire("k", Ask::default().within(LONG))
+                .wait()
+                .map(drop)
+        };
         let waiting = scope.spawn(waits);
         while in_line() == 0 {}
         evict(&server, "{tidegate:t:k}:q");

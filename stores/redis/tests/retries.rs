@@ -30,22 +30,22 @@ fn what_was_granted_to_nobody_stays_for_its_retry() {
         let ask = || Ask::default().idempotency(b"job 1");
         let others = || async {
             let asked = set
-                .acquire_async("k", Ask::default().within(Duration::ZERO))
+                .acquire("k", Ask::default().within(Duration::ZERO))
                 .await;
             asked.expect("an answer").granted()
         };
         drop(others().await.expect("it is free"));
         let paused = Paused::new(server.pid());
         let gives_up = Duration::from_millis(100);
-        let asked = tokio::time::timeout(gives_up, set.acquire_async("k", ask())).await;
+        let asked = tokio::time::timeout(gives_up, set.acquire("k", ask())).await;
         assert!(asked.is_err(), "the server stands still");
         drop(paused);
-        let retry = set.acquire_async("k", ask()).await.expect("an answer");
+        let retry = set.acquire("k", ask()).await.expect("an answer");
         let mut retry = retry.granted().expect("it is held, or free");
         for _ in 0..50 {
             assert!(others().await.is_none(), "two hold one mutex");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert!(retry.renew(Duration::from_secs(60)).is_ok());
+        assert!(retry.renew(Duration::from_secs(60)).wait().is_ok());
     });
 }

@@ -42,22 +42,22 @@ async fn a_thread_does_other_work_while_the_server_takes_its_time() {
     let set = set.expect("a sound set");
     let minute = std::time::Duration::from_secs(60);
 
-    let checked = meanwhile(&server, set.check_async("k", 10)).await;
+    let checked = meanwhile(&server, set.check("k", 10)).await;
     assert!(checked.expect("an answer").admitted());
-    let debited = meanwhile(&server, set.debit_async("k", 10)).await;
+    let debited = meanwhile(&server, set.debit("k", 10)).await;
     assert!(debited.expect("an answer").admitted());
     let ask = Ask::default().cost(30).within(minute);
-    let lease = meanwhile(&server, set.acquire_async("k", ask)).await;
+    let lease = meanwhile(&server, set.acquire("k", ask)).await;
     let lease = lease.expect("an answer").granted().expect("it fits");
     let (id, until) = (lease.id(), lease.expires_at());
     lease.detach();
-    let renewed = meanwhile(&server, set.renew_async("k", id, minute * 10)).await;
+    let renewed = meanwhile(&server, set.renew("k", id, minute * 10)).await;
     assert!(renewed.expect("it is held") > until);
-    let settled = meanwhile(&server, set.settle_async("k", id, &[("r", 5)])).await;
+    let settled = meanwhile(&server, set.settle("k", id, &[("r", 5)])).await;
     assert!(!settled.expect("it is held").expired());
-    let again = meanwhile(&server, set.release_async("k", id)).await;
+    let again = meanwhile(&server, set.release("k", id)).await;
     assert!(again.expect("it is remembered").repeated());
-    let peeked = meanwhile(&server, set.peek_async("k", 1)).await;
+    let peeked = meanwhile(&server, set.peek("k", 1)).await;
     let standing = peeked.expect("an answer").standing("r");
     assert_eq!(standing.map(|standing| standing.remaining), Some(75));
 }
@@ -71,12 +71,12 @@ async fn a_lease_that_is_dropped_holds_up_nobody() {
     let builder = LimitSet::builder().store(Arc::new(store));
     let set = builder.limits([Limit::concurrency("gpu", 1)]).build();
     let set = set.expect("a sound set");
-    let lease = set.acquire_async("k", Ask::default()).await;
+    let lease = set.acquire("k", Ask::default()).await;
     let lease = lease.expect("an answer").granted().expect("it is free");
     meanwhile(&server, async {
         drop(lease);
         // Behind it on the same connection.
-        let again = set.acquire_async("k", Ask::default()).await;
+        let again = set.acquire("k", Ask::default()).await;
         assert!(again.expect("an answer").granted().is_some());
     })
     .await;

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use support::{Desk, ask, connect, hourly, machine_time, open, plan, rate, slots};
+use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_contract::core::{Rule, Span};
 use tidegate_contract::{Ending, Verb};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{Desk, ask, connect, hourly, machine_time, open, plan};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Hole, Paused};
-use tidegate_contract::{Detail, StoreError, Verb};
+use tidegate_contract::{Detail, Out, Reply, StoreError, Verb};
 use tidegate_redis::{Clock, Options, RedisError, RedisStore};
 
 const PASSWORD: &str = "hunter-2-is-secret";
@@ -179,10 +179,13 @@ fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(async {
-        let remote = desk.table.remote().expect("a remote table");
-        drop(remote.send(&desk.command(b"k", verb)));
-        let reply = remote.send(&desk.command(b"k", verb)).await;
-        reply.expect("an answer");
+        let send = || {
+            let (mut answer, command) = (Ok(Reply::Done), desk.command(b"k", verb).into());
+            let execution = desk.table.execute(&command, Out::new(&mut answer));
+            execution.later().expect("a remote table")
+        };
+        drop(send());
+        send().await.expect("an answer");
         assert!(desk.admits(b"k", &[10]));
     });
     // It was under way: the answer to a later command says nothing about it.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
+use tidegate_contract::{Later, StoreError};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::underway::{Finish, Tasks, Underway};
@@ -98,7 +98,8 @@ impl Driver {
         }
     }
 
-    /// As [`start`](Self::start); the calling thread waits.
+    /// As [`start`](Self::start); the calling thread waits. For what is done while a
+    /// store is opened: decisions are awaited.
     ///
     /// # Errors
     /// Those of the work; [`StoreError::Unavailable`] if it takes too long.
@@ -109,8 +110,8 @@ impl Driver {
         self.block_on_within(Duration::ZERO, work)
     }
 
-    /// As [`block_on`](Self::block_on), for work that waits for as long as
-    /// `longer` by its nature.
+    /// As [`block_on`](Self::block_on), for work that waits for as long as `longer` by
+    /// its nature.
     ///
     /// # Errors
     /// As [`block_on`](Self::block_on).
@@ -119,12 +120,15 @@ impl Driver {
         longer: Duration,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let work = within(self.deadline.saturating_add(longer), work);
-        if let Some(handle) = self.handle() {
-            handle.spawn(async move { tell.send(work.await) });
-        }
-        told.recv().unwrap_or_else(|_| Err(closed()))
+        tidegate_contract::block_on(self.start_within(longer, work))
+    }
+
+    /// As [`start`](Self::start): an answer that comes later.
+    pub fn later<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Later<T> {
+        Later::new(self.start(work))
     }
 }
 

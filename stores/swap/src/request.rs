@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_contract::core::{Amount, Bounds, Timestamp};
 use tidegate_contract::{
-    Command, Detail, Ending, KeyError, KeyPath, Plan, StoreError, Terms, Verb,
+    Detail, Ending, KeyCommand, KeyError, KeyPath, Plan, StoreError, Terms, Verb,
 };
 
 type Amounts = SmallVec<[Amount; 4]>;
@@ -62,7 +62,7 @@ enum OwnedEnding {
 impl Request {
     /// All of `command`.
     #[must_use]
-    pub fn of(command: &Command<'_>) -> Self {
+    pub fn of(command: &KeyCommand<'_>) -> Self {
         Self {
             plan: Arc::clone(command.plan),
             now: command.now,
@@ -90,8 +90,8 @@ impl Request {
 
     /// The command as of `now`. What it says of later instants is by its caller's
     /// clock, as its own `now` is: it is translated.
-    pub(crate) fn command(&self, now: Timestamp) -> Result<Command<'_>, StoreError> {
-        Ok(Command {
+    pub(crate) fn command(&self, now: Timestamp) -> Result<KeyCommand<'_>, StoreError> {
+        Ok(KeyCommand {
             plan: &self.plan,
             key: self.path()?,
             now,

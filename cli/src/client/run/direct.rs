@@ -122,16 +122,6 @@ impl<'r> Direct<'r> {
         }
     }
 
-    /// Asks the store on another thread: this one passes signals on meanwhile.
-    async fn aside<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&Served, Key<'_>) -> Result<T, GateError> + Send + 'static,
-    ) -> Outcome<T> {
-        let (served, key) = (Arc::clone(&self.served), self.key.clone());
-        let asked = tokio::task::spawn_blocking(move || ask(&served, Key::from(&key)));
-        asked.await.map_err(Stop::failed)?.map_err(stop)
-    }
-
     fn id(held: &Held) -> Outcome<LeaseId> {
         held.id.parse().map_err(Stop::failed)
     }
@@ -176,8 +166,8 @@ impl Leases for Direct<'_> {
             Err(stop) => return Renewal::Lost(stop.message),
         };
         let ttl = self.run.ttl;
-        let renewed = self.aside(move |served, key| served.renew(key, id, ttl));
-        match renewed.await {
+        let renewed = self.served.renew(Key::from(&self.key), id, ttl);
+        match renewed.await.map_err(stop) {
             Ok(_) => Renewal::Until(sent + ttl),
             Err(stop) if stop.exit == Exit::Gone => Renewal::Lost(stop.message),
             Err(stop) => Renewal::Unsure(stop.message),
@@ -186,15 +176,19 @@ impl Leases for Direct<'_> {
 
     async fn end(&self, held: &Held, begun: bool) -> Outcome<()> {
         let id = Self::id(held)?;
-        let end = move |served: &Served, key: Key<'_>| match begun {
-            true => served.release(key, id),
-            false => served.cancel(key, id),
+        let key = Key::from(&self.key);
+        let end = async {
+            match begun {
+                true => self.served.release(key, id).await,
+                false => self.served.cancel(key, id).await,
+            }
         };
         // Whoever waits for the command is not to wait for a store that hangs: the
         // lease expires by itself.
         let longest = self.run.ttl.min(PATIENCE);
-        let ended = timeout(longest, self.aside(end)).await;
-        ended.map_err(|_| Stop::failed("the store does not answer"))??;
+        let ended = timeout(longest, end).await;
+        let ended = ended.map_err(|_| Stop::failed("the store does not answer"))?;
+        ended.map_err(stop)?;
         self.opened.flush().map_err(Stop::failed)
     }
 }

@@ -24,7 +24,7 @@ pub(crate) async fn check(
     style: Style,
     Body(request): Body<AskRequest>,
 ) -> Result<Response, Problem> {
-    let (served, answered) = check_one(&visit, &request)?;
+    let (served, answered) = check_one(&visit, &request).await?;
     Ok(answer::decided(&served, &answered, style))
 }
 
@@ -42,15 +42,17 @@ pub(crate) async fn check_many(
         one.key()
             .map_err(|problem| problem.at(&format!("checks[{position}]")))?;
     }
-    let each = |Object(one): &Object<AskRequest>| Each(check_one(&visit, one));
-    let answers = request.checks.iter().map(each).collect();
+    let mut answers = Vec::with_capacity(request.checks.len());
+    for Object(one) in &request.checks {
+        answers.push(Each(check_one(&visit, one).await));
+    }
     Ok(answer::json(StatusCode::OK, &Many { answers }))
 }
 
-fn check_one(visit: &Visit, request: &AskRequest) -> Result<Answers, Problem> {
+async fn check_one(visit: &Visit, request: &AskRequest) -> Result<Answers, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let answered = served.check(key, request.ask(&request.named()))?;
+    let answered = served.check(key, request.ask(&request.named())).await?;
     Ok((served, answered))
 }
 
@@ -64,7 +66,7 @@ pub(crate) async fn debit(
     let key = request.key()?;
     let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let answered = served.debit_at(member, key, request.ask(&named))?;
+    let answered = served.debit_at(member, key, request.ask(&named)).await?;
     Ok(answer::told(&served, &answered, style))
 }
 
@@ -76,7 +78,7 @@ pub(crate) async fn peek(
     let key = request.key()?;
     let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
-    let decision = served.peek_at(member, key, request.ask(&named))?;
+    let decision = served.peek_at(member, key, request.ask(&named)).await?;
     let gate = visit.door().gate();
     let overridden = gate.overridden(&served, member.or(decision.member()), key);
     Ok(answer::foretold(&served, &decision, &overridden, style))
@@ -89,7 +91,7 @@ pub(crate) async fn forecast(
     let key = request.key()?;
     let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
-    let outlooks = served.forecast(member, key, request.ask(&named))?;
+    let outlooks = served.forecast(member, key, request.ask(&named)).await?;
     Ok(answer::json(StatusCode::OK, &Foreseen::of(&outlooks)))
 }
 
@@ -99,7 +101,7 @@ pub(crate) async fn reset(
 ) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Administer, &request.policy)?;
-    served.reset(visit.caller(), key)?;
+    served.reset(visit.caller(), key).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn auth(
     let denied = denied(query.denied.as_deref())?;
     let question = question(&query, &headers)?;
     let served = visit.policy(Scope::Decide, question.policy)?;
-    let response = match served.check(question.key, question.ask()?) {
+    let response = match served.check(question.key, question.ask()?).await {
         Ok(Answered::Decided(decision)) if !decision.admitted() => {
             let status = denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
             answer::refused_as(status, &served, &decision, style)

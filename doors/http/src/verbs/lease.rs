@@ -43,7 +43,7 @@ pub(crate) async fn acquire(
         Entry::Granted(ticket) => {
             let again = request.idempotency_key.is_some();
             let lease = (!again).then(|| Undelivered::new(&served, key, &ticket));
-            let standing = served.peek_at(ticket.member(), key, ask).ok();
+            let standing = served.peek_at(ticket.member(), key, ask).await.ok();
             Ok(granted(&served, &ticket, standing.as_ref(), style, lease))
         }
     }
@@ -91,7 +91,9 @@ pub(crate) async fn settle(
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let report = request::report(request.outcome, request.cool_down_ms)?;
     let used = request.used.named();
-    let finished = served.finish(key, request.lease, Finish::Settle(&used), &report)?;
+    let finished = served
+        .finish(key, request.lease, Finish::Settle(&used), &report)
+        .await?;
     Ok(ended(&finished))
 }
 
@@ -99,21 +101,21 @@ pub(crate) async fn release(
     visit: Visit,
     Body(request): Body<EndRequest>,
 ) -> Result<Response, Problem> {
-    end(&visit, &request, Finish::Release)
+    end(&visit, &request, Finish::Release).await
 }
 
 pub(crate) async fn cancel(
     visit: Visit,
     Body(request): Body<EndRequest>,
 ) -> Result<Response, Problem> {
-    end(&visit, &request, Finish::Cancel)
+    end(&visit, &request, Finish::Cancel).await
 }
 
-fn end(visit: &Visit, request: &EndRequest, how: Finish<'_>) -> Result<Response, Problem> {
+async fn end(visit: &Visit, request: &EndRequest, how: Finish<'_>) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let report = request::report(request.outcome, request.cool_down_ms)?;
-    let finished = served.finish(key, request.lease, how, &report)?;
+    let finished = served.finish(key, request.lease, how, &report).await?;
     Ok(ended(&finished))
 }
 
@@ -124,7 +126,7 @@ pub(crate) async fn renew(
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let ttl = Duration::from_millis(request.ttl_ms);
-    let expires_at = Instant(served.renew(key, request.lease, ttl)?);
+    let expires_at = Instant(served.renew(key, request.lease, ttl).await?);
     Ok(answer::json(StatusCode::OK, &Renewed { expires_at }))
 }
 

@@ -102,7 +102,7 @@ impl Asked {
 pub(crate) async fn keys(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let asked = Asked::try_from(visit::query::<Query>(&uri)?)?;
     let served = visit.policy(Scope::Observe, &asked.policy)?;
-    let Page { items, next } = served.list_keys(asked.page())?;
+    let Page { items, next } = served.list_keys(asked.page()).await?;
     let keys = items.iter().map(ShownKey::from).collect();
     let cursor = next.map(|next| URL_SAFE_NO_PAD.encode(next));
     Ok(answer::json(StatusCode::OK, &Keys { keys, cursor }))
@@ -111,7 +111,7 @@ pub(crate) async fn keys(visit: Visit, uri: Uri) -> Result<Response, Problem> {
 pub(crate) async fn leases(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let asked = Asked::try_from(visit::query::<Query>(&uri)?)?;
     let served = visit.policy(Scope::Observe, &asked.policy)?;
-    let Page { items, next } = served.list_leases(asked.page())?;
+    let Page { items, next } = served.list_leases(asked.page()).await?;
     let leases = items.iter().map(ShownLease::from).collect();
     let cursor = next.map(|next| URL_SAFE_NO_PAD.encode(next));
     Ok(answer::json(StatusCode::OK, &Leases { leases, cursor }))
@@ -125,7 +125,7 @@ pub(crate) async fn revoke(
     let served = visit.policy(Scope::Administer, &request.policy)?;
     let handle = request.handle.parse();
     let handle = handle.map_err(|wrong| Problem::invalid(format!("`handle`: {wrong}")))?;
-    Ok(ended(&served.revoke(visit.caller(), key, handle)?))
+    Ok(ended(&served.revoke(visit.caller(), key, handle).await?))
 }
 
 #[derive(Deserialize)]

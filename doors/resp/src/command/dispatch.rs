@@ -2,8 +2,7 @@
 
 use tidegate::gate::RequestSpan;
 
-use super::table::{Command, find};
-use super::tg::Waiting;
+use super::table::{Command, Run, find};
 use crate::fault::Fault;
 use crate::parse::{Arguments, ProtocolError};
 use crate::session::Session;
@@ -13,8 +12,6 @@ use crate::session::Session;
 pub(crate) enum Flow {
     /// With the next request.
     Next,
-    /// After somebody's turn has come; nothing is answered before.
-    Wait(Box<Waiting>),
     /// Not at all, after this answer.
     Close,
 }
@@ -24,7 +21,7 @@ const QUOTED: usize = 64;
 
 /// Answers one request, a fault included.
 #[inline]
-pub(crate) fn answer(
+pub(crate) async fn answer(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, ProtocolError> {
@@ -34,14 +31,19 @@ pub(crate) fn answer(
     let Some(command) = find(name) else {
         return unknown(session, name);
     };
-    Ok(run(session, command, arguments).unwrap_or_else(|fault| {
+    let ran = run(session, command, arguments).await;
+    Ok(ran.unwrap_or_else(|fault| {
         session.replies.error(fault.code(), &fault);
         Flow::Next
     }))
 }
 
 #[inline]
-fn run(session: &mut Session, command: &Command, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+async fn run(
+    session: &mut Session,
+    command: &Command,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
     if !command.before_auth {
         session.caller()?;
     }
@@ -49,7 +51,10 @@ fn run(session: &mut Session, command: &Command, arguments: Arguments<'_>) -> Re
         return Err(Fault::Arity(command.name, command.usage));
     }
     let span = RequestSpan::open("resp", command.name);
-    span.within(|| (command.run)(session, arguments))
+    match command.run {
+        Run::Now(run) => span.within(|| run(session, arguments)),
+        Run::Later(run) => span.around(run(session, arguments)).await,
+    }
 }
 
 #[cold]

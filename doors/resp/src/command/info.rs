@@ -11,7 +11,7 @@ use crate::session::Session;
 /// Whose commands these are: what a client's check of a version wants to see.
 const REDIS_VERSION: &str = "7.0.0";
 
-pub(super) fn info(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+pub(super) async fn info(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let policies = session
         .caller()
         .cloned()

@@ -21,4 +21,3 @@ mod tg;
 mod throttle;
 
 pub(crate) use dispatch::{Flow, answer};
-pub(crate) use tg::Waiting;

@@ -1,5 +1,8 @@
 //! Every command: its shape, what it is for, where it is run.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use super::dispatch::Flow;
 use super::{client, describe, greeting, info, small, tg, throttle};
 use crate::fault::Fault;
@@ -17,8 +20,19 @@ pub(super) struct Command {
     pub(super) group: Group,
     /// Whether it is answered before anyone has said who they are.
     pub(super) before_auth: bool,
-    pub(super) run: fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>,
+    pub(super) run: Run,
 }
+
+/// How a command is run.
+pub(super) enum Run {
+    /// What needs no policy is answered at once.
+    Now(fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>),
+    /// What asks one may have to wait for its store, or for its turn.
+    Later(for<'a> fn(&'a mut Session, Arguments<'a>) -> Running<'a>),
+}
+
+/// A command that is being run.
+pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<Flow, Fault>> + Send + 'a>>;
 
 /// Where a command stands in what COMMAND tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +66,7 @@ const READ: Group = Group::Key {
 
 /// A table row. (A function would need a name for each of eight arguments.)
 macro_rules! commands {
-    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $run:path: $usage:literal, $summary:literal;)*) => {
+    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $manner:ident $run:path: $usage:literal, $summary:literal;)*) => {
         &[$(Command {
             name: $name,
             arguments: ($fewest, $most),
@@ -60,8 +74,16 @@ macro_rules! commands {
             summary: $summary,
             group: group!($group),
             before_auth: auth!($auth),
-            run: $run,
+            run: run!($manner $run),
         }),*]
+    };
+}
+macro_rules! run {
+    (now $run:path) => {
+        Run::Now($run)
+    };
+    (later $run:path) => {
+        Run::Later(|session, arguments| Box::pin($run(session, arguments)))
     };
 }
 macro_rules! group {
@@ -89,33 +111,33 @@ macro_rules! auth {
 
 /// All of them; the hot ones first, for they are looked for from the front.
 pub(super) const COMMANDS: &[Command] = commands! {
-    "CL.THROTTLE" 5..=6 call known throttle::cl_throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as redis-cell does";
-    "TG.CHECK" 3..=MANY write known tg::check: "policy key [COST n] [AMOUNT limit n]...", "Takes what is asked, if it fits";
-    "THROTTLE" 5..=6 call known throttle::throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as throttlecrab does";
-    "TG.ACQUIRE" 3..=MANY write known tg::acquire: "policy key [COST n] [AMOUNT limit n]... [WAIT ms] [TTL ms] [PRIORITY n] [IDEMPOTENCY k]", "Takes what is asked as a lease, and may wait for it";
-    "TG.RELEASE" 4..=8 write known tg::release: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: what it took was used";
-    "TG.SETTLE" 4..=MANY write known tg::settle: "policy key lease [USED limit n]... [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease with what was really used";
-    "TG.CANCEL" 4..=8 write known tg::cancel: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: the work did not start";
-    "TG.RENEW" 5..=5 write known tg::renew: "policy key lease ttl_ms", "Moves a lease's expiry";
-    "TG.DEBIT" 3..=MANY write known tg::debit: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "Charges what was used already";
-    "TG.PEEK" 3..=MANY read known tg::peek: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "What a check would answer; changes nothing";
-    "TG.FORECAST" 3..=MANY read known tg::forecast: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "How many such asks fit, and when one does";
-    "TG.RESET" 3..=3 write known tg::reset: "policy key", "Forgets a key";
-    "TG.KEYS" 2..=MANY connection known tg::keys: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The keys in use, and where they stand";
-    "TG.LEASES" 2..=MANY connection known tg::leases: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The leases that are held";
-    "TG.REVOKE" 4..=4 write known tg::revoke: "policy key handle", "Ends somebody's lease";
-    "TG.OVERRIDE" 2..=MANY connection known tg::override_: "SET|GET|DEL|LIST [POLICY name] [KEY key] [LIMIT name field value...]... [CURSOR c] [COUNT n]", "Limits in place of what the policies say";
-    "TG.POLICIES" 1..=1 connection known tg::policies: "", "The policies with their limits";
-    "PING" 1..=2 connection known small::ping: "[message]", "Answers";
-    "ECHO" 2..=2 connection known small::echo: "message", "Answers the message";
-    "HELLO" 1..=MANY connection anyone greeting::hello: "[2|3 [AUTH user token] [SETNAME name]]", "Chooses the protocol";
-    "AUTH" 2..=3 connection anyone greeting::auth: "[user] token", "Says who is there";
-    "CLIENT" 2..=MANY connection known client::client: "ID|INFO|GETNAME|SETNAME name|SETINFO attribute value|NO-EVICT|NO-TOUCH|LIST", "What a client says about itself";
-    "COMMAND" 1..=MANY connection known describe::command: "[COUNT|LIST|INFO [name...]|DOCS [name...]]", "Describes the commands";
-    "SELECT" 2..=2 connection known small::select: "0", "There is one database";
-    "INFO" 1..=MANY connection known info::info: "[section...]", "About the server";
-    "QUIT" 1..=MANY connection anyone small::quit: "", "Ends the conversation";
-    "RESET" 1..=1 connection anyone small::reset: "", "Begins the conversation anew";
+    "CL.THROTTLE" 5..=6 call known later throttle::cl_throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as redis-cell does";
+    "TG.CHECK" 3..=MANY write known later tg::check: "policy key [COST n] [AMOUNT limit n]...", "Takes what is asked, if it fits";
+    "THROTTLE" 5..=6 call known later throttle::throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as throttlecrab does";
+    "TG.ACQUIRE" 3..=MANY write known later tg::acquire: "policy key [COST n] [AMOUNT limit n]... [WAIT ms] [TTL ms] [PRIORITY n] [IDEMPOTENCY k]", "Takes what is asked as a lease, and may wait for it";
+    "TG.RELEASE" 4..=8 write known later tg::release: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: what it took was used";
+    "TG.SETTLE" 4..=MANY write known later tg::settle: "policy key lease [USED limit n]... [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease with what was really used";
+    "TG.CANCEL" 4..=8 write known later tg::cancel: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: the work did not start";
+    "TG.RENEW" 5..=5 write known later tg::renew: "policy key lease ttl_ms", "Moves a lease's expiry";
+    "TG.DEBIT" 3..=MANY write known later tg::debit: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "Charges what was used already";
+    "TG.PEEK" 3..=MANY read known later tg::peek: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "What a check would answer; changes nothing";
+    "TG.FORECAST" 3..=MANY read known later tg::forecast: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "How many such asks fit, and when one does";
+    "TG.RESET" 3..=3 write known later tg::reset: "policy key", "Forgets a key";
+    "TG.KEYS" 2..=MANY connection known later tg::keys: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The keys in use, and where they stand";
+    "TG.LEASES" 2..=MANY connection known later tg::leases: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The leases that are held";
+    "TG.REVOKE" 4..=4 write known later tg::revoke: "policy key handle", "Ends somebody's lease";
+    "TG.OVERRIDE" 2..=MANY connection known now tg::override_: "SET|GET|DEL|LIST [POLICY name] [KEY key] [LIMIT name field value...]... [CURSOR c] [COUNT n]", "Limits in place of what the policies say";
+    "TG.POLICIES" 1..=1 connection known now tg::policies: "", "The policies with their limits";
+    "PING" 1..=2 connection known now small::ping: "[message]", "Answers";
+    "ECHO" 2..=2 connection known now small::echo: "message", "Answers the message";
+    "HELLO" 1..=MANY connection anyone now greeting::hello: "[2|3 [AUTH user token] [SETNAME name]]", "Chooses the protocol";
+    "AUTH" 2..=3 connection anyone now greeting::auth: "[user] token", "Says who is there";
+    "CLIENT" 2..=MANY connection known now client::client: "ID|INFO|GETNAME|SETNAME name|SETINFO attribute value|NO-EVICT|NO-TOUCH|LIST", "What a client says about itself";
+    "COMMAND" 1..=MANY connection known now describe::command: "[COUNT|LIST|INFO [name...]|DOCS [name...]]", "Describes the commands";
+    "SELECT" 2..=2 connection known now small::select: "0", "There is one database";
+    "INFO" 1..=MANY connection known later info::info: "[section...]", "About the server";
+    "QUIT" 1..=MANY connection anyone now small::quit: "", "Ends the conversation";
+    "RESET" 1..=1 connection anyone now small::reset: "", "Begins the conversation anew";
 };
 
 /// The command called `name`, in capitals or not.

@@ -48,9 +48,12 @@ enum Retry {
 
 /// `CL.THROTTLE`, as redis-cell answers it.
 #[inline]
-pub(super) fn cl_throttle(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+pub(super) async fn cl_throttle(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
     let call = Call::read(arguments, 0..=MOST - 1, 1)?;
-    let outcome = call.decide(session)?;
+    let outcome = call.decide(session).await?;
     let retry = match outcome.retry_secs {
         Retry::After(seconds) => seconds,
         Retry::Now | Retry::Never => -1,
@@ -65,9 +68,12 @@ pub(super) fn cl_throttle(session: &mut Session, arguments: Arguments<'_>) -> Re
 
 /// `THROTTLE`, as throttlecrab answers it.
 #[inline]
-pub(super) fn throttle(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+pub(super) async fn throttle(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
     let call = Call::read(arguments, 1..=MOST, 0)?;
-    let outcome = call.decide(session)?;
+    let outcome = call.decide(session).await?;
     let retry = match outcome.retry_secs {
         Retry::After(seconds) => seconds,
         Retry::Now => 0,
@@ -111,13 +117,13 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
+    async fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
         let (gate, caller) = session.at_the_gate()?;
         let served = gate.ad_hoc(caller, self.rate)?;
         if self.quantity == 0 || self.quantity > self.rate.capacity {
-            return self.look(&served);
+            return self.look(&served).await;
         }
-        let decision = match served.check(self.key, self.quantity)? {
+        let decision = match served.check(self.key, self.quantity).await? {
             Answer::Decided(decision) => decision,
             Answer::Degraded(store) => return Err(GateError::from(Error::from(store)).into()),
         };
@@ -126,8 +132,8 @@ impl<'a> Call<'a> {
     }
 
     /// Nothing is asked for, or more than there ever is: where does it stand?
-    fn look(&self, served: &Served) -> Result<Outcome, Fault> {
-        let standing = served.peek(self.key, 1)?.standing(AD_HOC_LIMIT);
+    async fn look(&self, served: &Served) -> Result<Outcome, Fault> {
+        let standing = served.peek(self.key, 1).await?.standing(AD_HOC_LIMIT);
         let verdict = match self.quantity {
             0 => Verdict::Admit,
             _ => Verdict::Never,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use crate::gate::aside::beside;
 use crate::gate::error::GateError;
-use crate::wait::block_on;
+use tidegate_contract::block_on;
 
 /// What a change comes to, once the store keeps it and it is in force here. It is under
 /// way already, and goes on if this is dropped; await it, or [`wait`](Self::wait) for it

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tidegate::contract::core::{Bucket, Log, Ring, Rule, Span, Verdict};
-use tidegate::contract::{Command, KeyPath, StoreError, Verb};
+use tidegate::contract::{KeyCommand, KeyPath, StoreError, Verb};
 use tidegate::{Limit, LimitSet};
 
 use super::Skipped;
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
 use crate::Subject;
+use crate::asked::Asked;
 
 /// Used and idle keys alike, at every instant from the change on.
 pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {
@@ -79,14 +80,14 @@ pub(super) fn a_command_made_for_older_limits_is_told_so(subject: &Subject) -> R
     let older = plan(0, 1, &[(0, rate(1, 10))]);
     assert!(desk.admits(b"k", &[10]));
     desk.change(&[(0, rate(1, 12))]);
-    let command = Command {
+    let command = KeyCommand {
         plan: &older,
         key: KeyPath::new(b"k", 1).expect("a key"),
         now: desk.now(),
         calendars: &[],
         verb: Verb::Debit { amounts: &[5] },
     };
-    assert_eq!(desk.table.execute(&command), Err(StoreError::StalePlan));
+    assert_eq!(desk.table.one(&command), Err(StoreError::StalePlan));
     assert_eq!(desk.verdict(b"k", &[2]), Verdict::Admit);
     Ok(())
 }
@@ -146,7 +147,7 @@ pub(super) fn a_limit_that_is_added_is_one_limit_to_sets_of_different_age(
             .expect("sound limits")
     };
     let old = set(&[a.clone(), b]);
-    assert!(old.check("k", ()).expect("an answer").admitted());
+    assert!(old.check("k", ()).wait().expect("an answer").admitted());
     old.replace_limits(std::slice::from_ref(&a))
         .expect("sound limits");
     let young = set(std::slice::from_ref(&a));
@@ -154,7 +155,7 @@ pub(super) fn a_limit_that_is_added_is_one_limit_to_sets_of_different_age(
         let limits = [a.clone(), c.clone()];
         set.replace_limits(&limits).expect("sound limits");
     }
-    let asked = (0..40).map(|ask| [&old, &young][ask % 2].check("k", ()));
+    let asked = (0..40).map(|ask| [&old, &young][ask % 2].check("k", ()).wait());
     let admitted = asked.filter(|answer| answer.as_ref().expect("an answer").admitted());
     assert_eq!(admitted.count(), 5);
     Ok(())

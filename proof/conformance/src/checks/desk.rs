@@ -9,11 +9,12 @@ use tidegate::contract::core::{
     Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
 use tidegate::contract::{
-    Command, Decision, Detail, Ending, KeyPath, Overrides, OwnedKey, Plan, PlanLimit, Reply,
+    Decision, Detail, Ending, KeyCommand, KeyPath, Overrides, OwnedKey, Plan, PlanLimit, Reply,
     Settlement, Store, StoreError, Table, Terms, Verb,
 };
 
 use crate::Subject;
+use crate::asked::Asked;
 
 /// When checks begin: in November 2023.
 pub(super) const START: i64 = 1_700_000_000_000_000;
@@ -129,14 +130,14 @@ impl Desk {
     }
 
     pub(super) fn ask(&self, key: &[u8], verb: Verb<'_>) -> Result<Reply, StoreError> {
-        let command = Command {
+        let command = KeyCommand {
             plan: &self.plan,
             key: KeyPath::new(key, self.plan.levels()).expect("a key"),
             now: self.now(),
             calendars: &[],
             verb,
         };
-        self.table.execute(&command)
+        self.table.one(&command)
     }
 
     fn decide(&self, key: &[u8], verb: Verb<'_>) -> Result<Decision, StoreError> {

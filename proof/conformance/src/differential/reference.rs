@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate::contract::core::{Bounds, Timestamp};
 use tidegate::contract::oracle::{self, Row};
-use tidegate::contract::{Book, Command, KeyPath, LeaseRoom, Plan, Reply, StoreError};
+use tidegate::contract::{Book, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError};
 
 /// The most leases: as good as no bound.
 const MANY: usize = usize::MAX;
@@ -32,7 +32,7 @@ impl Reference {
     }
 
     /// As [`Table::execute`](tidegate::contract::Table::execute).
-    pub(crate) fn execute(&mut self, command: &Command<'_>) -> Result<Reply, StoreError> {
+    pub(crate) fn execute(&mut self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
         if command.plan.version() < self.plan.version() {
             return Err(StoreError::StalePlan);
         }

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::contract::core::{Amount, MAX_AMOUNT, Span, Timestamp, Verdict};
 use tidegate::contract::{
-    Command, Detail, Ending, HotCell, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
+    Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
 };
 
 use super::plans::PlanData;
 use super::reference::Reference;
 use super::script::{Deed, EndingData, LeaseData, Script, Step, keys};
 use crate::Subject;
+use crate::asked::Asked;
 
 /// When every script begins: in November 2023.
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -307,7 +308,7 @@ impl Run {
             return Ok(());
         };
         let verb = Verb::Peek { amounts: &[] };
-        let theirs = self.table.execute(&self.command(&before, key, verb));
+        let theirs = self.table.one(&self.command(&before, key, verb));
         match theirs {
             Err(StoreError::StalePlan) => Ok(()),
             answer => Err(format!("{answer:?} by a plan that is no longer")),
@@ -327,7 +328,7 @@ impl Run {
             detail: Detail::Verdict,
         };
         let plan = Arc::clone(&self.plan);
-        let command = Command {
+        let command = KeyCommand {
             calendars: &[],
             ..self.command(&plan, key, verb)
         };
@@ -342,17 +343,17 @@ impl Run {
     /// Asks both, and compares.
     fn both(&mut self, key: &[u8], verb: Verb<'_>) -> Result<(), Difference> {
         let (plan, calendars) = (Arc::clone(&self.plan), self.data.calendars(self.now));
-        let command = Command {
+        let command = KeyCommand {
             calendars: &calendars,
             ..self.command(&plan, key, verb)
         };
-        let theirs = self.table.execute(&command);
+        let theirs = self.table.one(&command);
         let ours = self.reference.execute(&command);
         differs(!alike(&theirs, &ours), &theirs, &ours)
     }
 
-    fn command<'c>(&self, plan: &'c Arc<Plan>, key: &'c [u8], verb: Verb<'c>) -> Command<'c> {
-        Command {
+    fn command<'c>(&self, plan: &'c Arc<Plan>, key: &'c [u8], verb: Verb<'c>) -> KeyCommand<'c> {
+        KeyCommand {
             plan,
             key: path(key, plan),
             now: self.now,

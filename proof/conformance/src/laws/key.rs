@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::contract::core::{Amount, Bucket, Payment, Rule, Span, Standing, Timestamp, Verdict};
 use tidegate::contract::{
-    Command, Decision, Detail, Ending, KeyPath, Plan, PlanLimit, Reply, Store, StoreError, Table,
-    Terms, Verb,
+    Decision, Detail, Ending, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, StoreError,
+    Table, Terms, Verb,
 };
 
 use super::kinds::Kind;
 use super::past::{Act, Step};
+use crate::asked::Asked;
 
 /// When every past begins: in November 2023.
 pub(super) const START: i64 = 1_700_000_000_000_000;
@@ -229,7 +230,7 @@ impl Key {
     }
 
     pub(super) fn ask(&self, verb: Verb<'_>) -> Result<Reply, StoreError> {
-        self.table.execute(&Command {
+        self.table.one(&KeyCommand {
             plan: &self.plan,
             key: KeyPath::new(self.name.as_bytes(), self.plan.levels()).expect("a key"),
             now: self.at(),

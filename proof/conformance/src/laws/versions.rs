@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Amount, Payment, Rule, Timestamp};
-use tidegate::contract::{Command, Detail, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
+use tidegate::contract::core::{Amount, Payment, Rule, Span, Timestamp};
+use tidegate::contract::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
 
 use super::key::{LONG, START, number};
 use super::kinds::Kind;
 use super::past::wait;
+use crate::asked::Asked;
 use crate::dice::Dice;
 
 const ASKS: u64 = 60;
@@ -58,7 +59,7 @@ impl Servers {
         self.turn = turn;
         let (table, plan) = self.tables.get(turn).unwrap_or(&self.tables[0]);
         let now = Timestamp::from_micros(self.now);
-        let reply = table.execute(&Command {
+        let reply = table.one(&KeyCommand {
             plan,
             key: KeyPath::new(b"k", 1).expect("a key"),
             now,
@@ -96,7 +97,8 @@ fn adopt(table: &dyn Table, plan: &Arc<Plan>, kind: &Kind, now: i64) {
 
 /// In any span, by the numbers of the larger: the largest burst and what drains by the
 /// fastest rate; in as long as the shortest window the largest capacity. (A fixed window
-/// may be used up on either side of its end, and each version may have ends of its own.)
+/// may be used up on either side of its end, and each version may have ends of its own;
+/// so may a sliding one whose versions have sub-windows of different lengths.)
 pub(super) fn versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     store: &Arc<dyn Store>,
     dice: &mut Dice,
@@ -161,7 +163,17 @@ fn fits(versions: &[Kind], elapsed: u128, sum: u128) -> bool {
                 _ => u64::MAX,
             };
             let shortest = versions.iter().map(length).min().expect("some");
-            elapsed >= u128::from(shortest) || sum <= largest
+            // Where a store keeps no instant of the last charge, counts that go to and
+            // fro between sub-windows which do not nest move to the beginning of theirs.
+            let steps = |kind: &Kind| match &kind.rule {
+                Rule::Ring(ring) => ring.step(),
+                _ => Span::ZERO,
+            };
+            let alike = versions
+                .iter()
+                .all(|kind| steps(kind) == steps(&versions[0]));
+            let most = if alike { largest } else { 2 * largest };
+            elapsed >= u128::from(shortest) || sum <= most
         }
         _ => elapsed >= shortest || sum <= largest,
     }

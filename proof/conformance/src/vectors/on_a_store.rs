@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tidegate::contract::core::{Amount, Rule, Standing, Timestamp, Verdict};
 use tidegate::contract::{
-    Command, Detail, Ending, HotCell, KeyPath, Plan, Reply, Table as StoreTable, Terms, Verb,
+    Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, Table as StoreTable, Terms, Verb,
 };
 
 use super::table::{Deed, Step, Table};
 use super::ways::{Booking, LONG, OWN};
+use crate::asked::Asked;
 
 /// A key of a store's table, and what each step so far took.
 pub(super) struct Player {
@@ -166,14 +167,14 @@ impl Player {
     }
 
     fn ask(&self, now: Timestamp, verb: Verb<'_>) -> Reply {
-        let command = Command {
+        let command = KeyCommand {
             plan: &self.plan,
             key: self.path(),
             now,
             calendars: &[],
             verb,
         };
-        let reply = self.kept.execute(&command);
+        let reply = self.kept.one(&command);
         reply.unwrap_or_else(|error| panic!("{error} to {verb:?}"))
     }
 

@@ -11,6 +11,7 @@ use tidegate::contract::{Plan, PlanLimit, Store};
 
 use super::on_a_store::Player;
 use super::table::Table;
+use crate::asked::Asked;
 
 /// Longer than any table: what is not held is given back by no expiry.
 pub(super) const LONG: Span = Span::from_secs(3_600);

@@ -50,7 +50,10 @@ impl Sets {
     /// A lease of ten tokens and a slot, and one of a slot, each beside another.
     pub fn prepare(&self, key: &str) -> Leases {
         let lease = |set: &LimitSet, ask: &[(&str, u64)]| {
-            let lease = set.try_acquire(key, Ask::named(ask)).expect("an answer");
+            let lease = set
+                .try_acquire(key, Ask::named(ask))
+                .wait()
+                .expect("an answer");
             lease.granted().expect("it is free").detach()
         };
         lease(&self.both, &[("tokens", 1), ("gpu", 1)]);
@@ -62,7 +65,7 @@ impl Sets {
     }
 
     pub fn seen(&self, key: &str) -> Seen {
-        let peek = |set: &LimitSet| set.peek(key, 1).expect("an answer");
+        let peek = |set: &LimitSet| set.peek(key, 1).wait().expect("an answer");
         let (both, rate, slots) = (peek(&self.both), peek(&self.rate), peek(&self.slots));
         let left = |peeked: &Decision, name| peeked.standing(name).expect("a standing").remaining;
         let page = self.both.list_leases(PageOf {
@@ -70,7 +73,7 @@ impl Sets {
             after: None,
             most: LONGEST_PAGE,
         });
-        let leases = page.expect("a list").items;
+        let leases = page.wait().expect("a list").items;
         let mut leases: Vec<_> = leases
             .iter()
             .map(|lease| {

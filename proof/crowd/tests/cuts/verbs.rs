@@ -38,34 +38,37 @@ const fn each_time(name: &'static str, act: Act) -> Verb {
 
 pub const VERBS: &[Verb] = &[
     each_time("take", |sets, key, _, _| {
-        sets.both.check(key, Ask::named(TEN)).map(drop)
+        sets.both.check(key, Ask::named(TEN)).wait().map(drop)
     }),
     each_time("take of a lone rate", |sets, key, _, _| {
-        sets.rate.check(key, 10).map(drop)
+        sets.rate.check(key, 10).wait().map(drop)
     }),
     each_time("debit", |sets, key, _, _| {
-        sets.both.debit(key, Ask::named(TEN)).map(drop)
+        sets.both.debit(key, Ask::named(TEN)).wait().map(drop)
     }),
     once("lease", |sets, key, _, _| {
         let ask = Ask::named(TEN_AND_A_SLOT).idempotency(b"once");
-        let lease = sets.both.try_acquire(key, ask)?.granted();
+        let lease = sets.both.try_acquire(key, ask).wait()?.granted();
         lease.expect("it is free").detach();
         Ok(())
     }),
     once("renew", |sets, key, leases, _| {
-        sets.both.renew(key, leases.both, 2 * LONG).map(drop)
+        sets.both.renew(key, leases.both, 2 * LONG).wait().map(drop)
     }),
     once("settle", |sets, key, leases, used| {
-        let settled = sets.both.settle(key, leases.both, &[("tokens", used)])?;
+        let settled = sets
+            .both
+            .settle(key, leases.both, &[("tokens", used)])
+            .wait()?;
         // Whoever says something else later is told what was said first.
         let usage = settled.usage("tokens").expect("it was taken");
         assert_eq!((usage.taken, usage.used), (10, USED));
         Ok(())
     }),
     once("release", |sets, key, leases, _| {
-        sets.both.release(key, leases.both).map(drop)
+        sets.both.release(key, leases.both).wait().map(drop)
     }),
     once("release of a lone slot", |sets, key, leases, _| {
-        sets.slots.release(key, leases.slot).map(drop)
+        sets.slots.release(key, leases.slot).wait().map(drop)
     }),
 ];

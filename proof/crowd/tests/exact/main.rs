@@ -65,10 +65,10 @@ impl Samples {
             after: None,
             most: LONGEST_PAGE,
         });
-        let listed = page.expect("a list").items;
+        let listed = page.wait().expect("a list").items;
         assert!(listed.len() <= SLOTS as usize, "{listed:?}");
         are_distinct(listed.iter().map(|lease| lease.fence));
-        let peeked = slots.peek("hot", 1).expect("a peek");
+        let peeked = slots.peek("hot", 1).wait().expect("a peek");
         let standing = peeked.standing("slots").expect("a standing");
         assert!(standing.remaining <= SLOTS);
     }
@@ -131,7 +131,7 @@ fn is_exact(url: &str, mut snapshot: impl FnMut() -> Snapshot) {
     ledger.holds_no_more_slots_than_there_are();
     ledger.fences_grow();
     assert_eq!(snapshot().conserves(), 0, "all came back");
-    let peeked = slots.peek("hot", 1).expect("a peek");
+    let peeked = slots.peek("hot", 1).wait().expect("a peek");
     let standing = peeked.standing("slots").expect("a standing");
     assert_eq!(standing.remaining, SLOTS, "all came back");
 }

@@ -74,7 +74,7 @@ fn the_slot_of_a_holder_that_is_killed_is_back_within_its_ttl() {
         let clock = Clock::system();
         holder.kill();
         let killed = clock.now();
-        let told = gpus.set().peek("all", 1).expect("an answer");
+        let told = gpus.set().peek("all", 1).wait().expect("an answer");
         // A machine that stands still for a ttl finds it free.
         let free_at = told.not_until().unwrap_or(killed);
         let next = acquire(&gpus);

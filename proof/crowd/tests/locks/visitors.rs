@@ -124,7 +124,7 @@ fn listed(gpus: &Semaphore) -> u64 {
             after: after.as_deref(),
             most: LONGEST_PAGE,
         });
-        let page = page.expect("a list");
+        let page = page.wait().expect("a list");
         count += page.items.len() as u64;
         match page.next {
             Some(next) => after = Some(next),

@@ -18,7 +18,7 @@ pub(super) fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
         let [one, other] = sets;
         let held = acquire(&one, LONG).await.expect("it is free");
         let soon = Ask::default().cost(1).within(Duration::from_millis(20));
-        let refused = other.acquire_async(KEY, soon).await.expect("an answer");
+        let refused = other.acquire(KEY, soon).await.expect("an answer");
         let Admission::Refused(refusal) = refused else {
             panic!("there is one slot");
         };
@@ -61,7 +61,7 @@ pub(super) fn who_waits_is_told_when_its_process_closes<L: Lines>() {
         let _held = acquire(&one, LONG).await.expect("it is free");
         let waits = {
             let set = closes.clone();
-            tokio::spawn(async move { set.acquire_async(KEY, Ask::default().within(LONG)).await })
+            tokio::spawn(async move { set.acquire(KEY, Ask::default().within(LONG)).await })
         };
         until(|| server.standing() == 1).await;
         assert_eq!(closes.statistics().waiting, 1);
@@ -111,8 +111,7 @@ pub(super) fn who_waits_is_cut_off_and_waits_on<L: Lines>() {
         let id = held.detach();
         // On a connection that is gone a release is an error, whether it was done
         // or not.
-        while let Err(Error::Store(StoreError::Unavailable(_))) = one.release_async(KEY, id).await {
-        }
+        while let Err(Error::Store(StoreError::Unavailable(_))) = one.release(KEY, id).await {}
         assert!(waits.await.expect("it ends").is_some());
     });
 }

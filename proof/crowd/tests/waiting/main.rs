@@ -135,7 +135,7 @@ fn one_slot() -> [Limit; 1] {
 
 async fn acquire(set: &LimitSet, longest: Duration) -> Option<Lease> {
     let ask = Ask::default().cost(1).within(longest);
-    let admission = set.acquire_async(KEY, ask).await;
+    let admission = set.acquire(KEY, ask).await;
     admission.expect("an answer").granted()
 }
 

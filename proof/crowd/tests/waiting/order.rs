@@ -19,7 +19,7 @@ pub(super) fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Li
         let (one, other) = (sets[1].clone(), sets[2].clone());
         let first = tokio::spawn(async move {
             let ask = Ask::default().cost(1).ttl(BRIEF).within(LONG);
-            let answer = one.acquire_async(KEY, ask).await.expect("an answer");
+            let answer = one.acquire(KEY, ask).await.expect("an answer");
             answer.granted().expect("its turn has come").detach();
             Instant::now()
         });
@@ -49,7 +49,7 @@ pub(super) fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>(
         let waits = |number: usize, ask: Ask<'static>| {
             let set = sets[number].clone();
             tokio::spawn(async move {
-                let answer = set.acquire_async(KEY, ask).await.expect("an answer");
+                let answer = set.acquire(KEY, ask).await.expect("an answer");
                 answer.granted().expect("its turn has come").detach();
                 Instant::now()
             })
@@ -79,25 +79,29 @@ pub(super) fn nobody_overtakes_who_waits<L: Lines>() {
         let (one, other) = (client(&*server, &limits), client(&*server, &limits));
         let two: &[(&str, u64)] = &[("gpu", 2)];
         let single: &[(&str, u64)] = &[("gpu", 1)];
-        let held = one.try_acquire(KEY, single).expect("an answer").granted();
+        let held = one
+            .try_acquire(KEY, single)
+            .wait()
+            .expect("an answer")
+            .granted();
         assert!(held.is_some());
         let waits = {
             let one = one.clone();
             tokio::spawn(async move {
                 let ask = Ask::named(two).within(LONG);
-                one.acquire_async(KEY, ask)
-                    .await
-                    .expect("an answer")
-                    .granted()
+                one.acquire(KEY, ask).await.expect("an answer").granted()
             })
         };
         until(|| server.standing() == 1).await;
-        let late = other.try_acquire(KEY, single).expect("an answer");
+        let late = other.try_acquire(KEY, single).wait().expect("an answer");
         assert!(
             matches!(late, Admission::Refused(_)),
             "one is free, but others are first"
         );
-        let elsewhere = other.try_acquire("elsewhere", single).expect("an answer");
+        let elsewhere = other
+            .try_acquire("elsewhere", single)
+            .wait()
+            .expect("an answer");
         assert!(elsewhere.granted().is_some());
         drop(held);
         assert!(waits.await.expect("it ends").is_some());
@@ -109,14 +113,11 @@ pub(super) fn nobody_takes_before_who_waits<L: Lines>() {
     run(|server: Arc<L>| async move {
         let limits = [Limit::rate("r", 1, 2 * LONG).burst(2)];
         let (one, other) = (client(&*server, &limits), client(&*server, &limits));
-        let takes = || other.check(KEY, 1).expect("an answer").admitted();
+        let takes = || other.check(KEY, 1).wait().expect("an answer").admitted();
         assert!(takes());
         let waits = tokio::spawn(async move {
             let ask = Ask::default().cost(2).within(LONG);
-            one.acquire_async(KEY, ask)
-                .await
-                .expect("an answer")
-                .granted()
+            one.acquire(KEY, ask).await.expect("an answer").granted()
         });
         until(|| server.standing() == 1).await;
         assert!(!takes(), "one is left, but others are first");
@@ -142,15 +143,16 @@ pub(super) fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>
         let [one, other] = sets;
         let of = |user: &str| format!("{KEY}/{user}");
         let takes = |set: &LimitSet, user: &str| {
-            let asked = set.try_acquire(of(user).as_str(), 1);
-            asked.expect("an answer").granted()
+            let key = of(user);
+            let asked = set.try_acquire(key.as_str(), 1);
+            asked.wait().expect("an answer").granted()
         };
         let waits = |set: &LimitSet, user: &str, of_all: u64| {
             let (set, key) = (set.clone(), of(user));
             tokio::spawn(async move {
                 let amounts = [("all", of_all), ("own", 1)];
                 let ask = Ask::named(&amounts).within(LONG);
-                let asked = set.acquire_async(key.as_str(), ask).await;
+                let asked = set.acquire(key.as_str(), ask).await;
                 asked.expect("an answer").granted()
             })
         };
@@ -180,7 +182,7 @@ pub(super) fn who_waits_for_a_rate_is_served_at_its_instant_and_in_order<L: Line
         let limits = [Limit::rate("r", 20, Duration::from_secs(1)).burst(1)];
         let sets = [client(&*server, &limits), client(&*server, &limits)];
         let order = Arc::<Mutex<Vec<usize>>>::default();
-        assert!(sets[0].check(KEY, 1).expect("an answer").admitted());
+        assert!(sets[0].check(KEY, 1).wait().expect("an answer").admitted());
         let mut tasks = Vec::new();
         for number in 0..6 {
             let (set, order) = (sets[number % 2].clone(), Arc::clone(&order));

@@ -72,6 +72,7 @@ impl Library {
             let lease: LeaseId = call.lease.parse().map_err(|_| unknown())?;
             served
                 .finish(key, lease, how, &report)
+                .wait()
                 .map(|finished| ended(&finished))
         };
         match call.verb {
@@ -82,7 +83,7 @@ impl Library {
                 } else {
                     Ask::default().cost(cost)
                 };
-                let mut answer = decided(&served, &served.check(key, ask)?);
+                let mut answer = decided(&served, &served.check(key, ask).wait()?);
                 if answer.admitted() {
                     answer.facts.clear();
                 }
@@ -95,14 +96,18 @@ impl Library {
             Verb::Renew => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
                 let ttl = Duration::from_millis(call.ttl.unwrap_or_default());
-                served.renew(key, lease, ttl).map(|_| Answer::default())
+                served
+                    .renew(key, lease, ttl)
+                    .wait()
+                    .map(|_| Answer::default())
             }
-            Verb::Debit => Ok(decided(&served, &served.debit_at(member, key, ask)?)),
-            Verb::Peek => Ok(decision(&served, &served.peek_at(member, key, ask)?)),
+            Verb::Debit => Ok(decided(&served, &served.debit_at(member, key, ask).wait()?)),
+            Verb::Peek => Ok(decision(&served, &served.peek_at(member, key, ask).wait()?)),
             Verb::Forecast => {
                 let mut answer = Answer::default();
                 for (name, forecast) in served
-                    .forecast(member, key, ask)?
+                    .forecast(member, key, ask)
+                    .wait()?
                     .iter()
                     .flat_map(|outlook| &outlook.limits)
                 {
@@ -112,10 +117,13 @@ impl Library {
                 }
                 Ok(answer)
             }
-            Verb::Reset => served.reset(&self.caller, key).map(|()| Answer::default()),
+            Verb::Reset => served
+                .reset(&self.caller, key)
+                .wait()
+                .map(|()| Answer::default()),
             Verb::Keys => {
                 let mut answer = Answer::default();
-                for listed in served.list_keys(page(call))?.items {
+                for listed in served.list_keys(page(call)).wait()?.items {
                     let key = String::from_utf8_lossy(&listed.key).into_owned();
                     let member = listed.decision.member().unwrap_or_default().to_owned();
                     standings(&mut answer, &listed.decision, &format!("{key} {member} "));
@@ -125,7 +133,8 @@ impl Library {
             Verb::Leases => {
                 let mut answer = Answer::default();
                 for (place, lease) in served
-                    .list_leases(page(call))?
+                    .list_leases(page(call))
+                    .wait()?
                     .items
                     .into_iter()
                     .enumerate()
@@ -143,15 +152,21 @@ impl Library {
                 let handle = call.lease.parse().map_err(|_| unknown())?;
                 served
                     .revoke(&self.caller, key, handle)
+                    .wait()
                     .map(|finished| ended(&finished))
             }
             Verb::SetOverride => {
                 let placed = self
                     .gate
-                    .set_override(&self.caller, &place(call), &limits(call))?;
+                    .set_override(&self.caller, &place(call), &limits(call))
+                    .wait()?;
                 Ok(over(&[placed], false))
             }
-            Verb::RemoveOverride => match self.gate.remove_override(&self.caller, &place(call))? {
+            Verb::RemoveOverride => match self
+                .gate
+                .remove_override(&self.caller, &place(call))
+                .wait()?
+            {
                 true => Ok(Answer::default()),
                 false => Ok(Answer::new(Word::Gone)),
             },
@@ -164,7 +179,7 @@ impl Library {
                 Ok(over(&placed, true))
             }
             Verb::Policy | Verb::Denied => Ok(Answer::default()),
-            _ => Ok(decided(&served, &served.check(key, ask)?)),
+            _ => Ok(decided(&served, &served.check(key, ask).wait()?)),
         }
     }
 
@@ -222,7 +237,10 @@ impl Library {
             period_secs: 34_560_000,
         };
         let served = self.gate.ad_hoc(&self.caller, rate)?;
-        let mut answer = decided(&served, &served.check(call.key.as_bytes(), Ask::from(1))?);
+        let mut answer = decided(
+            &served,
+            &served.check(call.key.as_bytes(), Ask::from(1)).wait()?,
+        );
         answer.facts.remove("binding");
         Ok(answer)
     }

@@ -12,7 +12,10 @@ mod progress;
 mod tracked;
 mod writer;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
@@ -111,18 +114,19 @@ impl Journal {
         self.shared.progress.check()
     }
 
-    /// A change was made: returns when it may be acknowledged.
+    /// A change was made: whether it may be acknowledged now; else when.
     ///
     /// # Errors
     /// As [`check`](Self::check).
     #[inline]
-    pub(crate) fn keep(&self) -> Result<(), StoreError> {
-        self.shared.progress.keep()
+    pub(crate) fn keep(&self) -> Result<Option<Kept>, StoreError> {
+        let group = self.shared.progress.keep()?;
+        Ok(group.map(|group| self.kept(group)))
     }
 
-    /// Whether a change made now waits for the disk, or soon would.
-    pub(crate) fn holds_up(&self) -> bool {
-        self.shared.progress.holds_up()
+    /// Ends once everything changed so far is written.
+    pub(crate) fn written(&self) -> Kept {
+        self.kept(self.shared.progress.next_group())
     }
 
     /// Returns once everything changed so far is written.
@@ -130,7 +134,14 @@ impl Journal {
     /// # Errors
     /// As [`check`](Self::check).
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        self.shared.progress.flush()
+        tidegate_contract::block_on(self.written())
+    }
+
+    fn kept(&self, group: u64) -> Kept {
+        Kept {
+            shared: Arc::clone(&self.shared),
+            group,
+        }
     }
 
     /// Has the file made as small as it can be; whether it became smaller.
@@ -138,6 +149,22 @@ impl Journal {
         let answer = self.shared.progress.ask_compaction();
         let closed = || FileError::Journal("the store is closed".into());
         answer.recv().unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+/// Ends once a group is written, or cannot be.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    shared: Arc<Shared>,
+    group: u64,
+}
+
+impl Future for Kept {
+    type Output = Result<(), StoreError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let progress = &self.shared.progress;
+        progress.poll_written(self.group, context.waker())
     }
 }
 

@@ -7,9 +7,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidegate_contract::StoreError;
 
 use crate::error::FileError;
@@ -43,8 +44,6 @@ pub(super) struct Progress {
     state: Mutex<State>,
     /// The writer waits here.
     work: Condvar,
-    /// Who waits for a group waits here.
-    done: Condvar,
     /// The file cannot be written: nothing may change.
     shut: AtomicBool,
     /// When the oldest change was made that no group has collected, and the
@@ -67,6 +66,15 @@ struct State {
     failure: Option<String>,
     compaction: Option<Compaction>,
     closing: bool,
+    /// Who waits for a group.
+    wakers: Vec<Waker>,
+}
+
+/// Wakes everyone who waits for a group, once the lock is let go.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let wakers = std::mem::take(&mut state.wakers);
+    drop(state);
+    wakers.into_iter().for_each(Waker::wake);
 }
 
 impl Progress {
@@ -76,7 +84,6 @@ impl Progress {
             started: instant(),
             state: Mutex::default(),
             work: Condvar::new(),
-            done: Condvar::new(),
             shut: AtomicBool::new(false),
             waiting_since: AtomicU64::new(NONE),
             writing_since: AtomicU64::new(NONE),
@@ -93,19 +100,6 @@ impl Progress {
         };
         // A grant takes longer than the sixteenth of a microsecond.
         (span.as_micros() as u64).saturating_mul(16)
-    }
-
-    /// Whether a change made now waits for the disk: always, or because the writer
-    /// is late. That is said while there is a quarter of the span left, so that
-    /// who asks has the time to go elsewhere.
-    pub(super) fn holds_up(&self) -> bool {
-        match self.pace() {
-            None => true,
-            Some((_, most)) => {
-                let oldest = self.oldest();
-                oldest != NONE && self.micros().saturating_sub(oldest) >= micros(most) / 4 * 3
-            }
-        }
     }
 
     /// When the oldest change was made that is not written.
@@ -131,9 +125,10 @@ impl Progress {
         StoreError::Unavailable(why.unwrap_or_else(|| "the journal was just written again".into()))
     }
 
-    pub(super) fn keep(&self) -> Result<(), StoreError> {
+    /// A change was made: whether it may be acknowledged; else the group that it is in.
+    pub(super) fn keep(&self) -> Result<Option<u64>, StoreError> {
         let (_, most) = match self.pace() {
-            None => return self.flush(),
+            None => return Ok(Some(self.next_group())),
             Some(pace) => pace,
         };
         let now = self.micros();
@@ -141,9 +136,9 @@ impl Progress {
             self.note(now);
         }
         if now.saturating_sub(self.oldest()) < micros(most) {
-            return Ok(());
+            return Ok(None);
         }
-        self.flush()
+        Ok(Some(self.next_group()))
     }
 
     /// When a change is to be written, and when it must have been; `None`:
@@ -172,20 +167,28 @@ impl Progress {
         self.work.notify_one();
     }
 
-    /// Waits for the next group.
-    pub(super) fn flush(&self) -> Result<(), StoreError> {
+    /// The next group, which is to be written now.
+    pub(super) fn next_group(&self) -> u64 {
         let mut state = self.state.lock();
-        let mine = state.group + 1;
         state.wanted = true;
         self.work.notify_one();
-        while state.written < mine {
-            if state.failed >= mine {
-                let why = state.failure.clone().unwrap_or_default();
-                return Err(StoreError::Unavailable(why));
-            }
-            self.done.wait(&mut state);
+        state.group + 1
+    }
+
+    /// Whether `group` is written; `waker` is woken when that is known.
+    pub(super) fn poll_written(&self, group: u64, waker: &Waker) -> Poll<Result<(), StoreError>> {
+        let mut state = self.state.lock();
+        if state.written >= group {
+            return Poll::Ready(Ok(()));
         }
-        Ok(())
+        if state.failed >= group {
+            let why = state.failure.clone().unwrap_or_default();
+            return Poll::Ready(Err(StoreError::Unavailable(why)));
+        }
+        if !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
+        Poll::Pending
     }
 
     pub(super) fn ask_compaction(&self) -> Receiver<Result<bool, FileError>> {
@@ -257,7 +260,7 @@ impl Progress {
         state.failure = None;
         self.writing_since.store(NONE, Ordering::Relaxed);
         self.shut.store(false, Ordering::Relaxed);
-        self.done.notify_all();
+        wake(state);
     }
 
     /// The group was not written: who waits, also for the next one, is refused,
@@ -267,7 +270,7 @@ impl Progress {
         self.shut.store(true, Ordering::Relaxed);
         state.failed = group + 1;
         state.failure = Some(why);
-        self.done.notify_all();
+        wake(state);
     }
 
     /// The writer is gone: nothing is ever written again.

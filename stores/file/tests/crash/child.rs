@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Ask, LeaseId, Limit, LimitSet};
 use tidegate_file::{FileStore, SyncMode};
 
 use crate::support;
@@ -107,8 +107,8 @@ impl Worker<'_> {
         let handle = self.lone.handle(self.name.as_str()).expect("a key");
         for number in 0..MOST {
             let begun = self.now();
-            if handle.admit(1).expect("no error").admitted() {
-                self.say("admitted", number, 0, begun);
+            if handle.admit(1).wait().expect("no error").admitted() {
+                self.say("admitted", number, 0, None, begun);
             }
             if number % 40 == 39 && thread == 0 {
                 let limit = Limit::budget("budget", BUDGET + number, FOREVER);
@@ -123,21 +123,24 @@ impl Worker<'_> {
 
     fn lease(&self, key: &str, number: u64) {
         let begun = self.now();
-        self.say("asking", number, 0, begun);
+        self.say("asking", number, 0, None, begun);
         let name = format!("{}-{number}", self.name);
         let ask = Ask::from(3).idempotency(name.as_bytes());
-        let asked = self.leases.try_acquire(key, ask).expect("no error");
+        let asked = self.leases.try_acquire(key, ask).wait().expect("no error");
         let Some(lease) = asked.granted() else { return };
-        self.say("granted", number, lease.fence(), begun);
-        let id = lease.detach();
+        let (fence, id) = (lease.fence(), lease.detach());
+        self.say("granted", number, fence, Some(id), begun);
         // Some stay for whoever opens the file next.
         let stays = number.is_multiple_of(3) && number / 3 < MOST_HELD;
         if !stays {
             let begun = self.now();
-            self.say("settling", number, 0, begun);
+            self.say("settling", number, 0, None, begun);
             let used = [("budget", used(number))];
-            self.leases.settle(key, id, &used).expect("a live lease");
-            self.say("settled", number, 0, begun);
+            self.leases
+                .settle(key, id, &used)
+                .wait()
+                .expect("a live lease");
+            self.say("settled", number, 0, None, begun);
         }
     }
 
@@ -148,9 +151,10 @@ impl Worker<'_> {
 
     /// What, for which of this thread's leases, when the command that it is
     /// about was begun, and when it is said.
-    fn say(&self, what: &str, number: u64, fence: u64, begun: u128) {
+    fn say(&self, what: &str, number: u64, fence: u64, id: Option<LeaseId>, begun: u128) {
+        let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let (name, at) = (&self.name, self.now());
-        let line = format!("\n> {what} {name} {number} {fence} {begun} {at}\n");
+        let line = format!("\n> {what} {name} {number} {fence} {id} {begun} {at}\n");
         // A parent that is gone has nothing more to learn.
         let _ = std::io::stdout().write_all(line.as_bytes());
     }

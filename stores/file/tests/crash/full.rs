@@ -82,6 +82,7 @@ fn is_known(set: &LimitSet, number: usize) -> bool {
 fn ask(set: &LimitSet, number: usize) -> Result<Admission, Error> {
     let (key, name) = (format!("{number:0>400}"), number.to_string());
     set.try_acquire(&key, Ask::from(1).idempotency(name.as_bytes()))
+        .wait()
 }
 
 fn set(store: std::sync::Arc<FileStore>) -> LimitSet {

@@ -7,6 +7,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tidegate::LeaseId;
+
 /// One of its leases: which thread's, and its number there.
 pub type Name = (String, u64);
 
@@ -23,6 +25,8 @@ pub enum Stage {
 pub struct Lease {
     pub stage: Stage,
     pub fence: u64,
+    /// Once it was granted.
+    pub id: Option<LeaseId>,
     /// When its grant was said, in microseconds, and when its end was: not
     /// before it was acknowledged.
     pub granted_at: u64,
@@ -73,7 +77,7 @@ fn listen(output: ChildStdout, first: SyncSender<()>) -> JoinHandle<Heard> {
 impl Heard {
     fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
-        let [">", what, thread, nth, fence, begun, at] = words[..] else {
+        let [">", what, thread, nth, fence, id, begun, at] = words[..] else {
             return;
         };
         let number = |word: &str| word.parse::<u64>().expect("a number");
@@ -81,7 +85,7 @@ impl Heard {
         if what == "admitted" {
             self.admitted.entry(name.0).or_default().push(at);
         } else {
-            self.lease(name, what, number(fence), at);
+            self.lease(name, what, (number(fence), id), at);
         }
         self.has_granted |= what == "granted";
         if matches!(what, "admitted" | "granted" | "settled") {
@@ -89,17 +93,21 @@ impl Heard {
         }
     }
 
-    fn lease(&mut self, name: Name, what: &str, fence: u64, at: u64) {
+    fn lease(&mut self, name: Name, what: &str, (fence, id): (u64, &str), at: u64) {
         let asking = Lease {
             stage: Stage::Asking,
             fence: 0,
+            id: None,
             granted_at: 0,
             settled_at: 0,
         };
         let lease = self.leases.entry(name).or_insert(asking);
         match what {
             "asking" => {}
-            "granted" => (lease.stage, lease.fence, lease.granted_at) = (Stage::Granted, fence, at),
+            "granted" => {
+                (lease.stage, lease.fence, lease.granted_at) = (Stage::Granted, fence, at);
+                lease.id = Some(id.parse().expect("an id"));
+            }
             "settling" => lease.stage = Stage::Settling,
             "settled" => (lease.stage, lease.settled_at) = (Stage::Settled, at),
             other => panic!("nobody says {other}"),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use tidegate::{Ask, LimitSet};
+use tidegate::contract::StoreError;
+use tidegate::{Ask, Error, LimitSet};
 use tidegate_file::SyncMode;
 
 use crate::child::{self, BUDGET, BURST, KEYS, SLOTS, THREADS, used};
@@ -114,51 +115,64 @@ impl After {
         let fences = self.heard.leases.values().map(|lease| lease.fence);
         all.fence = fences.fold(all.fence, u64::max);
         for key in 0..KEYS {
-            let asked = set.try_acquire(&key.to_string(), 1).expect("no error");
+            let asked = set
+                .try_acquire(&key.to_string(), 1)
+                .wait()
+                .expect("no error");
             let lease = asked.granted().expect("room");
             assert!(lease.fence() > all.fence, "a fence that does not grow");
             all.budget[key] += 1;
         }
     }
 
-    /// Asks again for what was asked for, so that the same lease is found if it
-    /// was granted, and settles it as the child would have.
+    /// Settles a lease as the child would have, once it is found: by its id if the child
+    /// may have settled it, else by asking for it again, in the same name.
     fn resolve(&self, set: &LimitSet, (thread, number): &Name, lease: &Lease, all: &mut Accounts) {
-        let key = key_of(thread);
-        let name = format!("{thread}-{number}");
-        let ask = Ask::from(3).idempotency(name.as_bytes());
-        let asked = set.try_acquire(&key.to_string(), ask).expect("no error");
-        let found = asked.granted().expect("room");
-        let lost = lease.stage >= Stage::Granted && !found.is_repeated();
-        assert!(
-            !lost || self.may_be_lost(lease.granted_at),
-            "{name} is lost: {lease:?}"
-        );
-        if lost {
-            all.lost += 1;
-            all.oldest = all
-                .oldest
-                .max(self.heard.latest.saturating_sub(lease.granted_at));
-        }
+        let (key, name) = (key_of(thread), format!("{thread}-{number}"));
+        let key_name = key.to_string();
+        let settle = |id| {
+            let amounts = [("budget", used(*number))];
+            set.settle(&key_name, id, &amounts).wait()
+        };
         all.leases += u64::from(lease.stage >= Stage::Granted);
-        if lease.stage >= Stage::Granted && !lost {
+        if let Some(id) = lease.id.filter(|_| lease.stage >= Stage::Settling) {
+            match settle(id) {
+                Ok(settled) => {
+                    assert!(!settled.expired());
+                    let undone = lease.stage == Stage::Settled && !settled.repeated();
+                    assert!(
+                        !undone || self.may_be_lost(lease.settled_at),
+                        "{name} is live again: {lease:?}"
+                    );
+                    all.budget[key] += used(*number);
+                }
+                Err(error) => {
+                    assert_eq!(error, Error::Store(StoreError::UnknownLease));
+                    self.lost(&name, lease, all);
+                }
+            }
+            return;
+        }
+        let ask = Ask::from(3).idempotency(name.as_bytes());
+        let asked = set.try_acquire(&key_name, ask).wait().expect("no error");
+        let found = asked.granted().expect("room");
+        if lease.stage == Stage::Granted && !found.is_repeated() {
+            self.lost(&name, lease, all);
+        } else if lease.stage == Stage::Granted {
             assert_eq!(found.fence(), lease.fence, "{name} is another lease");
         }
-        let settled = set.settle(
-            &key.to_string(),
-            found.detach(),
-            &[("budget", used(*number))],
-        );
-        let settled = settled.expect("a lease that is remembered");
-        assert!(!settled.expired());
-        let undone = lease.stage == Stage::Settled && !settled.repeated();
-        assert!(
-            !undone || self.may_be_lost(lease.settled_at),
-            "{name} is live again: {lease:?}"
-        );
-        let unsettled = lease.stage < Stage::Settling && settled.repeated();
-        assert!(!unsettled, "{name} was never settled");
+        let settled = settle(found.detach()).expect("a lease that is held");
+        assert!(!settled.expired() && !settled.repeated());
         all.budget[key] += used(*number);
+    }
+
+    fn lost(&self, name: &str, lease: &Lease, all: &mut Accounts) {
+        assert!(
+            self.may_be_lost(lease.granted_at),
+            "{name} is lost: {lease:?}"
+        );
+        let before = self.heard.latest.saturating_sub(lease.granted_at);
+        (all.lost, all.oldest) = (all.lost + 1, all.oldest.max(before));
     }
 
     /// Everything has been settled: all slots are back, each use counts once.

@@ -63,6 +63,6 @@ pub fn limits() -> Vec<Limit> {
 
 /// What is left of a limit for a key.
 pub fn remaining(set: &LimitSet, key: &str, limit: &str) -> u64 {
-    let peeked = set.peek(key, &[(limit, 1)]).expect("a peek");
+    let peeked = set.peek(key, &[(limit, 1)]).wait().expect("a peek");
     peeked.standing(limit).expect("a standing").remaining
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::core::{Amount, Bounds, Span, Timestamp};
-use tidegate_contract::{Command, Detail, Ending, KeyPath, Terms, Verb};
+use tidegate_contract::{Detail, Ending, KeyCommand, KeyPath, Terms, Verb};
 
 use super::instant;
 use super::pack::Pack;
@@ -61,7 +61,7 @@ pub(crate) struct Turn {
 }
 
 /// As [`encode`], for an ask that stands in line.
-pub(crate) fn encode_in_line(command: &Command<'_>, clock: Clock, turn: &Turn) -> Vec<u8> {
+pub(crate) fn encode_in_line(command: &KeyCommand<'_>, clock: Clock, turn: &Turn) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.map(8 + pairs(&command.verb));
     let calendars = command.calendars;
@@ -91,7 +91,7 @@ fn put_turn(turn: &Turn, pack: &mut Pack) {
     pack.name("alive").int(micros(turn.alive));
 }
 
-pub(crate) fn encode(command: &Command<'_>, clock: Clock) -> Vec<u8> {
+pub(crate) fn encode(command: &KeyCommand<'_>, clock: Clock) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.map(7 + pairs(&command.verb));
     let calendars = command.calendars;

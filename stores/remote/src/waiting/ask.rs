@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Amount, Bounds, Span, Timestamp};
 use tidegate_contract::{
-    Command, Detail, Ending, KeyPath, OwnedKey, Patience, Plan, StoreError, Terms, Verb,
+    Command, Detail, Ending, Hold, KeyCommand, Op, OwnedPath, Plan, Race, Terms, Verb,
 };
 use tokio::time::Instant;
 
@@ -13,49 +13,95 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct Waiting {
     plan: Arc<Plan>,
-    key: OwnedKey,
+    key: OwnedPath,
     calendars: Box<[Option<Bounds>]>,
     amounts: Box<[Amount]>,
     detail: Detail,
     lease: u128,
     ttl: Span,
     idempotency: Option<Box<[u8]>>,
-    patience: Patience,
+    patience: Turn,
     /// When it came here, by the caller's clock and by this machine's.
     came: (Timestamp, Instant),
+}
+
+/// How it waits. One that does not is given its answer, or the lease back, all the same.
+#[derive(Debug)]
+pub struct Turn {
+    /// What its place is known by.
+    pub turn: u128,
+    /// How much earlier than it did it counts as having come.
+    pub ahead: Span,
+    /// How long it waits from when it came.
+    pub longest: Option<Duration>,
+    /// When it came, by its caller's clock.
+    pub since: Timestamp,
+    /// Which of several tables grants.
+    pub race: Option<Arc<Race>>,
+    /// What may hold it meanwhile.
+    pub hold: Option<Arc<dyn Hold>>,
+    /// What it was granted stays for a retry.
+    pub retried: bool,
+}
+
+impl Turn {
+    fn of(command: &Command<'_>, lease: u128) -> Self {
+        let retried = command.is_retried();
+        match command.patience {
+            Some(patience) => Self {
+                turn: patience.turn,
+                ahead: patience.ahead,
+                longest: patience.longest,
+                since: patience.since,
+                race: patience.race.clone(),
+                hold: patience.hold.clone(),
+                retried,
+            },
+            None => Self {
+                turn: lease,
+                ahead: Span::ZERO,
+                longest: Some(Duration::ZERO),
+                since: command.now,
+                race: None,
+                hold: None,
+                retried,
+            },
+        }
+    }
 }
 
 impl Waiting {
     /// `None` for a command that is no take with a lease.
     #[must_use]
-    pub fn of(command: &Command<'_>, patience: &Patience) -> Option<Self> {
-        let Verb::Take {
-            amounts,
-            lease: Some(terms),
-            detail,
-        } = command.verb
+    pub fn of(command: &Command<'_>) -> Option<Self> {
+        let Op::One(
+            key,
+            Verb::Take {
+                amounts,
+                lease: Some(terms),
+                detail,
+            },
+        ) = command.op
         else {
             return None;
         };
         Some(Self {
             plan: Arc::clone(command.plan),
-            key: OwnedKey::new(command.key.bytes()),
+            key: OwnedPath::of(&key),
             calendars: command.calendars.into(),
             amounts: amounts.into(),
             detail,
             lease: terms.id,
             ttl: terms.expires_at.since(command.now),
             idempotency: terms.idempotency.map(Into::into),
-            patience: *patience,
+            patience: Turn::of(command, terms.id),
             came: (command.now, Instant::now()),
         })
     }
 
     /// The take, as of now: its lease lasts from when it is granted.
-    ///
-    /// # Errors
-    /// The key is none under the plan's levels.
-    pub fn take(&self) -> Result<Command<'_>, StoreError> {
+    #[must_use]
+    pub fn take(&self) -> KeyCommand<'_> {
         let now = self.now();
         let terms = Terms {
             id: self.lease,
@@ -70,10 +116,8 @@ impl Waiting {
     }
 
     /// What gives back a lease that nobody is there to be told of.
-    ///
-    /// # Errors
-    /// As [`take`](Self::take).
-    pub fn cancel(&self) -> Result<Command<'_>, StoreError> {
+    #[must_use]
+    pub fn cancel(&self) -> KeyCommand<'_> {
         self.command(Verb::End {
             id: self.lease,
             ending: Ending::Cancel,
@@ -81,20 +125,19 @@ impl Waiting {
         })
     }
 
-    fn command<'c>(&'c self, verb: Verb<'c>) -> Result<Command<'c>, StoreError> {
-        let key = KeyPath::new(self.key.bytes(), self.plan.levels());
-        Ok(Command {
+    fn command<'c>(&'c self, verb: Verb<'c>) -> KeyCommand<'c> {
+        KeyCommand {
             plan: &self.plan,
-            key: key.map_err(|error| StoreError::Unavailable(error.to_string()))?,
+            key: self.key.lend(),
             now: self.now(),
             calendars: &self.calendars,
             verb,
-        })
+        }
     }
 
     /// What its place is known by, and how much earlier it counts as having come.
     #[must_use]
-    pub const fn patience(&self) -> &Patience {
+    pub const fn patience(&self) -> &Turn {
         &self.patience
     }
 
@@ -104,10 +147,14 @@ impl Waiting {
         self.idempotency.is_some()
     }
 
-    /// The caller's clock, as far as it can be told here.
+    /// The caller's clock, as far as it can be told here: one that does not wait is asked
+    /// as of when it came.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.came.0 + Span::from(self.came.1.elapsed())
+        match self.patience.longest {
+            Some(Duration::ZERO) => self.came.0,
+            _ => self.came.0 + Span::from(self.came.1.elapsed()),
+        }
     }
 
     /// Whoever asked has an answer within this time: its patience, and the `deadline` of

@@ -1,23 +1,18 @@
 //! The way of an ask that waits.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::core::{Timestamp, Verdict};
-use tidegate_contract::{Reply, Sent, StoreError};
-use tokio::sync::oneshot;
+use tidegate_contract::race::Trip;
+use tidegate_contract::{Answer, Later, Race, Reply, Responder, StoreError, later};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::ask::Waiting;
-use crate::driver::{closed, too_late};
+use crate::driver::too_late;
 use crate::underway::Tasks;
-
-/// The answer, and where it is said that somebody has it: one that is dropped with
-/// whoever waited for it says nothing.
-type Told = (Result<Reply, StoreError>, oneshot::Sender<()>);
-
-/// Whom it tells.
-type Tell = oneshot::Sender<Told>;
 
 /// What a try came to.
 #[derive(Debug)]
@@ -88,79 +83,150 @@ const AFTER_A_LOSS: Duration = Duration::from_millis(50);
 const SPREAD_MS: u128 = 100;
 
 /// Waits by `line`, on the runtime of the store.
-pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Sent {
-    let (tell, told) = oneshot::channel();
+pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Later {
+    let (lost, is_lost) = oneshot::channel();
+    let (responder, answer) = later(move |reply| {
+        // Whoever waits for this knows whether it was a lease.
+        let _ = lost.send(reply);
+    });
     if let Some(tasks) = tasks {
-        tasks.spawn(run(waiting, line, tell));
+        tasks.spawn(run(waiting, line, responder, is_lost));
     }
-    Box::pin(async move {
-        let Ok((answer, taken)) = told.await else {
-            return Err(closed());
-        };
-        // Whoever tells it may have gone with the store.
-        let _ = taken.send(());
-        answer
-    })
+    answer
 }
 
-/// Waits, and tells the answer; then gives back what nobody was there to be told, and
-/// what was taken by a try that failed, if it was: whoever asked does not wait for that.
+/// Waits, and answers; then gives back what nobody was there to be told, and what was
+/// taken by a try that failed, if it was: whoever asked does not wait for that.
 /// What may be asked for again by an idempotency key stays until it expires.
-async fn run(waiting: Waiting, mut line: impl Line, mut tell: Tell) {
-    let Some(answer) = until_told(&waiting, &mut line, &mut tell).await else {
+async fn run(
+    waiting: Waiting,
+    mut line: impl Line,
+    responder: Responder,
+    lost: oneshot::Receiver<Reply>,
+) {
+    let Some(answer) = until_answered(&waiting, &mut line, &responder).await else {
         return;
     };
-    let granted = answer.as_ref().is_ok_and(is_new_lease);
-    let failed = answer
+    let granted = answer.as_ref().ok().and_then(Reply::new_lease).is_some();
+    // Every other error is an answer: no try has taken anything.
+    let is_unknown = matches!(
+        answer,
+        Err(StoreError::Unavailable(_) | StoreError::Busy(_))
+    );
+    let leaves = answer
         .as_ref()
         .is_err_and(|error| *error != StoreError::StalePlan);
-    let (take, taken) = oneshot::channel();
-    let is_lost = tell.send((answer, take)).is_err() || taken.await.is_err();
+    drop(responder.answer(answer));
+    // It ends when somebody has taken the answer, or nobody ever will.
+    let is_lost = granted && lost.await.is_ok();
     // Who asks again by an idempotency key may have it by now, or will look for it.
-    let is_surplus = match failed {
+    let is_surplus = match is_unknown {
         true => !waiting.is_idempotent(),
-        false => is_lost && granted && !waiting.patience().retried,
+        false => is_lost && !waiting.patience().retried,
     };
     if is_surplus {
         line.cancel(&waiting).await;
     }
-    if failed {
+    if leaves {
         line.leave(&waiting).await;
+    }
+}
+
+/// Ends when nothing holds the request any more, or its patience has ended; `false` if
+/// nobody waits for it.
+async fn released(waiting: &Waiting, responder: &Responder) -> bool {
+    let Some(hold) = &waiting.patience().hold else {
+        return true;
+    };
+    let changed = Arc::new(Notify::new());
+    let again = || -> Box<dyn FnOnce() + Send> {
+        let changed = Arc::clone(&changed);
+        Box::new(move || changed.notify_one())
+    };
+    let caller = waiting.patience().turn as u64;
+    while let Some(until) = hold.until(waiting.now(), caller, &again) {
+        let left = until.since(waiting.now()).as_duration().min(waiting.left());
+        if left.is_zero() {
+            break;
+        }
+        tokio::select! {
+            () = responder.gone() => return false,
+            () = changed.notified() => {}
+            () = tokio::time::sleep(left) => {}
+        }
+    }
+    true
+}
+
+/// A try, alone among the tables that the same request waits at; `None` if another of
+/// them has granted it, or nobody waits any more.
+async fn trip(race: Option<&Arc<Race>>, responder: &Responder) -> Option<Option<Trip>> {
+    let Some(race) = race else {
+        return Some(None);
+    };
+    loop {
+        let trip = poll_fn(|context| race.poll_trip(context));
+        tokio::select! {
+            () = responder.gone() => return None,
+            // Each hedge lets one more in beside those that take long.
+            entered = timeout(race.hedge(), trip) => {
+                if let Ok(trip) = entered {
+                    return trip.map(Some);
+                }
+            }
+        }
     }
 }
 
 /// `None` if nobody is there any more. It comes within the patience of who asked, and
 /// a deadline.
-async fn until_told(
+async fn until_answered(
     waiting: &Waiting,
     line: &mut impl Line,
-    tell: &mut Tell,
-) -> Option<Result<Reply, StoreError>> {
+    responder: &Responder,
+) -> Option<Answer> {
     let mut lost = 0;
     loop {
+        if !released(waiting, responder).await {
+            line.leave(waiting).await;
+            return None;
+        }
+        let Some(trip) = trip(waiting.patience().race.as_ref(), responder).await else {
+            line.leave(waiting).await;
+            return None;
+        };
         let budget = waiting.budget(line.deadline());
         let asked = timeout(budget, line.ask(waiting)).await;
         let paused = match asked.unwrap_or_else(|_| Err(too_late(line.deadline()))) {
-            Ok(Try::Told(reply)) => return Some(Ok(reply)),
+            Ok(Try::Told(reply)) => {
+                if reply.new_lease().is_some() && trip.is_some_and(|trip| !trip.won()) {
+                    // Another table was quicker: nobody is told of this one.
+                    line.cancel(waiting).await;
+                    return None;
+                }
+                return Some(Ok(reply));
+            }
             Ok(Try::Refused(reply)) => {
+                drop(trip);
                 lost = 0;
                 if waiting.left().is_zero() {
                     line.leave(waiting).await;
                     return Some(Ok(reply));
                 }
-                pause(waiting, line, tell).await
+                pause(waiting, line, responder).await
             }
             // It keeps its place, for who asks again.
             Err(StoreError::StalePlan) => return Some(Err(StoreError::StalePlan)),
             // Nothing was done, and it has time.
             Err(StoreError::Busy(_)) if waiting.left() > after_a_loss(waiting) => {
                 tokio::time::sleep(after_a_loss(waiting)).await;
-                match tell.is_closed() {
+                match responder.is_gone() {
                     true => Ok(Paused::NobodyThere),
                     false => Ok(Paused::Over),
                 }
             }
             Err(StoreError::Unavailable(words)) if line.may_ask_again() && lost < MOST_LOST => {
+                drop(trip);
                 lost += 1;
                 let pause = after_a_loss(waiting);
                 if waiting.budget(line.deadline()) <= pause {
@@ -195,18 +261,11 @@ enum Paused {
 async fn pause(
     waiting: &Waiting,
     line: &mut impl Line,
-    tell: &mut Tell,
+    responder: &Responder,
 ) -> Result<Paused, StoreError> {
     tokio::select! {
-        () = tell.closed() => Ok(Paused::NobodyThere),
+        () = responder.gone() => Ok(Paused::NobodyThere),
         paused = line.pause(waiting) => paused.map(|()| Paused::Over),
         () = tokio::time::sleep(waiting.left()) => Ok(Paused::Over),
-    }
-}
-
-fn is_new_lease(reply: &Reply) -> bool {
-    match reply {
-        Reply::Decision(decision) => decision.lease.is_some_and(|lease| !lease.repeated),
-        _ => false,
     }
 }

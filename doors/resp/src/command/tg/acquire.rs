@@ -1,12 +1,8 @@
-//! ACQUIRE, and waiting for one.
+//! ACQUIRE.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use tidegate::gate::{Entry, Scope, Served, Ticket, Undelivered};
 
-use tidegate::gate::{Entry, GateError, RequestSpan, Scope, Served, Ticket};
-use tidegate::{Ask, Key};
-
-use super::ask::{Asked, For, Manner};
+use super::ask::{Asked, For};
 use super::facts;
 use super::named::{key, policy};
 use crate::command::dispatch::Flow;
@@ -19,91 +15,21 @@ use crate::session::Session;
 /// and the words that come with it.
 const FACTS: usize = 5 + facts::DECISION_FACTS;
 
-pub(in crate::command) fn acquire(
+pub(in crate::command) async fn acquire(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
     let asked = Asked::read(arguments, &served, For::Lease)?;
-    if asked.manner.waits() {
-        let waiting = Waiting::new(served, key(arguments), &asked);
-        return Ok(Flow::Wait(Box::new(waiting)));
-    }
-    let entry = at_once(served.acquire(key(arguments), asked.ask()))?;
+    let key = key(arguments);
+    let entry = served.acquire(key, asked.ask()).await?;
     write(&mut session.replies, &served, &entry);
+    if let (Entry::Granted(ticket), None) = (&entry, asked.idempotency) {
+        session
+            .undelivered
+            .push(Undelivered::new(&served, key, ticket));
+    }
     Ok(Flow::Next)
-}
-
-/// The answer to an ask that does not wait.
-fn at_once(asked: impl Future<Output = Result<Entry, GateError>>) -> Result<Entry, GateError> {
-    let mut asked = std::pin::pin!(asked);
-    let mut context = Context::from_waker(Waker::noop());
-    match asked.as_mut().poll(&mut context) {
-        Poll::Ready(entry) => entry,
-        // It takes its place in the queue back.
-        Poll::Pending => Err(GateError::Busy),
-    }
-}
-
-/// An ask that may wait: what it needs of its request, which is gone by then.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    served: Arc<Served>,
-    key: Vec<u8>,
-    named: Vec<(String, u64)>,
-    idempotency: Option<Vec<u8>>,
-    manner: Manner,
-    /// Which ends with it.
-    span: RequestSpan,
-}
-
-impl Waiting {
-    fn new(served: Arc<Served>, key: Key<'_>, asked: &Asked<'_>) -> Self {
-        let named = asked.named.iter();
-        Self {
-            served,
-            key: key.bytes().to_vec(),
-            named: named
-                .map(|&(name, amount)| (name.to_owned(), amount))
-                .collect(),
-            idempotency: asked.idempotency.map(<[u8]>::to_vec),
-            manner: asked.manner,
-            span: RequestSpan::current(),
-        }
-    }
-
-    /// Waits for its turn. Dropping the future gives its place back.
-    pub(crate) async fn turn(&self) -> Result<Entry, GateError> {
-        let named = self.named.iter();
-        let named: Vec<_> = named
-            .map(|(name, amount)| (name.as_str(), *amount))
-            .collect();
-        let mut ask = self.manner.of(Ask::named(&named));
-        if let Some(key) = &self.idempotency {
-            ask = ask.idempotency(key);
-        }
-        let entry = self.served.acquire(Key::from(&self.key), ask);
-        self.span.around(entry).await
-    }
-
-    /// Writes what it was told.
-    pub(crate) fn write(&self, replies: &mut Replies, told: &Result<Entry, GateError>) {
-        match told {
-            Ok(entry) => write(replies, &self.served, entry),
-            Err(error) => {
-                let fault = Fault::from(error.clone());
-                replies.error(fault.code(), &fault);
-            }
-        }
-    }
-
-    /// Nobody was there to be told of the lease: it is given back.
-    pub(crate) fn give_back(&self, ticket: &Ticket) {
-        if !ticket.repeated {
-            // If the store cannot, it gives back at expiry.
-            let _ = self.served.cancel(Key::from(&self.key), ticket.id);
-        }
-    }
 }
 
 fn write(replies: &mut Replies, served: &Served, entry: &Entry) {

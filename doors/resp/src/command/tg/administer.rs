@@ -11,13 +11,13 @@ use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;
 
-pub(in crate::command) fn reset(
+pub(in crate::command) async fn reset(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Administer)?;
     let caller = session.caller()?.clone();
-    served.reset(&caller, key(arguments))?;
+    served.reset(&caller, key(arguments)).await?;
     session.replies.ok();
     Ok(Flow::Next)
 }

@@ -105,11 +105,6 @@ impl<'a> Asked<'a> {
 }
 
 impl Manner {
-    /// Whether it waits if it must.
-    pub(super) fn waits(&self) -> bool {
-        self.wait_ms.is_some_and(|wait| wait > 0)
-    }
-
     /// `ask`, asked in this manner.
     pub(super) fn of<'a>(&self, mut ask: Ask<'a>) -> Ask<'a> {
         if let Some(cost) = self.cost {

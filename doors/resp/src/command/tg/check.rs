@@ -1,6 +1,6 @@
 //! CHECK, DEBIT, PEEK, FORECAST: questions without a lease.
 
-use tidegate::gate::{Answer, GateError, Outlook, Scope, Served};
+use tidegate::gate::{Answer, Outlook, Scope, Served};
 
 use super::ask::{Asked, For};
 use super::facts;
@@ -11,49 +11,46 @@ use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;
 
-pub(in crate::command) fn check(
+pub(in crate::command) async fn check(
     session: &mut Session,
     arguments: Arguments<'_>,
-) -> Result<Flow, Fault> {
-    charge(session, arguments, For::Charge, |served, asked| {
-        served.check(key(arguments), asked.ask())
-    })
-}
-
-pub(in crate::command) fn debit(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-) -> Result<Flow, Fault> {
-    charge(session, arguments, For::Member, |served, asked| {
-        served.debit_at(asked.member, key(arguments), asked.ask())
-    })
-}
-
-fn charge(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-    purpose: For,
-    verb: impl FnOnce(&Served, &Asked<'_>) -> Result<Answer, GateError>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
-    let asked = Asked::read(arguments, &served, purpose)?;
-    let answer = verb(&served, &asked)?;
-    let replies = &mut session.replies;
-    replies.map(facts::DECISION_FACTS);
-    match &answer {
-        Answer::Decided(decision) => facts::decision(replies, &served, decision),
-        Answer::Degraded(_) => facts::blindly(replies, &served),
-    }
-    Ok(Flow::Next)
+    let asked = Asked::read(arguments, &served, For::Charge)?;
+    let answer = served.check(key(arguments), asked.ask()).await?;
+    Ok(charged(session, &served, &answer))
 }
 
-pub(in crate::command) fn peek(
+pub(in crate::command) async fn debit(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
+    let served = policy(session, arguments, Scope::Decide)?;
+    let asked = Asked::read(arguments, &served, For::Member)?;
+    let (key, ask) = (key(arguments), asked.ask());
+    let answer = served.debit_at(asked.member, key, ask).await?;
+    Ok(charged(session, &served, &answer))
+}
+
+fn charged(session: &mut Session, served: &Served, answer: &Answer) -> Flow {
+    let replies = &mut session.replies;
+    replies.map(facts::DECISION_FACTS);
+    match answer {
+        Answer::Decided(decision) => facts::decision(replies, served, decision),
+        Answer::Degraded(_) => facts::blindly(replies, served),
+    }
+    Flow::Next
+}
+
+pub(in crate::command) async fn peek(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Observe)?;
     let asked = Asked::read(arguments, &served, For::Member)?;
-    let decision = served.peek_at(asked.member, key(arguments), asked.ask())?;
+    let decision = served
+        .peek_at(asked.member, key(arguments), asked.ask())
+        .await?;
     session.replies.map(facts::DECISION_FACTS);
     facts::decision(&mut session.replies, &served, &decision);
     Ok(Flow::Next)
@@ -61,13 +58,15 @@ pub(in crate::command) fn peek(
 
 /// By limit: how many such asks fit, when one does, and the standing. For a pool
 /// as a whole, that by member.
-pub(in crate::command) fn forecast(
+pub(in crate::command) async fn forecast(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Observe)?;
     let asked = Asked::read(arguments, &served, For::Member)?;
-    let outlooks = served.forecast(asked.member, key(arguments), asked.ask())?;
+    let outlooks = served
+        .forecast(asked.member, key(arguments), asked.ask())
+        .await?;
     let replies = &mut session.replies;
     if asked.member.is_some() || !served.policy().is_pool() {
         outlooks

@@ -18,7 +18,7 @@ use crate::session::Session;
 /// The longest cool-down, in milliseconds: 400 days, as the longest period.
 const LONGEST_COOL_DOWN: i64 = 400 * 24 * 3_600 * 1_000;
 
-pub(in crate::command) fn settle(
+pub(in crate::command) async fn settle(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
@@ -31,34 +31,37 @@ pub(in crate::command) fn settle(
         Finish::Settle(&said.used),
         &said.report,
     )
+    .await
 }
 
-pub(in crate::command) fn release(
+pub(in crate::command) async fn release(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
     let said = Said::read(arguments, &served, false)?;
-    end(session, arguments, &served, Finish::Release, &said.report)
+    end(session, arguments, &served, Finish::Release, &said.report).await
 }
 
-pub(in crate::command) fn cancel(
+pub(in crate::command) async fn cancel(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
     let said = Said::read(arguments, &served, false)?;
-    end(session, arguments, &served, Finish::Cancel, &said.report)
+    end(session, arguments, &served, Finish::Cancel, &said.report).await
 }
 
-fn end(
+async fn end(
     session: &mut Session,
     arguments: Arguments<'_>,
     served: &Served,
     how: Finish<'_>,
     report: &Report,
 ) -> Result<Flow, Fault> {
-    let finished = served.finish(key(arguments), lease(arguments)?, how, report)?;
+    let finished = served
+        .finish(key(arguments), lease(arguments)?, how, report)
+        .await?;
     write(&mut session.replies, served, &finished);
     Ok(Flow::Next)
 }
@@ -103,14 +106,14 @@ fn outcome_of(word: &[u8]) -> Result<Outcome, Fault> {
     }
 }
 
-pub(in crate::command) fn renew(
+pub(in crate::command) async fn renew(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
     let ttl = arguments.get(4).unwrap_or_default();
     let ttl = Duration::from_millis(natural(ttl, 1..=i64::MAX, "ttl_ms")?);
-    let expires_at = served.renew(key(arguments), lease(arguments)?, ttl)?;
+    let expires_at = served.renew(key(arguments), lease(arguments)?, ttl).await?;
     session.replies.map(1);
     session.replies.text("expires_at_us");
     session.replies.integer(expires_at.as_micros());

@@ -43,13 +43,13 @@ pub(super) fn most(count: Option<&[u8]>) -> Result<usize, Fault> {
     Ok(usize::try_from(count).unwrap_or(LONGEST_PAGE))
 }
 
-pub(in crate::command) fn keys(
+pub(in crate::command) async fn keys(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Observe)?;
     let said = Said::read(arguments)?;
-    let Page { items, next } = served.list_keys(said.page())?;
+    let Page { items, next } = served.list_keys(said.page()).await?;
     let replies = &mut session.replies;
     begin(replies, "keys", items.len());
     items.iter().for_each(|item| listed(replies, &served, item));
@@ -57,13 +57,13 @@ pub(in crate::command) fn keys(
     Ok(Flow::Next)
 }
 
-pub(in crate::command) fn leases(
+pub(in crate::command) async fn leases(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Observe)?;
     let said = Said::read(arguments)?;
-    let Page { items, next } = served.list_leases(said.page())?;
+    let Page { items, next } = served.list_leases(said.page()).await?;
     let replies = &mut session.replies;
     begin(replies, "leases", items.len());
     items.iter().for_each(|item| held(replies, &served, item));
@@ -72,7 +72,7 @@ pub(in crate::command) fn leases(
 }
 
 /// Ends the lease of a handle, as its holder's release would.
-pub(in crate::command) fn revoke(
+pub(in crate::command) async fn revoke(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
@@ -80,7 +80,7 @@ pub(in crate::command) fn revoke(
     let handle = text(arguments.get(3).unwrap_or_default(), "the handle")?;
     let handle = handle.parse().map_err(|_| Fault::Handle)?;
     let caller = session.caller()?.clone();
-    let finished = served.revoke(&caller, key(arguments), handle)?;
+    let finished = served.revoke(&caller, key(arguments), handle).await?;
     ending::write(&mut session.replies, &served, &finished);
     Ok(Flow::Next)
 }

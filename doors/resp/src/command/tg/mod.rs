@@ -5,7 +5,7 @@
 //! | `named` | the policy, key and lease that a command begins with |
 //! | `ask` | `COST`, `AMOUNT` and the other words of an ask |
 //! | `check` | CHECK, DEBIT, PEEK, FORECAST |
-//! | `acquire` | ACQUIRE, and [`Waiting`] for one |
+//! | `acquire` | ACQUIRE |
 //! | `ending` | SETTLE, RELEASE, CANCEL, RENEW |
 //! | `listing` | KEYS, LEASES, REVOKE |
 //! | `overrides` | OVERRIDE |
@@ -22,7 +22,6 @@ mod listing;
 mod named;
 mod overrides;
 
-pub(crate) use acquire::Waiting;
 pub(super) use acquire::acquire;
 pub(super) use administer::{policies, reset};
 pub(super) use check::{check, debit, forecast, peek};

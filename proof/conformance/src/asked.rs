@@ -1,0 +1,161 @@
+//! A table asked and waited for, a thing at a time.
+
+use std::sync::Arc;
+
+use tidegate::contract::core::{Amount, Bounds, Span, Timestamp, Verdict};
+use tidegate::contract::{
+    Command, Count, Detail, HeldLease, HotCell, KeyCommand, KeyPath, Listing, Op, OwnedKey, Page,
+    Plan, Reply, StoreError, Table, Verb,
+};
+
+/// What the suite asks of a table. Decisions come in full, however lean they were told.
+pub trait Asked {
+    /// One verb on one key.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError>;
+
+    /// The limits have changed.
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]);
+
+    /// The verdict alone on a take without a lease.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn admit(
+        &self,
+        plan: &Arc<Plan>,
+        key: &KeyPath<'_>,
+        amounts: &[Amount],
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError>;
+
+    /// The same for a key without ancestors, of a plan of one limit.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn admit_one(
+        &self,
+        plan: &Arc<Plan>,
+        key: &[u8],
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let key = KeyPath::new(key, 1).expect("a key");
+        self.admit(plan, &key, &[amount], now)
+    }
+
+    /// A page of keys.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError>;
+
+    /// A page of leases.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError>;
+
+    /// How much it holds at `now`.
+    ///
+    /// # Errors
+    /// Those of the table.
+    fn count(&self, now: Timestamp) -> Result<Count, StoreError>;
+
+    /// The cell of a key, if it has one.
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>>;
+
+    /// Gives a cell back.
+    fn unpin(&self, key: &[u8], cell: Arc<HotCell>);
+}
+
+/// No limits: what is about a whole table needs none.
+fn nothing() -> Arc<Plan> {
+    Arc::new(Plan::new(0, 1, Vec::new(), Span::SECOND))
+}
+
+fn about(table: &dyn Table, now: Timestamp, op: Op<'_>) -> Result<Reply, StoreError> {
+    table.ask(&Command {
+        plan: &nothing(),
+        now,
+        calendars: &[],
+        op,
+        patience: None,
+    })
+}
+
+impl Asked for dyn Table {
+    fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
+        Ok(match self.ask(&(*command).into())? {
+            lean @ (Reply::Verdict(_) | Reply::One(..)) => Reply::Decision(lean.decision()?),
+            reply => reply,
+        })
+    }
+
+    fn adopt(&self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
+        let adopted = self.ask(&Command {
+            plan,
+            now,
+            calendars,
+            op: Op::Adopt,
+            patience: None,
+        });
+        // A newer plan may be there already; the next command says so.
+        let _ = adopted;
+    }
+
+    fn admit(
+        &self,
+        plan: &Arc<Plan>,
+        key: &KeyPath<'_>,
+        amounts: &[Amount],
+        now: Timestamp,
+    ) -> Result<Verdict, StoreError> {
+        let verb = Verb::Take {
+            amounts,
+            lease: None,
+            detail: Detail::Verdict,
+        };
+        let reply = self.ask(&Command {
+            plan,
+            now,
+            calendars: &[],
+            op: Op::One(*key, verb),
+            patience: None,
+        })?;
+        reply.verdict().ok_or(StoreError::Mismatch)
+    }
+
+    fn list_keys(&self, listing: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
+        match about(self, listing.now, Op::ListKeys(*listing))? {
+            Reply::Keys(page) => Ok(page),
+            _ => Err(StoreError::Mismatch),
+        }
+    }
+
+    fn list_leases(&self, listing: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
+        match about(self, listing.now, Op::ListLeases(*listing))? {
+            Reply::Leases(page) => Ok(page),
+            _ => Err(StoreError::Mismatch),
+        }
+    }
+
+    fn count(&self, now: Timestamp) -> Result<Count, StoreError> {
+        match about(self, now, Op::Count)? {
+            Reply::Count(count) => Ok(count),
+            _ => Err(StoreError::Mismatch),
+        }
+    }
+
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
+        self.cells()?.pin(plan, key, now)
+    }
+
+    fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
+        if let Some(cells) = self.cells() {
+            cells.unpin(key, cell);
+        }
+    }
+}

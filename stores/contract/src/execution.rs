@@ -1,0 +1,80 @@
+//! How a command is answered: at once, where the caller says, or later.
+
+use crate::later::Later;
+use crate::reply::{Answer, Reply};
+
+/// Where an answer that is ready is written: in place, through however many wrappers.
+/// Answering uses it up.
+#[derive(Debug)]
+pub struct Out<'r>(&'r mut Answer);
+
+impl<'r> Out<'r> {
+    /// The answer is to be written here.
+    #[inline]
+    #[must_use]
+    pub const fn new(answer: &'r mut Answer) -> Self {
+        Self(answer)
+    }
+
+    /// Answers at once.
+    #[inline]
+    pub fn ready(self, answer: Answer) -> Execution {
+        *self.0 = answer;
+        Execution(None)
+    }
+
+    /// Lends it to a table that is wrapped: the wrapper looks at
+    /// [`answer`](Self::answer) afterwards.
+    #[inline]
+    pub const fn lend(&mut self) -> Out<'_> {
+        Out(self.0)
+    }
+
+    /// What was answered by whom it was [lent](Self::lend) to.
+    #[inline]
+    pub const fn answer(&self) -> &Answer {
+        self.0
+    }
+
+    /// Takes that answer back, to give it later.
+    pub fn take(&mut self) -> Answer {
+        std::mem::replace(self.0, Ok(Reply::Done))
+    }
+}
+
+/// An answer that is ready, or comes later. Only [`Out::ready`] makes the first, so
+/// that no table can forget to answer.
+#[must_use = "an answer that comes later is lost with this"]
+#[derive(Debug)]
+pub struct Execution(Option<Later>);
+
+impl Execution {
+    /// Whether the answer was written where the caller said.
+    #[inline]
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The same, with something around an answer that comes later.
+    #[inline]
+    pub fn map(self, around: impl FnOnce(Later) -> Later) -> Self {
+        match self.0 {
+            None => self,
+            Some(later) => Self(Some(around(later))),
+        }
+    }
+
+    /// The answer that comes later; `None` if it is ready.
+    #[inline]
+    #[must_use]
+    pub fn later(self) -> Option<Later> {
+        self.0
+    }
+}
+
+impl From<Later> for Execution {
+    fn from(later: Later) -> Self {
+        Self(Some(later))
+    }
+}

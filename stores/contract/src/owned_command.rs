@@ -1,0 +1,293 @@
+//! A command that outlives its call.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::{Amount, Bounds, Timestamp};
+
+use crate::command::{Command, Detail, Ending, Item, Op, Patience, Terms, Verb};
+use crate::key::{Ends, KeyPath};
+use crate::listing::{Listing, Select};
+use crate::owned::OwnedKey;
+use crate::plan::Plan;
+
+/// A [`Command`] that borrows nothing.
+#[derive(Clone, Debug)]
+pub struct OwnedCommand {
+    plan: Arc<Plan>,
+    now: Timestamp,
+    calendars: Box<[Option<Bounds>]>,
+    op: OwnedOp,
+    patience: Option<Patience>,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedOp {
+    One(OwnedItem),
+    Batch(Box<[OwnedItem]>),
+    Adopt,
+    ListKeys(OwnedListing),
+    ListLeases(OwnedListing),
+    Count,
+}
+
+#[derive(Clone, Debug)]
+struct OwnedItem {
+    path: OwnedPath,
+    verb: OwnedVerb,
+}
+
+/// A [`KeyPath`] that borrows nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnedPath {
+    key: OwnedKey,
+    ends: Ends,
+}
+
+impl OwnedPath {
+    /// Copies the key of `path`.
+    #[must_use]
+    pub fn of(path: &KeyPath<'_>) -> Self {
+        Self {
+            key: OwnedKey::new(path.bytes()),
+            ends: path.ends(),
+        }
+    }
+
+    /// The same, borrowed.
+    #[must_use]
+    pub fn lend(&self) -> KeyPath<'_> {
+        KeyPath::of(self.key.bytes(), self.ends)
+    }
+}
+
+type Amounts = SmallVec<[Amount; 2]>;
+
+#[derive(Clone, Debug)]
+enum OwnedVerb {
+    Take(Amounts, Option<OwnedTerms>, Detail),
+    Debit(Amounts),
+    Peek(Amounts),
+    End(u128, OwnedEnding, bool),
+    Renew(u128, Timestamp),
+    Reset,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedEnding {
+    Settle(SmallVec<[Option<Amount>; 2]>),
+    Fail(SmallVec<[bool; 2]>),
+    Release,
+    Cancel,
+}
+
+#[derive(Clone, Debug)]
+struct OwnedTerms {
+    id: u128,
+    expires_at: Timestamp,
+    idempotency: Option<Box<[u8]>>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnedListing {
+    select: OwnedSelect,
+    after: Option<Box<[u8]>>,
+    most: usize,
+    now: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedSelect {
+    All,
+    Prefix(Box<[u8]>),
+    Key(Box<[u8]>),
+}
+
+impl OwnedCommand {
+    /// Copies what `command` borrows.
+    #[must_use]
+    pub fn of(command: &Command<'_>) -> Self {
+        Self {
+            plan: Arc::clone(command.plan),
+            now: command.now,
+            calendars: command.calendars.into(),
+            op: match command.op {
+                Op::One(path, verb) => OwnedOp::One(OwnedItem::of(path, verb)),
+                Op::Batch(items) => {
+                    let items = items.iter().map(|&(path, verb)| OwnedItem::of(path, verb));
+                    OwnedOp::Batch(items.collect())
+                }
+                Op::Adopt => OwnedOp::Adopt,
+                Op::ListKeys(listing) => OwnedOp::ListKeys(OwnedListing::of(&listing)),
+                Op::ListLeases(listing) => OwnedOp::ListLeases(OwnedListing::of(&listing)),
+                Op::Count => OwnedOp::Count,
+            },
+            patience: command.patience.cloned(),
+        }
+    }
+
+    /// How it waits, if it does.
+    #[must_use]
+    pub const fn patience(&self) -> Option<&Patience> {
+        self.patience.as_ref()
+    }
+
+    /// By which clock it was made, as of when.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Makes it one of `now`: the lease of a take lasts as long from then on.
+    pub fn shift(&mut self, now: Timestamp) {
+        let later = now.since(self.now);
+        if let OwnedOp::One(item) = &mut self.op
+            && let OwnedVerb::Take(_, Some(terms), _) = &mut item.verb
+        {
+            terms.expires_at = terms.expires_at + later;
+        }
+        self.now = now;
+    }
+
+    /// The same command, borrowed. What a batch borrows from lives in here: hence it is
+    /// lent to a closure and not returned.
+    pub fn lend<T>(&self, act: impl FnOnce(&Command<'_>) -> T) -> T {
+        let items: SmallVec<[Item<'_>; 1]>;
+        let op = match &self.op {
+            OwnedOp::One(item) => {
+                let (path, verb) = item.lend();
+                Op::One(path, verb)
+            }
+            OwnedOp::Batch(owned) => {
+                items = owned.iter().map(OwnedItem::lend).collect();
+                Op::Batch(&items)
+            }
+            OwnedOp::Adopt => Op::Adopt,
+            OwnedOp::ListKeys(listing) => Op::ListKeys(listing.lend()),
+            OwnedOp::ListLeases(listing) => Op::ListLeases(listing.lend()),
+            OwnedOp::Count => Op::Count,
+        };
+        act(&Command {
+            plan: &self.plan,
+            now: self.now,
+            calendars: &self.calendars,
+            op,
+            patience: self.patience.as_ref(),
+        })
+    }
+}
+
+impl OwnedItem {
+    fn of(path: KeyPath<'_>, verb: Verb<'_>) -> Self {
+        Self {
+            path: OwnedPath::of(&path),
+            verb: OwnedVerb::of(verb),
+        }
+    }
+
+    fn lend(&self) -> Item<'_> {
+        (self.path.lend(), self.verb.lend())
+    }
+}
+
+impl OwnedVerb {
+    fn of(verb: Verb<'_>) -> Self {
+        match verb {
+            Verb::Take {
+                amounts,
+                lease,
+                detail,
+            } => {
+                let terms = lease.map(|terms| OwnedTerms {
+                    id: terms.id,
+                    expires_at: terms.expires_at,
+                    idempotency: terms.idempotency.map(Into::into),
+                });
+                Self::Take(amounts.into(), terms, detail)
+            }
+            Verb::Debit { amounts } => Self::Debit(amounts.into()),
+            Verb::Peek { amounts } => Self::Peek(amounts.into()),
+            Verb::End {
+                id,
+                ending,
+                remember,
+            } => Self::End(id, OwnedEnding::of(ending), remember),
+            Verb::Renew { id, until } => Self::Renew(id, until),
+            Verb::Reset => Self::Reset,
+        }
+    }
+
+    fn lend(&self) -> Verb<'_> {
+        match self {
+            Self::Take(amounts, terms, detail) => Verb::Take {
+                amounts,
+                lease: terms.as_ref().map(|terms| Terms {
+                    id: terms.id,
+                    expires_at: terms.expires_at,
+                    idempotency: terms.idempotency.as_deref(),
+                }),
+                detail: *detail,
+            },
+            Self::Debit(amounts) => Verb::Debit { amounts },
+            Self::Peek(amounts) => Verb::Peek { amounts },
+            Self::End(id, ending, remember) => Verb::End {
+                id: *id,
+                ending: ending.lend(),
+                remember: *remember,
+            },
+            Self::Renew(id, until) => Verb::Renew {
+                id: *id,
+                until: *until,
+            },
+            Self::Reset => Verb::Reset,
+        }
+    }
+}
+
+impl OwnedEnding {
+    fn of(ending: Ending<'_>) -> Self {
+        match ending {
+            Ending::Settle(used) => Self::Settle(used.into()),
+            Ending::Fail(refunds) => Self::Fail(refunds.into()),
+            Ending::Release => Self::Release,
+            Ending::Cancel => Self::Cancel,
+        }
+    }
+
+    fn lend(&self) -> Ending<'_> {
+        match self {
+            Self::Settle(used) => Ending::Settle(used),
+            Self::Fail(refunds) => Ending::Fail(refunds),
+            Self::Release => Ending::Release,
+            Self::Cancel => Ending::Cancel,
+        }
+    }
+}
+
+impl OwnedListing {
+    fn of(listing: &Listing<'_>) -> Self {
+        Self {
+            select: match listing.select {
+                Select::All => OwnedSelect::All,
+                Select::Prefix(prefix) => OwnedSelect::Prefix(prefix.into()),
+                Select::Key(key) => OwnedSelect::Key(key.into()),
+            },
+            after: listing.after.map(Into::into),
+            most: listing.most,
+            now: listing.now,
+        }
+    }
+
+    fn lend(&self) -> Listing<'_> {
+        Listing {
+            select: match &self.select {
+                OwnedSelect::All => Select::All,
+                OwnedSelect::Prefix(prefix) => Select::Prefix(prefix),
+                OwnedSelect::Key(key) => Select::Key(key),
+            },
+            after: self.after.as_deref(),
+            most: self.most,
+            now: self.now,
+        }
+    }
+}
