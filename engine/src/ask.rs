@@ -74,7 +74,7 @@ impl<'a> Ask<'a> {
     /// repeated. Once the lease was settled, released or cancelled, or has expired,
     /// they ask anew. 1 to [`MAX_IDEMPOTENCY_KEY`] bytes; of what is longer, take a
     /// hash. Whoever is asked answers
-    /// [`Error::IdempotencyKey`](crate::Error::IdempotencyKey) to any other.
+    /// [`Error::IdempotencyKey`] to any other.
     ///
     /// A lease whose caller goes away before it is told of it stays held until it
     /// expires, for the retry to find.

@@ -10,7 +10,7 @@
 //! | [`owned_command`] | the same, kept by a store that answers later |
 //! | [`reply`] | what it answers |
 //! | [`execution`] | how it answers: at once, or later |
-//! | [`later`] | an answer that comes later, and who gives it |
+//! | [`mod@later`] | an answer that comes later, and who gives it |
 //! | [`race`] | one request in the queues of several tables |
 //! | [`timer`] | what is to happen at an instant, by the caller's clock |
 //! | [`block`] | a future run to its end on a thread |

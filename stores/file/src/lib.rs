@@ -24,11 +24,10 @@
 //! sync, and a row that changed a thousand times between two groups is written
 //! once. What equals "never seen" is deleted.
 //!
-//! A command waits on the thread that called it: under [`SyncMode::Always`] for a
-//! sync of the disk, otherwise when the disk has not come after for longer than
-//! may be lost. [`Table::holds_up`](tidegate_contract::Table::holds_up) says so
-//! beforehand: an asynchronous caller then gives it a thread that may block, and
-//! many such threads are what makes groups large.
+//! No thread is held meanwhile: a change is answered later, under
+//! [`SyncMode::Always`] once a sync of the disk has it, otherwise only while the
+//! disk has not come after for longer than may be lost. Many that are asked at once
+//! are what makes groups large.
 //!
 //! # When the file cannot be written
 //!

@@ -45,7 +45,7 @@ pub trait Immediate: Table {
     fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted>;
 }
 
-/// A table with a queue for each root before it. See the [module](self).
+/// A table with a queue for each root before it.
 #[derive(Debug)]
 pub struct Queued<T: Immediate>(Arc<Shared<T>>);
 

@@ -48,7 +48,8 @@ fn who_waits_holds_no_connection() {
         }
         let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidegate'";
         let open: usize = server.ask(open)[0].parse().expect("a number");
-        assert!(open <= 3, "{open} connections");
+        // Two that decide, one that hears of turns, one that hears of definitions.
+        assert!(open <= 4, "{open} connections");
         drop(held);
         for granted in waiting {
             assert!(granted.await.expect("it ends"));

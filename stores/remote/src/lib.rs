@@ -5,7 +5,7 @@
 //! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
 //! | [`Tasks`], [`Finish`] | work that goes on when nobody waits for it; who waits for its end |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
-//! | [`batch`] | commands of one root in order, of several roots at once |
+//! | [`batch()`] | commands of one root in order, of several roots at once |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |

@@ -46,7 +46,7 @@ impl Reference {
         reply
     }
 
-    /// As [`Table::adopt`](tidegate::contract::Table::adopt).
+    /// As [`Op::Adopt`](tidegate::contract::Op::Adopt).
     pub(crate) fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         let roots: Vec<_> = self.books.keys().cloned().collect();
         roots.iter().for_each(|root| self.retire(root, now));
