@@ -313,29 +313,55 @@ impl Inner {
         Ok(forecasts)
     }
 
+    /// Those that the limits change under are asked again, and no other: what was
+    /// charged is charged once.
     async fn check_many(
         &self,
         keys: &[&[u8]],
         ask: &Ask<'_>,
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
-        loop {
-            let mut answer = Ok(Reply::Done);
-            let (later, views) = self.begin_many(keys, ask, &mut answer)?;
-            if let Some(later) = later {
-                answer = later.await;
-            }
-            let Reply::Batch(answers) = answer? else {
-                return Err(StoreError::Mismatch.into());
+        let mut decisions: Vec<_> = keys.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..keys.len()).collect();
+        while !left.is_empty() {
+            let asked: Vec<&[u8]> = left.iter().map(|&at| keys[at]).collect();
+            let answers = match self.ask_many(&asked, ask).await {
+                Ok(answers) => answers,
+                Err(error) if left.len() == keys.len() => return Err(error),
+                // Others are decided already: it is told to those that are left.
+                Err(error) => {
+                    left.iter()
+                        .for_each(|&at| decisions[at] = Some(Err(error.clone())));
+                    break;
+                }
             };
-            if answers.contains(&Err(StoreError::StalePlan)) {
-                // The limits are one: so it is for all of them.
-                std::hint::spin_loop();
-                continue;
+            let mut stale = Vec::new();
+            for (at, (answer, view)) in left.into_iter().zip(answers) {
+                match answer {
+                    Err(StoreError::StalePlan) => stale.push(at),
+                    answer => decisions[at] = Some(decided(answer, view)),
+                }
             }
-            let decision = |(answer, view): (contract::Answer, Arc<View>)| {
-                Ok(Decision::new(answer?.decision()?, view))
-            };
-            return Ok(answers.into_iter().zip(views).map(decision).collect());
+            left = stale;
+        }
+        Ok(decisions.into_iter().flatten().collect())
+    }
+
+    /// One batch of takes: the answer to each, and its limits.
+    async fn ask_many(
+        &self,
+        keys: &[&[u8]],
+        ask: &Ask<'_>,
+    ) -> Result<Vec<(contract::Answer, Arc<View>)>, Error> {
+        let mut answer = Ok(Reply::Done);
+        let (later, views) = self.begin_many(keys, ask, &mut answer)?;
+        if let Some(later) = later {
+            answer = later.await;
+        }
+        match answer? {
+            Reply::Batch(answers) if answers.len() == views.len() => {
+                Ok(answers.into_iter().zip(views).collect())
+            }
+            _ => Err(StoreError::Mismatch.into()),
         }
     }
 
@@ -383,6 +409,10 @@ impl Inner {
             _ => Err(StoreError::Mismatch.into()),
         }
     }
+}
+
+fn decided(answer: contract::Answer, view: Arc<View>) -> Result<Decision, Error> {
+    Ok(Decision::new(answer?.decision()?, view))
 }
 
 impl fmt::Debug for LimitSet {

@@ -1,0 +1,85 @@
+//! Many keys are asked for in one command.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tidegate::contract::{
+    Abilities, Command, Execution, Op, Out, Plan, Reply, Store, StoreError, Table,
+};
+use tidegate::{Decision, Limit, LimitSet, ManualClock};
+use tidegate_memory::MemoryStore;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The memory store, in which the limits change in the middle of the first batch: its
+/// first item alone is decided by those it was made for.
+#[derive(Default)]
+struct Changing(MemoryStore);
+
+struct ChangingTable(Arc<dyn Table>, AtomicBool);
+
+impl Store for Changing {
+    fn abilities(&self) -> Abilities {
+        self.0.abilities()
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let table = self.0.open(name, plan)?;
+        Ok(Arc::new(ChangingTable(table, AtomicBool::new(true))))
+    }
+}
+
+impl Table for ChangingTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        let Op::Batch(items) = command.op else {
+            return self.0.execute(command, out);
+        };
+        if !self.1.swap(false, Ordering::SeqCst) {
+            return self.0.execute(command, out);
+        }
+        let op = Op::Batch(&items[..1]);
+        let Ok(Reply::Batch(mut answers)) = self.0.ask(&Command { op, ..*command }) else {
+            panic!("a batch is answered by a batch");
+        };
+        answers.resize(items.len(), Err(StoreError::StalePlan));
+        out.ready(Ok(Reply::Batch(answers)))
+    }
+}
+
+fn set(store: impl Store, time: &ManualClock) -> LimitSet {
+    let builder = LimitSet::builder().limit(Limit::budget("b", 10, HOUR));
+    let builder = builder.store(Arc::new(store)).clock(time.clock());
+    builder.build().expect("a sound limit")
+}
+
+fn remaining(set: &LimitSet, key: &str) -> u64 {
+    let peeked = set.peek(key, 1).wait().expect("an answer");
+    peeked.standing("b").expect("a standing").remaining
+}
+
+fn admitted(set: &LimitSet, keys: &[&str], amount: u64) -> Vec<bool> {
+    let answers = set.check_many(keys.iter().copied(), amount).wait();
+    let answers = answers.expect("sound asks").into_iter();
+    answers
+        .map(|one| one.as_ref().is_ok_and(Decision::admitted))
+        .collect()
+}
+
+#[test]
+fn each_is_decided_by_itself_and_in_order() {
+    let set = set(MemoryStore::default(), &ManualClock::default());
+    assert_eq!(admitted(&set, &["a", "b", "a"], 6), [true, true, false]);
+    assert_eq!((remaining(&set, "a"), remaining(&set, "b")), (4, 4));
+    assert!(set.check_many(["a", ""], 1).wait().is_err());
+    assert_eq!(remaining(&set, "a"), 4);
+}
+
+/// All of them were asked again: what was decided already was charged twice.
+#[test]
+fn those_that_the_limits_change_under_are_asked_again_and_no_other() {
+    let set = set(Changing::default(), &ManualClock::default());
+    assert_eq!(admitted(&set, &["a", "b", "c"], 1), [true; 3]);
+    let left = ["a", "b", "c"].map(|key| remaining(&set, key));
+    assert_eq!(left, [9; 3]);
+}
