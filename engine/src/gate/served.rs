@@ -290,40 +290,6 @@ impl Served {
         })
     }
 
-    /// As [`check`](Self::check), for each key by itself, in order, all at one instant:
-    /// an answer to each.
-    ///
-    /// # Errors
-    /// As [`LimitSet::check_many`].
-    pub fn check_many(
-        &self,
-        keys: &[Key<'_>],
-        ask: Ask<'_>,
-    ) -> Pending<impl Future<Output = Result<Vec<Result<Answer, GateError>>, GateError>> + Send>
-    {
-        Pending::new(async move {
-            let Backing::Set(set) = &self.backing else {
-                let mut answers = Vec::with_capacity(keys.len());
-                for key in keys {
-                    answers.push(self.check(*key, ask).await);
-                }
-                return Ok(answers);
-            };
-            let decisions = self.decide(set.check_many(keys.iter().copied(), ask));
-            let mut answers = Vec::with_capacity(keys.len());
-            for (key, mut decision) in keys.iter().zip(decisions.await?) {
-                if let Some(share) = self.share_for_error(&decision)
-                    && let Some(by_share) = share.check(*key, ask).await
-                {
-                    self.meters.degraded();
-                    decision = Ok(by_share);
-                }
-                answers.push(self.answered(*key, decision));
-            }
-            Ok(answers)
-        })
-    }
-
     /// Charges what was used already; of a pool, at `member`.
     ///
     /// # Errors
@@ -499,12 +465,7 @@ impl Served {
         id: LeaseId,
         used: &[(&str, u64)],
     ) -> Pending<impl Future<Output = Result<Settlement, GateError>> + Send> {
-        Pending::new(async move {
-            let finished = self
-                .finish(key, id, Finish::Settle(used), &Report::default())
-                .await?;
-            Ok(finished.settlement)
-        })
+        Pending::new(self.end(key, id, Finish::Settle(used)))
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -516,12 +477,7 @@ impl Served {
         key: Key<'_>,
         id: LeaseId,
     ) -> Pending<impl Future<Output = Result<Settlement, GateError>> + Send> {
-        Pending::new(async move {
-            let finished = self
-                .finish(key, id, Finish::Release, &Report::default())
-                .await?;
-            Ok(finished.settlement)
-        })
+        Pending::new(self.end(key, id, Finish::Release))
     }
 
     /// Gives all of a lease back: the work did not start.
@@ -533,12 +489,17 @@ impl Served {
         key: Key<'_>,
         id: LeaseId,
     ) -> Pending<impl Future<Output = Result<Settlement, GateError>> + Send> {
-        Pending::new(async move {
-            let finished = self
-                .finish(key, id, Finish::Cancel, &Report::default())
-                .await?;
-            Ok(finished.settlement)
-        })
+        Pending::new(self.end(key, id, Finish::Cancel))
+    }
+
+    async fn end(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+    ) -> Result<Settlement, GateError> {
+        let finished = self.finish(key, id, how, &Report::default()).await?;
+        Ok(finished.settlement)
     }
 
     /// Ends a lease, with what its holder says of the work: a pool's member may
