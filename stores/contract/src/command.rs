@@ -88,18 +88,10 @@ impl<'c> Command<'c> {
 
     /// Whether a lease that it is granted stays for a retry, if nobody takes the answer.
     #[must_use]
-    pub const fn is_retried(&self) -> bool {
+    pub fn is_retried(&self) -> bool {
         match (self.patience, self.op) {
             (Some(patience), _) => patience.retried,
-            (
-                None,
-                Op::One(
-                    _,
-                    Verb::Take {
-                        lease: Some(terms), ..
-                    },
-                ),
-            ) => terms.idempotency.is_some(),
+            (None, Op::One(_, verb)) => verb.terms().is_some_and(|t| t.idempotency.is_some()),
             (None, _) => false,
         }
     }
@@ -267,6 +259,41 @@ pub enum Ending<'a> {
     Fail(&'a [bool]),
     /// Nothing was used: everything comes back.
     Cancel,
+}
+
+impl<'v> Verb<'v> {
+    /// The same, with every instant in it by another clock.
+    #[must_use]
+    pub fn translated(self, translate: impl Fn(Timestamp) -> Timestamp) -> Self {
+        match self {
+            Self::Take {
+                amounts,
+                lease,
+                detail,
+            } => Self::Take {
+                amounts,
+                lease: lease.map(|terms| Terms {
+                    expires_at: translate(terms.expires_at),
+                    ..terms
+                }),
+                detail,
+            },
+            Self::Renew { id, until } => Self::Renew {
+                id,
+                until: translate(until),
+            },
+            verb => verb,
+        }
+    }
+
+    /// The terms of the lease that a take would make.
+    #[must_use]
+    pub const fn terms(&self) -> Option<Terms<'v>> {
+        match self {
+            Self::Take { lease, .. } => *lease,
+            _ => None,
+        }
+    }
 }
 
 /// When an answer carries standings (which cost divisions).

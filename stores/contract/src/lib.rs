@@ -69,7 +69,7 @@ pub use later::{Later, Responder, Wake, later};
 pub use lease_room::{LeaseBounds, LeaseRoom};
 pub use listing::{HeldLease, Listing, Page, Select};
 pub use owned::OwnedKey;
-pub use owned_command::{OwnedCommand, OwnedPath};
+pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use race::Race;
 pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};

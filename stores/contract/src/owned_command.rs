@@ -63,8 +63,12 @@ impl OwnedPath {
 
 type Amounts = SmallVec<[Amount; 2]>;
 
+/// A [`Verb`] that borrows nothing.
 #[derive(Clone, Debug)]
-enum OwnedVerb {
+pub struct OwnedVerb(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
     Take(Amounts, Option<OwnedTerms>, Detail),
     Debit(Amounts),
     Peek(Amounts),
@@ -142,7 +146,7 @@ impl OwnedCommand {
     pub fn shift(&mut self, now: Timestamp) {
         let later = now.since(self.now);
         if let OwnedOp::One(item) = &mut self.op
-            && let OwnedVerb::Take(_, Some(terms), _) = &mut item.verb
+            && let OwnedVerb(Kind::Take(_, Some(terms), _)) = &mut item.verb
         {
             terms.expires_at = terms.expires_at + later;
         }
@@ -191,8 +195,10 @@ impl OwnedItem {
 }
 
 impl OwnedVerb {
-    fn of(verb: Verb<'_>) -> Self {
-        match verb {
+    /// Copies what `verb` borrows.
+    #[must_use]
+    pub fn of(verb: Verb<'_>) -> Self {
+        Self(match verb {
             Verb::Take {
                 amounts,
                 lease,
@@ -203,23 +209,25 @@ impl OwnedVerb {
                     expires_at: terms.expires_at,
                     idempotency: terms.idempotency.map(Into::into),
                 });
-                Self::Take(amounts.into(), terms, detail)
+                Kind::Take(amounts.into(), terms, detail)
             }
-            Verb::Debit { amounts } => Self::Debit(amounts.into()),
-            Verb::Peek { amounts } => Self::Peek(amounts.into()),
+            Verb::Debit { amounts } => Kind::Debit(amounts.into()),
+            Verb::Peek { amounts } => Kind::Peek(amounts.into()),
             Verb::End {
                 id,
                 ending,
                 remember,
-            } => Self::End(id, OwnedEnding::of(ending), remember),
-            Verb::Renew { id, until } => Self::Renew(id, until),
-            Verb::Reset => Self::Reset,
-        }
+            } => Kind::End(id, OwnedEnding::of(ending), remember),
+            Verb::Renew { id, until } => Kind::Renew(id, until),
+            Verb::Reset => Kind::Reset,
+        })
     }
 
-    fn lend(&self) -> Verb<'_> {
-        match self {
-            Self::Take(amounts, terms, detail) => Verb::Take {
+    /// The same, borrowed.
+    #[must_use]
+    pub fn lend(&self) -> Verb<'_> {
+        match &self.0 {
+            Kind::Take(amounts, terms, detail) => Verb::Take {
                 amounts,
                 lease: terms.as_ref().map(|terms| Terms {
                     id: terms.id,
@@ -228,18 +236,18 @@ impl OwnedVerb {
                 }),
                 detail: *detail,
             },
-            Self::Debit(amounts) => Verb::Debit { amounts },
-            Self::Peek(amounts) => Verb::Peek { amounts },
-            Self::End(id, ending, remember) => Verb::End {
+            Kind::Debit(amounts) => Verb::Debit { amounts },
+            Kind::Peek(amounts) => Verb::Peek { amounts },
+            Kind::End(id, ending, remember) => Verb::End {
                 id: *id,
                 ending: ending.lend(),
                 remember: *remember,
             },
-            Self::Renew(id, until) => Verb::Renew {
+            Kind::Renew(id, until) => Verb::Renew {
                 id: *id,
                 until: *until,
             },
-            Self::Reset => Verb::Reset,
+            Kind::Reset => Verb::Reset,
         }
     }
 }

@@ -718,12 +718,7 @@ impl Offer {
 /// The key of a take, and what it is asked again by.
 fn idempotency<'c>(command: &Command<'c>) -> Option<(KeyPath<'c>, &'c [u8])> {
     match command.op {
-        Op::One(
-            path,
-            Verb::Take {
-                lease: Some(terms), ..
-            },
-        ) => Some((path, terms.idempotency?)),
+        Op::One(path, verb) => Some((path, verb.terms()?.idempotency?)),
         _ => None,
     }
 }

@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Bounds, Timestamp};
-use tidegate_contract::{
-    Detail, Ending, KeyCommand, KeyError, KeyPath, Plan, StoreError, Terms, Verb,
-};
-
-type Amounts = SmallVec<[Amount; 4]>;
+use tidegate_contract::core::{Bounds, Timestamp};
+use tidegate_contract::{Detail, KeyCommand, KeyError, KeyPath, OwnedVerb, Plan, StoreError, Verb};
 
 /// A command that outlives its call: it owns everything it names.
 #[derive(Clone, Debug)]
@@ -23,42 +18,6 @@ pub struct Request {
     verb: OwnedVerb,
 }
 
-#[derive(Clone, Debug)]
-enum OwnedVerb {
-    Take {
-        amounts: Amounts,
-        lease: Option<OwnedTerms>,
-        detail: Detail,
-    },
-    Debit(Amounts),
-    Peek(Amounts),
-    End {
-        id: u128,
-        ending: OwnedEnding,
-        remember: bool,
-    },
-    Renew {
-        id: u128,
-        until: Timestamp,
-    },
-    Reset,
-}
-
-#[derive(Clone, Debug)]
-struct OwnedTerms {
-    id: u128,
-    expires_at: Timestamp,
-    idempotency: Option<Box<[u8]>>,
-}
-
-#[derive(Clone, Debug)]
-enum OwnedEnding {
-    Settle(Box<[Option<Amount>]>),
-    Release,
-    Fail(Box<[bool]>),
-    Cancel,
-}
-
 impl Request {
     /// All of `command`.
     #[must_use]
@@ -68,7 +27,7 @@ impl Request {
             now: command.now,
             calendars: command.calendars.into(),
             key: command.key.bytes().into(),
-            verb: OwnedVerb::of(&command.verb),
+            verb: OwnedVerb::of(command.verb),
         }
     }
 
@@ -96,55 +55,44 @@ impl Request {
             key: self.path()?,
             now,
             calendars: &self.calendars,
-            verb: self.verb.as_verb(|at| moved(at, self.now, now)),
+            verb: self.verb.lend().translated(|at| moved(at, self.now, now)),
         })
     }
 
     /// The lease that is ended or renewed, or would be made.
-    pub(crate) const fn lease(&self) -> Option<u128> {
-        match &self.verb {
-            OwnedVerb::Take {
-                lease: Some(terms), ..
-            } => Some(terms.id),
-            OwnedVerb::End { id, .. } | OwnedVerb::Renew { id, .. } => Some(*id),
-            _ => None,
+    pub(crate) fn lease(&self) -> Option<u128> {
+        match self.verb.lend() {
+            Verb::End { id, .. } | Verb::Renew { id, .. } => Some(id),
+            verb => verb.terms().map(|terms| terms.id),
         }
     }
 
     /// The idempotency key of the lease that would be made.
     pub(crate) fn idempotency(&self) -> Option<&[u8]> {
-        match &self.verb {
-            OwnedVerb::Take {
-                lease: Some(terms), ..
-            } => terms.idempotency.as_deref(),
-            _ => None,
-        }
+        self.verb.lend().terms()?.idempotency
     }
 
     /// Whether it takes, as a lease or not.
     #[must_use]
-    pub const fn is_take(&self) -> bool {
-        matches!(self.verb, OwnedVerb::Take { .. })
+    pub fn is_take(&self) -> bool {
+        matches!(self.verb.lend(), Verb::Take { .. })
     }
 
     /// A look at what a take would come to; `None` for any other command. What it
     /// asks for beside the verdict comes with it, where it is refused.
     #[must_use]
     pub fn peek(&self) -> Option<(Self, Detail)> {
-        let OwnedVerb::Take {
+        let Verb::Take {
             amounts, detail, ..
-        } = &self.verb
+        } = self.verb.lend()
         else {
             return None;
         };
-        let verb = OwnedVerb::Peek(amounts.clone());
-        Some((
-            Self {
-                verb,
-                ..self.clone()
-            },
-            *detail,
-        ))
+        let peek = Self {
+            verb: OwnedVerb::of(Verb::Peek { amounts }),
+            ..self.clone()
+        };
+        Some((peek, detail))
     }
 
     /// The row of the key's path at `level`, the outermost first, if it reaches there.
@@ -157,8 +105,8 @@ impl Request {
         Ok(end.map(|end| &self.key[..end]))
     }
 
-    pub(crate) const fn is_reset(&self) -> bool {
-        matches!(self.verb, OwnedVerb::Reset)
+    pub(crate) fn is_reset(&self) -> bool {
+        matches!(self.verb.lend(), Verb::Reset)
     }
 }
 
@@ -170,98 +118,5 @@ pub fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
         Timestamp::MAX | Timestamp::MIN => at,
         at if to >= from => at + to.since(from),
         at => at - from.since(to),
-    }
-}
-
-impl OwnedVerb {
-    fn of(verb: &Verb<'_>) -> Self {
-        match *verb {
-            Verb::Take {
-                amounts,
-                lease,
-                detail,
-            } => Self::Take {
-                amounts: amounts.into(),
-                lease: lease.map(OwnedTerms::of),
-                detail,
-            },
-            Verb::Debit { amounts } => Self::Debit(amounts.into()),
-            Verb::Peek { amounts } => Self::Peek(amounts.into()),
-            Verb::End {
-                id,
-                ending,
-                remember,
-            } => Self::End {
-                id,
-                ending: OwnedEnding::of(ending),
-                remember,
-            },
-            Verb::Renew { id, until } => Self::Renew { id, until },
-            Verb::Reset => Self::Reset,
-        }
-    }
-
-    fn as_verb(&self, translate: impl Fn(Timestamp) -> Timestamp) -> Verb<'_> {
-        match self {
-            Self::Take {
-                amounts,
-                lease,
-                detail,
-            } => Verb::Take {
-                amounts,
-                lease: lease.as_ref().map(|terms| Terms {
-                    id: terms.id,
-                    expires_at: translate(terms.expires_at),
-                    idempotency: terms.idempotency.as_deref(),
-                }),
-                detail: *detail,
-            },
-            Self::Debit(amounts) => Verb::Debit { amounts },
-            Self::Peek(amounts) => Verb::Peek { amounts },
-            Self::End {
-                id,
-                ending,
-                remember,
-            } => Verb::End {
-                id: *id,
-                ending: ending.as_ending(),
-                remember: *remember,
-            },
-            Self::Renew { id, until } => Verb::Renew {
-                id: *id,
-                until: translate(*until),
-            },
-            Self::Reset => Verb::Reset,
-        }
-    }
-}
-
-impl OwnedTerms {
-    fn of(terms: Terms<'_>) -> Self {
-        Self {
-            id: terms.id,
-            expires_at: terms.expires_at,
-            idempotency: terms.idempotency.map(Into::into),
-        }
-    }
-}
-
-impl OwnedEnding {
-    fn of(ending: Ending<'_>) -> Self {
-        match ending {
-            Ending::Settle(used) => Self::Settle(used.into()),
-            Ending::Release => Self::Release,
-            Ending::Fail(back) => Self::Fail(back.into()),
-            Ending::Cancel => Self::Cancel,
-        }
-    }
-
-    fn as_ending(&self) -> Ending<'_> {
-        match self {
-            Self::Settle(used) => Ending::Settle(used),
-            Self::Release => Ending::Release,
-            Self::Fail(back) => Ending::Fail(back),
-            Self::Cancel => Ending::Cancel,
-        }
     }
 }

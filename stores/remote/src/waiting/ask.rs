@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::{Amount, Bounds, Span, Timestamp};
+use tidegate_contract::core::{Bounds, Span, Timestamp};
 use tidegate_contract::{
-    Command, Detail, Ending, Hold, KeyCommand, Op, OwnedPath, Plan, Race, Terms, Verb,
+    Command, Ending, Hold, KeyCommand, Op, OwnedPath, OwnedVerb, Plan, Race, Verb,
 };
 use tokio::time::Instant;
 
@@ -15,11 +15,10 @@ pub struct Waiting {
     plan: Arc<Plan>,
     key: OwnedPath,
     calendars: Box<[Option<Bounds>]>,
-    amounts: Box<[Amount]>,
-    detail: Detail,
+    take: OwnedVerb,
     lease: u128,
     ttl: Span,
-    idempotency: Option<Box<[u8]>>,
+    is_idempotent: bool,
     patience: Turn,
     /// When it came here, by the caller's clock and by this machine's.
     came: (Timestamp, Instant),
@@ -74,26 +73,18 @@ impl Waiting {
     /// `None` for a command that is no take with a lease.
     #[must_use]
     pub fn of(command: &Command<'_>) -> Option<Self> {
-        let Op::One(
-            key,
-            Verb::Take {
-                amounts,
-                lease: Some(terms),
-                detail,
-            },
-        ) = command.op
-        else {
+        let Op::One(key, verb) = command.op else {
             return None;
         };
+        let terms = verb.terms()?;
         Some(Self {
             plan: Arc::clone(command.plan),
             key: OwnedPath::of(&key),
             calendars: command.calendars.into(),
-            amounts: amounts.into(),
-            detail,
+            take: OwnedVerb::of(verb),
             lease: terms.id,
             ttl: terms.expires_at.since(command.now),
-            idempotency: terms.idempotency.map(Into::into),
+            is_idempotent: terms.idempotency.is_some(),
             patience: Turn::of(command, terms.id),
             came: (command.now, Instant::now()),
         })
@@ -103,33 +94,26 @@ impl Waiting {
     #[must_use]
     pub fn take(&self) -> KeyCommand<'_> {
         let now = self.now();
-        let terms = Terms {
-            id: self.lease,
-            expires_at: now + self.ttl,
-            idempotency: self.idempotency.as_deref(),
-        };
-        self.command(Verb::Take {
-            amounts: &self.amounts,
-            lease: Some(terms),
-            detail: self.detail,
-        })
+        let take = self.take.lend().translated(|_| now + self.ttl);
+        self.command(now, take)
     }
 
     /// What gives back a lease that nobody is there to be told of.
     #[must_use]
     pub fn cancel(&self) -> KeyCommand<'_> {
-        self.command(Verb::End {
+        let cancel = Verb::End {
             id: self.lease,
             ending: Ending::Cancel,
             remember: false,
-        })
+        };
+        self.command(self.now(), cancel)
     }
 
-    fn command<'c>(&'c self, verb: Verb<'c>) -> KeyCommand<'c> {
+    fn command<'c>(&'c self, now: Timestamp, verb: Verb<'c>) -> KeyCommand<'c> {
         KeyCommand {
             plan: &self.plan,
             key: self.key.lend(),
-            now: self.now(),
+            now,
             calendars: &self.calendars,
             verb,
         }
@@ -144,7 +128,7 @@ impl Waiting {
     /// Whether who asks again by the same key finds what this one was granted.
     #[must_use]
     pub const fn is_idempotent(&self) -> bool {
-        self.idempotency.is_some()
+        self.is_idempotent
     }
 
     /// The caller's clock, as far as it can be told here: one that does not wait is asked
