@@ -71,7 +71,10 @@ fn wish(mut arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
 
 fn subject(store: &str) -> Result<Subject, String> {
     match store {
-        "memory" => Ok(Subject::new(|| Arc::new(MemoryStore::default()) as _)),
+        "memory" => {
+            let subject = Subject::new(|| Arc::new(MemoryStore::default()) as _);
+            Ok(subject.drops_spent_state_early())
+        }
         "mariadb" => {
             let server = MariadbServer::start().ok_or("a MariaDB server is needed")?;
             Ok(served(open::mariadb, &server.url(), server))
