@@ -19,7 +19,8 @@ use crate::error::StoreError;
 use crate::lease_room::LeaseRoom;
 use crate::reply::{Granted, Settlement};
 
-/// One limit's share of a lease.
+/// One charge of a limit by a lease. A limit has one, and one more for each time that
+/// the lease was adjusted to more of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// The limit's `uid`.
@@ -111,6 +112,57 @@ impl<O> Record<O> {
         self
     }
 
+    /// How much it has taken of the limit `uid`.
+    #[must_use]
+    pub fn taken(&self, uid: u32) -> Amount {
+        let shares = self.shares.iter().filter(|share| share.uid == uid);
+        shares.map(|share| share.amount).sum()
+    }
+
+    /// Where to give `amount` of the limit `uid` back, the latest charge first: which
+    /// share, and how much of it.
+    pub fn latest_first(
+        &self,
+        uid: u32,
+        mut amount: Amount,
+    ) -> impl Iterator<Item = (usize, Amount)> {
+        let shares = self.shares.iter().enumerate().rev();
+        let of_limit = shares.filter(move |(_, share)| share.uid == uid);
+        of_limit.map_while(move |(index, share)| {
+            let part = share.amount.min(amount);
+            amount -= part;
+            (part > 0).then_some((index, part))
+        })
+    }
+
+    /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
+    /// `place`. Of many charges the last ones count as booked with the one before them:
+    /// less of them may come back then, never more.
+    pub fn take_more(&mut self, uid: u32, amount: Amount, place: Place) {
+        let of_limit = || self.shares.iter().filter(|share| share.uid == uid);
+        let is_full = of_limit().count() >= MOST_CHARGES;
+        let mut shares = self.shares.iter_mut().rev();
+        let last = shares.find(|share| share.uid == uid);
+        match last.filter(|share| is_full || share.place == place && !share.forgotten) {
+            Some(share) => share.amount += amount,
+            None => self.shares.push(Share {
+                uid,
+                amount,
+                place,
+                forgotten: false,
+            }),
+        }
+    }
+
+    /// Notes that `amount` of the limit `uid` was given back, the latest charge first.
+    pub fn take_less(&mut self, uid: u32, amount: Amount) {
+        let parts: SmallVec<[_; 2]> = self.latest_first(uid, amount).collect();
+        for (index, part) in parts {
+            self.shares[index].amount -= part;
+        }
+        self.shares.retain(|share| share.amount > 0);
+    }
+
     /// Whether it has neither ended nor been found expired.
     const fn is_live(&self) -> bool {
         matches!(self.stage, Stage::Live)
@@ -136,6 +188,9 @@ const LOOKED_AT: usize = 1_024;
 
 /// So many records at most are forgotten by one command, so that none takes long.
 const FORGOTTEN_AT_ONCE: usize = 256;
+
+/// A lease remembers so many charges of one limit apart.
+const MOST_CHARGES: usize = 8;
 
 /// Ids in the order in which something is to be done about their records.
 type Order = BTreeMap<Turn, u128>;

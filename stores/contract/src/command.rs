@@ -232,6 +232,19 @@ pub enum Verb<'a> {
         /// To when.
         until: Timestamp,
     },
+    /// Change how much a lease has taken, all or nothing. More is charged now; less is
+    /// given back where it was charged, the latest first. Answered as a take is.
+    Adjust {
+        /// Which.
+        id: u128,
+        /// How much it is to have taken of each limit from now on, in all; `None`: as it
+        /// has. So to say it twice changes nothing the second time.
+        to: &'a [Option<Amount>],
+        /// Whether more is charged even if it does not fit. Slots must fit in any case.
+        overdraw: bool,
+        /// When to add the standings.
+        detail: Detail,
+    },
     /// Forget the key (not its ancestors), as if never seen. Leases stay.
     Reset,
 }
@@ -284,6 +297,15 @@ impl<'v> Verb<'v> {
             },
             verb => verb,
         }
+    }
+
+    /// Whether it may give something back, so that a request that waits has its turn.
+    #[must_use]
+    pub const fn gives_back(&self) -> bool {
+        matches!(
+            self,
+            Self::End { .. } | Self::Renew { .. } | Self::Adjust { .. } | Self::Reset
+        )
     }
 
     /// The terms of the lease that a take would make.

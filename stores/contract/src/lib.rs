@@ -67,7 +67,7 @@ pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
 pub use later::{Later, Responder, Wake, later};
 pub use lease_room::{LeaseBounds, LeaseRoom};
-pub use listing::{HeldLease, Listing, Page, Select};
+pub use listing::{HeldLease, Listing, Page, Select, Taken};
 pub use owned::OwnedKey;
 pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
 pub use plan::{Overrides, Plan, PlanLimit};

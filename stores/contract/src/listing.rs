@@ -61,7 +61,32 @@ pub struct HeldLease {
     /// Larger than that of every earlier lease on the same slots; 0 without.
     pub fence: u64,
     /// What was taken, by the limits' [`uid`](crate::PlanLimit::uid).
-    pub taken: SmallVec<[(u32, Amount); 3]>,
+    pub taken: Taken,
+}
+
+/// How much was taken of each limit, by its [`uid`](crate::PlanLimit::uid). Collected of
+/// the charges of a lease, which may have several of one limit, each limit is in it once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Taken(SmallVec<[(u32, Amount); 3]>);
+
+impl FromIterator<(u32, Amount)> for Taken {
+    fn from_iter<I: IntoIterator<Item = (u32, Amount)>>(charges: I) -> Self {
+        let mut taken = Self::default();
+        for (uid, amount) in charges {
+            match taken.0.iter_mut().find(|(known, _)| *known == uid) {
+                Some((_, total)) => *total += amount,
+                None => taken.0.push((uid, amount)),
+            }
+        }
+        taken
+    }
+}
+
+impl std::ops::Deref for Taken {
+    type Target = [(u32, Amount)];
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Select<'_> {

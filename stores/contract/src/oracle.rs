@@ -64,6 +64,12 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
             remember,
         } => end(command, rows, book, &owner, id, ending, remember).map(Reply::Settled),
         Verb::Renew { id, until } => renew(command, rows, book, &owner, id, until),
+        Verb::Adjust {
+            id,
+            to,
+            overdraw,
+            detail,
+        } => adjust(command, rows, book, &owner, (id, to, overdraw, detail)).map(Reply::Decision),
         Verb::Reset => {
             reset(command, rows, book);
             Ok(Reply::Done)
@@ -255,18 +261,21 @@ fn end_shares<O>(
 ) -> SmallVec<[Use; 4]> {
     let mut uses = SmallVec::new();
     charge_untaken(command, rows, record, ending, &mut uses);
-    for share in &record.shares {
-        let position = command.plan.position(share.uid);
-        let used = position.map_or(share.amount, |i| used(ending, i, share.amount));
-        uses.push(Use {
-            uid: share.uid,
-            taken: share.amount,
-            used,
-        });
+    for (index, share) in record.shares.iter().enumerate() {
+        let uid = share.uid;
+        if record.shares[..index]
+            .iter()
+            .any(|before| before.uid == uid)
+        {
+            continue;
+        }
+        let (position, taken) = (command.plan.position(uid), record.taken(uid));
+        let used = position.map_or(taken, |i| used(ending, i, taken));
+        uses.push(Use { uid, taken, used });
         if let Some(position) = position {
             let moment = moment(command, position);
-            with_cell(command.plan, rows, share.uid, &moment, |limit, cell, at| {
-                end_share(limit, cell, share, used, record, at);
+            with_cell(command.plan, rows, uid, &moment, |limit, cell, at| {
+                end_charges(limit, cell, taken, used, record, at);
             });
         }
     }
@@ -313,10 +322,10 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
     }
 }
 
-fn end_share<O>(
+fn end_charges<O>(
     limit: &PlanLimit,
     cell: &mut State,
-    share: &Share,
+    taken: Amount,
     used: Amount,
     record: &Record<O>,
     moment: &Moment,
@@ -331,15 +340,160 @@ fn end_share<O>(
         return;
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
-    let charged = if refunded { 0 } else { share.amount };
-    if used < charged && share.forgotten {
-        return;
-    }
-    if used < charged {
-        limit.rule.refund(cell, charged - used, share.place, moment);
-    } else if used > charged {
+    let charged = if refunded { 0 } else { taken };
+    if used > charged {
         limit.rule.charge(cell, used - charged, moment, None);
+    } else {
+        give_back(limit, cell, record, charged - used, moment);
     }
+}
+
+/// Gives `amount` of a limit back where it was charged.
+fn give_back<O>(
+    limit: &PlanLimit,
+    cell: &mut State,
+    record: &Record<O>,
+    amount: Amount,
+    moment: &Moment,
+) {
+    for (index, part) in record.latest_first(limit.uid, amount) {
+        let share = &record.shares[index];
+        if !share.forgotten {
+            limit.rule.refund(cell, part, share.place, moment);
+        }
+    }
+}
+
+/// Changes what a lease has taken, all or nothing. What is held of slots is asked for
+/// anew, all of it, as if it was free: the lease then has a new fence.
+fn adjust<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: &O,
+    (id, to, overdraw, detail): (u128, &[Option<Amount>], bool, Detail),
+) -> Result<Decision, StoreError> {
+    let expires_at = held_until(command, book, owner, id)?;
+    let plan = command.plan;
+    let mut record = book.remove(id, owner)?;
+    let changes: SmallVec<[Change; 4]> = (plan.limits().iter().enumerate())
+        .map(|(position, limit)| Change::of(limit, &record, to.get(position).copied().flatten()))
+        .collect();
+    let asked: SmallVec<[Amount; 4]> = changes.iter().map(|c| c.asked(overdraw)).collect();
+    let mut parts = parts(command, rows, &asked);
+    let tenure = Tenure { id, expires_at };
+    let mut slots: SmallVec<[(usize, State); 1]> = SmallVec::new();
+    for (position, part) in parts.iter_mut().enumerate() {
+        if changes[position].is_of_slots() {
+            part.rule.observe(part.state, &part.moment);
+            slots.push((position, part.state.clone()));
+            part.rule.release(part.state, tenure, command.now);
+        }
+    }
+    let answer = compose(&mut parts);
+    let admitted = answer.verdict.admitted();
+    if admitted {
+        commit(&mut parts, Some(tenure));
+    }
+    for (position, before) in slots {
+        let part = &mut parts[position];
+        if !admitted || !part.verdict.admitted() {
+            *part.state = before;
+        }
+    }
+    if admitted {
+        let changed = parts.iter_mut().zip(plan.limits()).zip(&changes);
+        for ((part, limit), change) in changed.filter(|((part, _), _)| part.verdict.admitted()) {
+            change.carry_out(limit, part, &mut record, tenure);
+        }
+    }
+    let mut decision = decision(plan, &parts, answer, detail);
+    decision.lease = admitted.then_some(Granted {
+        repeated: true,
+        ..record.granted
+    });
+    book.put_back(record, expires_at);
+    if !admitted && refunds_on_expiry(plan) {
+        decision.refund_at = book.next_due_after(command.now);
+    }
+    Ok(decision)
+}
+
+/// What an adjustment does to one limit's share of a lease.
+struct Change {
+    is_held: bool,
+    taken: Amount,
+    target: Amount,
+}
+
+impl Change {
+    fn of<O>(limit: &PlanLimit, record: &Record<O>, to: Option<Amount>) -> Self {
+        let taken = record.taken(limit.uid);
+        Self {
+            is_held: limit.rule.is_held(),
+            taken,
+            target: to.unwrap_or(taken),
+        }
+    }
+
+    const fn is_of_slots(&self) -> bool {
+        self.is_held && self.target != self.taken
+    }
+
+    /// How much must fit.
+    const fn asked(&self, overdraw: bool) -> Amount {
+        match (self.is_of_slots(), overdraw) {
+            (true, _) => self.target,
+            (false, true) => 0,
+            (false, false) => self.target.saturating_sub(self.taken),
+        }
+    }
+
+    /// Brings the limit and the record up to the target, after what must fit was charged.
+    fn carry_out<O>(
+        &self,
+        limit: &PlanLimit,
+        part: &mut Part<'_>,
+        record: &mut Record<O>,
+        tenure: Tenure,
+    ) {
+        if self.is_of_slots() {
+            record.take_less(limit.uid, self.taken);
+            if self.target > 0 {
+                record.take_more(limit.uid, self.target, part.receipt.place);
+                record.granted.fence = record.granted.fence.max(part.receipt.fence);
+            }
+            return;
+        }
+        let more = self.target.saturating_sub(self.taken);
+        if more > part.amount {
+            part.receipt = limit
+                .rule
+                .charge(part.state, more, &part.moment, Some(tenure));
+        }
+        if more > 0 {
+            record.take_more(limit.uid, more, part.receipt.place);
+        } else {
+            let less = self.taken - self.target;
+            give_back(limit, part.state, record, less, &part.moment);
+            record.take_less(limit.uid, less);
+        }
+    }
+}
+
+/// Until when the lease is held.
+fn held_until<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    book: &Book<O>,
+    owner: &O,
+    id: u128,
+) -> Result<Timestamp, StoreError> {
+    let record = book.find(id, owner, command.now)?;
+    let expires_at = record.granted.expires_at;
+    if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
+        return Err(StoreError::LeaseEnded(expires_at.min(command.now)));
+    }
+    Ok(expires_at)
 }
 
 /// Forgets what was used of the key's own limits. Slots stay with their
@@ -375,11 +529,7 @@ fn renew<O: PartialEq>(
     id: u128,
     until: Timestamp,
 ) -> Result<Reply, StoreError> {
-    let record = book.find(id, owner, command.now)?;
-    let expires_at = record.granted.expires_at;
-    if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
-        return Err(StoreError::LeaseEnded(expires_at.min(command.now)));
-    }
+    let expires_at = held_until(command, book, owner, id)?;
     let mut record = book.remove(id, owner)?;
     let tenure = Tenure { id, expires_at };
     for share in &record.shares {

@@ -74,6 +74,7 @@ enum Kind {
     Peek(Amounts),
     End(u128, OwnedEnding, bool),
     Renew(u128, Timestamp),
+    Adjust(u128, Box<[Option<Amount>]>, bool, Detail),
     Reset,
 }
 
@@ -219,6 +220,12 @@ impl OwnedVerb {
                 remember,
             } => Kind::End(id, OwnedEnding::of(ending), remember),
             Verb::Renew { id, until } => Kind::Renew(id, until),
+            Verb::Adjust {
+                id,
+                to,
+                overdraw,
+                detail,
+            } => Kind::Adjust(id, to.into(), overdraw, detail),
             Verb::Reset => Kind::Reset,
         })
     }
@@ -246,6 +253,12 @@ impl OwnedVerb {
             Kind::Renew(id, until) => Verb::Renew {
                 id: *id,
                 until: *until,
+            },
+            Kind::Adjust(id, to, overdraw, detail) => Verb::Adjust {
+                id: *id,
+                to,
+                overdraw: *overdraw,
+                detail: *detail,
             },
             Kind::Reset => Verb::Reset,
         }

@@ -20,7 +20,7 @@ pub enum Reply {
     Verdict(Verdict),
     /// To a take of one limit without ancestors that asks for its standing.
     One(Verdict, Standing),
-    /// To take, debit and peek.
+    /// To take, debit, peek and adjust.
     Decision(Decision),
     /// To end.
     Settled(Settlement),
@@ -115,7 +115,7 @@ pub struct Decision {
     /// For each of the plan's limits its standing after the step; `None` where
     /// the key does not reach the level. Empty unless asked for.
     pub standings: SmallVec<[Option<Standing>; 1]>,
-    /// The lease made.
+    /// The lease made, or adjusted.
     pub lease: Option<Granted>,
 }
 

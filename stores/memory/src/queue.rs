@@ -203,15 +203,11 @@ impl<T: Immediate> Cells for Queued<T> {
 /// Whether anybody that waits may have its turn by this.
 fn gives_back(command: &Command<'_>) -> bool {
     match &command.op {
-        Op::One(_, verb) => changes(verb),
-        Op::Batch(items) => items.iter().any(|(_, verb)| changes(verb)),
+        Op::One(_, verb) => verb.gives_back(),
+        Op::Batch(items) => items.iter().any(|(_, verb)| verb.gives_back()),
         Op::Adopt => true,
         Op::ListKeys(_) | Op::ListLeases(_) | Op::Count => false,
     }
-}
-
-const fn changes(verb: &Verb<'_>) -> bool {
-    matches!(verb, Verb::End { .. } | Verb::Renew { .. } | Verb::Reset)
 }
 
 impl<T: Immediate> Shared<T> {
@@ -255,7 +251,7 @@ impl<T: Immediate> Shared<T> {
             return self.take_behind(&one, path, amounts);
         }
         let answer = self.ask(&one);
-        if changes(&verb) {
+        if verb.gives_back() {
             self.serve(&path, command.now);
         }
         answer
@@ -432,7 +428,7 @@ impl<T: Immediate> Shared<T> {
         match command.op {
             Op::One(path, _) => self.serve(&path, command.now),
             Op::Batch(items) => {
-                let changed = items.iter().filter(|(_, verb)| changes(verb));
+                let changed = items.iter().filter(|(_, verb)| verb.gives_back());
                 changed.for_each(|(path, _)| self.serve(path, command.now));
             }
             Op::Adopt => self.adopted(),

@@ -106,11 +106,7 @@ impl Shard {
             self.make_room_at(&command.key, command.now, room)?;
         }
         let reply = self.with_rows(&command.key, command.now, (claim, room), apply);
-        let may_give_back = matches!(
-            command.verb,
-            Verb::End { .. } | Verb::Renew { .. } | Verb::Reset
-        );
-        if may_give_back && reply.is_ok() {
+        if command.verb.gives_back() && reply.is_ok() {
             self.gave_back(&command.key, command.now, room);
         }
         if let (Some(watch), Ok(reply)) = (&mut self.watch, &reply) {

@@ -1,7 +1,6 @@
 //! Keys and leases, a page at a time, in the order of the table's own index. Where
 //! a page ends is the place in it of what was looked at last.
 
-use smallvec::SmallVec;
 use tidegate_contract::core::{Amount, Timestamp};
 use tidegate_contract::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
 use tokio_postgres::Row;
@@ -170,7 +169,7 @@ fn lease(row: &Row, now: Timestamp) -> Result<HeldLease, StoreError> {
         id: number(row.get(1))?,
         expires_at: translated(Timestamp::from_micros(row.get(2)), ahead),
         fence: number(row.get(3))?,
-        taken: shares.chunks_exact(4).map(share).collect::<SmallVec<_>>(),
+        taken: shares.chunks_exact(4).map(share).collect(),
     })
 }
 

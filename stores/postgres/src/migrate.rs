@@ -47,6 +47,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "029-definitions",
     "030-held-again",
     "031-prune-in-steps",
+    "032-adjust",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -119,11 +119,7 @@ impl Request {
                 detail,
             } => {
                 (self.verb, self.amounts, self.wanted) = (TAKE, whole(amounts), detail);
-                self.detail = match detail {
-                    Detail::Verdict => 0,
-                    Detail::OnRefusal => 1,
-                    Detail::Always => 2,
-                };
+                self.detail = number_of(detail);
                 if let Some(terms) = lease {
                     self.verb = LEASE;
                     self.id = Some(terms.id.to_string());
@@ -145,19 +141,40 @@ impl Request {
                 (self.verb, self.id) = (5, Some(id.to_string()));
                 self.until = until.as_micros();
             }
+            Verb::Adjust {
+                id,
+                to,
+                overdraw,
+                detail,
+            } => {
+                (self.verb, self.id) = (8, Some(id.to_string()));
+                (self.ending, self.used) = (i32::from(overdraw), numbers(to));
+                (self.wanted, self.detail) = (detail, number_of(detail));
+            }
             Verb::Reset => self.verb = 6,
         }
     }
 }
 
 fn ended(ending: Ending<'_>) -> (i32, Vec<Option<i64>>) {
-    let number = |used: &Option<Amount>| used.map(amount);
     match ending {
-        Ending::Settle(used) => (0, used.iter().map(number).collect()),
+        Ending::Settle(used) => (0, numbers(used)),
         Ending::Release => (1, Vec::new()),
         Ending::Fail(back) => (2, back.iter().map(|&b| Some(i64::from(b))).collect()),
         Ending::Cancel => (3, Vec::new()),
     }
+}
+
+const fn number_of(detail: Detail) -> i32 {
+    match detail {
+        Detail::Verdict => 0,
+        Detail::OnRefusal => 1,
+        Detail::Always => 2,
+    }
+}
+
+fn numbers(amounts: &[Option<Amount>]) -> Vec<Option<i64>> {
+    amounts.iter().map(|number| number.map(amount)).collect()
 }
 
 fn whole(amounts: &[Amount]) -> Vec<i64> {

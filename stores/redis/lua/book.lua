@@ -71,6 +71,55 @@ local function read_record(id)
   return record
 end
 
+-- A lease remembers so many charges of one limit apart.
+local MOST_CHARGES = 8
+
+-- How much a lease has taken of the limit `uid`.
+local function taken_of(record, uid)
+  local taken = 0
+  for _, share in ipairs(record.shares) do
+    if share[1] == uid then taken = taken + share[2] end
+  end
+  return taken
+end
+
+-- Calls `act` with each share of the limit `uid` and how much of `amount` comes out of
+-- it, the latest first.
+local function latest_first(record, uid, amount, act)
+  for i = #record.shares, 1, -1 do
+    local share = record.shares[i]
+    if share[1] == uid and amount > 0 then
+      local part = min(share[2], amount)
+      amount = amount - part
+      act(share, part)
+    end
+  end
+end
+
+-- It has taken more. Of many charges the last ones count as booked with the one before
+-- them.
+local function take_more(record, uid, amount, place)
+  local count, last = 0, nil
+  for _, share in ipairs(record.shares) do
+    if share[1] == uid then count, last = count + 1, share end
+  end
+  if last and (count >= MOST_CHARGES or (last[3] == place and last[4] == 0)) then
+    last[2] = last[2] + amount
+  else
+    table.insert(record.shares, { uid, amount, place, 0 })
+  end
+end
+
+-- That much of it was given back, the latest first.
+local function take_less(record, uid, amount)
+  latest_first(record, uid, amount, function(share, part) share[2] = share[2] - part end)
+  local left = {}
+  for _, share in ipairs(record.shares) do
+    if share[2] > 0 then table.insert(left, share) end
+  end
+  record.shares = left
+end
+
 -- Entries that are due at one instant are taken in the order they were made.
 local function due_member(record)
   return struct.pack('>I8', record.number) .. record.id

@@ -83,7 +83,14 @@ local function cells_of(limit)
   return row and row.cells
 end
 
-local function end_share(limit, position, share, used, record, now)
+-- Gives `amount` of a limit back where it was charged.
+local function give_back(limit, cell, record, amount, now)
+  latest_first(record, limit.uid, amount, function(share, part)
+    if share[4] == 0 then rule.refund(limit, cell, part, share[3], now) end
+  end)
+end
+
+local function end_charges(limit, position, taken, used, record, now)
   local cells = cells_of(limit)
   if not cells then return end
   local calendar, at = ask.calendars[position], limit.cell
@@ -95,11 +102,11 @@ local function end_share(limit, position, share, used, record, now)
     return
   end
   local refunded = limit.refund and record.stage == EXPIRED
-  local charged = refunded and 0 or share[2]
-  if used < charged then
-    if share[4] == 0 then rule.refund(limit, cells[at], charged - used, share[3], now) end
-  elseif used > charged then
+  local charged = refunded and 0 or taken
+  if used > charged then
     cells[at] = rule.charge(limit, cells[at], used - charged, now, calendar)
+  else
+    give_back(limit, cells[at], record, charged - used, now)
   end
 end
 
@@ -136,11 +143,17 @@ local function end_lease(now)
   remove_record(record)
   local uses = {}
   charge_untaken(record, uses, now)
+  local done = {}
   for _, share in ipairs(record.shares) do
-    local limit, position = limit_of(plan.limits, share[1])
-    local used = limit and used_of(position, share[2]) or share[2]
-    table.insert(uses, { share[1], share[2], used })
-    if limit then end_share(limit, position, share, used, record, now) end
+    local uid = share[1]
+    if not done[uid] then
+      done[uid] = true
+      local limit, position = limit_of(plan.limits, uid)
+      local taken = taken_of(record, uid)
+      local used = limit and used_of(position, taken) or taken
+      table.insert(uses, { uid, taken, used })
+      if limit then end_charges(limit, position, taken, used, record, now) end
+    end
   end
   local settlement = { record.expires_at <= now and 1 or 0, uses }
   if ask.remember or record.idempotency then
@@ -150,13 +163,20 @@ local function end_lease(now)
   return settled(settlement, 0, now)
 end
 
-local function renew(now)
+-- The lease that is asked about, if it is held; else why not.
+local function held_record(now)
   local record = find_record(ask.id)
-  if not record then return failed(UNKNOWN_LEASE, now) end
-  local old = record.expires_at
-  if record.stage ~= LIVE or old <= now then
-    return failed(LEASE_ENDED, now, min(old, now))
+  if not record then return nil, failed(UNKNOWN_LEASE, now) end
+  if record.stage ~= LIVE or record.expires_at <= now then
+    return nil, failed(LEASE_ENDED, now, min(record.expires_at, now))
   end
+  return record
+end
+
+local function renew(now)
+  local record, failure = held_record(now)
+  if not record then return failure end
+  local old = record.expires_at
   remove_record(record)
   for _, share in ipairs(record.shares) do
     local limit = limit_of(plan.limits, share[1])
@@ -171,4 +191,73 @@ local function renew(now)
   record.expires_at = ask.expires_at
   put_record(record, ask.expires_at)
   return { DONE, now }
+end
+
+-- What an adjustment does to each limit's share: taken, target; and of slots, what was
+-- let go of to ask for all of it anew: weight, expiry.
+local function changes_of(record, now)
+  local changes, asked = {}, {}
+  for i, limit in ipairs(plan.limits) do
+    local taken = taken_of(record, limit.uid)
+    local change = { taken = taken, target = ask.to[i] or taken }
+    local cells = cells_of(limit)
+    local more = max(change.target - taken, 0)
+    asked[i] = ask.overdraw and 0 or more
+    if limit.kind == SLOTS then
+      change.is_of_slots = change.target ~= taken
+      asked[i] = change.is_of_slots and change.target or 0
+      if change.is_of_slots and cells and cells[limit.cell] ~= FRESH then
+        rule.observe(limit, cells[limit.cell], now, ask.calendars[i])
+        change.weight, change.expires_at =
+          slots.release(cells[limit.cell], record.id, record.expires_at, now)
+      end
+    end
+    changes[i] = change
+  end
+  return changes, asked
+end
+
+-- Brings a limit and the record up to the target, after what must fit was charged.
+local function carry_out(change, part, record, now)
+  local uid, more = part.limit.uid, change.target - change.taken
+  if change.is_of_slots then
+    take_less(record, uid, change.taken)
+    if change.target > 0 then
+      take_more(record, uid, change.target, part.place)
+      record.fence = max(record.fence, part.fence)
+    end
+  elseif more > 0 then
+    if more > part.amount then
+      part.cells[part.at], part.place = rule.charge(part.limit, part.cells[part.at], more,
+        now, part.calendar, { record.id, record.expires_at })
+    end
+    take_more(record, uid, more, part.place)
+  elseif more < 0 then
+    give_back(part.limit, part.cells[part.at], record, -more, now)
+    take_less(record, uid, -more)
+  end
+end
+
+local function adjust(now)
+  local record, failure = held_record(now)
+  if not record then return failure end
+  local changes, asked = changes_of(record, now)
+  local parts = parts_of(asked, now)
+  local verdict, binding = compose(parts)
+  if verdict == ADMIT then commit(parts, { record.id, record.expires_at }) end
+  for i, part in ipairs(parts) do
+    if verdict == ADMIT and part.verdict == ADMIT then
+      carry_out(changes[i], part, record, now)
+    elseif changes[i].weight then
+      slots.restore(
+        part.cells[part.at], record.id, changes[i].expires_at, changes[i].weight)
+    end
+  end
+  if verdict ~= ADMIT then
+    local refund_at = plan.refunds and next_due() or nil
+    return decision(parts, verdict, binding, ask.detail, now, refund_at)
+  end
+  remove_record(record)
+  put_record(record, record.expires_at)
+  return decision(parts, verdict, binding, ask.detail, now, nil, granted(record, 1))
 end

@@ -15,7 +15,7 @@ local function foreign_editions(due, now)
 end
 
 -- After these, somebody's turn may have come.
-local GIVES_BACK = { ['end'] = true, renew = true, reset = true }
+local GIVES_BACK = { ['end'] = true, renew = true, adjust = true, reset = true }
 
 local function run_verb(now)
   local verb = ask.verb
@@ -29,6 +29,7 @@ local function run_verb(now)
   end
   if verb == 'end' then return end_lease(now) end
   if verb == 'renew' then return renew(now) end
+  if verb == 'adjust' then return adjust(now) end
   if verb == 'lease' then return lease(ask.lease, now) end
   if verb == 'reset' then
     local row = path[#path]

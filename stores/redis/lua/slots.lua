@@ -53,7 +53,7 @@ local function insert_holder(cell, expires_at, id, weight)
 end
 
 -- Takes out what `id` holds near `expires_at`, or anywhere if a step back of the
--- clock has moved it; answers its weight.
+-- clock has moved it; answers its weight, and its expiry.
 local function remove_holder(cell, id, expires_at)
   local found = nil
   for i, holder in ipairs(cell[6]) do
@@ -66,11 +66,11 @@ local function remove_holder(cell, id, expires_at)
     end
   end
   if not found then return nil end
-  table.remove(cell[5], found)
+  local expires_now = table.remove(cell[5], found)
   table.remove(cell[6], found)
   local weight = table.remove(cell[7], found)
   cell[2] = cell[2] - weight
-  return weight
+  return weight, expires_now
 end
 
 -- Notes the latest instant; answers how far `now` is behind it.
@@ -109,9 +109,15 @@ end
 
 function slots.refund() end
 
+-- Answers the weight that comes back, and until when it was held.
 function slots.release(cell, id, expires_at, now)
   prune_slots(cell, now)
-  remove_holder(cell, id, expires_at)
+  return remove_holder(cell, id, expires_at)
+end
+
+-- What a release took out is held again.
+function slots.restore(cell, id, expires_at, weight)
+  insert_holder(cell, expires_at, id, weight)
 end
 
 function slots.renew(cell, id, old, expires_at, now)

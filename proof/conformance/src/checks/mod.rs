@@ -5,6 +5,7 @@
 //! | `desk` | a table with its plan and a clock, asked in few words |
 //! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
 //! | `leases` | settled once, back at expiry, fences, idempotency |
+//! | `adjust` | more, all or nothing; less; into debt |
 //! | `keys` | keys of any bytes |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
@@ -16,6 +17,7 @@
 //! A store that cannot do a thing is not asked to: the check says why it was
 //! skipped.
 
+mod adjust;
 mod bounds;
 mod changes;
 mod definitions;
@@ -58,6 +60,12 @@ pub const CHECKS: &[(&str, Check)] = table![
     leases::a_retry_after_the_end_of_its_lease_takes_anew,
     leases::a_lease_is_nobody_elses_to_end,
     leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
+    adjust::a_lease_is_adjusted_all_or_nothing,
+    adjust::an_adjustment_that_is_repeated_changes_nothing,
+    adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
+    adjust::less_is_given_back_where_it_was_charged,
+    adjust::a_lease_is_adjusted_any_number_of_times,
+    adjust::a_lease_that_is_not_held_is_not_adjusted,
     keys::keys_of_any_bytes_do_not_collide,
     listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
     listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
@@ -139,6 +147,12 @@ macro_rules! suite {
             a_retry_after_the_end_of_its_lease_takes_anew
             a_lease_is_nobody_elses_to_end
             a_reset_leaves_alone_what_only_looks_like_a_descendant
+            a_lease_is_adjusted_all_or_nothing
+            an_adjustment_that_is_repeated_changes_nothing
+            a_lease_is_adjusted_into_debt_where_that_is_said
+            less_is_given_back_where_it_was_charged
+            a_lease_is_adjusted_any_number_of_times
+            a_lease_that_is_not_held_is_not_adjusted
             keys_of_any_bytes_do_not_collide
             a_key_in_use_is_listed_once_whatever_comes_meanwhile
             keys_are_listed_by_their_beginning_and_ancestors_with_them

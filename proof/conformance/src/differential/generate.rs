@@ -95,8 +95,9 @@ impl Author {
             40..46 => Deed::Debit(self.amounts()),
             46..50 => Deed::Peek(self.amounts()),
             50..64 => return self.end(),
-            64..70 => return self.renew(),
-            70..73 => Deed::Reset,
+            64..67 => return self.renew(),
+            67..71 => return self.adjust(),
+            71..73 => Deed::Reset,
             73..79 => Deed::Admit(self.amounts()),
             79..85 => Deed::AdmitOne(self.amount()),
             85..93 => Deed::ByCell(self.amount()),
@@ -152,6 +153,13 @@ impl Author {
         let (key, id) = self.given();
         let ttl = self.dice.between(1, 8_000);
         (key, Deed::Renew { id, ttl })
+    }
+
+    fn adjust(&mut self) -> (usize, Deed) {
+        let (key, id) = self.given();
+        let to = (0..MAX_LIMITS).map(|_| self.used()).collect();
+        let overdraw = self.dice.percent(30);
+        (key, Deed::Adjust { id, to, overdraw })
     }
 
     /// A lease given lately, with its key, or seldom with another's.

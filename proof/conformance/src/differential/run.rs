@@ -192,6 +192,16 @@ impl Run {
                     until: self.now + Span::from_micros(*ttl),
                 },
             ),
+            Deed::Adjust { id, to, overdraw } => {
+                self.catch_up();
+                let verb = Verb::Adjust {
+                    id: u128::from(*id),
+                    to,
+                    overdraw: *overdraw,
+                    detail: Detail::Always,
+                };
+                self.both(key, verb)
+            }
             Deed::Reset => self.both(key, Verb::Reset),
             Deed::Admit(amounts) => self.admit(key, amounts),
             Deed::AdmitOne(amount) => self.admit_one(key, *amount),

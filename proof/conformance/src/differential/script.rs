@@ -69,6 +69,11 @@ pub(crate) enum Deed {
         id: u64,
         ttl: u64,
     },
+    Adjust {
+        id: u64,
+        to: Vec<Option<Amount>>,
+        overdraw: bool,
+    },
     Reset,
     /// The lean take.
     Admit(Amounts),
@@ -157,6 +162,14 @@ impl fmt::Display for Deed {
                 write!(f, "end lease {id}: {ending:?}{remembered}")
             }
             Self::Renew { id, ttl } => write!(f, "renew lease {id} to {ttl}us from now"),
+            Self::Adjust { id, to, overdraw } => {
+                let anyway = if *overdraw {
+                    ", into debt if need be"
+                } else {
+                    ""
+                };
+                write!(f, "adjust lease {id} to {to:?}{anyway}")
+            }
             Self::Reset => write!(f, "reset"),
             Self::Admit(amounts) => write!(f, "admit {amounts:?}"),
             Self::AdmitOne(amount) => write!(f, "admit one {amount}"),

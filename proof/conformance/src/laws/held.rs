@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tidegate::contract::core::{Amount, Rule, Slots, Span, Timestamp};
-use tidegate::contract::{Ending, Reply, Store, StoreError, Verb};
+use tidegate::contract::{Detail, Ending, Reply, Store, StoreError, Verb};
 
 use super::key::Key;
 use super::kinds::Kind;
@@ -16,6 +16,7 @@ const DEEDS: usize = 50;
 struct Lease {
     id: u128,
     weight: Amount,
+    fence: u64,
     until: i64,
     ended: bool,
 }
@@ -42,9 +43,10 @@ pub(super) fn held_and_free_are_the_capacity_and_fences_grow(
     };
     for _ in 0..DEEDS {
         pair.key.now += dice.below(300) as i64;
-        match dice.below(6) {
+        match dice.below(7) {
             0..3 => pair.take(dice.between(1, capacity), dice.between(1, 1_000) as i64),
             3 => pair.renew(dice),
+            4 => pair.adjust(dice),
             _ => pair.end(dice),
         }
         let free = pair.key.standing().remaining;
@@ -74,6 +76,7 @@ impl Pair {
             self.leases.push(Lease {
                 id: taken.id,
                 weight,
+                fence: taken.fence,
                 until: self.key.now + micros,
                 ended: false,
             });
@@ -96,6 +99,38 @@ impl Pair {
             }
             Err(StoreError::LeaseEnded(_)) => assert!(!live, "it is live"),
             reply => panic!("{reply:?} to a renewal"),
+        }
+    }
+
+    /// To another number of slots, or to none.
+    fn adjust(&mut self, dice: &mut Dice) {
+        let weight = dice.below(self.capacity + 2);
+        let Some(nth) = self.pick(dice) else { return };
+        let (lease, live) = (&self.leases[nth], self.is_live(&self.leases[nth]));
+        let others = self.held() - if live { lease.weight } else { 0 };
+        let reply = self.key.ask(Verb::Adjust {
+            id: lease.id,
+            to: &[Some(weight)],
+            overdraw: dice.percent(50),
+            detail: Detail::Verdict,
+        });
+        match reply.and_then(Reply::decision) {
+            Ok(decision) => {
+                assert!(live, "it was over");
+                let fits = weight == lease.weight || others + weight <= self.capacity;
+                assert_eq!(
+                    decision.verdict.admitted(),
+                    fits,
+                    "{weight} beside {others}"
+                );
+                if let Some(granted) = decision.lease {
+                    assert!(granted.fence >= lease.fence, "{granted:?}");
+                    self.fence = self.fence.max(granted.fence);
+                    (self.leases[nth].weight, self.leases[nth].fence) = (weight, granted.fence);
+                }
+            }
+            Err(StoreError::LeaseEnded(_)) => assert!(!live, "it is live"),
+            reply => panic!("{reply:?} to an adjustment"),
         }
     }
 

@@ -131,6 +131,7 @@ const fn pairs(verb: &Verb<'_>) -> usize {
             Ending::Settle(_) | Ending::Fail(_) => 4,
             Ending::Release | Ending::Cancel => 3,
         },
+        Verb::Adjust { .. } => 4,
         Verb::Reset => 0,
     }
 }
@@ -144,11 +145,7 @@ fn put_verb(verb: &Verb<'_>, pack: &mut Pack) {
         } => {
             pack.name(if lease.is_some() { "lease" } else { "take" });
             put_amounts(amounts, pack);
-            pack.name("detail").int(match detail {
-                Detail::Verdict => 0,
-                Detail::OnRefusal => 1,
-                Detail::Always => 2,
-            });
+            put_detail(detail, pack);
             if let Some(terms) = lease {
                 put_terms(&terms, pack);
             }
@@ -169,6 +166,18 @@ fn put_verb(verb: &Verb<'_>, pack: &mut Pack) {
             pack.name("renew");
             pack.name("id").bytes(&id.to_be_bytes());
             pack.name("expires_at").int(instant(until));
+        }
+        Verb::Adjust {
+            id,
+            to,
+            overdraw,
+            detail,
+        } => {
+            pack.name("adjust");
+            pack.name("id").bytes(&id.to_be_bytes());
+            put_uses(to, pack.name("to"));
+            pack.name("overdraw").bool(overdraw);
+            put_detail(detail, pack);
         }
         Verb::Reset => drop(pack.name("reset")),
     }
@@ -196,13 +205,7 @@ fn put_ending(ending: Ending<'_>, pack: &mut Pack) {
     pack.name("ending");
     match ending {
         Ending::Settle(used) => {
-            pack.name("settle").name("used").array(used.len());
-            for used in used {
-                match used {
-                    Some(amount) => drop(pack.amount(*amount)),
-                    None => drop(pack.bool(false)),
-                }
-            }
+            put_uses(used, pack.name("settle").name("used"));
         }
         Ending::Fail(back) => {
             pack.name("fail").name("back").array(back.len());
@@ -213,4 +216,23 @@ fn put_ending(ending: Ending<'_>, pack: &mut Pack) {
         Ending::Release => drop(pack.name("release")),
         Ending::Cancel => drop(pack.name("cancel")),
     }
+}
+
+/// `false` stands for none.
+fn put_uses(uses: &[Option<Amount>], pack: &mut Pack) {
+    pack.array(uses.len());
+    for used in uses {
+        match used {
+            Some(amount) => drop(pack.amount(*amount)),
+            None => drop(pack.bool(false)),
+        }
+    }
+}
+
+fn put_detail(detail: Detail, pack: &mut Pack) {
+    pack.name("detail").int(match detail {
+        Detail::Verdict => 0,
+        Detail::OnRefusal => 1,
+        Detail::Always => 2,
+    });
 }

@@ -1,0 +1,160 @@
+//! A lease that is adjusted: more, all or nothing; less; into debt.
+
+use tidegate::contract::core::{Amount, Span, Verdict};
+use tidegate::contract::{Decision, Detail, Ending, StoreError, Verb};
+
+use super::Skipped;
+use super::desk::{Desk, budget, rate, slots};
+use crate::Subject;
+
+const SECOND: u64 = 1_000_000;
+
+impl Desk {
+    fn change_of(
+        &self,
+        key: &[u8],
+        id: u128,
+        to: &[Option<Amount>],
+        overdraw: bool,
+    ) -> Result<Decision, StoreError> {
+        let verb = Verb::Adjust {
+            id,
+            to,
+            overdraw,
+            detail: Detail::OnRefusal,
+        };
+        self.ask(key, verb)?.decision()
+    }
+
+    fn adjust(&self, id: u128, to: &[Option<Amount>]) -> Verdict {
+        let decision = self.change_of(b"k", id, to, false).expect("it is held");
+        let lease = decision.lease.map(|lease| (lease.id, lease.repeated));
+        assert_eq!(lease, decision.verdict.admitted().then_some((id, true)));
+        decision.verdict
+    }
+}
+
+pub(super) fn a_lease_is_adjusted_all_or_nothing(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(3))]);
+    let (id, _) = desk.hold(b"k", &[40, 1], SECOND);
+    assert!(desk.adjust(id, &[Some(90), None]).admitted());
+    assert_eq!(desk.left(b"k"), [10, 2]);
+    let (other, _) = desk.hold(b"k", &[1, 1], SECOND);
+    // The slots are there, the rest is not; and the other way about.
+    assert!(!desk.adjust(id, &[Some(100), Some(2)]).admitted());
+    assert!(!desk.adjust(id, &[Some(99), Some(3)]).admitted());
+    assert_eq!(desk.left(b"k"), [9, 1], "a refusal changes nothing");
+    assert!(desk.adjust(id, &[Some(99), Some(2)]).admitted());
+    assert_eq!(desk.left(b"k"), [0, 0]);
+    assert_eq!(desk.adjust(id, &[None, Some(4)]), Verdict::Never);
+    assert!(desk.adjust(id, &[Some(20), Some(1)]).admitted());
+    assert_eq!(desk.left(b"k"), [79, 1]);
+    desk.end(b"k", other, Ending::Cancel).expect("held");
+    let settled = desk.end(b"k", id, Ending::Settle(&[Some(30), None]));
+    let uses = settled.expect("held").uses;
+    let uses: Vec<_> = uses.iter().map(|u| (u.uid, u.taken, u.used)).collect();
+    assert_eq!(uses, [(0, 20, 30), (1, 1, 1)]);
+    assert_eq!(desk.left(b"k"), [70, 3]);
+    Ok(())
+}
+
+pub(super) fn an_adjustment_that_is_repeated_changes_nothing(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(3))]);
+    let (id, fence) = desk.hold(b"k", &[40, 1], SECOND);
+    for to in [[Some(60), Some(2)], [Some(0), Some(0)], [Some(7), Some(3)]] {
+        for _ in 0..3 {
+            assert!(desk.adjust(id, &to).admitted());
+            let [taken, held] = to.map(Option::unwrap_or_default);
+            assert_eq!(desk.left(b"k"), [100 - taken, 3 - held]);
+        }
+    }
+    let decision = desk.change_of(b"k", id, &[None, None], false);
+    let lease = decision
+        .expect("it is held")
+        .lease
+        .expect("nothing is asked");
+    assert!(lease.fence > fence, "slots that were asked for anew");
+    desk.end(b"k", id, Ending::Cancel).expect("held");
+    assert_eq!(desk.left(b"k"), [100, 3]);
+    Ok(())
+}
+
+pub(super) fn a_lease_is_adjusted_into_debt_where_that_is_said(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, slots(2))]);
+    let (id, _) = desk.hold(b"k", &[40, 1], SECOND);
+    let over = |to: &[Option<Amount>]| desk.change_of(b"k", id, to, true).expect("it is held");
+    assert!(over(&[Some(150), None]).verdict.admitted());
+    // Fifty over the brim, and one for the take.
+    assert_eq!(
+        desk.verdict(b"k", &[1, 0]),
+        Verdict::NotUntil(desk.now() + Span::from_millis(51))
+    );
+    assert_eq!(over(&[Some(500), Some(3)]).verdict, Verdict::Never);
+    assert_eq!(
+        desk.verdict(b"k", &[1, 0]),
+        Verdict::NotUntil(desk.now() + Span::from_millis(51))
+    );
+    desk.pass(51_000);
+    assert!(desk.admits(b"k", &[1, 0]));
+    desk.end(b"k", id, Ending::Cancel).expect("held");
+    Ok(())
+}
+
+pub(super) fn less_is_given_back_where_it_was_charged(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, budget(100))]);
+    let (id, _) = desk.hold(b"k", &[10], SECOND);
+    desk.pass(10_000);
+    assert!(desk.adjust(id, &[Some(40)]).admitted());
+    assert_eq!(desk.left(b"k"), [70], "thirty in this window");
+    assert!(desk.adjust(id, &[Some(35)]).admitted());
+    assert_eq!(desk.left(b"k"), [75]);
+    desk.take(b"k", &[50]).expect("an answer");
+    let settled = desk.end(b"k", id, Ending::Settle(&[Some(3)]));
+    assert_eq!(settled.expect("held").uses[0].taken, 35);
+    assert_eq!(
+        desk.left(b"k"),
+        [50],
+        "the first ten are of a window that is over"
+    );
+    Ok(())
+}
+
+pub(super) fn a_lease_is_adjusted_any_number_of_times(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, rate(1, 100)), (0, budget(1_000))]);
+    let (id, _) = desk.hold(b"k", &[1, 1], SECOND);
+    for more in 2..40 {
+        assert!(desk.adjust(id, &[Some(more), Some(more)]).admitted());
+        desk.pass(100);
+    }
+    assert!(desk.adjust(id, &[Some(0), Some(20)]).admitted());
+    desk.pass(100_000);
+    desk.end(b"k", id, Ending::Cancel).expect("held");
+    assert_eq!(desk.left(b"k"), [100, 1_000]);
+    Ok(())
+}
+
+pub(super) fn a_lease_that_is_not_held_is_not_adjusted(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, budget(100)), (0, slots(2))]);
+    let more = |key: &[u8], id| desk.change_of(key, id, &[Some(50), None], true).map(drop);
+    assert_eq!(more(b"k", 77), Err(StoreError::UnknownLease));
+    let (id, _) = desk.hold(b"k", &[1, 1], 5_000);
+    assert_eq!(more(b"other", id), Err(StoreError::UnknownLease));
+    desk.end(b"k", id, Ending::Release).expect("held");
+    assert_eq!(more(b"k", id), Err(StoreError::LeaseEnded(desk.now())));
+    let (id, _) = desk.hold(b"k", &[1, 1], 5_000);
+    let expiry = desk.now() + Span::from_millis(5);
+    desk.pass(5_000);
+    assert_eq!(more(b"k", id), Err(StoreError::LeaseEnded(expiry)));
+    assert_eq!(desk.left(b"k")[0], 98);
+    Ok(())
+}
