@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_contract::{self as contract, Granted, OwnedKey};
 use tidegate_core::{Amount, Timestamp};
 
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::pending::Pending;
@@ -230,6 +231,52 @@ impl Lease {
         })
     }
 
+    /// Changes how much is taken, by limit name, to `to` in all: more if it fits (of
+    /// every limit, or of none), less in any case. What is not named stays as it is.
+    /// More is charged now; less is given back where it was charged, the latest first.
+    /// So a stream that grows asks for what it will need, and gives back what it will
+    /// not, as often as it likes.
+    ///
+    /// A refusal changes nothing: the decision says when it would fit. Nobody waits:
+    /// who holds a part does not stand behind those who hold nothing. Dropped before
+    /// the answer, it may have changed the lease or not; asking again for the same
+    /// changes nothing more.
+    ///
+    /// # Errors
+    /// An unknown or repeated name, too large an amount, [`Error::NeverFits`],
+    /// [`Error::KeyTooShort`]; a lease that has ended or expired; the store.
+    pub fn adjust<'u>(
+        &mut self,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        Pending::new(self.change(to, false))
+    }
+
+    /// As [`adjust`](Self::adjust), for what is used already: more is charged even
+    /// where it does not fit, and becomes debt. Slots have no debt: they must fit.
+    ///
+    /// # Errors
+    /// As [`adjust`](Self::adjust).
+    pub fn overdraw<'u>(
+        &mut self,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        Pending::new(self.change(to, true))
+    }
+
+    async fn change(&mut self, to: &[(&str, Amount)], overdraw: bool) -> Result<Decision, Error> {
+        self.check_live()?;
+        let (key, id) = (self.key.bytes(), self.granted.id);
+        let decision = self.set.adjust(key, id, to, overdraw).await?;
+        if let Some(granted) = decision.answer().lease {
+            self.granted.fence = granted.fence;
+        }
+        Ok(match &self.member {
+            Some(member) => decision.of(member),
+            None => decision,
+        })
+    }
+
     /// Leaves it to whoever knows its id: dropping does nothing any more, and
     /// unless it is settled or released by id, its slots come back at expiry.
     /// Of a pool, it is no load of its member from here on: nobody tells the
@@ -436,5 +483,33 @@ impl LimitSet {
     ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
         let key = key.into().bytes();
         Pending::new(self.inner().renew(key, id.0, ttl))
+    }
+
+    /// Changes how much a lease has taken, by its id; see [`Lease::adjust`].
+    ///
+    /// # Errors
+    /// As [`Lease::adjust`]; [`contract::StoreError::UnknownLease`], `LeaseEnded`.
+    pub fn adjust<'k, 'u>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(self.inner().adjust(key, id.0, to, false))
+    }
+
+    /// As [`adjust`](Self::adjust), into debt if need be; see [`Lease::overdraw`].
+    ///
+    /// # Errors
+    /// As [`adjust`](Self::adjust).
+    pub fn overdraw<'k, 'u>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(self.inner().adjust(key, id.0, to, true))
     }
 }

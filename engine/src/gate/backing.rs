@@ -121,6 +121,19 @@ impl Backing {
         }
     }
 
+    pub(super) async fn adjust(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        to: &[(&str, u64)],
+        overdraw: bool,
+    ) -> Result<Decision, Error> {
+        match self {
+            Self::Set(set) => set.inner().adjust(key.bytes(), id.0, to, overdraw).await,
+            Self::Pool(pooled) => pooled.adjust(key, id, to, overdraw).await,
+        }
+    }
+
     pub(super) async fn reset(&self, key: Key<'_>) -> Result<(), Error> {
         for set in self.sets() {
             set.reset(key).await?;

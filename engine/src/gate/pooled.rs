@@ -1,6 +1,7 @@
 //! A policy's pool: leases found by id, and who cools down.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::backing::{self, Outlook};
 use super::finish::{Finish, Finished, Report};
 use super::held::Held;
 use crate::ask::Ask;
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::{Lease, LeaseId, Outcome};
@@ -111,14 +113,9 @@ impl Pooled {
         how: Finish<'_>,
         report: &Report,
     ) -> Result<Finished, Error> {
-        let mut owners = self.owners(id).into_iter();
-        let (member, settlement) = loop {
-            let member = owners.next().ok_or(StoreError::UnknownLease)?;
-            match backing::finish(member.set(), key, id, how).await {
-                Err(Error::Store(StoreError::UnknownLease)) if owners.len() > 0 => {}
-                settlement => break (member, settlement?),
-            }
-        };
+        let finish =
+            |member: Member| async move { backing::finish(member.set(), key, id, how).await };
+        let (member, settlement) = self.by_owner(id, finish).await?;
         self.held.end(id, report.outcome);
         // A retry must not make a cool-down longer.
         let cool_down = self.cool_down(&member, report);
@@ -140,16 +137,41 @@ impl Pooled {
         id: LeaseId,
         ttl: Duration,
     ) -> Result<Timestamp, Error> {
-        let mut owners = self.owners(id).into_iter();
-        let until = loop {
-            let member = owners.next().ok_or(StoreError::UnknownLease)?;
-            match member.set().renew(key, id, ttl).await {
-                Err(Error::Store(StoreError::UnknownLease)) if owners.len() > 0 => {}
-                until => break until?,
-            }
-        };
+        let renew = |member: Member| async move { member.set().renew(key, id, ttl).await };
+        let (_, until) = self.by_owner(id, renew).await?;
         self.held.renew(id, until);
         Ok(until)
+    }
+
+    pub(super) async fn adjust(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        to: &[(&str, u64)],
+        overdraw: bool,
+    ) -> Result<Decision, Error> {
+        let adjust = |member: Member| async move {
+            let adjusted = member.inner().adjust(key.bytes(), id.0, to, overdraw);
+            adjusted.await
+        };
+        let (member, decision) = self.by_owner(id, adjust).await?;
+        Ok(decision.of(&member))
+    }
+
+    /// What the member that gave a lease answers, and which it is.
+    async fn by_owner<T, F: Future<Output = Result<T, Error>> + Send>(
+        &self,
+        id: LeaseId,
+        ask: impl Fn(Member) -> F + Send,
+    ) -> Result<(Member, T), Error> {
+        let mut owners = self.owners(id).into_iter();
+        loop {
+            let member = owners.next().ok_or(StoreError::UnknownLease)?;
+            match ask(member.clone()).await {
+                Err(Error::Store(StoreError::UnknownLease)) if owners.len() > 0 => {}
+                answer => return Ok((member, answer?)),
+            }
+        }
     }
 
     fn cool_down(&self, member: &Member, report: &Report) -> Option<Duration> {

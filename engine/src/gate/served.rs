@@ -550,6 +550,35 @@ impl Served {
         })
     }
 
+    /// Changes how much a lease has taken; with `overdraw` into debt if need be.
+    ///
+    /// # Errors
+    /// As [`LimitSet::adjust`].
+    pub fn adjust(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        to: &[(&str, u64)],
+        overdraw: bool,
+    ) -> Pending<impl Future<Output = Result<Decision, GateError>> + Send> {
+        Pending::new(async move {
+            let ours = match &self.share {
+                Some(share) => share.adjust(key, id, to, overdraw).await,
+                None => None,
+            };
+            let adjusted = match ours {
+                Some(adjusted) => adjusted,
+                None => self.backing.adjust(key, id, to, overdraw).await,
+            };
+            if let Ok(decision) = adjusted.as_ref()
+                && !decision.admitted()
+            {
+                self.denials.note(&self.name, key.bytes(), Some(decision));
+            }
+            spans::done(key.bytes(), adjusted.map_err(GateError::from))
+        })
+    }
+
     /// Forgets a key; `caller` is noted.
     ///
     /// # Errors

@@ -106,6 +106,18 @@ impl Share {
     ) -> Option<Result<Timestamp, Error>> {
         ours(self.backing.renew(key, id, ttl).await)
     }
+
+    /// Changes how much a lease has taken, if it was given here.
+    pub(super) async fn adjust(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        to: &[(&str, u64)],
+        overdraw: bool,
+    ) -> Option<Result<Decision, Error>> {
+        let adjusted = ours(self.backing.adjust(key, id, to, overdraw).await)?;
+        Some(adjusted.map(Decision::without_store))
+    }
 }
 
 /// `limits`, each to a share of so many percent.

@@ -17,7 +17,7 @@ use super::cooling::Cooling;
 use super::crowd::Crowd;
 use super::keeper::Keeper;
 use super::uid::{numbered, uid_in};
-use super::view::{View, lease_length};
+use super::view::{Amounts, View, lease_length};
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::decision::{Admission, Decision};
@@ -366,6 +366,32 @@ impl Inner {
         Ok(self.ask(key, None, begin).await?.now + ttl)
     }
 
+    /// Changes how much a lease has taken.
+    pub(crate) async fn adjust(
+        &self,
+        key: &[u8],
+        id: u128,
+        to: &[(&str, Amount)],
+        overdraw: bool,
+    ) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let to = view.uses(to)?;
+            view.check_reach(&asking.path, &known(&to))?;
+            Ok(asking.verb(Verb::Adjust {
+                id,
+                to: &to,
+                overdraw,
+                detail: Detail::Always,
+            }))
+        };
+        let Answered { reply, view, .. } = self.ask(key, None, begin).await?;
+        let answer = reply.decision()?;
+        if answer.verdict == Verdict::Never {
+            return Err(never_fits(&view, &known(&view.uses(to)?), &answer));
+        }
+        Ok(Decision::new(answer, view))
+    }
+
     /// A command about the whole table.
     pub(super) async fn about(&self, op: Op<'_>) -> Result<Reply, Error> {
         let mut answer = Ok(Reply::Done);
@@ -456,7 +482,12 @@ fn charge(
     }))
 }
 
-/// A limit was lowered below what somebody waits for.
+/// What is said of each limit; 0 where nothing is.
+fn known(amounts: &[Option<Amount>]) -> Amounts {
+    amounts.iter().map(|amount| amount.unwrap_or(0)).collect()
+}
+
+/// More is asked of a limit than it could ever grant.
 fn never_fits(view: &View, amounts: &[Amount], answer: &contract::Decision) -> Error {
     let position = answer.binding.unwrap_or(0);
     let limit = &view.plan.limits()[position];

@@ -1,0 +1,189 @@
+//! A lease that is adjusted: more, all or nothing; less; into debt.
+
+use std::time::Duration;
+
+use tidegate::contract::StoreError;
+use tidegate::{Ask, Error, Key, Limit, LimitPool, LimitSet, ManualClock, Usage};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn tokens_and_slots(time: &ManualClock) -> LimitSet {
+    let set = LimitSet::builder().clock(time.clock());
+    let set = set.limit(Limit::budget("tokens", 1_000, HOUR));
+    let set = set.limit(Limit::concurrency("slots", 4));
+    set.build().expect("sound limits")
+}
+
+fn left(set: &LimitSet, limit: &str) -> u64 {
+    let standings = set.peek("k", 1).wait().expect("no error");
+    standings.standing(limit).expect("it is there").remaining
+}
+
+/// A stream reserves as it grows, and pays for what it used.
+#[test]
+fn a_stream_takes_more_as_it_grows_and_settles_what_it_used() {
+    let set = tokens_and_slots(&ManualClock::default());
+    let ask = [("tokens", 100), ("slots", 1)];
+    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    for tokens in [200, 300, 400] {
+        let grown = lease.adjust(&[("tokens", tokens)]).wait();
+        assert!(grown.expect("no error").admitted());
+        assert_eq!(left(&set, "tokens"), 1_000 - tokens);
+    }
+    let settled = lease.settle(&[("tokens", 350)]).wait().expect("held");
+    let usage = Usage {
+        taken: 400,
+        used: 350,
+    };
+    assert_eq!(settled.usage("tokens"), Some(usage));
+    assert_eq!((left(&set, "tokens"), left(&set, "slots")), (650, 4));
+}
+
+#[test]
+fn a_refusal_says_when_more_would_fit_and_changes_nothing() {
+    let time = ManualClock::default();
+    let set = tokens_and_slots(&time);
+    let ask = || Ask::from(&[("tokens", 600), ("slots", 2)]).ttl(HOUR * 2);
+    let admission = set.try_acquire("k", ask()).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    assert!(set.debit("k", &[("tokens", 300)]).wait().is_ok());
+    let refused = lease.adjust(&[("tokens", 701), ("slots", 3)]).wait();
+    let refused = refused.expect("no error");
+    assert_eq!(refused.binding(), Some("tokens"));
+    let at = refused.not_until().expect("an instant");
+    assert_eq!((left(&set, "tokens"), left(&set, "slots")), (100, 2));
+    time.set(at);
+    let more = lease.adjust(&[("tokens", 701), ("slots", 3)]).wait();
+    assert!(more.expect("no error").admitted());
+    assert_eq!((left(&set, "tokens"), left(&set, "slots")), (899, 1));
+}
+
+#[test]
+fn what_is_used_already_becomes_debt() {
+    let set = tokens_and_slots(&ManualClock::default());
+    let ask = [("tokens", 900), ("slots", 1)];
+    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    let over = lease.overdraw(&[("tokens", 1_200)]).wait().expect("held");
+    assert!(over.admitted());
+    assert_eq!(over.standing("tokens").expect("it is there").debt, 200);
+    let slots = lease.overdraw(&[("slots", 5)]).wait();
+    assert!(
+        matches!(slots, Err(Error::NeverFits { asked: 5, .. })),
+        "{slots:?}"
+    );
+    lease.cancel().wait().expect("held");
+    assert_eq!((left(&set, "tokens"), left(&set, "slots")), (1_000, 4));
+}
+
+#[test]
+fn bad_input_is_an_error_and_changes_nothing() {
+    let set = tokens_and_slots(&ManualClock::default());
+    let ask = [("tokens", 100), ("slots", 1)];
+    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    let mut adjust = |to: &[(&str, u64)]| lease.adjust(to).wait().map(|d| d.admitted());
+    assert!(matches!(
+        adjust(&[("pages", 1)]),
+        Err(Error::UnknownLimit { .. })
+    ));
+    let twice = adjust(&[("tokens", 1), ("tokens", 2)]);
+    assert!(matches!(twice, Err(Error::NamedTwice(_))), "{twice:?}");
+    let much = adjust(&[("tokens", u64::MAX)]);
+    assert!(matches!(much, Err(Error::Amount { .. })), "{much:?}");
+    let never = adjust(&[("tokens", 1_101)]);
+    assert!(matches!(never, Err(Error::NeverFits { .. })), "{never:?}");
+    assert!(adjust(&[]).expect("nothing is asked"));
+    assert_eq!((left(&set, "tokens"), left(&set, "slots")), (900, 3));
+    let id = lease.id();
+    let other = set.adjust("other", id, &[("tokens", 1)]).wait();
+    let unknown = Err(Error::Store(StoreError::UnknownLease));
+    assert_eq!(other.map(drop), unknown);
+    lease.release().wait().expect("held");
+    let over = set.adjust("k", id, &[("tokens", 1)]).wait().map(drop);
+    assert_eq!(over, unknown, "it is over, and was not to be remembered");
+}
+
+/// By a retry that does not know whether the first was heard.
+#[test]
+fn by_id_and_twice_it_is_the_same() {
+    let set = tokens_and_slots(&ManualClock::default());
+    let ask = [("tokens", 100), ("slots", 1)];
+    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let id = admission.granted().expect("it fits").detach();
+    for _ in 0..2 {
+        let adjusted = set.adjust("k", id, &[("tokens", 500), ("slots", 3)]).wait();
+        assert!(adjusted.expect("held").admitted());
+        assert_eq!((left(&set, "tokens"), left(&set, "slots")), (500, 1));
+    }
+    let over = set.overdraw("k", id, &[("tokens", 2_000)]).wait();
+    assert!(over.expect("held").admitted());
+    set.cancel("k", id).wait().expect("held");
+    assert_eq!((left(&set, "tokens"), left(&set, "slots")), (1_000, 4));
+}
+
+/// What one lease lets go of is what the next in line waits for.
+#[test]
+fn less_wakes_who_waits() {
+    let set = tokens_and_slots(&ManualClock::default());
+    let all = [("tokens", 1), ("slots", 4)];
+    let admission = set.try_acquire("k", &all).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    let waits = std::thread::spawn({
+        let set = set.clone();
+        move || {
+            let ask = Ask::from(&[("tokens", 1), ("slots", 3)]).within(MINUTE);
+            let admission = set.acquire("k", ask).wait().expect("no error");
+            admission.granted().is_some()
+        }
+    });
+    while set.statistics().waiting == 0 {
+        std::thread::yield_now();
+    }
+    // Who holds a part does not stand behind those who hold nothing.
+    assert!(
+        lease
+            .adjust(&[("slots", 2)])
+            .wait()
+            .expect("held")
+            .admitted()
+    );
+    assert!(
+        lease
+            .adjust(&[("slots", 4)])
+            .wait()
+            .expect("held")
+            .admitted()
+    );
+    assert!(
+        lease
+            .adjust(&[("slots", 1)])
+            .wait()
+            .expect("held")
+            .admitted()
+    );
+    assert!(waits.join().expect("no panic"));
+}
+
+#[test]
+fn a_pools_lease_is_adjusted_at_the_member_that_gave_it() {
+    let time = ManualClock::default();
+    let (one, two) = (tokens_and_slots(&time), tokens_and_slots(&time));
+    let pool = LimitPool::builder().member("one", one.clone());
+    let pool = pool.member("two", two.clone()).build().expect("a pool");
+    let ask = [("tokens", 100), ("slots", 1)];
+    let admission = pool
+        .try_acquire(Key::from("k"), &ask)
+        .wait()
+        .expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    let decision = lease.adjust(&[("tokens", 700)]).wait().expect("held");
+    assert_eq!(decision.member(), lease.member());
+    let (its, others) = match lease.member() {
+        Some("one") => (&one, &two),
+        _ => (&two, &one),
+    };
+    assert_eq!((left(its, "tokens"), left(others, "tokens")), (300, 1_000));
+}
