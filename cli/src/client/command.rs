@@ -11,7 +11,7 @@ use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
-use super::verbs::{Acquire, Ask, End, Lookup, Renew, Reset, Settle, Verb};
+use super::verbs::{Acquire, Adjust, Ask, End, Lookup, Renew, Reset, Settle, Verb};
 
 /// A command that asks a server.
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,8 @@ pub enum Command {
     Cancel(End),
     /// Move a lease's expiry
     Renew(Renew),
+    /// Change how much a lease has taken: more if it fits, less in any case
+    Adjust(Adjust),
     /// Charge what was used already, whether it fits or not
     Debit(Ask),
     /// Say what `check` would answer now; nothing changes
@@ -63,6 +65,7 @@ pub fn perform(command: Command) -> ExitCode {
         Command::Release(end) => end.perform(Verb::Release),
         Command::Cancel(end) => end.perform(Verb::Cancel),
         Command::Renew(renew) => renew.perform(),
+        Command::Adjust(adjust) => adjust.perform(),
         Command::Reset(reset) => reset.perform(),
         Command::CheckMany(many) => many.perform(),
         Command::Keys(keys) => keys.perform(),

@@ -22,6 +22,7 @@ pub enum Verb {
     Release,
     Cancel,
     Renew,
+    Adjust,
     Debit,
     Peek,
     Forecast,
@@ -37,6 +38,7 @@ impl Verb {
             Self::Release => "/v1/release",
             Self::Cancel => "/v1/cancel",
             Self::Renew => "/v1/renew",
+            Self::Adjust => "/v1/adjust",
             Self::Debit => "/v1/debit",
             Self::Peek => "/v1/peek",
             Self::Forecast => "/v1/forecast",
@@ -169,6 +171,27 @@ pub struct Renew {
     options: Options,
 }
 
+/// Adjust.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Adjust {
+    #[command(flatten)]
+    which: Which,
+
+    /// How much it is to have taken in all; a limit that is not named stays as it is
+    #[arg(value_name = "LIMIT=AMOUNT", required = true)]
+    to: Vec<Amount>,
+
+    /// It was used already: charge more even where it does not fit
+    #[arg(long)]
+    overdraw: bool,
+
+    #[command(flatten)]
+    telling: Telling,
+    #[command(flatten)]
+    options: Options,
+}
+
 /// Reset.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
@@ -259,6 +282,19 @@ impl Renew {
         let mut request = self.which.request()?;
         request.insert("ttl_ms".to_owned(), millis(self.ttl).into());
         ask(&self.options, &self.telling, Verb::Renew, request, PATIENCE)
+    }
+}
+
+impl Adjust {
+    /// Asks, and tells the answer.
+    pub fn perform(&self) -> Outcome<Exit> {
+        let mut request = self.which.request()?;
+        request.insert("amounts".to_owned(), named(&self.to)?);
+        if self.overdraw {
+            request.insert("overdraw".to_owned(), true.into());
+        }
+        let (options, telling) = (&self.options, &self.telling);
+        ask(options, telling, Verb::Adjust, request, PATIENCE)
     }
 }
 

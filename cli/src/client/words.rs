@@ -17,7 +17,9 @@ pub fn json(body: &Value) -> String {
 /// The answer to `verb` in a few lines.
 pub fn answer(verb: Verb, body: &Value) -> String {
     match verb {
-        Verb::Check | Verb::Acquire | Verb::Debit | Verb::Peek => decision(verb, body),
+        Verb::Check | Verb::Acquire | Verb::Adjust | Verb::Debit | Verb::Peek => {
+            decision(verb, body)
+        }
         Verb::Settle | Verb::Release | Verb::Cancel => ended(body),
         Verb::Renew => format!("renewed until {}", text(body, "expires_at")),
         Verb::Forecast => forecast(body),
@@ -60,6 +62,7 @@ fn verdict(verb: Verb, body: &Value) -> String {
     let admitted = body["admitted"] == true;
     let (yes, no) = match verb {
         Verb::Debit => ("charged", "charged; no more may start"),
+        Verb::Adjust => ("adjusted", "not adjusted: refused"),
         Verb::Peek => ("would be admitted", "would be refused"),
         _ => ("admitted", "refused"),
     };

@@ -63,6 +63,21 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
     let lease = ["--lease", id.as_str()];
     let renewed = server.ask(&with("renew", CHAT, &[lease[0], lease[1], "--ttl", "2m"]));
     assert!(renewed.ends(0).out.starts_with("renewed until 2"));
+    let adjust = |more: &[&str]| server.ask(&[&with("adjust", CHAT, &lease)[..], more].concat());
+    let adjusted = adjust(&["tpm=900"]).ends(0);
+    assert!(adjusted.out.starts_with("adjusted\n"), "{adjusted:?}");
+    assert!(
+        adjusted.out.contains("tpm  100 of 1000 left"),
+        "{adjusted:?}"
+    );
+    let refused = adjust(&["tpm=1001"]).ends(1);
+    assert!(
+        refused.out.starts_with("not adjusted: refused by tpm"),
+        "{refused:?}"
+    );
+    let over = adjust(&["tpm=1100", "--overdraw"]).ends(0);
+    assert!(over.out.contains("tpm  0 of 1000 left"), "{over:?}");
+    adjust(&["tpm=800"]).ends(0);
     let settle = with("settle", CHAT, &[lease[0], lease[1], "tpm=300"]);
     let settled = server.ask(&settle).ends(0);
     assert!(settled.out.contains("300 used of 800 taken"), "{settled:?}");

@@ -248,6 +248,18 @@ impl Tidegate for Service {
         }))
     }
 
+    async fn adjust(&self, request: Request<proto::AdjustRequest>) -> Reply<proto::CheckResponse> {
+        let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
+        let to = words::named(&request.get_ref().amounts);
+        let overdraw = request.get_ref().overdraw;
+        let adjusted = policy.adjust(words::key(&lease.key), id, &to, overdraw);
+        reply(
+            adjusted
+                .await
+                .map(|decision| words::decision(&policy, &decision)),
+        )
+    }
+
     async fn debit(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
         let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
         let request = request.get_ref();

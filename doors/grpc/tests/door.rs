@@ -113,6 +113,19 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
     };
     let renewed = client.renew(renew).await.unwrap().into_inner();
     assert!(renewed.expires_at_us > lease.expires_at_us);
+    for (tpm, admitted) in [(500, true), (500, true), (100_000_000, false), (400, true)] {
+        let adjust = proto::AdjustRequest {
+            lease: Some(named(&lease, "k")),
+            amounts: [("tpm".to_owned(), tpm)].into(),
+            overdraw: false,
+        };
+        let adjusted = client.adjust(adjust).await.map(tonic::Response::into_inner);
+        assert_eq!(
+            adjusted.is_ok_and(|answer| answer.admitted),
+            admitted,
+            "{tpm}"
+        );
+    }
     let settle = proto::SettleRequest {
         lease: Some(named(&lease, "k")),
         used: [("tpm".to_owned(), 100)].into(),

@@ -72,6 +72,10 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         lease: Some(end()),
         ttl_ms: 3_600_000,
     };
+    let adjust = proto::AdjustRequest {
+        lease: Some(end()),
+        ..Default::default()
+    };
     let reset = proto::ResetRequest {
         policy: policy(),
         key: key(),
@@ -115,6 +119,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ("Release", Policy(Decide), end().encode_to_vec()),
         ("Cancel", Policy(Decide), end().encode_to_vec()),
         ("Renew", Policy(Decide), renew.encode_to_vec()),
+        ("Adjust", Policy(Decide), adjust.encode_to_vec()),
         ("Debit", Policy(Decide), ask().encode_to_vec()),
         ("Peek", Policy(Observe), ask().encode_to_vec()),
         ("Forecast", Policy(Observe), ask().encode_to_vec()),

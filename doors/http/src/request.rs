@@ -137,6 +137,22 @@ pub(crate) struct RenewRequest {
     pub(crate) ttl_ms: u64,
 }
 
+/// Adjust.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AdjustRequest {
+    pub(crate) policy: String,
+    #[serde(default, deserialize_with = "present")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    key_base64: Option<Base64>,
+    #[serde(deserialize_with = "lease")]
+    pub(crate) lease: LeaseId,
+    pub(crate) amounts: Amounts,
+    #[serde(default)]
+    pub(crate) overdraw: bool,
+}
+
 /// Reset.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -207,6 +223,7 @@ keyed!(
     EndRequest,
     SettleRequest,
     RenewRequest,
+    AdjustRequest,
     ResetRequest,
     RevokeRequest
 );

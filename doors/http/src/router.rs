@@ -36,6 +36,7 @@ fn verbs() -> Router<Door> {
         .route("/v1/release", post(lease::release))
         .route("/v1/cancel", post(lease::cancel))
         .route("/v1/renew", post(lease::renew))
+        .route("/v1/adjust", post(lease::adjust))
         .route("/v1/debit", post(decide::debit))
         .route("/v1/peek", post(decide::peek))
         .route("/v1/forecast", post(decide::forecast))

@@ -30,7 +30,7 @@ enum Access {
 
 /// The command, whom it lets in, and a request about the policies `chat` and
 /// `throttle`. <id> stands for a lease of `chat`, <handle> for what it is called.
-const COMMANDS: [(&str, Access, &str); 30] = [
+const COMMANDS: [(&str, Access, &str); 31] = [
     ("CL.THROTTLE", Policy(Decide), "CL.THROTTLE k 9 10 3600"),
     ("THROTTLE", Policy(Decide), "THROTTLE k 10 10 3600"),
     ("TG.CHECK", Policy(Decide), "TG.CHECK chat k"),
@@ -39,6 +39,11 @@ const COMMANDS: [(&str, Access, &str); 30] = [
     ("TG.SETTLE", Policy(Decide), "TG.SETTLE chat k <id>"),
     ("TG.CANCEL", Policy(Decide), "TG.CANCEL chat k <id>"),
     ("TG.RENEW", Policy(Decide), "TG.RENEW chat k <id> 3600000"),
+    (
+        "TG.ADJUST",
+        Policy(Decide),
+        "TG.ADJUST chat k <id> AMOUNT rpm 1",
+    ),
     ("TG.DEBIT", Policy(Decide), "TG.DEBIT chat k AMOUNT rpm 1"),
     ("TG.PEEK", Policy(Observe), "TG.PEEK chat k"),
     ("TG.FORECAST", Policy(Observe), "TG.FORECAST chat k"),

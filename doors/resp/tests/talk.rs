@@ -33,7 +33,7 @@ fn clients_are_greeted_as_by_redis() {
         ),
         ("SELECT 0", "OK"),
         ("SELECT 1", "-ERR DB index is out of range"),
-        ("COMMAND COUNT", "27"),
+        ("COMMAND COUNT", "28"),
         (
             "COMMAND INFO ping nothing",
             "[[ping,-1,[fast],0,0,0,[],[],[],[]],nil]",
@@ -112,6 +112,22 @@ fn every_verb_has_its_answer() {
         (
             format!("TG.RENEW slots k {lease} 9000"),
             "{expires_at_us:1767268809000000}",
+        ),
+        (
+            format!("TG.ADJUST slots k {lease} AMOUNT running 2"),
+            "-NEVER limit `running` never grants 2 at once; at most 1",
+        ),
+        (
+            format!("TG.ADJUST slots k {lease} AMOUNT running 0 OVERDRAW"),
+            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{running:{limit:1,remaining:1,reset_ms:0}},shadowed:f,level:nil,member:nil}",
+        ),
+        (
+            format!("TG.ADJUST slots k {lease} AMOUNT running 1"),
+            "{verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:f,limits:{running:{limit:1,remaining:0,reset_ms:9000}},shadowed:f,level:nil,member:nil}",
+        ),
+        (
+            format!("TG.ADJUST slots k {lease} OVERDRAW OVERDRAW"),
+            "-ERR 'OVERDRAW' is said twice",
         ),
         (
             format!("TG.SETTLE slots k {lease} USED running 1"),

@@ -64,6 +64,15 @@ impl Held {
         }
     }
 
+    /// The lease's new weight and fence.
+    pub fn adjust(&mut self, id: LeaseId, weight: u64, fence: u64) {
+        if let Some(holder) = self.holders.get_mut(&id) {
+            holder.weight = weight;
+            let last = self.fences.entry(holder.key.clone()).or_default();
+            *last = fence.max(*last);
+        }
+    }
+
     /// What is held of `key` at `now`.
     pub fn sum(&self, key: &[u8], now: Timestamp) -> u64 {
         let held = self.holders.values();

@@ -66,7 +66,7 @@ impl<'a> Play<'a> {
     pub fn step(&mut self, feed: &mut Feed<'a>) {
         let key = self.key(feed);
         let before = self.face(&key);
-        let verb = feed.choose(16);
+        let verb = feed.choose(17);
         if !self.act(verb, &key, feed) {
             unchanged(&before, &self.face(&key), verb);
         }
@@ -94,6 +94,7 @@ impl<'a> Play<'a> {
             12 => self.look(key, feed),
             13 => self.by_handle(key, feed),
             14 => self.change_limits(feed),
+            15 => self.adjust(feed),
             _ => self.pass_time(feed),
         }
     }
@@ -233,6 +234,29 @@ impl<'a> Play<'a> {
             self.held.renew(self.leases[i].id(), until);
         }
         renewed.is_ok()
+    }
+
+    /// All or nothing, or into debt, of a lease that may have ended or expired.
+    fn adjust(&mut self, feed: &mut Feed<'_>) -> Changed {
+        let Some(i) = pick(self.leases.len(), feed) else {
+            return false;
+        };
+        let (to, _) = self.named(feed);
+        let (id, key) = (self.leases[i].id(), self.leases[i].key().to_vec());
+        let before = self.face(&key);
+        let lease = &mut self.leases[i];
+        let adjusted = match feed.choose(2) {
+            0 => lease.adjust(&to).wait(),
+            _ => lease.overdraw(&to).wait(),
+        };
+        if !adjusted.is_ok_and(|decision| decision.admitted()) {
+            unchanged(&before, &self.face(&key), 15);
+            return false;
+        }
+        if let Some((_, weight)) = to.iter().find(|(name, _)| *name == RUNNING) {
+            self.held.adjust(id, *weight, self.leases[i].fence());
+        }
+        true
     }
 
     fn reset(&mut self, key: &[u8]) -> Changed {

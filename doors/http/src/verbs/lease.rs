@@ -17,7 +17,9 @@ use crate::handover::Handover;
 use crate::headers::{self, Style};
 use crate::instant::Instant;
 use crate::problem::Problem;
-use crate::request::{self, AcquireRequest, EndRequest, Keyed, RenewRequest, SettleRequest};
+use crate::request::{
+    self, AcquireRequest, AdjustRequest, EndRequest, Keyed, RenewRequest, SettleRequest,
+};
 use crate::visit::Visit;
 
 /// Takes a lease, waiting for it if the request says so. Should the client go
@@ -128,6 +130,20 @@ pub(crate) async fn renew(
     let ttl = Duration::from_millis(request.ttl_ms);
     let expires_at = Instant(served.renew(key, request.lease, ttl).await?);
     Ok(answer::json(StatusCode::OK, &Renewed { expires_at }))
+}
+
+/// More, if it fits, is an answer like a check's; so is a refusal.
+pub(crate) async fn adjust(
+    visit: Visit,
+    style: Style,
+    Body(request): Body<AdjustRequest>,
+) -> Result<Response, Problem> {
+    let key = request.key()?;
+    let served = visit.policy(Scope::Decide, &request.policy)?;
+    let to = request.amounts.named();
+    let adjusted = served.adjust(key, request.lease, &to, request.overdraw);
+    let answered = Answered::Decided(adjusted.await?);
+    Ok(answer::decided(&served, &answered, style))
 }
 
 #[derive(Serialize)]

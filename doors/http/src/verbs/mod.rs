@@ -3,7 +3,7 @@
 //! | room | paths |
 //! |---|---|
 //! | `decide` | check, check-many, debit, peek, forecast, reset |
-//! | `lease` | acquire, settle, release, cancel, renew |
+//! | `lease` | acquire, settle, release, cancel, renew, adjust |
 //! | `listing` | keys, leases, leases/revoke, denied: what a policy holds |
 //! | `forward` | auth, for proxies that ask before they pass a request on |
 //! | `overrides` | overrides: limits in place of what the policies say |

@@ -94,6 +94,54 @@ async fn a_renewed_lease_lasts_from_now_on() {
 }
 
 #[tokio::test]
+async fn a_lease_is_adjusted_to_what_is_said_in_all() {
+    let house = House::new();
+    let about = |more: serde_json::Value| {
+        let mut body = json!({"policy": "chat", "key": "acme/alice"});
+        let (body_of, more) = (body.as_object_mut().unwrap(), more.as_object().unwrap());
+        body_of.extend(more.clone());
+        body
+    };
+    let ask = about(json!({"amounts": {"tpm": 1_000}}));
+    let id = house.post("/v1/acquire", ask).await.json()["lease"]["id"].clone();
+    let to = |tpm: u64| about(json!({"lease": id, "amounts": {"tpm": tpm}}));
+    let first = house.post("/v1/adjust", to(4_000)).await;
+    assert_eq!(
+        (first.status, &first.json()["admitted"]),
+        (200, &json!(true))
+    );
+    let left = first.json()["limits"]["tpm"]["remaining"].as_u64().unwrap();
+    assert!(first.header("ratelimit").is_some());
+    let again = house.post("/v1/adjust", to(4_000)).await.json();
+    assert_eq!(
+        again["limits"]["tpm"]["remaining"], left,
+        "the second changes nothing"
+    );
+    let refused = house.post("/v1/adjust", to(4_001 + left)).await;
+    refused.problem(429, "refused");
+    assert!(refused.header("retry-after").is_some());
+    let mut over = to(4_500 + left);
+    over["overdraw"] = json!(true);
+    let over = house.post("/v1/adjust", over).await;
+    assert_eq!(
+        (over.status, &over.json()["limits"]["tpm"]["remaining"]),
+        (200, &json!(0))
+    );
+    let less = house.post("/v1/adjust", to(0)).await.json();
+    assert_eq!(less["limits"]["tpm"]["remaining"], left + 4_000);
+    let huge = house.post("/v1/adjust", to(9_000_000)).await;
+    huge.problem(422, "never");
+    house
+        .post("/v1/adjust", about(json!({"lease": id})))
+        .await
+        .problem(400, "invalid");
+    let cancel = about(json!({"lease": id}));
+    assert_eq!(house.post("/v1/cancel", cancel).await.status, 200);
+    let late = house.post("/v1/adjust", to(1)).await;
+    late.problem(409, "lease_ended");
+}
+
+#[tokio::test]
 async fn a_lease_that_was_never_given_is_not_found() {
     let house = House::new();
     let id = "0123456789abcdef0123456789abcdef";
@@ -107,6 +155,11 @@ async fn a_lease_that_was_never_given_is_not_found() {
     let renew = json!({"policy": "jobs", "key": "k", "lease": id, "ttl_ms": 1_000});
     house
         .post("/v1/renew", renew)
+        .await
+        .problem(404, "not_found");
+    let adjust = json!({"policy": "jobs", "key": "k", "lease": id, "amounts": {"running": 1}});
+    house
+        .post("/v1/adjust", adjust)
         .await
         .problem(404, "not_found");
 }

@@ -32,7 +32,7 @@ use Scope::{Administer, Decide, Observe};
 
 /// The operation, whom it lets in, and a request about the policy `web`. LEASE
 /// stands for a lease of it.
-const OPERATIONS: [(&str, Access, &str, &str); 26] = [
+const OPERATIONS: [(&str, Access, &str, &str); 27] = [
     ("post /v1/check", Policy(Decide), "/v1/check", ASK),
     (
         "post /v1/check-many",
@@ -49,6 +49,12 @@ const OPERATIONS: [(&str, Access, &str, &str); 26] = [
         Policy(Decide),
         "/v1/renew",
         "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\",\"ttl_ms\":3600000}",
+    ),
+    (
+        "post /v1/adjust",
+        Policy(Decide),
+        "/v1/adjust",
+        "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\",\"amounts\":{}}",
     ),
     (
         "post /v1/debit",

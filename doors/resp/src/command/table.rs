@@ -119,6 +119,7 @@ pub(super) const COMMANDS: &[Command] = commands! {
     "TG.SETTLE" 4..=MANY write known later tg::settle: "policy key lease [USED limit n]... [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease with what was really used";
     "TG.CANCEL" 4..=8 write known later tg::cancel: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: the work did not start";
     "TG.RENEW" 5..=5 write known later tg::renew: "policy key lease ttl_ms", "Moves a lease's expiry";
+    "TG.ADJUST" 6..=MANY write known later tg::adjust: "policy key lease AMOUNT limit n [AMOUNT limit n]... [OVERDRAW]", "Changes how much a lease has taken";
     "TG.DEBIT" 3..=MANY write known later tg::debit: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "Charges what was used already";
     "TG.PEEK" 3..=MANY read known later tg::peek: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "What a check would answer; changes nothing";
     "TG.FORECAST" 3..=MANY read known later tg::forecast: "policy key [COST n] [AMOUNT limit n]... [MEMBER name]", "How many such asks fit, and when one does";

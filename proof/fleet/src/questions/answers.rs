@@ -175,6 +175,30 @@ const SCENARIOS: &[Scenario] = &[
         talk.say(renew)?;
         Ok(())
     }),
+    row("adjust", Verb::Adjust, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "job", &talk.key).amount("tokens", 20))?;
+        for (tokens, running) in [(60, 2), (60, 2), (101, 2), (70, 4), (90, 3), (10, 1)] {
+            talk.say(
+                Call::of(Verb::Adjust, "job", &talk.key)
+                    .lease(&lease)
+                    .amount("tokens", tokens)
+                    .amount("running", running),
+            )?;
+        }
+        talk.peek("job")?;
+        talk.say(
+            Call::of(Verb::Settle, "job", &talk.key)
+                .lease(&lease)
+                .amount("tokens", 40),
+        )?;
+        talk.peek("job")?;
+        talk.say(
+            Call::of(Verb::Adjust, "job", &talk.key)
+                .lease(&lease)
+                .amount("tokens", 50),
+        )?;
+        Ok(())
+    }),
     row("debit", Verb::Debit, |talk| {
         talk.often(4, |key| {
             Call::of(Verb::Debit, "plain", key).amount("units", 4)

@@ -110,6 +110,9 @@ const HANGS: &[Hang] = &[
         ttl: Some(1_000),
         ..end(Verb::Renew)
     }),
+    row("adjust", Verb::Adjust, || {
+        end(Verb::Adjust).amount("tokens", 1)
+    }),
     row("debit", Verb::Debit, || Call::of(Verb::Debit, "calls", "k")),
     row("peek", Verb::Peek, || Call::of(Verb::Peek, "calls", "k")),
     row("forecast", Verb::Forecast, || {

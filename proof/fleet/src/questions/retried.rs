@@ -138,15 +138,20 @@ const RETRIES: &[Retry] = &[
     row("cancel", Verb::Cancel, |both| {
         both.ended_again(Verb::Cancel)
     }),
-    row("renew", Verb::Renew, |both| {
-        let lease = both.granted(0, &both.acquire("mutex"))?;
-        let mut renew = Call::of(Verb::Renew, "mutex", &both.key).lease(&lease);
-        renew.ttl = Some(600_000);
-        for turn in [1, 0, 1] {
-            let renewed = both.ask(turn, &renew)?;
-            expect(renewed.word == Word::Done, || {
-                format!("renewed: {renewed:?}")
-            })?;
+    row("adjust", Verb::Adjust, |both| {
+        let ask = both.acquire("wide").amount("tokens", 1);
+        let lease = both.granted(0, &ask)?;
+        let adjust = Call::of(Verb::Adjust, "wide", &both.key)
+            .lease(&lease)
+            .amount("tokens", 5);
+        let first = both.ask(1, &adjust)?;
+        expect(first.word == Word::Admitted, || {
+            format!("adjusted: {first:?}")
+        })?;
+        for turn in [0, 1] {
+            let again = both.ask(turn, &adjust)?;
+            let is_same = again.word == first.word && again.facts == first.facts;
+            expect(is_same, || format!("{again:?} after {first:?}"))?;
         }
         both.ask(
             1,

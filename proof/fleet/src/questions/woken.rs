@@ -51,6 +51,7 @@ const WAKERS: &[Waker] = &[
     row("cancel", false, |client, policy, key, lease| {
         end(client, Verb::Cancel, policy, key, lease)
     }),
+    row("adjust", false, adjust),
     row("revoke", false, revoke),
     row("override", false, |client, policy, key, _| {
         let call = Call::of(Verb::SetOverride, policy, key);
@@ -68,6 +69,7 @@ const WAKERS: &[Waker] = &[
     row("cancel, of a pool", true, |client, policy, key, lease| {
         end(client, Verb::Cancel, policy, key, lease)
     }),
+    row("adjust, of a pool", true, adjust),
     row("revoke, of a pool", true, revoke),
 ];
 
@@ -79,6 +81,14 @@ fn end(
     lease: &str,
 ) -> Result<(), String> {
     done(client, &Call::of(verb, policy, key).lease(lease))
+}
+
+fn adjust(client: &mut dyn Client, policy: &str, key: &str, lease: &str) -> Result<(), String> {
+    let call = Call::of(Verb::Adjust, policy, key).lease(lease);
+    let answer = client.ask(&call.amount("running", 0))?;
+    expect(answer.word == crate::talk::Word::Admitted, || {
+        format!("less is refused: {answer:?}")
+    })
 }
 
 fn revoke(client: &mut dyn Client, policy: &str, key: &str, _: &str) -> Result<(), String> {

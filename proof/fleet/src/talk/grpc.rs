@@ -135,6 +135,14 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             let request = proto::RenewRequest { lease, ttl_ms };
             read(client.renew(request), |_| Answer::default()).await
         }
+        Verb::Adjust => {
+            let request = proto::AdjustRequest {
+                lease: Some(lease(call)),
+                amounts: call.amounts.iter().cloned().collect(),
+                overdraw: false,
+            };
+            read(client.adjust(request), decided).await
+        }
         Verb::Reset => {
             let (policy, key) = (call.policy.clone(), bytes(&call.key));
             let request = proto::ResetRequest { policy, key };

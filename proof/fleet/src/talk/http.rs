@@ -155,6 +155,7 @@ fn request(call: &Call) -> (&'static str, String, Option<Value>) {
         Verb::Release => post("release"),
         Verb::Cancel => post("cancel"),
         Verb::Renew => post("renew"),
+        Verb::Adjust => post("adjust"),
         Verb::Debit => post("debit"),
         Verb::Peek => post("peek"),
         Verb::Forecast => post("forecast"),

@@ -101,6 +101,11 @@ impl Library {
                     .wait()
                     .map(|_| Answer::default())
             }
+            Verb::Adjust => {
+                let lease = call.lease.parse().map_err(|_| unknown())?;
+                let adjusted = served.adjust(key, lease, &amounts, false).wait()?;
+                Ok(decision(&served, &adjusted))
+            }
             Verb::Debit => Ok(decided(&served, &served.debit_at(member, key, ask).wait()?)),
             Verb::Peek => Ok(decision(&served, &served.peek_at(member, key, ask).wait()?)),
             Verb::Forecast => {

@@ -36,6 +36,7 @@ pub enum Verb {
     Release,
     Cancel,
     Renew,
+    Adjust,
     Debit,
     Peek,
     Forecast,

@@ -260,6 +260,7 @@ fn name(verb: Verb) -> &'static str {
         Verb::Release => "TG.RELEASE",
         Verb::Cancel => "TG.CANCEL",
         Verb::Renew => "TG.RENEW",
+        Verb::Adjust => "TG.ADJUST",
         Verb::Debit => "TG.DEBIT",
         Verb::Peek => "TG.PEEK",
         Verb::Forecast => "TG.FORECAST",

@@ -1,4 +1,4 @@
-//! SETTLE, RELEASE, CANCEL, RENEW: what becomes of a lease.
+//! SETTLE, RELEASE, CANCEL, RENEW, ADJUST: what becomes of a lease.
 
 use std::time::Duration;
 
@@ -117,6 +117,31 @@ pub(in crate::command) async fn renew(
     session.replies.map(1);
     session.replies.text("expires_at_us");
     session.replies.integer(expires_at.as_micros());
+    Ok(Flow::Next)
+}
+
+/// `[AMOUNT limit n]... [OVERDRAW]`
+pub(in crate::command) async fn adjust(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+) -> Result<Flow, Fault> {
+    let served = policy(session, arguments, Scope::Decide)?;
+    let (mut to, mut overdraw) = (Named::new(), None);
+    let mut words = arguments.from(4);
+    while let Some(word) = words.next() {
+        let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
+        if word.eq_ignore_ascii_case(b"AMOUNT") {
+            to.push(amount(&served, next()?, next()?)?);
+        } else if word.eq_ignore_ascii_case(b"OVERDRAW") {
+            once(&mut overdraw, (), "OVERDRAW")?;
+        } else {
+            return Err(Fault::Syntax(quoted(word)));
+        }
+    }
+    let (key, lease) = (key(arguments), lease(arguments)?);
+    let decision = served.adjust(key, lease, &to, overdraw.is_some()).await?;
+    session.replies.map(facts::DECISION_FACTS);
+    facts::decision(&mut session.replies, &served, &decision);
     Ok(Flow::Next)
 }
 

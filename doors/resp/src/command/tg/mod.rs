@@ -6,7 +6,7 @@
 //! | `ask` | `COST`, `AMOUNT` and the other words of an ask |
 //! | `check` | CHECK, DEBIT, PEEK, FORECAST |
 //! | `acquire` | ACQUIRE |
-//! | `ending` | SETTLE, RELEASE, CANCEL, RENEW |
+//! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST |
 //! | `listing` | KEYS, LEASES, REVOKE |
 //! | `overrides` | OVERRIDE |
 //! | `administer` | RESET, POLICIES |
@@ -25,6 +25,6 @@ mod overrides;
 pub(super) use acquire::acquire;
 pub(super) use administer::{policies, reset};
 pub(super) use check::{check, debit, forecast, peek};
-pub(super) use ending::{cancel, release, renew, settle};
+pub(super) use ending::{adjust, cancel, release, renew, settle};
 pub(super) use listing::{keys, leases, revoke};
 pub(super) use overrides::override_;
