@@ -18,6 +18,18 @@ pub enum Payment {
     Postpaid,
 }
 
+impl Payment {
+    /// How much of `amount` must fit for it to be admitted.
+    #[inline]
+    #[must_use]
+    pub fn must_fit(self, amount: Amount) -> Amount {
+        match self {
+            Self::Prepaid => amount,
+            Self::Postpaid => amount.min(1),
+        }
+    }
+}
+
 /// One limit's share in a step.
 #[derive(Debug)]
 pub struct Part<'a> {
@@ -66,10 +78,7 @@ impl<'a> Part<'a> {
 
     fn ask(&mut self) -> Verdict {
         self.rule.observe(self.state, &self.moment);
-        let must_fit = match self.payment {
-            Payment::Prepaid => self.amount,
-            Payment::Postpaid => self.amount.min(1),
-        };
+        let must_fit = self.payment.must_fit(self.amount);
         if self.amount > 0 {
             self.verdict = self.rule.quote(self.state, must_fit, &self.moment);
         }

@@ -6,17 +6,18 @@
 //! their own: where too many are remembered, those are forgotten that would be
 //! next in any case, and no new lease is refused for them.
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::hash_map::Entry;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::hash_table::Entry;
+use hashbrown::{HashMap, HashSet, HashTable};
 use smallvec::SmallVec;
 use tidegate_core::{Amount, Place, Timestamp};
 
 use crate::error::StoreError;
 use crate::lease_room::LeaseRoom;
+use crate::order::Order;
+pub use crate::order::Turn;
 use crate::reply::{Granted, Settlement};
 
 /// One charge of a limit by a lease. A limit has one, and one more for each time that
@@ -33,6 +34,9 @@ pub struct Share {
     pub forgotten: bool,
 }
 
+/// The shares of one lease.
+pub type Shares = SmallVec<[Share; 3]>;
+
 /// How far a lease has come.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stage {
@@ -41,7 +45,7 @@ pub enum Stage {
     /// Past its expiry; what the limits give back then has been given back.
     Expired,
     /// Ended, with the answer to repeat.
-    Ended(Settlement),
+    Ended(Box<Settlement>),
 }
 
 /// A lease as its store remembers it. `O` tells the store whose it is.
@@ -50,7 +54,7 @@ pub struct Record<O> {
     /// Whose lease it is.
     pub owner: O,
     /// What was taken.
-    pub shares: SmallVec<[Share; 3]>,
+    pub shares: Shares,
     /// What was granted.
     pub granted: Granted,
     /// How far it has come.
@@ -67,7 +71,8 @@ pub struct Record<O> {
 
 impl<O> Record<O> {
     /// A live lease.
-    pub fn new(owner: O, shares: SmallVec<[Share; 3]>, granted: Granted) -> Self {
+    #[inline]
+    pub fn new(owner: O, shares: Shares, granted: Granted) -> Self {
         Self {
             owner,
             shares,
@@ -180,9 +185,6 @@ impl<O> Record<O> {
     }
 }
 
-/// A place in the order of expiry, and among those that expire together.
-pub type Turn = (Timestamp, u64);
-
 /// How many entries are looked at for one page, about.
 const LOOKED_AT: usize = 1_024;
 
@@ -192,13 +194,24 @@ const FORGOTTEN_AT_ONCE: usize = 256;
 /// A lease remembers so many charges of one limit apart.
 const MOST_CHARGES: usize = 8;
 
-/// Ids in the order in which something is to be done about their records.
-type Order = BTreeMap<Turn, u128>;
+/// Where a lease is to be added: [`Book::check_room`] has found room for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Vacancy {
+    /// What stands for the lease's id.
+    id: u64,
+    /// What stands for the root of its key.
+    root: u64,
+}
 
 /// The records of some rows. See the [module](self).
 #[derive(Debug)]
 pub struct Book<O> {
-    records: HashMap<u128, Record<O>, foldhash::fast::RandomState>,
+    /// Each stays where it is for as long as it is there.
+    records: Vec<Option<Record<O>>>,
+    vacant: Vec<u32>,
+    /// Where each record stands, by its id.
+    ids: HashTable<u32>,
+    hasher: foldhash::fast::RandomState,
     /// The leases that are held, by the idempotency key of their ask.
     asks: HashMap<Box<[u8]>, u128, foldhash::fast::RandomState>,
     /// The live leases, in the order of their expiry.
@@ -206,7 +219,7 @@ pub struct Book<O> {
     /// The others, in the order in which they are forgotten.
     remembered: Order,
     /// How many live leases each root has.
-    of_root: HashMap<u64, usize, foldhash::fast::RandomState>,
+    of_root: HashTable<(u64, usize)>,
     next_turn: u64,
     room: Arc<LeaseRoom>,
     /// Whose records have changed, if a journal wants to know.
@@ -218,11 +231,14 @@ impl<O: PartialEq> Book<O> {
     #[must_use]
     pub fn new(room: Arc<LeaseRoom>) -> Self {
         Self {
-            records: HashMap::default(),
+            records: Vec::new(),
+            vacant: Vec::new(),
+            ids: HashTable::new(),
+            hasher: foldhash::fast::RandomState::default(),
             asks: HashMap::default(),
-            live: Order::new(),
-            remembered: Order::new(),
-            of_root: HashMap::default(),
+            live: Order::default(),
+            remembered: Order::default(),
+            of_root: HashTable::new(),
             next_turn: 0,
             room,
             changed: None,
@@ -244,6 +260,7 @@ impl<O: PartialEq> Book<O> {
     }
 
     /// Notes a record as changed.
+    #[inline]
     pub fn note(&mut self, id: u128) {
         if let Some(changed) = &mut self.changed {
             changed.insert(id);
@@ -253,42 +270,58 @@ impl<O: PartialEq> Book<O> {
     /// The record of the lease `id`, whoever's it is.
     #[must_use]
     pub fn get(&self, id: u128) -> Option<&Record<O>> {
-        self.records.get(&id)
+        self.record(self.place(id)?)
     }
 
     /// How many records there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.ids.len()
     }
 
     /// Whether there is no record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.ids.is_empty()
     }
 
-    /// Checks that a lease `id` of a key of `root` could be added at `now`.
+    /// Finds room for a lease `id` of a key of `root` at `now`.
     ///
     /// # Errors
     /// [`StoreError::LeasesFull`], [`StoreError::RootLeasesFull`],
     /// [`StoreError::DuplicateLease`].
-    pub fn check_room(&self, id: u128, root: &[u8], now: Timestamp) -> Result<(), StoreError> {
-        let held = self.of_root.get(&self.root_of(root));
-        self.room.check(held.copied().unwrap_or(0))?;
-        match self.records.get(&id) {
-            Some(record) if !record.is_forgotten(now) => Err(StoreError::DuplicateLease),
-            _ => Ok(()),
+    pub fn check_room(
+        &mut self,
+        id: u128,
+        root: &[u8],
+        now: Timestamp,
+    ) -> Result<Vacancy, StoreError> {
+        let vacancy = Vacancy {
+            id: self.hash(id),
+            root: self.root_of(root),
+        };
+        let held = self
+            .of_root
+            .find(vacancy.root, |(of, _)| *of == vacancy.root);
+        self.room.check(held.map_or(0, |(_, held)| *held))?;
+        if let Some(place) = self.place_of(id, vacancy.id) {
+            if !self.records[place]
+                .as_ref()
+                .is_some_and(|record| record.is_forgotten(now))
+            {
+                return Err(StoreError::DuplicateLease);
+            }
+            self.forget_at(place);
         }
+        Ok(vacancy)
     }
 
-    /// Adds a record of a key of `root`, under an idempotency key if the ask had
-    /// one.
-    pub fn insert(&mut self, mut record: Record<O>, root: &[u8], ask: Option<Box<[u8]>>) {
-        self.forget(record.granted.id);
+    /// Adds a record where there [is room](Self::check_room), under an idempotency key
+    /// if the ask had one.
+    pub fn insert(&mut self, mut record: Record<O>, vacancy: Vacancy, ask: Option<Box<[u8]>>) {
         record.idempotency = ask;
-        record.root = self.root_of(root);
-        self.keep(record);
+        record.root = vacancy.root;
+        self.keep(record, vacancy.id);
     }
 
     /// Puts a record of a key of `root` back as a journal has it; what is
@@ -296,9 +329,9 @@ impl<O: PartialEq> Book<O> {
     pub fn restore(&mut self, mut record: Record<O>, root: &[u8]) {
         let id = record.granted.id;
         record.root = self.root_of(root);
-        self.keep(record);
-        if let Some(changed) = &mut self.changed
-            && self.records.contains_key(&id)
+        self.keep(record, self.hash(id));
+        if self.place(id).is_some()
+            && let Some(changed) = &mut self.changed
         {
             changed.remove(&id);
         }
@@ -308,7 +341,7 @@ impl<O: PartialEq> Book<O> {
     /// found expired.
     #[must_use]
     pub fn find_ask(&self, ask: &[u8]) -> Option<&Record<O>> {
-        self.records.get(self.asks.get(ask)?)
+        self.get(*self.asks.get(ask)?)
     }
 
     /// Notes that the shares that `which` picks, of leases whose owner
@@ -319,7 +352,7 @@ impl<O: PartialEq> Book<O> {
         which: impl Fn(&Share) -> bool,
     ) {
         // One that has ended gives nothing back any more.
-        let records = self.records.values_mut();
+        let records = self.records.iter_mut().flatten();
         let records = records.filter(|record| !matches!(record.stage, Stage::Ended(_)));
         for record in records.filter(|record| concerns(&record.owner)) {
             let shares = record.shares.iter_mut().filter(|share| which(share));
@@ -335,10 +368,28 @@ impl<O: PartialEq> Book<O> {
     /// # Errors
     /// [`StoreError::UnknownLease`] if there is none, or it is another's.
     pub fn find(&self, id: u128, owner: &O, now: Timestamp) -> Result<&Record<O>, StoreError> {
-        let record = self.records.get(&id);
-        record
-            .filter(|record| record.owner == *owner && !record.is_forgotten(now))
-            .ok_or(StoreError::UnknownLease)
+        let place = self.find_place(id, owner, now)?;
+        self.record(place).ok_or(StoreError::UnknownLease)
+    }
+
+    /// Where that lease stands, until a record is added or removed.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_place(&self, id: u128, owner: &O, now: Timestamp) -> Result<usize, StoreError> {
+        let place = self.place(id).ok_or(StoreError::UnknownLease)?;
+        let record = self.record(place);
+        match record.is_some_and(|record| record.owner == *owner && !record.is_forgotten(now)) {
+            true => Ok(place),
+            false => Err(StoreError::UnknownLease),
+        }
+    }
+
+    /// The record at a place.
+    #[inline]
+    #[must_use]
+    pub fn record(&self, place: usize) -> Option<&Record<O>> {
+        self.records.get(place)?.as_ref()
     }
 
     /// Takes the lease `id` of `owner` out.
@@ -346,27 +397,29 @@ impl<O: PartialEq> Book<O> {
     /// # Errors
     /// As [`find`](Self::find), whatever the instant.
     pub fn remove(&mut self, id: u128, owner: &O) -> Result<Record<O>, StoreError> {
-        let Entry::Occupied(entry) = self.records.entry(id) else {
-            return Err(StoreError::UnknownLease);
-        };
-        if entry.get().owner != *owner {
-            return Err(StoreError::UnknownLease);
-        }
-        let record = entry.remove();
-        self.let_go(&record);
-        Ok(record)
+        let place = self.find_place(id, owner, Timestamp::MIN)?;
+        self.take(place).ok_or(StoreError::UnknownLease)
     }
 
     /// Puts a record back that was taken out, to be looked at again `due_at`.
     pub fn put_back(&mut self, mut record: Record<O>, due_at: Timestamp) {
         record.due_at = due_at;
-        self.keep(record);
+        let hash = self.hash(record.granted.id);
+        self.keep(record, hash);
+    }
+
+    /// The record at `place` has come as far as `stage`, and is looked at again
+    /// `due_at`.
+    pub fn go_on(&mut self, place: usize, stage: Stage, due_at: Timestamp) {
+        if let Some(mut record) = self.take(place) {
+            record.stage = stage;
+            self.put_back(record, due_at);
+        }
     }
 
     /// Takes out the next record that is due at `now`, if any.
     pub fn take_due(&mut self, now: Timestamp) -> Option<Record<O>> {
-        let first = |order: &Order| order.first_key_value().map(|(&turn, &id)| (turn, id));
-        let first = match (first(&self.live), first(&self.remembered)) {
+        let first = match (self.live.first(), self.remembered.first()) {
             (Some(live), Some(remembered)) => Some(live.min(remembered)),
             (live, remembered) => live.or(remembered),
         };
@@ -375,26 +428,23 @@ impl<O: PartialEq> Book<O> {
 
     /// Takes out the next live lease that has expired by `now`, if any.
     pub fn take_expired(&mut self, now: Timestamp) -> Option<Record<O>> {
-        let first = self.live.first_key_value();
-        self.take_at(first.map(|(&turn, &id)| (turn, id)), now)
+        self.take_at(self.live.first(), now)
     }
 
-    fn take_at(&mut self, first: Option<(Turn, u128)>, now: Timestamp) -> Option<Record<O>> {
-        let ((at, _), id) = first?;
+    fn take_at(&mut self, first: Option<(Turn, u32)>, now: Timestamp) -> Option<Record<O>> {
+        let ((at, _), place) = first?;
         if at > now {
             return None;
         }
-        let record = self.records.remove(&id)?;
-        self.let_go(&record);
-        Some(record)
+        self.take(place as usize)
     }
 
     /// Forgets what is to be forgotten by `now`, but not much at once: what is
     /// left is found no more.
     pub fn forget_due(&mut self, now: Timestamp) {
         for _ in 0..FORGOTTEN_AT_ONCE {
-            match self.remembered.first_key_value() {
-                Some((&(at, _), &id)) if at <= now => self.forget(id),
+            match self.remembered.first() {
+                Some(((at, _), place)) if at <= now => self.forget_at(place as usize),
                 _ => return,
             }
         }
@@ -403,7 +453,8 @@ impl<O: PartialEq> Book<O> {
     /// How many leases are held at `now`.
     #[must_use]
     pub fn held(&self, now: Timestamp) -> usize {
-        self.live.len() - self.live.range(..=(now, u64::MAX)).count()
+        let all = self.live.from((Timestamp::MIN, 0));
+        self.live.len() - all.take_while(|((at, _), _)| *at <= now).count()
     }
 
     /// How many leases are remembered that are not held any more.
@@ -425,23 +476,24 @@ impl<O: PartialEq> Book<O> {
     ) -> (Vec<&Record<O>>, Option<Turn>) {
         let mut found = Vec::new();
         let mut told = (after, last);
-        let mut rest = self.live.range((after, 0)..).peekable();
+        let mut rest = self.live.from((after, 0)).peekable();
         let mut looked_at = 0;
-        while let Some(&(&(at, _), _)) = rest.peek() {
+        while let Some(&((at, _), _)) = rest.peek() {
             if looked_at >= LOOKED_AT {
                 return (found, Some(told));
             }
             let alike = std::iter::from_fn(|| rest.next_if(|((other, _), _)| *other == at));
-            let ranked = alike.map(|(_, id)| (rank(*id), *id));
+            let alike = alike.filter_map(|(_, place)| self.record(place as usize));
+            let ranked = alike.map(|record| (rank(record.granted.id), record));
             let mut ranked: Vec<_> = ranked.collect();
             looked_at += ranked.len();
             ranked.retain(|(rank, _)| at > after || *rank > last);
             ranked.sort_unstable_by_key(|(rank, _)| *rank);
-            for (rank, id) in ranked {
+            for (rank, record) in ranked {
                 if found.len() == most {
                     return (found, Some(told));
                 }
-                found.extend(self.records.get(&id));
+                found.push(record);
                 told = (at, rank);
             }
         }
@@ -452,8 +504,8 @@ impl<O: PartialEq> Book<O> {
     #[must_use]
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let first = |order: &Order| order.first_key_value().map(|(&(at, _), _)| at);
-        match (first(&self.live), first(&self.remembered)) {
+        let due = |order: &Order| order.first().map(|((at, _), _)| at);
+        match (due(&self.live), due(&self.remembered)) {
             (Some(live), Some(remembered)) => Some(live.min(remembered)),
             (live, remembered) => live.or(remembered),
         }
@@ -462,15 +514,15 @@ impl<O: PartialEq> Book<O> {
     /// When the next live lease expires, or expired.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
-        self.live.first_key_value().map(|(&(at, _), _)| at)
+        self.live.first().map(|((at, _), _)| at)
     }
 
     /// As [`next_due`](Self::next_due), for what is due after `now`.
     #[must_use]
     pub fn next_due_after(&self, now: Timestamp) -> Option<Timestamp> {
         let after = |order: &Order| {
-            let mut later = order.range((now, u64::MAX)..);
-            later.find(|((at, _), _)| *at > now).map(|(&(at, _), _)| at)
+            let mut later = order.from((now, u64::MAX));
+            later.find(|((at, _), _)| *at > now).map(|((at, _), _)| at)
         };
         match (after(&self.live), after(&self.remembered)) {
             (Some(live), Some(remembered)) => Some(live.min(remembered)),
@@ -478,73 +530,131 @@ impl<O: PartialEq> Book<O> {
         }
     }
 
-    fn keep(&mut self, mut record: Record<O>) {
+    /// Keeps a record whose id has this hash.
+    fn keep(&mut self, mut record: Record<O>, hash: u64) {
         let id = record.granted.id;
         self.note(id);
         record.turn = self.next_turn;
         self.next_turn += 1;
         let turn = (record.due_at, record.turn);
-        if record.is_live() {
+        let is_live = record.is_live();
+        if is_live {
             self.room.hold();
-            *self.of_root.entry(record.root).or_default() += 1;
-            self.live.insert(turn, id);
+            self.count_up(record.root);
         } else {
             if !self.room.has_room_beside(self.remembered.len()) {
                 self.forget_first();
             }
             self.room.remember();
-            self.remembered.insert(turn, id);
         }
         if let Some(ask) = record.held_under() {
             self.asks.insert(ask.into(), id);
         }
-        self.records.insert(id, record);
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.records.push(None);
+            (self.records.len() - 1) as u32
+        });
+        match is_live {
+            true => self.live.insert(turn, place),
+            false => self.remembered.insert(turn, place),
+        }
+        self.records[place as usize] = Some(record);
+        let (records, hasher) = (&self.records, &self.hasher);
+        let rehash = |&place: &u32| {
+            let record = records[place as usize].as_ref();
+            record.map_or(0, |record| hasher.hash_one(record.granted.id))
+        };
+        self.ids.insert_unique(hash, place, rehash);
     }
 
     /// Makes room for one that is to be remembered, in this book.
     fn forget_first(&mut self) {
-        if let Some((_, &id)) = self.remembered.first_key_value() {
-            self.forget(id);
+        if let Some((_, place)) = self.remembered.first() {
+            self.forget_at(place as usize);
         }
     }
 
-    /// Forgets the record `id`, if there is one.
-    fn forget(&mut self, id: u128) {
-        if let Some(record) = self.records.remove(&id) {
-            self.let_go(&record);
-        }
+    /// Takes the record at `place` out.
+    fn take(&mut self, place: usize) -> Option<Record<O>> {
+        self.let_go(place);
+        self.records[place].take()
     }
 
-    fn let_go(&mut self, record: &Record<O>) {
-        self.note(record.granted.id);
-        let turn = (record.due_at, record.turn);
-        if record.is_live() {
-            self.live.remove(&turn);
-            self.room.let_go();
-            self.count_down(record.root);
-        } else {
-            self.room.forget();
-            self.remembered.remove(&turn);
-        }
+    /// Forgets the record at `place`.
+    pub fn forget_at(&mut self, place: usize) {
+        self.let_go(place);
+        self.records[place] = None;
+    }
+
+    /// What is known of the record at `place`, which is to be taken out next, is so no
+    /// more.
+    fn let_go(&mut self, place: usize) {
+        let Some(record) = &self.records[place] else {
+            return;
+        };
+        let (id, turn) = (record.granted.id, (record.due_at, record.turn));
+        let (is_live, root) = (record.is_live(), record.root);
         if let Some(ask) = &record.idempotency
-            && self.asks.get(ask) == Some(&record.granted.id)
+            && self.asks.get(ask) == Some(&id)
         {
             self.asks.remove(ask);
+        }
+        self.note(id);
+        if is_live {
+            self.live.remove(turn);
+            self.room.let_go();
+            self.count_down(root);
+        } else {
+            self.room.forget();
+            self.remembered.remove(turn);
+        }
+        let hash = self.hash(id);
+        if let Ok(entry) = self.ids.find_entry(hash, |&at| at as usize == place) {
+            entry.remove();
+        }
+        self.vacant.push(place as u32);
+    }
+
+    fn count_up(&mut self, root: u64) {
+        match self
+            .of_root
+            .entry(root, |(of, _)| *of == root, |(of, _)| *of)
+        {
+            Entry::Occupied(mut entry) => entry.get_mut().1 += 1,
+            Entry::Vacant(entry) => drop(entry.insert((root, 1))),
         }
     }
 
     fn count_down(&mut self, root: u64) {
-        if let Entry::Occupied(mut entry) = self.of_root.entry(root) {
-            *entry.get_mut() -= 1;
-            if *entry.get() == 0 {
+        if let Ok(mut entry) = self.of_root.find_entry(root, |(of, _)| *of == root) {
+            let held = &mut entry.get_mut().1;
+            *held -= 1;
+            if *held == 0 {
                 entry.remove();
             }
         }
     }
 
+    fn hash(&self, id: u128) -> u64 {
+        self.hasher.hash_one(id)
+    }
+
+    /// Where the record of the lease `id` stands.
+    fn place(&self, id: u128) -> Option<usize> {
+        self.place_of(id, self.hash(id))
+    }
+
+    fn place_of(&self, id: u128, hash: u64) -> Option<usize> {
+        let is_its = |&place: &u32| {
+            let record = self.records[place as usize].as_ref();
+            record.is_some_and(|record| record.granted.id == id)
+        };
+        self.ids.find(hash, is_its).map(|&place| place as usize)
+    }
+
     /// What stands for a root in the count.
     fn root_of(&self, root: &[u8]) -> u64 {
-        let mut hash = self.records.hasher().build_hasher();
+        let mut hash = self.hasher.build_hasher();
         hash.write(root);
         hash.finish()
     }

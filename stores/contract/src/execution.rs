@@ -23,6 +23,13 @@ impl<'r> Out<'r> {
         Execution(None)
     }
 
+    /// Answers at once, in place: `write` is shown whatever was there before.
+    #[inline]
+    pub fn write(self, write: impl FnOnce(&mut Answer)) -> Execution {
+        write(self.0);
+        Execution(None)
+    }
+
     /// Lends it to a table that is wrapped: the wrapper looks at
     /// [`answer`](Self::answer) afterwards.
     #[inline]
@@ -42,8 +49,8 @@ impl<'r> Out<'r> {
     }
 }
 
-/// An answer that is ready, or comes later. Only [`Out::ready`] makes the first, so
-/// that no table can forget to answer.
+/// An answer that is ready, or comes later. Only [`Out::ready`] and [`Out::write`] make
+/// the first, so that no table can forget to answer.
 #[must_use = "an answer that comes later is lost with this"]
 #[derive(Debug)]
 pub struct Execution(Option<Later>);

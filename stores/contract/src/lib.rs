@@ -43,6 +43,7 @@ pub mod later;
 pub mod lease_room;
 pub mod listing;
 pub mod oracle;
+mod order;
 pub mod owned;
 pub mod owned_command;
 pub mod plan;

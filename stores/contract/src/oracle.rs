@@ -7,15 +7,16 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{
-    Amount, Bounds, Composite, Moment, Part, State, Tenure, Timestamp, Verdict, commit, compose,
+    Amount, Bounds, Composite, Moment, Part, Place, State, Tenure, Timestamp, Verdict, commit,
+    compose,
 };
 
-use crate::book::{Book, Record, Share, Stage};
+use crate::book::{Book, Record, Share, Shares, Stage};
 use crate::command::{Detail, Ending, KeyCommand, Terms, Verb};
 use crate::error::StoreError;
 use crate::key::KeyPath;
 use crate::plan::{Plan, PlanLimit};
-use crate::reply::{Decision, Granted, Reply, Settlement, Use};
+use crate::reply::{Answer, Decision, Granted, Reply, Settlement, Use};
 
 /// The states of one level's limits.
 pub type Row = Box<[State]>;
@@ -37,42 +38,71 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
     rows: &mut [Row],
     book: &mut Book<O>,
     owner: O,
-) -> Result<Reply, StoreError> {
+) -> Answer {
+    let mut answer = Ok(Reply::Done);
+    execute(command, rows, book, owner, &mut answer);
+    answer
+}
+
+/// As [`apply`], the answer written where the caller says: it is large, and to hand it
+/// up from function to function costs more than what it answers.
+pub fn execute<O: PartialEq + AsRef<[u8]>>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: O,
+    answer: &mut Answer,
+) {
     if let Some(plan) = command.plan.at(&command.key) {
         let by_its_own = KeyCommand {
             plan: &plan,
             ..*command
         };
-        return apply(&by_its_own, rows, book, owner);
+        return execute(&by_its_own, rows, book, owner, answer);
     }
     match command.verb {
         Verb::Take {
             amounts,
             lease: None,
             detail,
-        } => Ok(Reply::Decision(take(command, rows, amounts, detail))),
+        } => *answer = Ok(Reply::Decision(take(command, rows, amounts, detail))),
         Verb::Take {
             amounts,
             lease: Some(terms),
             detail,
-        } => lease(command, rows, book, owner, amounts, terms, detail).map(Reply::Decision),
-        Verb::Debit { amounts } => Ok(Reply::Decision(debit(command, rows, amounts))),
-        Verb::Peek { amounts } => Ok(Reply::Decision(peek(command, rows, amounts))),
+        } => lease(
+            command,
+            rows,
+            (book, owner),
+            (amounts, terms, detail),
+            answer,
+        ),
+        Verb::Debit { amounts } => *answer = Ok(Reply::Decision(debit(command, rows, amounts))),
+        Verb::Peek { amounts } => *answer = Ok(Reply::Decision(peek(command, rows, amounts))),
         Verb::End {
             id,
             ending,
             remember,
-        } => end(command, rows, book, &owner, id, ending, remember).map(Reply::Settled),
-        Verb::Renew { id, until } => renew(command, rows, book, &owner, id, until),
+        } => end(
+            command,
+            rows,
+            (book, &owner),
+            (id, ending, remember),
+            answer,
+        ),
+        Verb::Renew { id, until } => *answer = renew(command, rows, book, &owner, id, until),
         Verb::Adjust {
             id,
             to,
             overdraw,
             detail,
-        } => adjust(command, rows, book, &owner, (id, to, overdraw, detail)).map(Reply::Decision),
+        } => {
+            let change = (id, to, overdraw, detail);
+            *answer = adjust(command, rows, book, &owner, change).map(Reply::Decision);
+        }
         Verb::Reset => {
             reset(command, rows, book);
-            Ok(Reply::Done)
+            *answer = Ok(Reply::Done);
         }
     }
 }
@@ -148,47 +178,157 @@ fn take(
 fn lease<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
-    owner: O,
-    amounts: &[Amount],
-    terms: Terms<'_>,
-    detail: Detail,
-) -> Result<Decision, StoreError> {
+    (book, owner): (&mut Book<O>, O),
+    (amounts, terms, detail): (&[Amount], Terms<'_>, Detail),
+    answer: &mut Answer,
+) {
     let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
     if let Some(known) = ask.as_ref().and_then(|ask| known(book, ask, command.now)) {
         let mut again = Decision::bare(Verdict::Admit, None);
         again.lease = Some(known);
-        return Ok(again);
+        *answer = Ok(Reply::Decision(again));
+        return;
     }
-    let mut parts = parts(command, rows, amounts);
-    let answer = compose(&mut parts);
-    if !answer.verdict.admitted() {
-        let mut refusal = decision(command.plan, &parts, answer, detail);
-        if refunds_on_expiry(command.plan) {
-            refusal.refund_at = book.next_due_after(command.now);
-        }
-        return Ok(refusal);
+    let all_fit = all_fit(command, rows, amounts);
+    if !all_fit && let Some(refusal) = refusal(command, rows, book, amounts, detail) {
+        *answer = Ok(Reply::Decision(refusal));
+        return;
     }
-    book.check_room(terms.id, command.key.root(), command.now)?;
-    let tenure = Tenure {
-        id: terms.id,
-        expires_at: terms.expires_at,
+    let vacancy = match book.check_room(terms.id, command.key.root(), command.now) {
+        Ok(vacancy) => vacancy,
+        Err(error) => return *answer = Err(error),
     };
-    commit(&mut parts, Some(tenure));
-    let mut decision = decision(command.plan, &parts, answer, detail);
-    let granted = Granted {
+    let mut granted = Granted {
         id: terms.id,
         expires_at: terms.expires_at,
-        fence: parts.iter().map(|p| p.receipt.fence).max().unwrap_or(0),
+        fence: 0,
         repeated: false,
     };
+    let mut decision = Decision::bare(Verdict::Admit, None);
+    let shares = match all_fit && detail != Detail::Always {
+        true => charge_all(command, rows, amounts, &mut granted),
+        false => charge_some(
+            command,
+            rows,
+            amounts,
+            (&mut granted, &mut decision),
+            detail,
+        ),
+    };
     decision.lease = Some(granted);
-    book.insert(
-        Record::new(owner, shares(command.plan, &parts), granted),
-        command.key.root(),
-        ask,
-    );
-    Ok(decision)
+    *answer = Ok(Reply::Decision(decision));
+    book.insert(Record::new(owner, shares, granted), vacancy, ask);
+}
+
+/// Whether every amount fits, of shadows too: then each is charged as asked.
+fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
+    let mut all = true;
+    each_limit(command.plan, rows, |position, limit, cell| {
+        let moment = moment(command, position);
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        limit.rule.observe(cell, &moment);
+        if amount > 0 {
+            let must_fit = limit.payment.must_fit(amount);
+            all &= limit.rule.quote(cell, must_fit, &moment).admitted();
+        }
+    });
+    all
+}
+
+/// Charges amounts that [all fit](all_fit).
+fn charge_all(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    granted: &mut Granted,
+) -> Shares {
+    let mut shares = Shares::new();
+    let tenure = Some(tenure(granted));
+    each_limit(command.plan, rows, |position, limit, cell| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        if amount > 0 {
+            let moment = moment(command, position);
+            let receipt = limit.rule.charge(cell, amount, &moment, tenure);
+            granted.fence = granted.fence.max(receipt.fence);
+            shares.push(share(limit, amount, receipt.place));
+        }
+    });
+    shares
+}
+
+/// The refusal of amounts that do not [all fit](all_fit); none if only shadows refuse.
+#[cold]
+fn refusal<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &Book<O>,
+    amounts: &[Amount],
+    detail: Detail,
+) -> Option<Decision> {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    if answer.verdict.admitted() {
+        return None;
+    }
+    let mut refusal = decision(command.plan, &parts, answer, detail);
+    if refunds_on_expiry(command.plan) {
+        refusal.refund_at = book.next_due_after(command.now);
+    }
+    Some(refusal)
+}
+
+/// Charges what is admitted, where a shadow may refuse or the standings are asked for.
+#[cold]
+fn charge_some(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    (granted, answered): (&mut Granted, &mut Decision),
+    detail: Detail,
+) -> Shares {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    commit(&mut parts, Some(tenure(granted)));
+    *answered = decision(command.plan, &parts, answer, detail);
+    let mut shares = Shares::new();
+    for (part, limit) in parts.iter().zip(command.plan.limits()) {
+        if part.amount > 0 && part.verdict.admitted() {
+            granted.fence = granted.fence.max(part.receipt.fence);
+            shares.push(share(limit, part.amount, part.receipt.place));
+        }
+    }
+    shares
+}
+
+const fn share(limit: &PlanLimit, amount: Amount, place: Place) -> Share {
+    Share {
+        uid: limit.uid,
+        amount,
+        place,
+        forgotten: false,
+    }
+}
+
+const fn tenure(granted: &Granted) -> Tenure {
+    Tenure {
+        id: granted.id,
+        expires_at: granted.expires_at,
+    }
+}
+
+/// Runs `act` on every limit that the rows reach, in the plan's order, with its cell.
+#[inline]
+fn each_limit<'p>(
+    plan: &'p Plan,
+    rows: &mut [Row],
+    mut act: impl FnMut(usize, &'p PlanLimit, &mut State),
+) {
+    let mut limits = plan.limits().iter().enumerate();
+    for row in rows {
+        for (cell, (position, limit)) in row.iter_mut().zip(&mut limits) {
+            act(position, limit, cell);
+        }
+    }
 }
 
 /// The lease that an ask with this [`ask_key`] was given before, if it is held at
@@ -228,29 +368,38 @@ fn peek(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decis
 fn end<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
-    owner: &O,
-    id: u128,
-    ending: Ending<'_>,
-    remember: bool,
-) -> Result<Settlement, StoreError> {
-    if let Stage::Ended(first) = &book.find(id, owner, command.now)?.stage {
-        return Ok(Settlement {
+    (book, owner): (&mut Book<O>, &O),
+    (id, ending, remember): (u128, Ending<'_>, bool),
+    answer: &mut Answer,
+) {
+    let found = book.find_place(id, owner, command.now);
+    let (place, record) = match found.map(|place| (place, book.record(place))) {
+        Ok((place, Some(record))) => (place, record),
+        Ok((_, None)) => return *answer = Err(StoreError::UnknownLease),
+        Err(error) => return *answer = Err(error),
+    };
+    if let Stage::Ended(first) = &record.stage {
+        *answer = Ok(Reply::Settled(Settlement {
             repeated: true,
-            ..first.clone()
-        });
+            ..Settlement::clone(first)
+        }));
+        return;
     }
-    let mut record = book.remove(id, owner)?;
-    let settlement = Settlement {
+    *answer = Ok(Reply::Settled(Settlement {
         expired: record.granted.expires_at <= command.now,
         repeated: false,
-        uses: end_shares(command, rows, &record, ending),
+        uses: SmallVec::new(),
+    }));
+    let Ok(Reply::Settled(settlement)) = answer else {
+        return;
     };
+    end_shares(command, rows, record, ending, &mut settlement.uses);
     if remember || record.has_idempotency() {
-        record.stage = Stage::Ended(settlement.clone());
-        book.put_back(record, command.now + command.plan.keep());
+        let stage = Stage::Ended(Box::new(settlement.clone()));
+        book.go_on(place, stage, command.now + command.plan.keep());
+    } else {
+        book.forget_at(place);
     }
-    Ok(settlement)
 }
 
 fn end_shares<O>(
@@ -258,28 +407,25 @@ fn end_shares<O>(
     rows: &mut [Row],
     record: &Record<O>,
     ending: Ending<'_>,
-) -> SmallVec<[Use; 4]> {
-    let mut uses = SmallVec::new();
-    charge_untaken(command, rows, record, ending, &mut uses);
-    for (index, share) in record.shares.iter().enumerate() {
+    uses: &mut SmallVec<[Use; 4]>,
+) {
+    charge_untaken(command, rows, record, ending, uses);
+    for (at, share) in record.shares.iter().enumerate() {
         let uid = share.uid;
-        if record.shares[..index]
-            .iter()
-            .any(|before| before.uid == uid)
-        {
+        if record.shares[..at].iter().any(|before| before.uid == uid) {
             continue;
         }
-        let (position, taken) = (command.plan.position(uid), record.taken(uid));
+        let position = command.plan.position_near(uid, at);
+        let taken = record.taken(uid);
         let used = position.map_or(taken, |i| used(ending, i, taken));
         uses.push(Use { uid, taken, used });
         if let Some(position) = position {
             let moment = moment(command, position);
-            with_cell(command.plan, rows, uid, &moment, |limit, cell, at| {
+            with_cell_at(command.plan, rows, position, &moment, |limit, cell, at| {
                 end_charges(limit, cell, taken, used, record, at);
             });
         }
     }
-    uses
 }
 
 /// Charges what was used of limits that were not taken: left out by the ask,
@@ -293,9 +439,11 @@ fn charge_untaken<O>(
 ) {
     let Ending::Settle(used) = ending else { return };
     for (position, limit) in command.plan.limits().iter().enumerate() {
-        let taken = record.shares.iter().any(|share| share.uid == limit.uid);
         let used = used.get(position).copied().flatten().unwrap_or(0);
-        if taken || used == 0 || limit.shadow || limit.rule.is_held() {
+        if used == 0 || limit.shadow || limit.rule.is_held() {
+            continue;
+        }
+        if record.shares.iter().any(|share| share.uid == limit.uid) {
             continue;
         }
         let moment = moment(command, position);
@@ -332,11 +480,9 @@ fn end_charges<O>(
 ) {
     limit.rule.observe(cell, moment);
     if limit.rule.is_held() {
-        let tenure = Tenure {
-            id: record.granted.id,
-            expires_at: record.granted.expires_at,
-        };
-        limit.rule.release(cell, tenure, moment.now);
+        limit
+            .rule
+            .release(cell, tenure(&record.granted), moment.now);
         return;
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
@@ -565,18 +711,6 @@ fn moment(command: &KeyCommand<'_>, position: usize) -> Moment {
     }
 }
 
-fn shares(plan: &Plan, parts: &[Part<'_>]) -> SmallVec<[Share; 3]> {
-    let charged = |part: &Part<'_>| part.amount > 0 && part.verdict.admitted();
-    let share = |(part, limit): (&Part<'_>, &PlanLimit)| Share {
-        uid: limit.uid,
-        amount: part.amount,
-        place: part.receipt.place,
-        forgotten: false,
-    };
-    let charged_parts = parts.iter().zip(plan.limits()).filter(|(p, _)| charged(p));
-    charged_parts.map(share).collect()
-}
-
 fn decision(plan: &Plan, parts: &[Part<'_>], answer: Composite, detail: Detail) -> Decision {
     let mut decision = Decision::bare(answer.verdict, answer.binding);
     for (part, limit) in parts.iter().zip(plan.limits()) {
@@ -606,9 +740,19 @@ fn with_cell(
     moment: &Moment,
     act: impl FnOnce(&PlanLimit, &mut State, &Moment),
 ) {
-    let Some(position) = plan.position(uid) else {
-        return;
-    };
+    if let Some(position) = plan.position(uid) {
+        with_cell_at(plan, rows, position, moment, act);
+    }
+}
+
+/// Runs `act` on the limit at `position` and its cell, if the rows reach it.
+fn with_cell_at(
+    plan: &Plan,
+    rows: &mut [Row],
+    position: usize,
+    moment: &Moment,
+    act: impl FnOnce(&PlanLimit, &mut State, &Moment),
+) {
     let limit = &plan.limits()[position];
     let offset = position - plan.range(limit.level).start;
     let row = rows.get_mut(limit.level);

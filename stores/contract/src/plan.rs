@@ -233,6 +233,16 @@ impl Plan {
         keys
     }
 
+    /// As [`position`](Self::position), looked for at `near` first.
+    #[inline]
+    #[must_use]
+    pub fn position_near(&self, uid: u32, near: usize) -> Option<usize> {
+        match self.limits.get(near) {
+            Some(limit) if limit.uid == uid => Some(near),
+            _ => self.position(uid),
+        }
+    }
+
     /// Where the limit with `uid` stands.
     #[must_use]
     pub fn position(&self, uid: u32) -> Option<usize> {

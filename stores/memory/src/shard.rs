@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{
-    Book, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
+    Answer, Book, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
 };
 
 use crate::asides::Asides;
@@ -88,16 +88,20 @@ impl Shard {
         }
     }
 
-    /// One command, wholly or not at all.
+    /// One command, wholly or not at all; its root has this hash. It is answered in
+    /// `answer`.
+    ///
+    /// # Errors
+    /// Those that come before anything is decided.
     pub(crate) fn execute(
         &mut self,
         command: &KeyCommand<'_>,
+        root: u64,
         room: &Room,
-    ) -> Result<Reply, StoreError> {
+        answer: &mut Answer,
+    ) -> Result<(), StoreError> {
         self.prepare(command.plan, command.now, command.calendars, room)?;
         let owner = OwnedKey::new(command.key.bytes());
-        let apply =
-            |rows: &mut [Row], book: &mut Book<OwnedKey>| oracle::apply(command, rows, book, owner);
         let claim = match command.verb {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
             _ => Claim::Anyway,
@@ -105,14 +109,22 @@ impl Shard {
         if matches!(claim, Claim::Bounded) {
             self.make_room_at(&command.key, command.now, room)?;
         }
-        let reply = self.with_rows(&command.key, command.now, (claim, room), apply);
-        if command.verb.gives_back() && reply.is_ok() {
+        self.with_rows(
+            &command.key,
+            root,
+            command.now,
+            (claim, room),
+            |rows, book| {
+                oracle::execute(command, rows, book, owner, answer);
+            },
+        )?;
+        if command.verb.gives_back() && answer.is_ok() {
             self.gave_back(&command.key, command.now, room);
         }
-        if let (Some(watch), Ok(reply)) = (&mut self.watch, &reply) {
+        if let (Some(watch), Ok(reply)) = (&mut self.watch, answer) {
             watch.note_command(command, reply);
         }
-        reply
+        Ok(())
     }
 
     /// Checks that there is room for the rows of `path` under its root; where there
@@ -475,10 +487,10 @@ impl Shard {
                 if let Some(again) = oracle::expire(&plan, rows, &mut record, now) {
                     book.put_back(record, again);
                 }
-                Ok(Reply::Done)
             };
+            let root = hash_of(&self.hasher, path.root());
             // Nothing is claimed that could be refused, so nothing fails.
-            let _ = self.with_rows(&path, now, (Claim::Anyway, room), expire);
+            let _ = self.with_rows(&path, root, now, (Claim::Anyway, room), expire);
             self.gave_back(&path, now, room);
             if let Some(watch) = &mut self.watch {
                 watch.note_path(&path);
@@ -487,36 +499,45 @@ impl Shard {
         self.book.forget_due(now);
     }
 
-    /// Runs `act` on the rows of `path`, and keeps those that matter after it.
+    /// Runs `act` on the rows of `path`, whose root has this hash, and keeps those that
+    /// matter after it.
     fn with_rows(
         &mut self,
         path: &KeyPath<'_>,
+        root: u64,
         now: Timestamp,
         room: (Claim, &Room),
-        act: impl FnOnce(&mut [Row], &mut Book<OwnedKey>) -> Result<Reply, StoreError>,
-    ) -> Result<Reply, StoreError> {
-        let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
+        act: impl FnOnce(&mut [Row], &mut Book<OwnedKey>),
+    ) -> Result<(), StoreError> {
         let (hasher, book) = (&self.hasher, &mut self.book);
+        if let Rows::Wide(slab) = &mut self.rows
+            && path.depth() == 1
+            && let Some(at) = slab.find(root, path.bytes())
+        {
+            act(std::slice::from_mut(slab.value_mut(at)), book);
+            return Ok(());
+        }
+        let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
         let before = self.rows.len();
-        let reply = match &mut self.rows {
+        match &mut self.rows {
             Rows::Words(words) => {
                 let (scratch, plan) = (&mut self.scratch, &self.plan);
                 with_word(words, hasher, (path, plan), now, room, scratch, |row| {
-                    act(row, book)
-                })
+                    act(row, book);
+                })?;
             }
             Rows::Wide(slab) => {
                 let plan = &self.plan;
                 with_wide(slab, (plan, floor), hasher, path, room, |rows| {
-                    act(rows, book)
-                })
+                    act(rows, book);
+                })?;
             }
-        };
+        }
         let added = self.rows.len().saturating_sub(before);
         if added > 0 {
             self.added(added, path, now, room.1);
         }
-        reply
+        Ok(())
     }
 
     /// So many rows of `path` were added: as many others are dropped, if they are
@@ -631,15 +652,15 @@ fn with_word(
     now: Timestamp,
     (claim, room): (Claim, &Room),
     row: &mut Row,
-    act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
-) -> Result<Reply, StoreError> {
+    act: impl FnOnce(&mut [Row]),
+) -> Result<(), StoreError> {
     let hash = hash_of(hasher, path.bytes());
     let found = words.slab.find(hash, path.bytes());
     if found.is_none() {
         claim.reserve(room, 1)?;
     }
     row[0] = found.map_or(State::Fresh, |at| words.take_out(at, now));
-    let reply = act(std::slice::from_mut(row));
+    act(std::slice::from_mut(row));
     let after = std::mem::take(&mut row[0]);
     match found {
         Some(at) => words.put_back(at, after),
@@ -651,7 +672,7 @@ fn with_word(
             words.put_back_by(at, after, rows::own_rule(plan, path.bytes()));
         }
     }
-    reply
+    Ok(())
 }
 
 /// The rows of a path out of the slab, and those that matter back in.
@@ -661,8 +682,8 @@ fn with_wide(
     hasher: &RandomState,
     path: &KeyPath<'_>,
     (claim, room): (Claim, &Room),
-    act: impl FnOnce(&mut [Row]) -> Result<Reply, StoreError>,
-) -> Result<Reply, StoreError> {
+    act: impl FnOnce(&mut [Row]),
+) -> Result<(), StoreError> {
     // Before anything is found: from here on, no row moves.
     slab.reserve(path.depth(), |key| hash_of(hasher, key));
     let hash = |level: usize| hash_of(hasher, path.prefix(level));
@@ -674,7 +695,7 @@ fn with_wide(
         None => journal::fresh_row(plan, level, floor),
     };
     let mut rows: SmallVec<[Row; 4]> = found.iter().enumerate().map(&mut load).collect();
-    let reply = act(&mut rows);
+    act(&mut rows);
     for ((level, at), row) in found.into_iter().enumerate().zip(rows) {
         match at {
             Some(at) => *slab.value_mut(at) = row,
@@ -685,7 +706,7 @@ fn with_wide(
             }
         }
     }
-    reply
+    Ok(())
 }
 
 #[inline]

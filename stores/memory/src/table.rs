@@ -7,8 +7,8 @@ use tidegate_contract::core::Timestamp;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
-    Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op, Out, Plan,
-    Reply, StoreError, Table, Verb, oracle,
+    Answer, Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op,
+    Out, Plan, Reply, StoreError, Table, Verb, oracle,
 };
 
 use crate::queue::Immediate;
@@ -273,8 +273,17 @@ impl MemoryTable {
         out: Out<'_>,
     ) -> Execution {
         let command = command.one(*path, *verb);
-        let shard = self.shard(hash_of(&self.hasher, path.root()));
-        out.ready(self.with_room(command.now, || shard.lock().execute(&command, &self.room)))
+        let root = hash_of(&self.hasher, path.root());
+        let shard = self.shard(root);
+        out.write(|answer| {
+            let executed = self.with_room(command.now, || {
+                shard.lock().execute(&command, root, &self.room, answer)?;
+                full(answer)
+            });
+            if let Err(error) = executed {
+                *answer = Err(error);
+            }
+        })
     }
 
     #[cold]
@@ -318,6 +327,19 @@ impl MemoryTable {
             leases: Some(shards.map(|shard| shard.0.lock().book.held(now)).sum()),
             remembered: Some(self.leases.remembered()),
         }
+    }
+}
+
+/// An error in an answer that says that something is full.
+///
+/// # Errors
+/// That one.
+fn full(answer: &Answer) -> Result<(), StoreError> {
+    match answer {
+        Err(error @ (StoreError::KeysFull { .. } | StoreError::LeasesFull { .. })) => {
+            Err(error.clone())
+        }
+        _ => Ok(()),
     }
 }
 

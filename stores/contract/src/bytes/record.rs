@@ -96,11 +96,11 @@ fn decode_stage(reader: &mut Reader<'_>) -> Result<Stage, DecodeError> {
             let expired = reader.flag("expired")?;
             let count = reader.count(20)?;
             let uses: Result<_, _> = (0..count).map(|_| decode_use(reader)).collect();
-            Ok(Stage::Ended(Settlement {
+            Ok(Stage::Ended(Box::new(Settlement {
                 expired,
                 repeated: false,
                 uses: uses?,
-            }))
+            })))
         }
         _ => Err(DecodeError::Corrupt("stage")),
     }

@@ -97,11 +97,11 @@ fn stage() -> impl Strategy<Value = Stage> {
     prop_oneof![
         Just(Stage::Live),
         Just(Stage::Expired),
-        ended.prop_map(|(expired, uses)| Stage::Ended(Settlement {
+        ended.prop_map(|(expired, uses)| Stage::Ended(Box::new(Settlement {
             expired,
             repeated: false,
             uses: uses.into(),
-        }))
+        })))
     ]
 }
 
