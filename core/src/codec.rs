@@ -47,7 +47,7 @@ const FORGIVEN: u8 = 7;
 pub fn encode(state: &State, out: &mut Vec<u8>) {
     out.push(match state {
         State::Bucket(state) if state.forgiven.is_some() => VERSION,
-        State::Bucket(state) if state.lows.is_some() => SECOND_VERSION,
+        State::Bucket(state) if state.lows.get().is_some() => SECOND_VERSION,
         _ => FIRST_VERSION,
     });
     match state {
@@ -103,10 +103,14 @@ fn encode_bucket(state: &bucket::State, out: &mut Vec<u8>) {
         out.extend(forgiven.level.to_le_bytes());
         out.extend(forgiven.until.as_micros().to_le_bytes());
     }
-    out.push(if state.lows.is_some() { WITH_LOWS } else { 1 });
+    out.push(if state.lows.get().is_some() {
+        WITH_LOWS
+    } else {
+        1
+    });
     out.extend(state.level.to_le_bytes());
     out.extend(state.at.as_micros().to_le_bytes());
-    if let Some(lows) = &state.lows {
+    if let Some(lows) = state.lows.get() {
         encode_lows(lows, out);
     }
 }
@@ -152,7 +156,7 @@ fn decode_bucket(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError> 
     Ok(bucket::State {
         level: reader.level()?,
         at: reader.instant()?,
-        lows: None,
+        lows: bucket::Kept::NONE,
         forgiven: None,
     })
 }
@@ -182,7 +186,7 @@ fn decode_with_lows(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeErro
     let marks = decode_marks(reader, since, last)?;
     let lows = bucket::Lows { since, last, marks };
     Ok(bucket::State {
-        lows: Some(Box::new(lows)),
+        lows: bucket::Kept::of(lows),
         ..state
     })
 }

@@ -194,6 +194,7 @@ impl Rule {
 
     /// Takes note of a clock that stepped back by more than the limit's own
     /// refill; changes nothing otherwise. Goes before every other verb.
+    #[inline]
     pub fn observe(&self, state: &mut State, moment: &Moment) {
         match (self, state) {
             (Self::Bucket(kernel), State::Bucket(state)) => kernel.observe(state, moment.now),
@@ -206,6 +207,7 @@ impl Rule {
     }
 
     /// Whether `amount` fits now, or exactly when.
+    #[inline]
     #[must_use]
     pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
         match (self, state) {
@@ -222,6 +224,7 @@ impl Rule {
     /// Takes `amount`, whatever the quote said. Slots go to `tenure`; without
     /// one nobody could give them back, so none are taken. A bucket gives back
     /// only what was charged with one.
+    #[inline]
     pub fn charge(
         &self,
         cell: &mut State,
@@ -247,6 +250,7 @@ impl Rule {
 
     /// Gives `amount` back into the place that was charged. (Slots come back
     /// by [`release`](Self::release).)
+    #[inline]
     pub fn refund(&self, cell: &mut State, amount: Amount, place: Place, moment: &Moment) {
         match (self, cell) {
             (Self::Bucket(kernel), State::Bucket(state)) => {
@@ -262,6 +266,7 @@ impl Rule {
     }
 
     /// Takes the slots of a holder back; `false` if it holds none (any more).
+    #[inline]
     pub fn release(&self, cell: &mut State, tenure: Tenure, now: Timestamp) -> bool {
         match (self, cell) {
             (Self::Slots(kernel), State::Slots(state)) => {

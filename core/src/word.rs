@@ -135,7 +135,7 @@ impl Word {
         bucket::State {
             level: level.min(u128::from(most)),
             at: now,
-            lows: None,
+            lows: bucket::Kept::NONE,
             forgiven: None,
         }
     }

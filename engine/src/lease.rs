@@ -377,7 +377,13 @@ pub struct Usage {
 }
 
 impl Settlement {
-    pub(crate) fn new(answer: contract::Settlement, view: Arc<View>) -> Self {
+    /// What was answered, taken from where it was written.
+    pub(crate) fn new(answer: &mut contract::Settlement, view: Arc<View>) -> Self {
+        let answer = contract::Settlement {
+            expired: answer.expired,
+            repeated: answer.repeated,
+            uses: std::mem::take(&mut answer.uses),
+        };
         Self { answer, view }
     }
 

@@ -37,7 +37,7 @@ use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
 pub(crate) use forgiven::Forgiven;
-pub(crate) use lows::{Lows, MOST_MARKS, Mark};
+pub(crate) use lows::{Kept, Lows, MOST_MARKS, Mark};
 
 /// Debt is capped at what drains in 2^47 microseconds (4.5 years), so that a
 /// level always fits its word; whoever owes more is locked out all the same.
@@ -61,7 +61,7 @@ pub struct State {
     pub(crate) at: Timestamp,
     /// What a late refund goes by; none without leases, or once the level was 0
     /// since the last of them.
-    pub(crate) lows: Option<Box<Lows>>,
+    pub(crate) lows: Kept,
     /// What of the level does not count by a burst that was lowered.
     pub(crate) forgiven: Option<Box<Forgiven>>,
 }
@@ -71,7 +71,7 @@ impl State {
     /// back, and nothing of the level is forgiven.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
-        self.lows.is_none() && self.forgiven.is_none()
+        self.lows.get().is_none() && self.forgiven.is_none()
     }
 }
 
@@ -80,7 +80,7 @@ impl Default for State {
         Self {
             level: 0,
             at: Timestamp::MIN,
-            lows: None,
+            lows: Kept::NONE,
             forgiven: None,
         }
     }
@@ -140,13 +140,15 @@ impl Bucket {
 
     /// After a step back of the clock by more than [`refill`](Self::refill),
     /// keeps the level and goes on from the new instant.
+    #[inline]
     pub fn observe(&self, state: &mut State, now: Timestamp) {
-        if state.level > 0 && state.at.since(now) > self.refill() {
+        if state.at > now && state.level > 0 && state.at.since(now) > self.refill() {
             state.at = now;
         }
     }
 
     /// Whether `amount` fits now.
+    #[inline]
     #[must_use]
     pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
         if amount > self.burst {
@@ -160,9 +162,10 @@ impl Bucket {
     }
 
     /// Takes `amount` for good; what is above the brim is debt.
+    #[inline]
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.settle_level(state, moment.now);
-        lows::note(&mut state.lows, state.level, moment.now);
+        state.lows.note(state.level, moment.now);
         let most = self.most() + forgiven::of(&state.forgiven);
         state.level = (state.level + self.weigh(amount)).min(most);
         Place::default()
@@ -170,24 +173,28 @@ impl Bucket {
 
     /// Takes `amount` for a lease, which may give it back later: its place is
     /// its number, larger than any before.
+    #[inline]
     pub fn charge_lease(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.charge(state, amount, moment);
-        Place(lows::number(&mut state.lows, moment.now))
+        Place(state.lows.number(moment.now))
     }
 
     /// Takes back what of `amount` has not drained since a lease was charged at
     /// `place`: after it the level is what it would be, had `amount` never been
     /// charged, or a little more where that was many leases ago. (A charge that
     /// the cap on debt cut short may be given back what was cut.)
+    #[inline]
     pub fn refund(&self, state: &mut State, amount: Amount, place: Place, moment: &Moment) {
         self.settle_level(state, moment.now);
-        let Some(kept) = &mut state.lows else { return };
+        let Some(kept) = state.lows.get_mut() else {
+            return;
+        };
         let back = kept.give_back(place.0, self.weigh(amount), state.level);
         state.level -= back;
         // What was forgiven is the first to come back: it makes no room.
         forgiven::take_off(&mut state.forgiven, back);
         if state.level == 0 {
-            lows::note(&mut state.lows, 0, moment.now);
+            state.lows.note(0, moment.now);
         }
     }
 
@@ -220,7 +227,7 @@ impl Bucket {
             let full_at = self.drained(self.counted(state, state.at), state.at);
             empty_at = empty_at.min(full_at.max(forgiven.until));
         }
-        let lows = state.lows.as_ref();
+        let lows = state.lows.get();
         lows.map_or(empty_at, |lows| empty_at.max(lows.forget_at()))
     }
 
@@ -242,7 +249,7 @@ impl Bucket {
             }
         };
         self.forgive_above(state, counts.min(self.most()), empty_in);
-        if let Some(lows) = &mut state.lows {
+        if let Some(lows) = state.lows.get_mut() {
             // Of what may come back, rather too little.
             lows.convert(|level| down(level).min(HIGHEST));
         }
@@ -281,6 +288,7 @@ impl Bucket {
     }
 
     /// What of the level at `now` counts: all that is not forgiven.
+    #[inline]
     pub(crate) fn counted(&self, state: &State, now: Timestamp) -> u128 {
         self.level(state, now)
             .saturating_sub(forgiven::of(&state.forgiven))
@@ -288,6 +296,7 @@ impl Bucket {
 
     /// The level at `now`. A clock slightly behind the state's instant sees
     /// what it would have seen had it never been ahead.
+    #[inline]
     pub(crate) fn level(&self, state: &State, now: Timestamp) -> u128 {
         let drain = u128::from(self.drain);
         if now >= state.at {
@@ -301,6 +310,7 @@ impl Bucket {
     }
 
     /// Drains up to `now`. The state's instant never moves back here.
+    #[inline]
     fn settle_level(&self, state: &mut State, now: Timestamp) {
         if now > state.at || state.level == 0 {
             state.level = self.level(state, now);
@@ -308,7 +318,7 @@ impl Bucket {
         }
         if forgiven::is_over(&mut state.forgiven, &mut state.level, now) {
             // Of what was forgiven nothing may come back.
-            lows::note(&mut state.lows, 0, now);
+            state.lows.note(0, now);
         }
     }
 

@@ -100,6 +100,7 @@ impl Slots {
 
     /// After a step back by more than the ttl, moves the expiries back with
     /// the clock.
+    #[inline]
     pub fn observe(&self, state: &mut State, now: Timestamp) {
         let behind = state.at.since(now);
         if behind > self.ttl {
@@ -112,6 +113,7 @@ impl Slots {
 
     /// Whether `amount` slots are free now. The instant of a refusal is when
     /// enough will have expired; a release may come earlier.
+    #[inline]
     #[must_use]
     pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
         if amount > self.capacity {
@@ -126,6 +128,7 @@ impl Slots {
 
     /// Gives `weight` slots to `id` until `expires_at`; answers the fence. On a
     /// clock slightly behind they come back as much later: later is safe.
+    #[inline]
     pub fn grant(
         &self,
         state: &mut State,
@@ -153,6 +156,7 @@ impl Slots {
 
     /// Takes the slots of `id` back; `false` if it holds none (any more).
     /// `expires_at`, as granted or renewed, makes the search short.
+    #[inline]
     pub fn release(
         &self,
         state: &mut State,
@@ -257,7 +261,10 @@ fn insert(state: &mut State, holder: Holder) {
 }
 
 fn remove(state: &mut State, id: u128, expires_at: Timestamp) -> Option<Holder> {
-    let holder = position(state, id, expires_at).and_then(|i| state.holders.remove(i))?;
+    let holder = match position(state, id, expires_at)? {
+        0 => state.holders.pop_front(),
+        at => state.holders.remove(at),
+    }?;
     state.total -= holder.weight;
     Some(holder)
 }
@@ -265,6 +272,9 @@ fn remove(state: &mut State, id: u128, expires_at: Timestamp) -> Option<Holder> 
 /// Where `id` stands: near its expiry, or anywhere if a step back of the
 /// clock has moved it.
 fn position(state: &State, id: u128, expires_at: Timestamp) -> Option<usize> {
+    if state.holders.front().is_some_and(|h| h.id == id) {
+        return Some(0);
+    }
     let first = state.holders.partition_point(|h| h.expires_at < expires_at);
     let mut near = state.holders.range(first..);
     let found = near.position(|h| h.id == id).map(|offset| first + offset);

@@ -1,9 +1,10 @@
 //! What a set and its leases share: commands to the table.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use rand::RngExt;
 use tidegate_contract::{
     self as contract, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
@@ -59,14 +60,56 @@ pub(super) struct Asking<'a> {
     answer: &'a mut Answer,
 }
 
-/// What was answered, and by what limits.
-pub(super) struct Answered {
-    pub(super) reply: Reply,
-    pub(super) view: Arc<View>,
+/// What was answered, where it was written, and by what limits.
+pub(super) struct Answered<'a> {
+    pub(super) reply: &'a mut Reply,
+    pub(super) view: Seen,
     /// When it was asked.
     pub(super) now: Timestamp,
     /// It did not come at once.
     pub(super) later: bool,
+}
+
+impl Answered<'_> {
+    /// The decision that was answered.
+    ///
+    /// # Errors
+    /// It was none.
+    fn decision(self) -> Result<Decision, Error> {
+        let answer = std::mem::replace(self.reply, Reply::Done).decision()?;
+        Ok(Decision::new(answer, self.view.keep()))
+    }
+}
+
+/// The limits of a key.
+pub(crate) enum Seen {
+    /// The newest of its set: looked at for as long as a step takes.
+    Newest(Guard<Arc<View>>),
+    /// The key's own.
+    Own(Arc<View>),
+}
+
+impl Seen {
+    /// To be kept.
+    #[inline]
+    pub(crate) fn keep(self) -> Arc<View> {
+        match self {
+            Self::Newest(view) => Guard::into_inner(view),
+            Self::Own(view) => view,
+        }
+    }
+}
+
+impl Deref for Seen {
+    type Target = View;
+
+    #[inline]
+    fn deref(&self) -> &View {
+        match self {
+            Self::Newest(view) => view,
+            Self::Own(view) => view,
+        }
+    }
 }
 
 impl Asking<'_> {
@@ -149,16 +192,17 @@ impl Inner {
     }
 
     /// Asks the table by the newest limits, again if they change meanwhile. `begin` makes
-    /// the verb, by a view of them.
+    /// the verb, by a view of them; `read` reads what was answered where it was written.
     #[inline]
-    pub(super) async fn ask(
+    pub(super) async fn ask<T>(
         &self,
         key: &[u8],
         patience: Option<&Patience>,
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
-    ) -> Result<Answered, Error> {
+        read: impl Fn(Answered<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         loop {
-            let (view, now) = (self.view_at(key)?, self.clock.now());
+            let (mut view, now) = (self.view_at(key)?, self.clock.now());
             let mut answer = Ok(Reply::Done);
             let asking = Asking {
                 inner: self,
@@ -171,34 +215,38 @@ impl Inner {
             let later = begin(&view, asking)?.later();
             let is_later = later.is_some();
             if let Some(later) = later {
+                view = Seen::Own(view.keep());
                 answer = match patience {
                     None => later.await,
                     Some(patience) => self.crowd.wait(patience.turn, later).await?,
                 };
             }
-            match answer {
-                Err(StoreError::StalePlan) => std::hint::spin_loop(),
-                answer => {
-                    return Ok(Answered {
-                        reply: answer?,
+            match &mut answer {
+                Ok(reply) => {
+                    return read(Answered {
+                        reply,
                         view,
                         now,
                         later: is_later,
                     });
                 }
+                Err(StoreError::StalePlan) => std::hint::spin_loop(),
+                Err(error) => return Err(std::mem::replace(error, StoreError::Mismatch).into()),
             }
         }
     }
 
     /// The newest limits of `key`.
     #[inline]
-    pub(super) fn view_at(&self, key: &[u8]) -> Result<Arc<View>, Error> {
-        let view = self.view.load_full();
+    pub(super) fn view_at(&self, key: &[u8]) -> Result<Seen, Error> {
+        let view = self.view.load();
         if view.has_own_limits() {
             let path = KeyPath::new(key, view.plan.levels())?;
-            return Ok(view.at(&path).unwrap_or(view));
+            if let Some(own) = view.at(&path) {
+                return Ok(Seen::Own(own));
+            }
         }
-        Ok(view)
+        Ok(Seen::Newest(view))
     }
 
     /// A verb that is answered by a decision.
@@ -208,8 +256,8 @@ impl Inner {
         key: &[u8],
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
     ) -> Result<Decision, Error> {
-        let answered = self.ask(key, None, begin).await?;
-        Ok(Decision::new(answered.reply.decision()?, answered.view))
+        self.ask(key, None, begin, |answered| answered.decision())
+            .await
     }
 
     /// Takes what `ask` says without a lease; not counted.
@@ -225,8 +273,10 @@ impl Inner {
     #[inline]
     pub(super) async fn admit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Verdict, Error> {
         let begin = |view: &View, asking: Asking<'_>| charge(view, asking, ask, Detail::Verdict);
-        let answered = self.ask(key, None, begin).await?;
-        Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
+        self.ask(key, None, begin, |answered| {
+            Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
+        })
+        .await
     }
 
     /// Takes a lease, and waits for it as long as `ask` says; not counted. Whether the
@@ -237,6 +287,24 @@ impl Inner {
         ask: &Ask<'_>,
         manner: Manner,
     ) -> Result<(Decision, bool), Error> {
+        let waits = ask.is_patient();
+        self.grant(key, ask, manner, |answered| {
+            let later = answered.later;
+            Ok((answered.decision()?, later && waits))
+        })
+        .await
+    }
+
+    /// The same; `read` reads what was answered where it was written: a decision that
+    /// may become another.
+    #[inline]
+    async fn grant<T>(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+        manner: Manner,
+        read: impl Fn(Answered<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let id = rand::rng().random();
         let patience = ask.is_patient().then(|| Patience {
             turn: rand::rng().random(),
@@ -263,16 +331,16 @@ impl Inner {
                 detail: Detail::OnRefusal,
             }))
         };
-        let Answered {
-            reply, view, later, ..
-        } = self.ask(key, patience.as_ref(), begin).await?;
-        let answer = reply.decision()?;
-        if answer.verdict == Verdict::Never
-            && let Ok(amounts) = view.amounts(ask)
-        {
-            return Err(never_fits(&view, &amounts, &answer));
-        }
-        Ok((Decision::new(answer, view), later && patience.is_some()))
+        let read = |answered: Answered<'_>| {
+            if answered.reply.verdict() == Some(Verdict::Never)
+                && let Reply::Decision(answer) = &*answered.reply
+                && let Ok(amounts) = answered.view.amounts(ask)
+            {
+                return Err(never_fits(&answered.view, &amounts, answer));
+            }
+            read(answered)
+        };
+        self.ask(key, patience.as_ref(), begin, read).await
     }
 
     /// As [`take`](Self::take), counted.
@@ -281,8 +349,24 @@ impl Inner {
         key: &[u8],
         ask: &Ask<'_>,
     ) -> Result<Admission, Error> {
+        if ask.is_patient() {
+            return self.acquire_patiently(key, ask).await;
+        }
+        self.grant(key, ask, Manner::alone(Timestamp::MIN), |answered| {
+            self.counters
+                .decided(answered.reply.verdict() == Some(Verdict::Admit));
+            self.admitted(key, answered)
+        })
+        .await
+    }
+
+    async fn acquire_patiently(
+        self: &Arc<Self>,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Error> {
         let since = self.clock.now();
-        let mut left = Left(Some(self).filter(|_| ask.is_patient()));
+        let mut left = Left(Some(self));
         let taken = self.take(key, ask, Manner::alone(since)).await;
         left.0 = None;
         let (decision, waited) = taken?;
@@ -294,6 +378,19 @@ impl Inner {
             }
         }
         Ok(self.admission(key, decision))
+    }
+
+    /// What was answered as an admission: with the lease, if one was given.
+    #[inline]
+    fn admitted(self: &Arc<Self>, key: &[u8], answered: Answered<'_>) -> Result<Admission, Error> {
+        if let Reply::Decision(decision) = &*answered.reply
+            && let Some(granted) = decision.lease
+        {
+            let (set, key) = (Arc::clone(self), OwnedKey::new(key));
+            let lease = Lease::new(set, key, granted, decision.shadowed);
+            return Ok(Admission::Granted(lease));
+        }
+        Ok(self.admission(key, answered.decision()?))
     }
 
     /// The decision as an admission: with the lease, if one was given.
@@ -310,7 +407,7 @@ impl Inner {
     /// Forgets a key.
     pub(super) async fn reset(&self, key: &[u8]) -> Result<(), Error> {
         let begin = |_: &View, asking: Asking<'_>| Ok(asking.verb(Verb::Reset));
-        self.ask(key, None, begin).await.map(drop)
+        self.ask(key, None, begin, |_| Ok(())).await
     }
 
     /// Ends a lease.
@@ -322,8 +419,11 @@ impl Inner {
         remember: bool,
     ) -> Result<Settlement, Error> {
         let begin = |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
-        let answered = self.ask(key, None, begin).await?;
-        Ok(Settlement::new(answered.reply.settled()?, answered.view))
+        self.ask(key, None, begin, |answered| match answered.reply {
+            Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
+            _ => Err(StoreError::Mismatch.into()),
+        })
+        .await
     }
 
     /// Ends a lease that nobody holds any more: it is under way when this returns, and
@@ -363,7 +463,8 @@ impl Inner {
             let until = asking.now + ttl;
             Ok(asking.verb(Verb::Renew { id, until }))
         };
-        Ok(self.ask(key, None, begin).await?.now + ttl)
+        self.ask(key, None, begin, |answered| Ok(answered.now + ttl))
+            .await
     }
 
     /// Changes how much a lease has taken.

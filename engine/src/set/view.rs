@@ -231,7 +231,11 @@ impl View {
     }
 
     /// The calendars' boundaries around `now`.
+    #[inline]
     pub(crate) fn calendars(&self, now: Timestamp) -> Calendars {
+        if self.calendars.is_empty() {
+            return Calendars::new();
+        }
         let bounds = |calendar: &Option<CachedCalendar>| calendar.as_ref()?.bounds(now);
         self.calendars.iter().map(bounds).collect()
     }
@@ -241,14 +245,18 @@ impl View {
     /// # Errors
     /// [`Error::UnknownLimit`].
     pub(crate) fn position(&self, name: &str) -> Result<usize, Error> {
-        let position = self.limits.iter().position(|limit| limit.name() == name);
-        position.ok_or_else(|| {
-            let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
-            Error::UnknownLimit {
-                name: name.into(),
-                known: names.collect::<Vec<_>>().join(", "),
-            }
-        })
+        let is_its = |limit: &Limit| is_same(limit.name(), name);
+        let position = self.limits.iter().position(is_its);
+        position.ok_or_else(|| self.unknown(name))
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str) -> Error {
+        let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
+        Error::UnknownLimit {
+            name: name.into(),
+            known: names.collect::<Vec<_>>().join(", "),
+        }
     }
 
     /// What `ask` takes of each limit.
@@ -281,14 +289,16 @@ impl View {
 
     /// What the limits that an ask does not name are taken at.
     fn unnamed(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
-        let is_named = |limit: &Limit| ask.named.iter().any(|(name, _)| *name == limit.name());
-        let amount = |limit: &Limit| match ask.cost {
-            _ if limit.is_counted() => Ok(1),
-            Some(cost) => Ok(cost),
-            None if !ask.named.is_empty() || is_named(limit) => Ok(0),
-            None => Err(Error::NoAmount(limit.name().into())),
-        };
-        self.limits.iter().map(amount).collect()
+        let mut amounts = Amounts::new();
+        for limit in self.limits.iter() {
+            amounts.push(match ask.cost {
+                _ if limit.is_counted() => 1,
+                Some(cost) => cost,
+                None if !ask.named.is_empty() => 0,
+                None => return Err(Error::NoAmount(limit.name().into())),
+            });
+        }
+        Ok(amounts)
     }
 
     fn check_sizes(&self, amounts: &[Amount]) -> Result<(), Error> {
@@ -379,6 +389,13 @@ impl View {
             None => Ok(()),
         }
     }
+}
+
+/// Whether two names are the same. Most that differ do so in their first letter.
+#[inline]
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    one.len() == other.len() && one.first() == other.first() && one == other
 }
 
 /// How long a lease lasts unless its ask says otherwise.

@@ -23,6 +23,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::time::Timestamp;
 
@@ -32,7 +33,89 @@ use crate::time::Timestamp;
 /// but a twentieth comes back at once; the rest drains.)
 pub(crate) const MOST_MARKS: usize = 32;
 
-/// The lows of one key. See the [module](self).
+/// So many marks keep their place once they are of the past.
+const FEW_MARKS: usize = 4;
+
+/// The lows of one key, if there are any. Once made, their place is kept: a key whose
+/// leases come and go needs no memory of its own for each.
+#[derive(Default)]
+pub(crate) struct Kept(Option<Box<Lows>>);
+
+impl Kept {
+    pub(crate) const NONE: Self = Self(None);
+
+    pub(crate) fn of(lows: Lows) -> Self {
+        Self(Some(Box::new(lows)))
+    }
+
+    #[inline]
+    pub(crate) const fn get(&self) -> Option<&Lows> {
+        match &self.0 {
+            Some(lows) if !lows.is_over() => Some(lows),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self) -> Option<&mut Lows> {
+        self.0.as_deref_mut().filter(|lows| !lows.is_over())
+    }
+
+    /// Notes the level: before each charge, and wherever it is 0. At 0 there is nothing
+    /// more to give back, so nothing to remember, unless the clock alone would repeat a
+    /// number.
+    #[inline]
+    pub(super) fn note(&mut self, level: u128, now: Timestamp) {
+        let Some(kept) = self.get_mut() else { return };
+        if level == 0 && now.as_micros() > kept.last {
+            kept.end();
+        } else {
+            kept.note(level);
+        }
+    }
+
+    /// The number of a lease that charges now: from the clock, so that numbers go
+    /// on growing after all was forgotten.
+    #[inline]
+    pub(super) fn number(&mut self, now: Timestamp) -> i64 {
+        let now = now.as_micros();
+        match &mut self.0 {
+            Some(kept) if kept.is_over() => (kept.since, kept.last) = (now, now),
+            Some(kept) => {
+                kept.last = kept.last.saturating_add(1).max(now);
+                return kept.last;
+            }
+            None => {
+                let marks = Vec::new();
+                let (since, last) = (now, now);
+                *self = Self::of(Lows { since, last, marks });
+            }
+        }
+        now
+    }
+}
+
+impl Clone for Kept {
+    fn clone(&self) -> Self {
+        self.get().map_or(Self::NONE, |lows| Self::of(lows.clone()))
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Kept {}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Lows {
     /// The first lease known; those before have seen level 0.
@@ -49,32 +132,20 @@ pub(crate) struct Mark {
     pub(crate) level: u128,
 }
 
-/// Notes the level: before each charge, and wherever it is 0. At 0 there is nothing more to give back, so
-/// nothing to remember, unless the clock alone would repeat a number.
-pub(super) fn note(lows: &mut Option<Box<Lows>>, level: u128, now: Timestamp) {
-    let Some(kept) = lows else { return };
-    if level == 0 && now.as_micros() > kept.last {
-        *lows = None;
-    } else {
-        kept.note(level);
-    }
-}
-
-/// The number of a lease that charges now: from the clock, so that numbers go
-/// on growing after all was forgotten.
-pub(super) fn number(lows: &mut Option<Box<Lows>>, now: Timestamp) -> i64 {
-    let now = now.as_micros();
-    if let Some(kept) = lows {
-        kept.last = kept.last.saturating_add(1).max(now);
-        return kept.last;
-    }
-    let marks = Vec::new();
-    let (since, last) = (now, now);
-    *lows = Some(Box::new(Lows { since, last, marks }));
-    now
-}
-
 impl Lows {
+    /// Whether they are of the past: no lease is known.
+    const fn is_over(&self) -> bool {
+        self.since > self.last
+    }
+
+    fn end(&mut self) {
+        (self.since, self.last) = (i64::MAX, i64::MIN);
+        match self.marks.capacity() <= FEW_MARKS {
+            true => self.marks.clear(),
+            false => self.marks = Vec::new(),
+        }
+    }
+
     fn note(&mut self, level: u128) {
         while self.marks.last().is_some_and(|mark| mark.level >= level) {
             self.marks.pop();
