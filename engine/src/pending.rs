@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
@@ -43,15 +43,19 @@ impl<F: Future> Pending<F> {
     /// On a thread of an async runtime, await it instead: others wait for that thread.
     #[inline]
     pub fn wait(self) -> F::Output {
-        block_on(self.answer)
+        let mut answer = pin!(self.answer);
+        // Most need not wait: those are not moved anywhere to be waited for.
+        if let Poll::Ready(answer) = now(answer.as_mut()) {
+            return answer;
+        }
+        block_on(answer)
     }
 
     /// Begins, and answers if that needs no disk, no network and no waiting for others;
     /// else gives up.
     #[cfg(feature = "gate")]
     pub(crate) fn ready(self) -> Option<F::Output> {
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        match std::pin::pin!(self.answer).poll(&mut context) {
+        match now(pin!(self.answer)) {
             Poll::Ready(answer) => Some(answer),
             Poll::Pending => None,
         }
@@ -62,6 +66,12 @@ impl<F: Future> Pending<F> {
     pub fn wait_within(self, longest: Duration) -> Option<F::Output> {
         block_on_within(self.answer, longest)
     }
+}
+
+/// What can be answered without waiting.
+#[inline]
+fn now<F: Future>(answer: Pin<&mut F>) -> Poll<F::Output> {
+    answer.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 impl<F: Future> Future for Pending<F> {

@@ -218,7 +218,7 @@ impl Inner {
                 view = Seen::Own(view.keep());
                 answer = match patience {
                     None => later.await,
-                    Some(patience) => self.crowd.wait(patience.turn, later).await?,
+                    Some(patience) => Box::pin(self.crowd.wait(patience.turn, later)).await?,
                 };
             }
             match &mut answer {
@@ -287,25 +287,6 @@ impl Inner {
         ask: &Ask<'_>,
         manner: Manner,
     ) -> Result<(Decision, bool), Error> {
-        let waits = ask.is_patient();
-        self.grant(key, ask, manner, |answered| {
-            let later = answered.later;
-            Ok((answered.decision()?, later && waits))
-        })
-        .await
-    }
-
-    /// The same; `read` reads what was answered where it was written: a decision that
-    /// may become another.
-    #[inline]
-    async fn grant<T>(
-        &self,
-        key: &[u8],
-        ask: &Ask<'_>,
-        manner: Manner,
-        read: impl Fn(Answered<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let id = rand::rng().random();
         let patience = ask.is_patient().then(|| Patience {
             turn: rand::rng().random(),
             ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
@@ -317,6 +298,24 @@ impl Inner {
             timer: Arc::clone(&self.timer),
             seat: Seat::default(),
         });
+        self.grant(key, ask, patience.as_ref(), |answered| {
+            let later = answered.later;
+            Ok((answered.decision()?, later && patience.is_some()))
+        })
+        .await
+    }
+
+    /// The same; `read` reads what was answered where it was written: a decision that
+    /// may become another.
+    #[inline]
+    async fn grant<T>(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+        patience: Option<&Patience>,
+        read: impl Fn(Answered<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
             view.check_reach(&asking.path, &amounts)?;
@@ -340,7 +339,7 @@ impl Inner {
             }
             read(answered)
         };
-        self.ask(key, patience.as_ref(), begin, read).await
+        self.ask(key, patience, begin, read).await
     }
 
     /// As [`take`](Self::take), counted.
@@ -350,9 +349,10 @@ impl Inner {
         ask: &Ask<'_>,
     ) -> Result<Admission, Error> {
         if ask.is_patient() {
-            return self.acquire_patiently(key, ask).await;
+            // Apart, so that what waiting takes is not carried along by who does not.
+            return Box::pin(self.acquire_patiently(key, ask)).await;
         }
-        self.grant(key, ask, Manner::alone(Timestamp::MIN), |answered| {
+        self.grant(key, ask, None, |answered| {
             self.counters
                 .decided(answered.reply.verdict() == Some(Verdict::Admit));
             self.admitted(key, answered)

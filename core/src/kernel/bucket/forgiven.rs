@@ -14,17 +14,24 @@ pub(crate) struct Forgiven {
 }
 
 /// How much of the level it is.
+#[inline]
 pub(super) fn of(forgiven: &Option<Box<Forgiven>>) -> u128 {
     forgiven.as_ref().map_or(0, |kept| kept.level)
 }
 
 /// Takes note of a level that has drained up to `now`: no more than it is
 /// forgiven. Answers whether that is over, and takes it off the level.
+#[inline]
 pub(super) fn is_over(
     forgiven: &mut Option<Box<Forgiven>>,
     level: &mut u128,
     now: Timestamp,
 ) -> bool {
+    forgiven.is_some() && ends(forgiven, level, now)
+}
+
+#[cold]
+fn ends(forgiven: &mut Option<Box<Forgiven>>, level: &mut u128, now: Timestamp) -> bool {
     let Some(kept) = forgiven else { return false };
     kept.level = kept.level.min(*level);
     let is_over = kept.until <= now;
