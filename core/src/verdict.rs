@@ -28,6 +28,13 @@ impl Verdict {
         self.rank() > other.rank()
     }
 
+    /// The same, but not before `until`.
+    #[must_use]
+    pub fn put_off(self, until: Timestamp) -> Self {
+        let off = Self::NotUntil(until);
+        if off.outlasts(self) { off } else { self }
+    }
+
     /// When the work may start: the beginning of time if now, `MAX` if never.
     fn rank(self) -> (u8, Timestamp) {
         match self {

@@ -92,6 +92,7 @@ impl Word {
     }
 
     /// Where the bucket stands; `ticks` are those of `now`.
+    #[inline]
     #[must_use]
     pub fn standing(&self, word: u64, now: Timestamp, ticks: u64) -> Standing {
         let level = word.saturating_sub(ticks);
@@ -105,7 +106,10 @@ impl Word {
         Standing {
             limit: self.burst,
             remaining,
-            debt: amount::clamp(level.saturating_sub(self.brim).div_ceil(self.weight).into()),
+            debt: match level.checked_sub(self.brim) {
+                None | Some(0) => 0,
+                Some(over) => amount::clamp(over.div_ceil(self.weight).into()),
+            },
             replenish_at: Some(drained(level - next_level)),
             full_at: Some(drained(level)),
         }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_contract as contract;
+use smallvec::SmallVec;
+use tidegate_contract::{Reply, StoreError};
 use tidegate_core::{Standing, Timestamp, Verdict};
 
+use crate::error::Error;
 use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::pool::Member;
@@ -14,7 +16,12 @@ use crate::set::View;
 /// May it start, why not, and where does everything stand?
 #[derive(Clone)]
 pub struct Decision {
-    answer: contract::Decision,
+    verdict: Verdict,
+    /// Which of the view's limits binds.
+    binding: Option<u32>,
+    shadowed: bool,
+    /// In the order of the view's limits.
+    standings: SmallVec<[Option<Standing>; 1]>,
     view: Arc<View>,
     member: Option<Member>,
     degraded: bool,
@@ -22,10 +29,6 @@ pub struct Decision {
 
 /// A decision on an ask for a lease.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made an ask, and it is moved once"
-)]
 #[must_use = "a granted lease is given back when it is dropped"]
 pub enum Admission<L = Lease> {
     /// Yes: what was taken is held by the lease.
@@ -61,9 +64,35 @@ impl<L> Admission<L> {
 }
 
 impl Decision {
-    pub(crate) fn new(answer: contract::Decision, view: Arc<View>) -> Self {
+    /// What was answered, taken from where it was written.
+    ///
+    /// # Errors
+    /// It was no decision.
+    #[inline]
+    pub(crate) fn of_reply(reply: &mut Reply, view: Arc<View>) -> Result<Self, Error> {
+        match reply {
+            Reply::Decision(answer) => Ok(Self {
+                verdict: answer.verdict,
+                binding: answer.binding.map(|position| position as u32),
+                shadowed: answer.shadowed,
+                standings: std::mem::take(&mut answer.standings),
+                view,
+                member: None,
+                degraded: false,
+            }),
+            Reply::One(verdict, standing) => Ok(Self::of_one(*verdict, *standing, view)),
+            _ => Err(StoreError::Mismatch.into()),
+        }
+    }
+
+    /// That of a lone limit.
+    #[inline]
+    pub(crate) fn of_one(verdict: Verdict, standing: Standing, view: Arc<View>) -> Self {
         Self {
-            answer,
+            verdict,
+            binding: (!verdict.admitted()).then_some(0),
+            shadowed: false,
+            standings: SmallVec::from_buf([Some(standing)]),
             view,
             member: None,
             degraded: false,
@@ -91,7 +120,10 @@ impl Decision {
 
     /// The same, but not before `until`, when a cool-down ends.
     pub(crate) fn not_before(mut self, until: Timestamp) -> Self {
-        self.answer = self.answer.not_before(until);
+        let verdict = self.verdict.put_off(until);
+        if verdict != self.verdict {
+            (self.verdict, self.binding) = (verdict, None);
+        }
         self
     }
 
@@ -99,26 +131,22 @@ impl Decision {
         self.member.as_ref()
     }
 
-    pub(crate) fn answer(&self) -> &contract::Decision {
-        &self.answer
-    }
-
     /// The answer alone.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        self.answer.verdict
+        self.verdict
     }
 
     /// Whether it may start.
     #[must_use]
     pub fn admitted(&self) -> bool {
-        self.answer.verdict.admitted()
+        self.verdict.admitted()
     }
 
     /// If not now: the exact instant at which it may, if nothing else happens.
     #[must_use]
     pub fn not_until(&self) -> Option<Timestamp> {
-        match self.answer.verdict {
+        match self.verdict {
             Verdict::NotUntil(at) => Some(at),
             _ => None,
         }
@@ -136,21 +164,22 @@ impl Decision {
     #[must_use]
     pub fn binding(&self) -> Option<&str> {
         let limits = &self.view.limits;
-        self.answer.binding.map(|position| limits[position].name())
+        self.binding
+            .map(|position| limits[position as usize].name())
     }
 
     /// At which of the key's levels the limit stands that binds, counted from 0,
     /// the outermost.
     #[must_use]
     pub fn binding_level(&self) -> Option<usize> {
-        let binding = self.answer.binding?;
-        Some(self.view.plan.limits()[binding].level)
+        let binding = self.binding?;
+        Some(self.view.plan.limits()[binding as usize].level)
     }
 
     /// A shadow limit would have refused.
     #[must_use]
     pub fn shadowed(&self) -> bool {
-        self.answer.shadowed
+        self.shadowed
     }
 
     /// Where the limit called `name` stands after this step.
@@ -170,7 +199,7 @@ impl Decision {
 
     /// Where every limit stands after this step, by name.
     pub fn standings(&self) -> impl Iterator<Item = (&str, Standing)> {
-        let named = self.view.limits.iter().zip(&self.answer.standings);
+        let named = self.view.limits.iter().zip(&self.standings);
         named.filter_map(|(limit, standing)| Some((limit.name(), (*standing)?)))
     }
 }

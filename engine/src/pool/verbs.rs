@@ -276,11 +276,11 @@ impl LimitPool {
             let set = member.inner();
             let manner = Manner::alone(set.clock.now());
             match set.take(key, &now, manner).await {
-                Ok((decision, _)) if decision.admitted() => {
+                Ok((granted @ Admission::Granted(_), _)) => {
                     set.counters.decided(true);
-                    return Ok(member.sign(set.admission(key, decision)));
+                    return Ok(member.sign(granted));
                 }
-                Ok((decision, _)) => tally.refused(member, decision),
+                Ok((Admission::Refused(decision), _)) => tally.refused(member, decision),
                 Err(error) => tally.failed(error),
             }
         }

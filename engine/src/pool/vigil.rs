@@ -19,7 +19,7 @@ use super::member::Member;
 use super::walk::{Candidates, Tally};
 use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::decision::{Admission, Decision};
+use crate::decision::Admission;
 use crate::error::Error;
 use crate::set::Manner;
 
@@ -28,7 +28,6 @@ const HEDGE: Duration = Duration::from_millis(25);
 
 /// A request that waits for any of a pool's members.
 pub(super) struct Vigil<'a> {
-    key: &'a [u8],
     places: SmallVec<[(&'a Member, Turn<'a>); 4]>,
     tally: Tally,
     ledger: &'a Ledger,
@@ -38,7 +37,7 @@ pub(super) struct Vigil<'a> {
 }
 
 /// What it waits for at one member.
-type Turn<'a> = Pin<Box<dyn Future<Output = Result<(Decision, bool), Error>> + Send + 'a>>;
+type Turn<'a> = Pin<Box<dyn Future<Output = Result<(Admission, bool), Error>> + Send + 'a>>;
 
 impl<'a> Vigil<'a> {
     pub(super) fn new(
@@ -61,7 +60,6 @@ impl<'a> Vigil<'a> {
             (member, Box::pin(set.take(key, ask, manner)))
         };
         Self {
-            key,
             places: members.map(place).collect(),
             tally: Tally::default(),
             ledger,
@@ -97,14 +95,13 @@ impl<'a> Vigil<'a> {
             let member = *member;
             drop(self.places.remove(at));
             match answer {
-                Ok((decision, _)) if decision.admitted() => {
+                Ok((granted @ Admission::Granted(_), _)) => {
                     let set = member.inner();
                     set.counters.decided(true);
                     set.counters.waited(set.clock.now().since(self.since));
-                    let granted = set.admission(self.key, decision);
                     return Poll::Ready(Some(member.sign(granted)));
                 }
-                Ok((decision, _)) => self.tally.refused(member, decision),
+                Ok((Admission::Refused(decision), _)) => self.tally.refused(member, decision),
                 Err(error) => self.tally.failed(error),
             }
         }

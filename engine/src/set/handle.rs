@@ -9,31 +9,64 @@ use tidegate_core::{Amount, Verdict};
 
 use super::inner::Inner;
 use super::verbs::LimitSet;
+use super::view::View;
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::pending::Pending;
 
-/// One key of a set. Where the set is a single bucket, [`admit`](Self::admit)
-/// is one compare-and-swap; everything else goes by the key as usual.
+/// One key of a set. Where the set is a single bucket, [`admit`](Self::admit) and
+/// [`check`](Self::check) are one compare-and-swap; everything else goes by the key as
+/// usual.
 pub struct Handle {
     set: LimitSet,
     key: OwnedKey,
     /// The key's state, shared with the table, as of when the handle was made.
-    cell: Option<Arc<HotCell>>,
-    /// The cell that took its place after the limits had changed.
-    renewed: RwLock<Option<Arc<HotCell>>>,
+    pinned: Option<Pinned>,
+    /// What took its place after the limits had changed.
+    renewed: RwLock<Option<Pinned>>,
+}
+
+/// A key's state, and the limits by which it decides.
+struct Pinned {
+    cell: Arc<HotCell>,
+    view: Arc<View>,
+}
+
+impl Pinned {
+    /// The verdict, if the cell gives one.
+    #[inline]
+    fn admit(&self, cost: Amount, inner: &Inner) -> Option<Verdict> {
+        if cost == 0 {
+            return None;
+        }
+        let verdict = self.cell.admit(cost, inner.clock.now()).ok()?;
+        (verdict != Verdict::Never).then_some(verdict)
+    }
+
+    /// The decision, if the cell gives one; counted.
+    #[inline]
+    fn check(&self, ask: &Ask<'_>, inner: &Inner) -> Option<Decision> {
+        let amount = self.view.lone_amount(ask)?;
+        let (verdict, standing) = self.cell.check(amount, inner.clock.now()).ok()?;
+        if verdict == Verdict::Never {
+            return None;
+        }
+        inner.counters.decided(verdict.admitted());
+        let view = Arc::clone(&self.view);
+        Some(Decision::of_one(verdict, standing, view))
+    }
 }
 
 impl Handle {
     pub(super) fn new(set: LimitSet, key: &[u8]) -> Result<Self, Error> {
         let levels = set.inner().view.load().plan.levels();
         KeyPath::new(key, levels)?;
-        let cell = pin(set.inner(), key);
+        let pinned = pin(set.inner(), key);
         Ok(Self {
             set,
             key: OwnedKey::new(key),
-            cell,
+            pinned,
             renewed: RwLock::new(None),
         })
     }
@@ -60,10 +93,8 @@ impl Handle {
         cost: Amount,
     ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
         Pending::new(async move {
-            if let Some(cell) = &self.cell
-                && cost > 0
-                && let Ok(verdict) = cell.admit(cost, self.set.inner().clock.now())
-                && verdict != Verdict::Never
+            if let Some(pinned) = &self.pinned
+                && let Some(verdict) = pinned.admit(cost, self.set.inner())
             {
                 return Ok(verdict);
             }
@@ -73,25 +104,23 @@ impl Handle {
 
     #[cold]
     async fn admit_slowly(&self, cost: Amount) -> Result<Verdict, Error> {
-        if let Some(verdict) = self.admit_renewed(cost) {
+        if let Some(verdict) = self.by_renewed(|pinned, inner| pinned.admit(cost, inner)) {
             return Ok(verdict);
         }
         self.set.admit(self.key.bytes(), cost).await
     }
 
     /// By the cell that took the first one's place, pinned now if that has gone, too.
-    fn admit_renewed(&self, cost: Amount) -> Option<Verdict> {
+    fn by_renewed<T>(&self, decide: impl FnOnce(&Pinned, &Inner) -> Option<T>) -> Option<T> {
         let inner = self.set.inner();
         let renewed = self.renewed.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cell) = renewed.as_ref()
-            && cost > 0
-            && let Ok(verdict) = cell.admit(cost, inner.clock.now())
-            && verdict != Verdict::Never
+        if let Some(pinned) = renewed.as_ref()
+            && let Some(decided) = decide(pinned, inner)
         {
-            return Some(verdict);
+            return Some(decided);
         }
-        let newest = renewed.as_ref().or(self.cell.as_ref());
-        let retired = newest.is_some_and(|cell| cell.is_retired());
+        let newest = renewed.as_ref().or(self.pinned.as_ref());
+        let retired = newest.is_some_and(|pinned| pinned.cell.is_retired());
         drop(renewed);
         if retired {
             let mut renewed = self.renewed.write().unwrap_or_else(PoisonError::into_inner);
@@ -104,11 +133,28 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::check`].
+    #[inline]
     pub fn check<'a>(
         &self,
         ask: impl Into<Ask<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        self.set.check(self.key.bytes(), ask)
+        let ask = ask.into();
+        Pending::new(async move {
+            if let Some(pinned) = &self.pinned
+                && let Some(decision) = pinned.check(&ask, self.set.inner())
+            {
+                return Ok(decision);
+            }
+            self.check_slowly(ask).await
+        })
+    }
+
+    #[cold]
+    async fn check_slowly(&self, ask: Ask<'_>) -> Result<Decision, Error> {
+        if let Some(decision) = self.by_renewed(|pinned, inner| pinned.check(&ask, inner)) {
+            return Ok(decision);
+        }
+        self.set.check(self.key.bytes(), ask).await
     }
 
     /// As [`LimitSet::peek`].
@@ -166,10 +212,11 @@ impl Handle {
 
 /// The key's cell, if the set is a single bucket and its store keeps it where
 /// an atomic operation reaches it.
-fn pin(inner: &Inner, key: &[u8]) -> Option<Arc<HotCell>> {
-    let view = inner.view.load();
+fn pin(inner: &Inner, key: &[u8]) -> Option<Pinned> {
+    let view = inner.view.load_full();
     let cells = inner.table.cells().filter(|_| view.lone)?;
-    cells.pin(&view.plan, key, inner.clock.now())
+    let cell = cells.pin(&view.plan, key, inner.clock.now())?;
+    Some(Pinned { cell, view })
 }
 
 /// A handle of its own on the same key.
@@ -178,7 +225,7 @@ impl Clone for Handle {
         Self {
             set: self.set.clone(),
             key: self.key.clone(),
-            cell: pin(self.set.inner(), self.key.bytes()),
+            pinned: pin(self.set.inner(), self.key.bytes()),
             renewed: RwLock::new(None),
         }
     }
@@ -190,9 +237,9 @@ impl Drop for Handle {
             .renewed
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        for cell in self.cell.take().into_iter().chain(renewed.take()) {
+        for pinned in self.pinned.take().into_iter().chain(renewed.take()) {
             if let Some(cells) = self.set.inner().table.cells() {
-                cells.unpin(self.key.bytes(), cell);
+                cells.unpin(self.key.bytes(), pinned.cell);
             }
         }
     }

@@ -76,8 +76,7 @@ impl Answered<'_> {
     /// # Errors
     /// It was none.
     fn decision(self) -> Result<Decision, Error> {
-        let answer = std::mem::replace(self.reply, Reply::Done).decision()?;
-        Ok(Decision::new(answer, self.view.keep()))
+        Decision::of_reply(self.reply, self.view.keep())
     }
 }
 
@@ -282,11 +281,11 @@ impl Inner {
     /// Takes a lease, and waits for it as long as `ask` says; not counted. Whether the
     /// answer came later.
     pub(crate) async fn take(
-        &self,
+        self: &Arc<Self>,
         key: &[u8],
         ask: &Ask<'_>,
         manner: Manner,
-    ) -> Result<(Decision, bool), Error> {
+    ) -> Result<(Admission, bool), Error> {
         let patience = ask.is_patient().then(|| Patience {
             turn: rand::rng().random(),
             ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
@@ -299,8 +298,8 @@ impl Inner {
             seat: Seat::default(),
         });
         self.grant(key, ask, patience.as_ref(), |answered| {
-            let later = answered.later;
-            Ok((answered.decision()?, later && patience.is_some()))
+            let waited = answered.later && patience.is_some();
+            Ok((self.admission(key, answered)?, waited))
         })
         .await
     }
@@ -355,7 +354,7 @@ impl Inner {
         self.grant(key, ask, None, |answered| {
             self.counters
                 .decided(answered.reply.verdict() == Some(Verdict::Admit));
-            self.admitted(key, answered)
+            self.admission(key, answered)
         })
         .await
     }
@@ -369,20 +368,21 @@ impl Inner {
         let mut left = Left(Some(self));
         let taken = self.take(key, ask, Manner::alone(since)).await;
         left.0 = None;
-        let (decision, waited) = taken?;
-        self.counters.decided(decision.admitted());
+        let (admission, waited) = taken?;
+        let is_granted = matches!(admission, Admission::Granted(_));
+        self.counters.decided(is_granted);
         if waited {
-            match decision.admitted() {
+            match is_granted {
                 true => self.counters.waited(self.clock.now().since(since)),
                 false => self.counters.timed_out(),
             }
         }
-        Ok(self.admission(key, decision))
+        Ok(admission)
     }
 
     /// What was answered as an admission: with the lease, if one was given.
     #[inline]
-    fn admitted(self: &Arc<Self>, key: &[u8], answered: Answered<'_>) -> Result<Admission, Error> {
+    fn admission(self: &Arc<Self>, key: &[u8], answered: Answered<'_>) -> Result<Admission, Error> {
         if let Reply::Decision(decision) = &*answered.reply
             && let Some(granted) = decision.lease
         {
@@ -390,18 +390,7 @@ impl Inner {
             let lease = Lease::new(set, key, granted, decision.shadowed);
             return Ok(Admission::Granted(lease));
         }
-        Ok(self.admission(key, answered.decision()?))
-    }
-
-    /// The decision as an admission: with the lease, if one was given.
-    pub(crate) fn admission(self: &Arc<Self>, key: &[u8], decision: Decision) -> Admission {
-        match decision.answer().lease {
-            Some(granted) => {
-                let (set, key) = (Arc::clone(self), OwnedKey::new(key));
-                Admission::Granted(Lease::new(set, key, granted, decision.shadowed()))
-            }
-            None => Admission::Refused(decision),
-        }
+        Ok(Admission::Refused(answered.decision()?))
     }
 
     /// Forgets a key.

@@ -412,7 +412,7 @@ impl Inner {
 }
 
 fn decided(answer: contract::Answer, view: Arc<View>) -> Result<Decision, Error> {
-    Ok(Decision::new(answer?.decision()?, view))
+    Decision::of_reply(&mut answer?, view)
 }
 
 impl fmt::Debug for LimitSet {

@@ -38,6 +38,8 @@ pub(crate) struct View {
     pub(super) variants: KeyMap<Arc<Variant>>,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
     pub(crate) lone: bool,
+    /// Its one limit, if it is lone, counts calls.
+    is_counted: bool,
     lease_ttl: Span,
 }
 
@@ -117,6 +119,7 @@ impl View {
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
         Self {
             lone: lone && !limits[0].is_concurrency(),
+            is_counted: lone && limits[0].is_counted(),
             whole: Arc::clone(&plan),
             plan,
             limits: limits.into(),
@@ -161,6 +164,7 @@ impl View {
             calendars: Arc::clone(&self.calendars),
             variants,
             lone: self.lone,
+            is_counted: self.is_counted,
             lease_ttl: self.lease_ttl,
         }
     }
@@ -206,6 +210,7 @@ impl View {
             variants: KeyMap::default(),
             // The lean path knows the whole plan's limit only.
             lone: false,
+            is_counted: false,
         }))
     }
 
@@ -285,6 +290,20 @@ impl View {
         }
         self.check_sizes(&amounts)?;
         Ok(amounts)
+    }
+
+    /// What `ask` takes of a [lone](Self::lone) limit that it does not name; `None` where
+    /// more is to be looked at.
+    #[inline]
+    pub(crate) fn lone_amount(&self, ask: &Ask<'_>) -> Option<Amount> {
+        if !ask.named.is_empty() || ask.idempotency.is_some() {
+            return None;
+        }
+        let amount = match self.is_counted {
+            true => 1,
+            false => ask.cost?,
+        };
+        (amount > 0).then_some(amount)
     }
 
     /// What the limits that an ask does not name are taken at.

@@ -5,7 +5,7 @@
 //! the store needs the state to itself, the word carries a mark, and the
 //! holder asks the table instead.
 
-use tidegate_core::{Amount, Timestamp, Verdict, Word};
+use tidegate_core::{Amount, Standing, Timestamp, Verdict, Word};
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,6 +54,23 @@ impl HotCell {
     /// [`AskTable`] if the word carries a mark or `now` is out of its reach.
     #[inline]
     pub fn admit(&self, amount: Amount, now: Timestamp) -> Result<Verdict, AskTable> {
+        let (verdict, _, _) = self.take(amount, now)?;
+        Ok(verdict)
+    }
+
+    /// As [`admit`](Self::admit), and where the bucket stands after it.
+    ///
+    /// # Errors
+    /// As [`admit`](Self::admit).
+    #[inline]
+    pub fn check(&self, amount: Amount, now: Timestamp) -> Result<(Verdict, Standing), AskTable> {
+        let (verdict, word, ticks) = self.take(amount, now)?;
+        Ok((verdict, self.rule.standing(word, now, ticks)))
+    }
+
+    /// The verdict, the word after it, and the ticks of `now`.
+    #[inline]
+    fn take(&self, amount: Amount, now: Timestamp) -> Result<(Verdict, u64, u64), AskTable> {
         let ticks = self.rule.ticks(now).ok_or(AskTable)?;
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -62,11 +79,11 @@ impl HotCell {
             }
             let next = match self.rule.take(word, amount, ticks) {
                 Ok(next) => next,
-                Err(refusal) => return Ok(refusal),
+                Err(refusal) => return Ok((refusal, word, ticks)),
             };
             // The word is the whole state: nothing else is published with it.
             match self.swap(word, next) {
-                Ok(_) => return Ok(Verdict::Admit),
+                Ok(_) => return Ok((Verdict::Admit, next, ticks)),
                 Err(current) => word = current,
             }
         }

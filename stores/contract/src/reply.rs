@@ -131,14 +131,9 @@ impl Decision {
     /// The same, but not before `until`; then no limit binds.
     #[must_use]
     pub fn not_before(mut self, until: Timestamp) -> Self {
-        let sooner = match self.verdict {
-            Verdict::Admit => true,
-            Verdict::NotUntil(at) => at < until,
-            Verdict::Never => false,
-        };
-        if sooner {
-            self.verdict = Verdict::NotUntil(until);
-            self.binding = None;
+        let verdict = self.verdict.put_off(until);
+        if verdict != self.verdict {
+            (self.verdict, self.binding) = (verdict, None);
         }
         self
     }
