@@ -10,6 +10,7 @@
 
 use crate::amount::{self, Amount};
 use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
+use crate::rule::State;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
@@ -153,6 +154,25 @@ impl Word {
         }
         let level = state.level.min(u128::from(self.most)) as u64;
         self.ticks(state.at).unwrap_or(0) + level
+    }
+
+    /// The state that `word` stands for, as of `now`.
+    #[must_use]
+    pub fn state(&self, word: u64, now: Timestamp) -> State {
+        match word {
+            Self::FRESH => State::Fresh,
+            word => State::Bucket(self.unpack(word, now)),
+        }
+    }
+
+    /// The word for a state that is fresh, or a bucket's that
+    /// [is plain](bucket::State::is_plain).
+    #[must_use]
+    pub fn word_of(&self, state: &State) -> u64 {
+        match state {
+            State::Bucket(state) => self.pack(state),
+            _ => Self::FRESH,
+        }
     }
 
     /// The first instant at which an ask that needs `full_at` fits.

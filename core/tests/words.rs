@@ -121,3 +121,29 @@ fn the_usual_rates_have_words() {
     let wide = Bucket::new(MAX_AMOUNT, Span::from_millis(1), 1).unwrap();
     assert_eq!(Word::new(&wide, Timestamp::from_micros(0)), None);
 }
+
+proptest! {
+    /// Of a bucket whose numbers fit no word, too.
+    #[test]
+    fn a_take_is_a_quote_and_a_charge(
+        (amount, period, burst) in (1_u64..1 << 53, 1_000_u64..1 << 40, 1_u64..1 << 30),
+        steps in prop::collection::vec((0_u64..1 << 31, -5_000_i64..1 << 24, any::<bool>()), 1..40),
+    ) {
+        let bucket = Bucket::new(amount, Span::from_micros(period), burst).unwrap();
+        let (mut taken, mut charged) = (State::default(), State::default());
+        let mut now = Timestamp::from_micros(1 << 50);
+        for (wanted, passes, small) in steps {
+            now = Timestamp::from_micros(now.as_micros() + passes);
+            let wanted = if small { wanted % burst + 1 } else { wanted };
+            let moment = Moment::at(now);
+            bucket.observe(&mut charged, now);
+            let verdict = bucket.quote(&charged, wanted, &moment);
+            if verdict.admitted() {
+                bucket.charge(&mut charged, wanted, &moment);
+            }
+            prop_assert_eq!(bucket.take(&mut taken, wanted, now), verdict);
+            prop_assert_eq!(bucket.standing(&taken, &moment), bucket.standing(&charged, &moment));
+            prop_assert_eq!(bucket.forget_at(&taken) <= now, bucket.forget_at(&charged) <= now);
+        }
+    }
+}

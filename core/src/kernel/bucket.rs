@@ -70,8 +70,15 @@ impl State {
     /// Whether level and instant say it all: no lease may still give something
     /// back, and nothing of the level is forgiven.
     #[must_use]
+    #[inline]
     pub const fn is_plain(&self) -> bool {
         self.lows.get().is_none() && self.forgiven.is_none()
+    }
+
+    /// Whether it decides like "never seen", whatever the clock says.
+    #[must_use]
+    pub const fn is_spent(&self) -> bool {
+        self.level == 0 && self.is_plain()
     }
 }
 
@@ -161,6 +168,35 @@ impl Bucket {
         }
     }
 
+    /// Takes `amount` for good if it fits: [`quote`](Self::quote) and
+    /// [`charge`](Self::charge) as one step, which is short for a state that
+    /// [is plain](State::is_plain).
+    #[inline]
+    pub fn take(&self, state: &mut State, amount: Amount, now: Timestamp) -> Verdict {
+        if now < state.at || amount > self.burst || !state.is_plain() {
+            return self.take_slowly(state, amount, now);
+        }
+        let level = self.level(state, now) + self.weigh(amount);
+        match level.checked_sub(self.brim()) {
+            None | Some(0) => {
+                (state.level, state.at) = (level, now);
+                Verdict::Admit
+            }
+            Some(excess) => Verdict::NotUntil(self.drained(excess, now)),
+        }
+    }
+
+    #[cold]
+    fn take_slowly(&self, state: &mut State, amount: Amount, now: Timestamp) -> Verdict {
+        let moment = Moment::at(now);
+        self.observe(state, now);
+        let verdict = self.quote(state, amount, &moment);
+        if verdict.admitted() {
+            self.charge(state, amount, &moment);
+        }
+        verdict
+    }
+
     /// Takes `amount` for good; what is above the brim is debt.
     #[inline]
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
@@ -207,12 +243,18 @@ impl Bucket {
         }
         let weight = u128::from(self.weight);
         let left = self.brim().saturating_sub(level);
-        let remaining = left / weight;
+        let remaining = match u64::try_from(left) {
+            Ok(left) => u128::from(left / self.weight),
+            Err(_) => left / weight,
+        };
         let next_level = self.brim().saturating_sub((remaining + 1) * weight);
         Standing {
             limit: self.burst,
             remaining: remaining as Amount,
-            debt: amount::clamp(level.saturating_sub(self.brim()).div_ceil(weight)),
+            debt: match level.checked_sub(self.brim()) {
+                None | Some(0) => 0,
+                Some(over) => amount::clamp(over.div_ceil(weight)),
+            },
             replenish_at: Some(self.drained(level - next_level, now)),
             full_at: Some(self.drained(level, now)),
         }
@@ -333,7 +375,10 @@ impl Bucket {
 
     /// The instant at which `level` has drained, counting from `from`.
     fn drained(&self, level: u128, from: Timestamp) -> Timestamp {
-        from.after_micros(level.div_ceil(u128::from(self.drain)))
+        from.after_micros(match u64::try_from(level) {
+            Ok(level) => level.div_ceil(self.drain).into(),
+            Err(_) => level.div_ceil(u128::from(self.drain)),
+        })
     }
 
     /// A level of `old` in this bucket's weights; `divide` rounds what is left.

@@ -22,7 +22,7 @@
 //! | [`adopted`] | when a plan came into force |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
 //! | [`lease_room`] | how many leases are held and remembered, and may be |
-//! | [`cell`] | a single bucket in an atomic word, for a pinned key |
+//! | [`cell`] | a single bucket of a pinned key, shared with its handles |
 //! | [`rebuild`] | rules made again from the numbers that they keep |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
 //!
@@ -57,7 +57,7 @@ pub mod timer;
 pub use adopted::Adopted;
 pub use block::{block_on, block_on_within};
 pub use book::Book;
-pub use cell::HotCell;
+pub use cell::{CellRule, HotCell};
 pub use command::{
     Command, Detail, Ending, Hold, Item, KeyCommand, Op, Patience, Seat, Terms, Verb,
 };

@@ -1,14 +1,15 @@
 //! The two shapes of a table's rows.
 //!
-//! A plan of one prepaid bucket on one level keeps a [`Word`] a key; every
-//! other plan keeps the states of its limits. A change of limits turns all
+//! A plan of one prepaid bucket on one level keeps a [`Word`] a key, or, if its numbers
+//! fit none, a state aside; every other plan keeps the states of its limits. A change of limits turns all
 //! rows of a shard from one plan's shape into the other's.
 
 use std::sync::Arc;
 
+use tidegate_contract::cell::Kept;
 use tidegate_contract::core::{Bounds, Rule, Span, State, Timestamp, Word};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{HotCell, KeyPath, OwnedKey, Plan};
+use tidegate_contract::{CellRule, HotCell, KeyPath, OwnedKey, Plan};
 
 use crate::asides::{Aside, Asides};
 use crate::slab::Slab;
@@ -24,10 +25,10 @@ pub(crate) enum Rows {
     Wide(Slab<Row>),
 }
 
-/// Rows that are one word each.
+/// Rows that are one word each, or stand aside.
 #[derive(Debug)]
 pub(crate) struct Words {
-    pub(crate) rule: Word,
+    pub(crate) rule: CellRule,
     pub(crate) slab: Slab<u64>,
     pub(crate) asides: Asides,
 }
@@ -35,7 +36,7 @@ pub(crate) struct Words {
 impl Rows {
     /// No rows yet, in the shape that suits `plan`.
     pub(crate) fn new(plan: &Plan, now: Timestamp) -> Self {
-        match word_of(plan, now) {
+        match lone_rule(plan, now) {
             Some(rule) => Self::Words(Words {
                 rule,
                 slab: Slab::new(),
@@ -66,13 +67,13 @@ impl Words {
     pub(crate) fn take_out(&mut self, at: usize, now: Timestamp) -> State {
         let word = *self.slab.value_mut(at);
         let Some(aside) = self.asides.get_mut(word) else {
-            return unpack(&self.rule, word, now);
+            return self.rule.unpack(word, now);
         };
         if let Some(state) = aside.wide.take() {
             return state;
         }
-        let shared = aside.cell.as_ref().map(|cell| cell.take_out());
-        unpack(&self.rule, shared.unwrap_or(Word::FRESH), now)
+        let shared = aside.cell.as_ref();
+        shared.map_or(State::Fresh, |cell| cell.take_out(now))
     }
 
     /// The state of the row at `at`, as of `now`; nothing is taken out. What
@@ -83,7 +84,7 @@ impl Words {
         };
         match self.asides.get(slot.value) {
             Some(aside) => aside.wide.clone().unwrap_or_default(),
-            None => unpack(&self.rule, slot.value, now),
+            None => self.rule.unpack(slot.value, now),
         }
     }
 
@@ -93,20 +94,25 @@ impl Words {
         let place = self.slab.value_mut(at);
         let aside = self.asides.get_mut(*place);
         let own = aside.as_ref().is_some_and(|aside| aside.own.is_some());
-        if own || !fits_word(&state) {
-            let (cell, wide, own) = (None, Some(state), None);
-            match aside {
-                Some(aside) => aside.wide = wide,
-                None => *place = self.asides.add(Aside { cell, wide, own }),
+        if !own
+            && is_plain(&state)
+            && let Some(cell) = aside.as_ref().and_then(|aside| aside.cell.as_ref())
+        {
+            return cell.put_back(state);
+        }
+        match self.rule.pack(&state).filter(|_| !own) {
+            Some(word) if aside.as_ref().is_none_or(|aside| aside.cell.is_none()) => {
+                self.asides.remove(*place);
+                *place = word;
             }
-            return;
+            _ => {
+                let (cell, wide, own) = (None, Some(state), None);
+                match aside {
+                    Some(aside) => aside.wide = wide,
+                    None => *place = self.asides.add(Aside { cell, wide, own }),
+                }
+            }
         }
-        let word = pack(&self.rule, &state);
-        if let Some(cell) = aside.and_then(|aside| aside.cell.as_ref()) {
-            return cell.put_back(word);
-        }
-        self.asides.remove(*place);
-        *place = word;
     }
 
     /// Puts a state back that goes by `own` from here on, or by the table's rule.
@@ -125,7 +131,7 @@ impl Words {
 
     /// Whether `state` equals "never seen", so that it needs no row.
     pub(crate) fn says_nothing(&self, state: &State) -> bool {
-        fits_word(state) && pack(&self.rule, state) == Word::FRESH
+        self.rule.pack(state) == Some(Word::FRESH)
     }
 
     /// Moves the row's word into a cell that handles may share. One whose state
@@ -133,10 +139,27 @@ impl Words {
     pub(crate) fn pin(&mut self, at: usize) -> Arc<HotCell> {
         let word = self.slab.value_mut(at);
         if let Some(aside) = self.asides.get_mut(*word) {
-            let taken = || Arc::new(HotCell::taken(self.rule));
-            return Arc::clone(aside.cell.get_or_insert_with(taken));
+            let rule = self.rule;
+            let cell = aside
+                .cell
+                .get_or_insert_with(|| Arc::new(HotCell::taken(rule)));
+            let cell = Arc::clone(cell);
+            // One that fits no word is aside only for want of a cell.
+            if let Some(state) = aside
+                .wide
+                .take_if(|state| aside.own.is_none() && is_plain(state))
+            {
+                cell.put_back(state);
+            }
+            return cell;
         }
-        let cell = Arc::new(HotCell::new(self.rule, *word));
+        let cell = Arc::new(match self.rule {
+            CellRule::Word(rule) => HotCell::new(rule, *word),
+            CellRule::Wide(_) => HotCell::taken(self.rule),
+        });
+        if matches!(self.rule, CellRule::Wide(_)) {
+            cell.put_back(State::Fresh);
+        }
         let shared = Some(Arc::clone(&cell));
         *word = self.asides.add(Aside {
             cell: shared,
@@ -168,13 +191,21 @@ impl Words {
 
     /// Takes the word out of what was the row's cell, unless the state is aside anyhow.
     fn retire(&mut self, at: usize, cell: &HotCell) {
-        let word = cell.retire();
+        let kept = cell.retire();
         let place = self.slab.value_mut(at);
-        if let Some(aside) = self.asides.get(*place)
-            && aside.wide.is_none()
-        {
-            self.asides.remove(*place);
-            *place = word;
+        let Some(aside) = self.asides.get_mut(*place) else {
+            return;
+        };
+        match kept {
+            _ if aside.wide.is_some() => {}
+            Kept::State(state) if self.rule.pack(&state).is_none() => aside.wide = Some(state),
+            kept => {
+                self.asides.remove(*place);
+                *place = match kept {
+                    Kept::Word(word) => word,
+                    Kept::State(_) => Word::FRESH,
+                };
+            }
         }
     }
 
@@ -226,11 +257,15 @@ impl Words {
         let (rule, mut asides) = (self.rule, self.asides);
         let mut state = move |word: u64| {
             let Some(aside) = asides.remove(word) else {
-                return unpack(&rule, word, now);
+                return rule.unpack(word, now);
             };
             // A handle that comes too late finds the mark, and asks the table.
-            let word = aside.cell.map_or(Word::FRESH, |cell| cell.retire());
-            aside.wide.unwrap_or_else(|| unpack(&rule, word, now))
+            let kept = aside.cell.map(|cell| cell.retire());
+            aside.wide.unwrap_or_else(|| match kept {
+                None => State::Fresh,
+                Some(Kept::Word(word)) => rule.unpack(word, now),
+                Some(Kept::State(state)) => state,
+            })
         };
         let rows = self.slab.into_rows();
         rows.map(move |slot| (slot.key, state(slot.value)))
@@ -251,12 +286,12 @@ fn take_back(cell: &HotCell, now: Timestamp) -> Timestamp {
     cell.forget_at().max(now + Span::from_micros(1))
 }
 
-/// The word that keeps `plan`'s rows, if one does.
-pub(crate) fn word_of(plan: &Plan, now: Timestamp) -> Option<Word> {
+/// The rule of a lone bucket, if `plan` is one.
+pub(crate) fn lone_rule(plan: &Plan, now: Timestamp) -> Option<CellRule> {
     let [limit] = plan.limits() else { return None };
     let bucket = limit.plain_bucket().filter(|_| plan.levels() == 1)?;
     let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));
-    Word::new(bucket, epoch)
+    Some(CellRule::new(bucket, epoch))
 }
 
 /// All rows of a shard, carried over from the plan that wrote them; also when
@@ -335,24 +370,8 @@ pub(crate) fn own_rule(plan: &Plan, key: &[u8]) -> Option<Rule> {
     variant.limits().first().map(|limit| limit.rule)
 }
 
-/// The word for a bucket's state that [fits one](fits_word).
-fn pack(rule: &Word, state: &State) -> u64 {
-    match state {
-        State::Bucket(state) => rule.pack(state),
-        _ => Word::FRESH,
-    }
-}
-
-/// The state of a bucket that `word` stands for.
-fn unpack(rule: &Word, word: u64, now: Timestamp) -> State {
-    if word == Word::FRESH {
-        return State::Fresh;
-    }
-    State::Bucket(rule.unpack(word, now))
-}
-
-/// Whether a word says all of a bucket's state.
-fn fits_word(state: &State) -> bool {
+/// Whether a cell holds all of a bucket's state.
+fn is_plain(state: &State) -> bool {
     !matches!(state, State::Bucket(state) if !state.is_plain())
 }
 

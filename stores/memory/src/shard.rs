@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
 use tidegate_contract::oracle::{self, Row};
 use tidegate_contract::{
-    Answer, Book, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError, Verb,
+    Answer, Book, CellRule, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply,
+    StoreError, Verb,
 };
 
 use crate::asides::Asides;
@@ -196,7 +197,9 @@ impl Shard {
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);
         };
-        let rule = words.rule;
+        let CellRule::Word(rule) = words.rule else {
+            return Ok(None);
+        };
         let Some(ticks) = rule.ticks(now) else {
             return Ok(None);
         };
@@ -236,7 +239,10 @@ impl Shard {
         let Rows::Words(words) = &mut self.rows else {
             return Ok((Verdict::Never, Word::FRESH));
         };
-        let word = match words.rule.take(Word::FRESH, amount, now.1) {
+        let CellRule::Word(rule) = words.rule else {
+            return Ok((Verdict::Never, Word::FRESH));
+        };
+        let word = match rule.take(Word::FRESH, amount, now.1) {
             Ok(word) => word,
             Err(refusal) => return Ok((refusal, Word::FRESH)),
         };
