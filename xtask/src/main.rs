@@ -12,6 +12,7 @@
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
+//! | `cargo xtask ways` | how many functions, files and ways a decision has, at any commit |
 
 mod bench;
 mod command;
@@ -28,6 +29,7 @@ mod server;
 mod soak;
 mod steps;
 mod test;
+mod ways;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,7 @@ cargo xtask crowd [--seconds N]                         eight processes at one h
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
 cargo xtask soak [--minutes N]                          the same proofs, for longer
+cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
 ";
 
 fn main() -> ExitCode {
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         "fleet" => fleet::run(&rest),
         "postgres" => postgres::run(&rest),
         "soak" => soak::run(&rest),
+        "ways" => ways::run(&rest),
         _ => Err(HELP.to_owned()),
     };
     match outcome {
