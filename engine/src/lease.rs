@@ -267,10 +267,8 @@ impl Lease {
     async fn change(&mut self, to: &[(&str, Amount)], overdraw: bool) -> Result<Decision, Error> {
         self.check_live()?;
         let (key, id) = (self.key.bytes(), self.granted.id);
-        let decision = self.set.adjust(key, id, to, overdraw).await?;
-        if let Some(granted) = decision.answer().lease {
-            self.granted.fence = granted.fence;
-        }
+        let (decision, fence) = self.set.adjust(key, id, to, overdraw).await?;
+        self.granted.fence = fence.unwrap_or(self.granted.fence);
         Ok(match &self.member {
             Some(member) => decision.of(member),
             None => decision,
@@ -502,7 +500,7 @@ impl LimitSet {
         to: &'u [(&'u str, Amount)],
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let key = key.into().bytes();
-        Pending::new(self.inner().adjust(key, id.0, to, false))
+        Pending::new(async move { Ok(self.inner().adjust(key, id.0, to, false).await?.0) })
     }
 
     /// As [`adjust`](Self::adjust), into debt if need be; see [`Lease::overdraw`].
@@ -516,6 +514,6 @@ impl LimitSet {
         to: &'u [(&'u str, Amount)],
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let key = key.into().bytes();
-        Pending::new(self.inner().adjust(key, id.0, to, true))
+        Pending::new(async move { Ok(self.inner().adjust(key, id.0, to, true).await?.0) })
     }
 }

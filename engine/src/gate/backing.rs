@@ -129,7 +129,10 @@ impl Backing {
         overdraw: bool,
     ) -> Result<Decision, Error> {
         match self {
-            Self::Set(set) => set.inner().adjust(key.bytes(), id.0, to, overdraw).await,
+            Self::Set(set) => {
+                let adjusted = set.inner().adjust(key.bytes(), id.0, to, overdraw);
+                Ok(adjusted.await?.0)
+            }
             Self::Pool(pooled) => pooled.adjust(key, id, to, overdraw).await,
         }
     }

@@ -154,7 +154,7 @@ impl Pooled {
             let adjusted = member.inner().adjust(key.bytes(), id.0, to, overdraw);
             adjusted.await
         };
-        let (member, decision) = self.by_owner(id, adjust).await?;
+        let (member, (decision, _)) = self.by_owner(id, adjust).await?;
         Ok(decision.of(&member))
     }
 

@@ -456,14 +456,14 @@ impl Inner {
             .await
     }
 
-    /// Changes how much a lease has taken.
+    /// Changes how much a lease has taken; answers its fence, too.
     pub(crate) async fn adjust(
         &self,
         key: &[u8],
         id: u128,
         to: &[(&str, Amount)],
         overdraw: bool,
-    ) -> Result<Decision, Error> {
+    ) -> Result<(Decision, Option<u64>), Error> {
         let begin = |view: &View, asking: Asking<'_>| {
             let to = view.uses(to)?;
             view.check_reach(&asking.path, &known(&to))?;
@@ -474,12 +474,18 @@ impl Inner {
                 detail: Detail::Always,
             }))
         };
-        let Answered { reply, view, .. } = self.ask(key, None, begin).await?;
-        let answer = reply.decision()?;
-        if answer.verdict == Verdict::Never {
-            return Err(never_fits(&view, &known(&view.uses(to)?), &answer));
-        }
-        Ok(Decision::new(answer, view))
+        let read = |answered: Answered<'_>| {
+            let mut fence = None;
+            if let Reply::Decision(answer) = &*answered.reply {
+                if answer.verdict == Verdict::Never {
+                    let asked = known(&answered.view.uses(to)?);
+                    return Err(never_fits(&answered.view, &asked, answer));
+                }
+                fence = answer.lease.map(|lease| lease.fence);
+            }
+            Ok((answered.decision()?, fence))
+        };
+        self.ask(key, None, begin, read).await
     }
 
     /// A command about the whole table.

@@ -153,6 +153,18 @@ const RETRIES: &[Retry] = &[
             let is_same = again.word == first.word && again.facts == first.facts;
             expect(is_same, || format!("{again:?} after {first:?}"))?;
         }
+        Ok(())
+    }),
+    row("renew", Verb::Renew, |both| {
+        let lease = both.granted(0, &both.acquire("mutex"))?;
+        let mut renew = Call::of(Verb::Renew, "mutex", &both.key).lease(&lease);
+        renew.ttl = Some(600_000);
+        for turn in [1, 0, 1] {
+            let renewed = both.ask(turn, &renew)?;
+            expect(renewed.word == Word::Done, || {
+                format!("renewed: {renewed:?}")
+            })?;
+        }
         both.ask(
             1,
             &Call::of(Verb::Release, "mutex", &both.key).lease(&lease),
