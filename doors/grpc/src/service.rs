@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::gate::{Answer, Caller, Entry, Finish, Gate, GateError, Scope, Served, Undelivered};
+use tidegate::gate::{
+    self, Answer, Caller, Entry, Finish, Gate, GateError, Scope, Served, Undelivered,
+};
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
@@ -64,23 +66,14 @@ impl Service {
         self.policy(&caller, scope, name(request.get_ref()))
     }
 
-    /// One check of several: a problem is an answer there.
-    async fn one_of_many(
+    /// The policy of one check of several: a problem is its answer.
+    fn one_of_many(
         &self,
         caller: &Caller,
         request: &proto::CheckRequest,
-    ) -> proto::CheckResponse {
-        if let Err(status) = words::no_member(request) {
-            return words::invalid(status.message());
-        }
-        let policy = match self.gate.policy(caller, Scope::Decide, &request.policy) {
-            Ok(policy) => policy,
-            Err(error) => return words::problem(&error),
-        };
-        match check(&policy, request).await {
-            Ok(answer) => words::answer(&policy, &answer),
-            Err(error) => words::problem(&error),
-        }
+    ) -> Result<Arc<Served>, proto::Problem> {
+        words::no_member(request).map_err(|status| words::invalid(status.message()))?;
+        Ok(self.gate.policy(caller, Scope::Decide, &request.policy)?)
     }
 
     async fn many(
@@ -94,10 +87,21 @@ impl Service {
                 request.checks.len()
             )));
         }
-        let mut answers = Vec::with_capacity(request.checks.len());
-        for check in &request.checks {
-            answers.push(self.one_of_many(caller, check).await);
-        }
+        let checks = request.checks.iter();
+        let named: Vec<_> = checks
+            .clone()
+            .map(|one| words::named(&one.amounts))
+            .collect();
+        let asked = checks.zip(&named).map(|(one, named)| {
+            let policy = self.one_of_many(caller, one)?;
+            Ok((policy, words::key(&one.key), words::ask(one, named)))
+        });
+        let answers = gate::check_many::<proto::Problem>(asked.collect()).await;
+        let answers = answers.into_iter().map(|checked| match checked {
+            Ok((policy, answer)) => words::answer(&policy, &answer),
+            Err(problem) => words::problem(problem),
+        });
+        let answers = answers.collect();
         Ok(proto::CheckManyResponse {
             answers,
             correlation: request.correlation,

@@ -87,23 +87,28 @@ pub fn decision(served: &Served, decision: &Decision) -> proto::CheckResponse {
     }
 }
 
-pub fn problem(error: &GateError) -> proto::CheckResponse {
-    proto::CheckResponse {
-        problem: Some(proto::Problem {
+/// What is wrong with one of several.
+impl From<GateError> for proto::Problem {
+    fn from(error: GateError) -> Self {
+        Self {
             code: error.kind().code().to_owned(),
             message: error.to_string(),
-        }),
-        ..Default::default()
+        }
     }
 }
 
 /// One of several that makes no sense.
-pub fn invalid(message: &str) -> proto::CheckResponse {
+pub fn invalid(message: &str) -> proto::Problem {
+    proto::Problem {
+        code: Kind::Invalid.code().to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// The answer to it.
+pub fn problem(problem: proto::Problem) -> proto::CheckResponse {
     proto::CheckResponse {
-        problem: Some(proto::Problem {
-            code: Kind::Invalid.code().to_owned(),
-            message: message.to_owned(),
-        }),
+        problem: Some(problem),
         ..Default::default()
     }
 }

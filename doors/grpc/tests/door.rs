@@ -1,10 +1,14 @@
 //! The door over a real socket, with the client that the proto file makes.
 
+#[path = "../../../engine/tests/support/counted.rs"]
+mod counted;
+
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, Scope};
+use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
 use tidegate::policy::parse;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Settings, proto, serve};
@@ -12,6 +16,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
+
+use counted::Counted;
 
 const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                       tpm = { rate = 1000, per = '1h' }\nrunning = { concurrency = 1 }\n";
@@ -35,10 +41,13 @@ impl Running {
 }
 
 async fn running(credentials: Credentials) -> (Running, TidegateClient<Channel>) {
+    running_by(Gate::builder().credentials(credentials)).await
+}
+
+async fn running_by(builder: GateBuilder) -> (Running, TidegateClient<Channel>) {
     let file = parse("t", POLICY).unwrap();
     let time = ManualClock::default();
-    let builder = Gate::builder().clock(time.clock()).credentials(credentials);
-    let gate = builder.build(&file).unwrap();
+    let gate = builder.clock(time.clock()).build(&file).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -284,6 +293,22 @@ async fn batches_are_answered_in_order_each_check_by_itself() {
         assert_eq!(problem.problem.as_ref().unwrap().code, "not_found");
     }
     assert!(answers.message().await.unwrap().is_none());
+}
+
+/// They went one after the other, a command and a round trip each.
+#[tokio::test]
+async fn the_checks_of_a_batch_are_one_command() {
+    let store = Counted::default();
+    let gate = Gate::builder().store(Arc::new(store.clone()));
+    let (_running, mut client) = running_by(gate).await;
+    store.take();
+    let batch = proto::CheckManyRequest {
+        checks: vec![about("a"), about("b"), about("a")],
+        correlation: 0,
+    };
+    let answers = client.check_many(batch).await.unwrap().into_inner().answers;
+    assert!(answers.iter().all(|answer| answer.admitted));
+    assert_eq!(store.take(), [("chat".to_owned(), 3)]);
 }
 
 #[tokio::test]

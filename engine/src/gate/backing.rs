@@ -44,6 +44,27 @@ impl Backing {
         }
     }
 
+    /// Each by itself, in their order: by limits all at one instant, by one command to
+    /// the store; a pool asks its members for one after the other.
+    pub(super) async fn check_each(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+    ) -> Vec<Result<Decision, Error>> {
+        match self {
+            Self::Set(set) => match set.check_each(items).await {
+                Ok(answers) => answers,
+                Err(error) => items.iter().map(|_| Err(error.clone())).collect(),
+            },
+            Self::Pool(pooled) => {
+                let mut answers = Vec::with_capacity(items.len());
+                for &(key, ask) in items {
+                    answers.push(pooled.pool().check(key, ask).await);
+                }
+                answers
+            }
+        }
+    }
+
     /// What was used was used at one place: a pool is told which.
     pub(super) async fn debit(
         &self,

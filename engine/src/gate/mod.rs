@@ -6,6 +6,7 @@
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
 //! | `tables` | what the store calls the tables of policies, members and rates |
 //! | `aside` | changes that a store holds up, beside a runtime's tasks |
+//! | [`check_many()`] | the checks of one request, all at one instant |
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
@@ -32,6 +33,7 @@ mod error;
 mod finish;
 mod held;
 mod listing;
+mod many;
 mod meters;
 mod overrides;
 mod pooled;
@@ -50,6 +52,7 @@ pub use denials::{Denial, Frequent, Watcher};
 pub use error::{GateError, Kind};
 pub use finish::{Finish, Finished, Report};
 pub use listing::{HeldTicket, LeaseHandle, NoHandle};
+pub use many::{Check, Checked, check_many};
 pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
 pub use served::{Answer, Entry, Served, Ticket};
 pub use spans::RequestSpan;

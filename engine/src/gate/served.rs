@@ -279,15 +279,39 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Answer, GateError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let mut decision = self.decide(self.backing.check(key, ask)).await;
-            if let Some(share) = self.share_for_error(&decision)
-                && let Some(by_share) = share.check(key, ask).await
-            {
-                self.meters.degraded();
-                decision = Ok(by_share);
-            }
-            self.answered(key, decision)
+            let decision = self.decide(self.backing.check(key, ask)).await;
+            self.checked(key, ask, decision).await
         })
+    }
+
+    /// As [`check`](Self::check), each by itself, in their order: an answer to each.
+    /// Plain limits decide about all at one instant, by one command to their store.
+    pub(super) async fn check_each(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+    ) -> Vec<Result<Answer, GateError>> {
+        let decisions = self.decide(self.backing.check_each(items)).await;
+        let mut answers = Vec::with_capacity(items.len());
+        for (&(key, ask), decision) in items.iter().zip(decisions) {
+            answers.push(self.checked(key, ask, decision).await);
+        }
+        answers
+    }
+
+    /// What a check is answered: by the share, if the store could not tell.
+    async fn checked(
+        &self,
+        key: Key<'_>,
+        ask: Ask<'_>,
+        mut decision: Result<Decision, Error>,
+    ) -> Result<Answer, GateError> {
+        if let Some(share) = self.share_for_error(&decision)
+            && let Some(by_share) = share.check(key, ask).await
+        {
+            self.meters.degraded();
+            decision = Ok(by_share);
+        }
+        self.answered(key, decision)
     }
 
     /// Charges what was used already; of a pool, at `member`.

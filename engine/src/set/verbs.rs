@@ -126,15 +126,31 @@ impl LimitSet {
         keys: impl IntoIterator<Item = K>,
         ask: impl Into<Ask<'a>>,
     ) -> Pending<impl Future<Output = Result<Vec<Result<Decision, Error>>, Error>> + Send> {
-        let keys: Vec<&[u8]> = keys.into_iter().map(|key| key.into().bytes()).collect();
         let ask = ask.into();
+        let items: Vec<_> = keys.into_iter().map(|key| (key.into(), ask)).collect();
         Pending::new(async move {
-            let answers = self.0.check_many(&keys, &ask).await?;
-            for decision in answers.iter().flatten() {
-                self.0.counters.decided(decision.admitted());
-            }
+            let answers = self.0.check_many(&items, Unsound::Fails).await?;
+            self.count_all(&answers);
             Ok(answers)
         })
+    }
+
+    /// As [`check_many`](Self::check_many), each by an ask of its own; what makes no
+    /// sense is an error there alone.
+    #[cfg(feature = "gate")]
+    pub(crate) async fn check_each(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let answers = self.0.check_many(items, Unsound::IsAnswered).await?;
+        self.count_all(&answers);
+        Ok(answers)
+    }
+
+    fn count_all(&self, answers: &[Result<Decision, Error>]) {
+        for decision in answers.iter().flatten() {
+            self.0.counters.decided(decision.admitted());
+        }
     }
 
     /// What [`check`](Self::check) would answer now; changes nothing.
@@ -317,16 +333,16 @@ impl Inner {
     /// charged is charged once.
     async fn check_many(
         &self,
-        keys: &[&[u8]],
-        ask: &Ask<'_>,
+        items: &[(Key<'_>, Ask<'_>)],
+        unsound: Unsound,
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
-        let mut decisions: Vec<_> = keys.iter().map(|_| None).collect();
-        let mut left: Vec<usize> = (0..keys.len()).collect();
+        let mut decisions: Vec<_> = items.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..items.len()).collect();
         while !left.is_empty() {
-            let asked: Vec<&[u8]> = left.iter().map(|&at| keys[at]).collect();
-            let answers = match self.ask_many(&asked, ask).await {
+            let asked: Vec<_> = left.iter().map(|&at| items[at]).collect();
+            let answers = match self.ask_many(&asked, unsound).await {
                 Ok(answers) => answers,
-                Err(error) if left.len() == keys.len() => return Err(error),
+                Err(error) if left.len() == items.len() => return Err(error),
                 // Others are decided already: it is told to those that are left.
                 Err(error) => {
                     left.iter()
@@ -335,10 +351,11 @@ impl Inner {
                 }
             };
             let mut stale = Vec::new();
-            for (at, (answer, view)) in left.into_iter().zip(answers) {
-                match answer {
-                    Err(StoreError::StalePlan) => stale.push(at),
-                    answer => decisions[at] = Some(decided(answer, view)),
+            for (at, answered) in left.into_iter().zip(answers) {
+                match answered {
+                    Ok((Err(StoreError::StalePlan), _)) => stale.push(at),
+                    Ok((answer, view)) => decisions[at] = Some(decided(answer, view)),
+                    Err(error) => decisions[at] = Some(Err(error)),
                 }
             }
             left = stale;
@@ -349,48 +366,64 @@ impl Inner {
     /// One batch of takes: the answer to each, and its limits.
     async fn ask_many(
         &self,
-        keys: &[&[u8]],
-        ask: &Ask<'_>,
-    ) -> Result<Vec<(contract::Answer, Arc<View>)>, Error> {
-        let mut answer = Ok(Reply::Done);
-        let (later, views) = self.begin_many(keys, ask, &mut answer)?;
+        items: &[(Key<'_>, Ask<'_>)],
+        unsound: Unsound,
+    ) -> Result<Vec<Result<(contract::Answer, Arc<View>), Error>>, Error> {
+        let mut answer = Ok(Reply::Batch(Vec::new()));
+        let (later, views) = self.begin_many(items, unsound, &mut answer)?;
         if let Some(later) = later {
             answer = later.await;
         }
-        match answer? {
-            Reply::Batch(answers) if answers.len() == views.len() => {
-                Ok(answers.into_iter().zip(views).collect())
-            }
-            _ => Err(StoreError::Mismatch.into()),
+        let sound = views.iter().flatten().count();
+        let Reply::Batch(answers) = answer? else {
+            return Err(StoreError::Mismatch.into());
+        };
+        if answers.len() != sound {
+            return Err(StoreError::Mismatch.into());
         }
+        let mut answers = answers.into_iter();
+        let answered = views.into_iter().map(|view| {
+            let view = view?;
+            Ok((answers.next().unwrap_or(Err(StoreError::Mismatch)), view))
+        });
+        Ok(answered.collect())
     }
 
+    /// What is sound is under way when this returns.
     fn begin_many(
         &self,
-        keys: &[&[u8]],
-        ask: &Ask<'_>,
+        items: &[(Key<'_>, Ask<'_>)],
+        unsound: Unsound,
         answer: &mut contract::Answer,
-    ) -> Result<(Option<contract::Later>, Vec<Arc<View>>), Error> {
+    ) -> Result<(Option<contract::Later>, Views), Error> {
         let newest = self.view.load_full();
         let levels = newest.plan.levels();
-        let paths = keys.iter().map(|key| KeyPath::new(key, levels));
-        let paths = paths.collect::<Result<Vec<_>, _>>()?;
-        let own = |path: &KeyPath<'_>| newest.at(path).unwrap_or_else(|| Arc::clone(&newest));
-        let views: Vec<_> = paths.iter().map(own).collect();
-        let amounts = views.iter().zip(&paths).map(|(view, path)| {
+        let mut takes = Vec::with_capacity(items.len());
+        let views = items.iter().map(|(key, ask)| {
+            let path = KeyPath::new(key.bytes(), levels)?;
+            let view = newest.at(&path).unwrap_or_else(|| Arc::clone(&newest));
             let amounts = view.amounts(ask)?;
             view.check_unheld(&amounts)?;
-            view.check_reach(path, &amounts)?;
-            Ok(amounts)
+            view.check_reach(&path, &amounts)?;
+            takes.push((path, amounts));
+            Ok(view)
         });
-        let amounts = amounts.collect::<Result<Vec<_>, Error>>()?;
+        let views: Views = views.collect();
+        if unsound == Unsound::Fails
+            && let Some(Err(error)) = views.iter().find(|view| view.is_err())
+        {
+            return Err(error.clone());
+        }
+        if takes.is_empty() {
+            return Ok((None, views));
+        }
         let take = |amounts| Verb::Take {
             amounts,
             lease: None,
             detail: contract::Detail::Always,
         };
-        let takes = amounts.iter().map(|amounts| take(amounts.as_slice()));
-        let items: Vec<Item<'_>> = paths.into_iter().zip(takes).collect();
+        let items = takes.iter().map(|(path, amounts)| (*path, take(amounts)));
+        let items: Vec<Item<'_>> = items.collect();
         let now = self.clock.now();
         let command = Command {
             plan: &newest.whole,
@@ -409,6 +442,19 @@ impl Inner {
             _ => Err(StoreError::Mismatch.into()),
         }
     }
+}
+
+/// The limits of each of many, or why it makes no sense.
+type Views = Vec<Result<Arc<View>, Error>>;
+
+/// What it means for the others that one of many makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unsound {
+    /// None of them is decided.
+    Fails,
+    /// It is answered by an error, and the others are decided.
+    #[cfg(feature = "gate")]
+    IsAnswered,
 }
 
 fn decided(answer: contract::Answer, view: Arc<View>) -> Result<Decision, Error> {

@@ -1,11 +1,9 @@
 //! Asks without a lease.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Outlook, Scope, Served};
+use tidegate::gate::{self, Checked, Outlook, Scope};
 use tidegate::{Forecast, Verdict};
 
 use crate::answer::{self, Answer, Stand};
@@ -16,8 +14,6 @@ use crate::object::Object;
 use crate::problem::Problem;
 use crate::request::{AskRequest, Keyed, ManyRequest, MemberRequest, ResetRequest};
 use crate::visit::Visit;
-
-type Answers = (Arc<Served>, Answered);
 
 pub(crate) async fn check(
     visit: Visit,
@@ -42,14 +38,18 @@ pub(crate) async fn check_many(
         one.key()
             .map_err(|problem| problem.at(&format!("checks[{position}]")))?;
     }
-    let mut answers = Vec::with_capacity(request.checks.len());
-    for Object(one) in &request.checks {
-        answers.push(Each(check_one(&visit, one).await));
-    }
+    let checks = request.checks.iter();
+    let named: Vec<_> = checks.clone().map(|Object(one)| one.named()).collect();
+    let asked = checks.zip(&named).map(|(Object(one), named)| {
+        let served = visit.policy(Scope::Decide, &one.policy)?;
+        Ok((served, one.key()?, one.ask(named)))
+    });
+    let answers = gate::check_many::<Problem>(asked.collect()).await;
+    let answers = answers.into_iter().map(Each).collect();
     Ok(answer::json(StatusCode::OK, &Many { answers }))
 }
 
-async fn check_one(visit: &Visit, request: &AskRequest) -> Result<Answers, Problem> {
+async fn check_one(visit: &Visit, request: &AskRequest) -> Result<Checked, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let answered = served.check(key, request.ask(&request.named())).await?;
@@ -111,7 +111,7 @@ struct Many {
 }
 
 /// One of several answers: what would have been said to it alone.
-struct Each(Result<Answers, Problem>);
+struct Each(Result<Checked, Problem>);
 
 #[derive(Serialize)]
 struct Failed<'a> {

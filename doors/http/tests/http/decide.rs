@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::counted::Counted;
 use crate::support::House;
 
 #[tokio::test]
@@ -113,6 +114,27 @@ async fn several_checks_are_answered_each_by_itself() {
     assert_eq!(answers[2]["binding"], "rpm");
     assert_eq!(answers[2]["not_until"], "2026-01-01T12:00:20Z");
     assert_eq!(answers[3]["problem"]["code"], "invalid");
+}
+
+/// They went one after the other, a command and a round trip each.
+#[tokio::test]
+async fn the_checks_of_one_policy_are_one_command() {
+    let store = Counted::default();
+    let house = House::on(store.clone());
+    store.take();
+    let checks = json!({"checks": [
+        {"policy": "web", "key": "alice", "amounts": {"rpm": 2}},
+        {"policy": "shady", "key": "alice"},
+        {"policy": "web", "key": "bob"},
+        {"policy": "web", "key": "alice", "amounts": {"rpm": 2}},
+    ]});
+    store.await_together(2);
+    let reply = house.post("/v1/check-many", checks).await;
+    let answers = reply.json()["answers"].clone();
+    let admitted = [0, 1, 2, 3].map(|at| answers[at]["admitted"].clone());
+    assert_eq!(admitted, [true, true, true, false].map(|told| json!(told)));
+    let commands = store.take();
+    assert_eq!(commands, [("shady".to_owned(), 1), ("web".to_owned(), 3)]);
 }
 
 #[tokio::test]

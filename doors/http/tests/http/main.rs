@@ -4,6 +4,8 @@ mod apply;
 #[path = "../../../../engine/tests/support/away.rs"]
 mod away;
 mod bounds;
+#[path = "../../../../engine/tests/support/counted.rs"]
+mod counted;
 mod decide;
 mod forward;
 mod front;

@@ -1,9 +1,12 @@
 //! A door over a clock that stands still, asked without a socket.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, Response};
 use serde_json::{Value, json};
 use tidegate::ManualClock;
+use tidegate::contract::Store;
 use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
 use tidegate::policy::parse;
 use tidegate_http::{Front, Settings, front};
@@ -70,7 +73,12 @@ impl House {
 
     /// With a store that cannot tell.
     pub fn away() -> Self {
-        let gate = Gate::builder().store(std::sync::Arc::new(Away));
+        Self::on(Away)
+    }
+
+    /// On this store.
+    pub fn on(store: impl Store) -> Self {
+        let gate = Gate::builder().store(Arc::new(store));
         Self::at(gate, POLICIES, Settings::default())
     }
 
