@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use tidegate_grpc::proto;
+use tidegate_grpc::proto::tidegate_client::TidegateClient;
+
 const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                       running = { concurrency = 2 }\n";
 
@@ -13,6 +16,7 @@ const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
 struct Server {
     process: Child,
     http: SocketAddr,
+    grpc: SocketAddr,
     resp: SocketAddr,
 }
 
@@ -34,6 +38,7 @@ impl Server {
         };
         Self {
             http: address("HTTP"),
+            grpc: address("gRPC"),
             resp: address("RESP"),
             process,
         }
@@ -279,4 +284,77 @@ fn who_asks_for_traces_that_were_not_built_is_told_so() {
     let output = fails(folder.path(), &["--otlp", "http://127.0.0.1:4318"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("--features otlp"), "{said}");
+}
+
+/// The answer to one request without a body.
+fn get(at: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(at).expect("it listens");
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+    .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+/// Asks by gRPC, and answers whether it was admitted.
+async fn grpc_check(at: SocketAddr, limit: &str, amount: u64) -> bool {
+    let client = TidegateClient::connect(format!("http://{at}")).await;
+    let acquire = proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            policy: "chat".into(),
+            key: b"k".to_vec().into(),
+            amounts: LIMITS
+                .map(|name| (name.to_owned(), if name == limit { amount } else { 0 }))
+                .into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let answer = client.expect("it listens").acquire(acquire).await;
+    answer.expect("an answer").into_inner().lease.is_some()
+}
+
+const LIMITS: [&str; 2] = ["rpm", "running"];
+
+/// A refusal was counted for its policy alone: which of its limits it was, nobody said.
+#[test]
+fn the_metrics_name_the_limit_that_refused_over_every_protocol() {
+    let folder = folder(POLICY);
+    let server = Server::start(
+        folder.path(),
+        &[&CONFIG[..], &["--store", "memory:"]].concat(),
+    );
+    let acquire = |amounts: &str| {
+        let body = format!("{{\"policy\":\"chat\",\"key\":\"k\",\"amounts\":{{{amounts}}}}}");
+        server.post("/v1/acquire", &body, None).0
+    };
+    assert_eq!(acquire("\"rpm\":10,\"running\":2"), 200);
+    assert_eq!(acquire("\"rpm\":1,\"running\":0"), 429);
+    let mut redis = TcpStream::connect(server.resp).unwrap();
+    for limit in LIMITS {
+        let other = LIMITS.iter().find(|name| **name != limit).unwrap();
+        writeln!(
+            redis,
+            "TG.ACQUIRE chat k AMOUNT {limit} 1 AMOUNT {other} 0\r"
+        )
+        .unwrap();
+    }
+    redis.write_all(b"QUIT\r\n").unwrap();
+    let mut answers = String::new();
+    redis.read_to_string(&mut answers).unwrap();
+    assert!(!answers.contains("-ERR"), "{answers}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert!(!runtime.block_on(grpc_check(server.grpc, "running", 1)));
+    assert!(!runtime.block_on(grpc_check(server.grpc, "running", 2)));
+    let metrics = get(server.http, "/metrics");
+    for (limit, count) in [("rpm", 2), ("running", 3)] {
+        let line =
+            format!("tidegate_refusals_total{{policy=\"chat\",limit=\"{limit}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    let all = "tidegate_decisions_total{policy=\"chat\",outcome=\"refused\"} 5\n";
+    assert!(metrics.contains(all), "{metrics}");
 }

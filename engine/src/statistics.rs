@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tidegate_contract::sync::Mutex;
 use tidegate_core::Span;
 
+use crate::decision::{Admission, Decision};
 use crate::lease::Outcome;
 
 /// Counts since the set or pool was built. The lean `admit` is not counted: counting
@@ -36,6 +38,9 @@ pub struct Statistics {
     pub longest_wait: Duration,
 }
 
+/// At most so many limits are counted by name.
+const MOST_LIMITS: usize = 256;
+
 /// The counters behind [`Statistics`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -44,19 +49,61 @@ pub(crate) struct Counters {
     waited: AtomicU64,
     timed_out: AtomicU64,
     abandoned: AtomicU64,
+    /// By the limit that refused.
+    refusals: Mutex<Vec<(Box<str>, u64)>>,
     outcomes: [AtomicU64; 3],
     total_wait: AtomicU64,
     longest_wait: AtomicU64,
 }
 
 impl Counters {
-    pub(crate) fn decided(&self, admitted: bool) {
-        let counter = if admitted {
-            &self.admitted
-        } else {
-            &self.refused
+    pub(crate) fn decided(&self, decision: &Decision) {
+        match decision.admitted() {
+            true => self.admitted(),
+            false => self.refused(decision),
+        }
+    }
+
+    pub(crate) fn answered(&self, admission: &Admission) {
+        match admission {
+            Admission::Granted(_) => self.admitted(),
+            Admission::Refused(decision) => self.refused(decision),
+        }
+    }
+
+    pub(crate) fn admitted(&self) {
+        self.admitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused(&self, decision: &Decision) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let Some(limit) = decision.binding() else {
+            return;
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let mut refusals = self.refusals.lock();
+        if let Some((_, count)) = refusals.iter_mut().find(|(name, _)| **name == *limit) {
+            *count += 1;
+            return;
+        }
+        // What is no limit any more leaves its place to a new one.
+        if refusals.len() >= MOST_LIMITS {
+            refusals.retain(|(name, _)| decision.limit(name).is_some());
+        }
+        if refusals.len() < MOST_LIMITS {
+            refusals.push((limit.into(), 1));
+        }
+    }
+
+    /// How often each limit has refused, the most frequent first.
+    pub(crate) fn refusals(&self) -> Vec<(String, u64)> {
+        let counted = self.refusals.lock();
+        let refusals = counted
+            .iter()
+            .map(|(name, count)| (name.to_string(), *count));
+        let mut refusals: Vec<_> = refusals.collect();
+        drop(counted);
+        refusals.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+        refusals
     }
 
     pub(crate) fn waited(&self, wait: Span) {

@@ -17,8 +17,9 @@ calls = { calls = 1, per = '400d', algorithm = 'first_use_window' }
 ";
 
 /// What one has to be asked for at least.
-const WANTED: [&str; 6] = [
+const WANTED: [&str; 7] = [
     "tidegate_decisions_total",
+    "tidegate_refusals_total",
     "tidegate_decision_seconds_bucket",
     "tidegate_wait_seconds_bucket",
     "tidegate_waiting",

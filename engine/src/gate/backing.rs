@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Forecast, Timestamp, Verdict};
+use tidegate_core::{Forecast, Timestamp};
 
 use super::finish::{Finish, Finished, Report};
 use super::pooled::Pooled;
@@ -30,13 +30,6 @@ pub(super) enum Backing {
 }
 
 impl Backing {
-    pub(super) async fn admit(&self, key: Key<'_>, cost: u64) -> Result<Verdict, Error> {
-        match self {
-            Self::Set(set) => set.admit(key, cost).await,
-            Self::Pool(pooled) => Ok(pooled.pool().check(key, cost).await?.verdict()),
-        }
-    }
-
     pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Decision, Error> {
         match self {
             Self::Set(set) => set.check(key, ask).await,

@@ -74,9 +74,9 @@ impl Denials {
         self.watched.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn note(&self, policy: &Arc<str>, key: &[u8], decision: Option<&Decision>) {
+    pub(super) fn note(&self, policy: &Arc<str>, key: &[u8], decision: &Decision) {
         self.sketch.lock().count(policy, key);
-        if let (true, Some(decision)) = (self.watched.load(Ordering::Relaxed), decision) {
+        if self.watched.load(Ordering::Relaxed) {
             self.tell(&Denial {
                 policy,
                 key,
@@ -150,9 +150,9 @@ mod tests {
         let denials = Denials::default();
         let policy: Arc<str> = "p".into();
         for number in 0..10_000_u32 {
-            denials.note(&policy, &number.to_le_bytes(), None);
+            denials.sketch.lock().count(&policy, &number.to_le_bytes());
             if number % 50 == 0 {
-                denials.note(&policy, b"often", None);
+                denials.sketch.lock().count(&policy, b"often");
             }
         }
         let frequent = denials.most_frequent(3);

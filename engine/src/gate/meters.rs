@@ -1,18 +1,25 @@
 //! What is counted of a policy, by the names that Prometheus users know.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge};
 use metrics::{describe_histogram, gauge, histogram};
 
+use crate::limit::Limit;
+use crate::policy::Policy;
+
 /// One decision in so many is timed.
 const TIMED: u32 = 16;
 
 /// One policy's meters, looked up once.
 pub(super) struct Meters {
+    policy: String,
     admitted: Counter,
     refused: Counter,
+    /// By the limit that refused: each of the policy's.
+    refusals: Box<[(String, Counter)]>,
     failed: Counter,
     full: Counter,
     degraded: Counter,
@@ -37,13 +44,21 @@ pub(super) struct Observed {
 }
 
 impl Meters {
-    pub(super) fn of(policy: &str) -> Self {
-        let policy = policy.to_owned();
+    pub(super) fn of(policy: &Policy) -> Self {
+        let limits = policy.limit_lists().flatten().map(Limit::name);
+        // The members of a pool mostly have the same.
+        let limits: BTreeSet<_> = limits.collect();
+        let policy = policy.name.clone();
+        let refusals = limits
+            .into_iter()
+            .map(|limit| (limit.to_owned(), refusals(&policy, limit)));
+        let refusals = refusals.collect();
         let decisions = |outcome: &'static str| counter!("tidegate_decisions_total", "policy" => policy.clone(), "outcome" => outcome);
         Self {
             admitted: decisions("admitted"),
             refused: decisions("refused"),
             failed: decisions("failed"),
+            refusals,
             full: counter!("tidegate_full_total", "policy" => policy.clone()),
             degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
             shadowed: counter!("tidegate_shadowed_total", "policy" => policy.clone()),
@@ -52,18 +67,25 @@ impl Meters {
             waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
             keys: gauge!("tidegate_keys", "policy" => policy.clone()),
             leases: gauge!("tidegate_leases", "policy" => policy.clone()),
-            remembered: gauge!("tidegate_leases_remembered", "policy" => policy),
+            remembered: gauge!("tidegate_leases_remembered", "policy" => policy.clone()),
             seen: AtomicU32::new(0),
+            policy,
         }
     }
 
-    pub(super) fn decided(&self, admitted: bool) {
-        let counter = if admitted {
-            &self.admitted
-        } else {
-            &self.refused
-        };
-        counter.increment(1);
+    pub(super) fn admitted(&self) {
+        self.admitted.increment(1);
+    }
+
+    /// By this limit, if it was one: a member of a pool that cools down is none.
+    pub(super) fn refused(&self, limit: Option<&str>) {
+        self.refused.increment(1);
+        let Some(name) = limit else { return };
+        match self.refusals.iter().find(|(limit, _)| limit == name) {
+            Some((_, counter)) => counter.increment(1),
+            // The limits have been exchanged since the policy was looked up.
+            None => refusals(&self.policy, name).increment(1),
+        }
     }
 
     /// Whether the next decision is to be timed: one in [`TIMED`] is, the first
@@ -116,11 +138,19 @@ impl Meters {
     }
 }
 
+fn refusals(policy: &str, limit: &str) -> Counter {
+    counter!("tidegate_refusals_total", "policy" => policy.to_owned(), "limit" => limit.to_owned())
+}
+
 /// Says once what the names mean.
 pub(super) fn describe() {
     describe_counter!(
         "tidegate_decisions_total",
         "Decisions, by policy and outcome"
+    );
+    describe_counter!(
+        "tidegate_refusals_total",
+        "Refusals, by policy and by the limit that binds: of several that did not admit, the one for which the wait is longest"
     );
     describe_counter!(
         "tidegate_full_total",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Count, StoreError};
-use tidegate_core::{Span, Timestamp, Verdict};
+use tidegate_core::{Span, Timestamp};
 
 use super::access::Caller;
 use super::audit;
@@ -137,7 +137,7 @@ impl Served {
         Self {
             longest_wait,
             share,
-            meters: Meters::of(&policy.name),
+            meters: Meters::of(&policy),
             name: policy.name.as_str().into(),
             metadata: Arc::new(policy.metadata.clone()),
             policy,
@@ -236,38 +236,6 @@ impl Served {
         &self.backing
     }
 
-    /// The verdict alone on `cost`.
-    ///
-    /// # Errors
-    /// As [`LimitSet::admit`].
-    #[inline]
-    pub fn admit<'k>(
-        &self,
-        key: impl Into<Key<'k>>,
-        cost: u64,
-    ) -> Pending<impl Future<Output = Result<Verdict, GateError>> + Send> {
-        let key = key.into();
-        Pending::new(async move {
-            let mut verdict = self.decide(self.backing.admit(key, cost)).await;
-            if let Some(share) = self.share_for_error(&verdict)
-                && let Some(decision) = share.check(key, Ask::from(cost)).await
-            {
-                self.meters.degraded();
-                verdict = Ok(decision.verdict());
-            }
-            match &verdict {
-                Ok(verdict) => {
-                    self.decided(key, verdict.admitted());
-                    if !verdict.admitted() {
-                        self.denials.note(&self.name, key.bytes(), None);
-                    }
-                }
-                Err(_) => self.meters.failed(),
-            }
-            Ok(verdict?)
-        })
-    }
-
     /// Takes what `ask` says, if it fits, without a lease.
     ///
     /// # Errors
@@ -337,7 +305,7 @@ impl Served {
             match decision {
                 // It was used, whatever there was.
                 Ok(decision) => {
-                    self.decided(key, true);
+                    self.admitted(key);
                     Ok(Answer::Decided(decision))
                 }
                 Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
@@ -428,7 +396,7 @@ impl Served {
             match admission {
                 Ok(Admission::Granted(lease)) => {
                     self.meters.waited(self.since(begun));
-                    self.decided(key, true);
+                    self.admitted(key);
                     if lease.shadowed() {
                         self.meters.shadowed();
                     }
@@ -469,7 +437,7 @@ impl Served {
         self.meters.degraded();
         match admission {
             Admission::Granted(lease) => {
-                self.decided(key, true);
+                self.admitted(key);
                 Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
             }
             Admission::Refused(decision) => {
@@ -597,7 +565,7 @@ impl Served {
             if let Ok(decision) = adjusted.as_ref()
                 && !decision.admitted()
             {
-                self.denials.note(&self.name, key.bytes(), Some(decision));
+                self.denials.note(&self.name, key.bytes(), decision);
             }
             spans::done(key.bytes(), adjusted.map_err(GateError::from))
         })
@@ -675,14 +643,15 @@ impl Served {
     }
 
     #[inline]
-    fn decided(&self, key: Key<'_>, admitted: bool) {
-        self.meters.decided(admitted);
-        spans::outcome(key.bytes(), if admitted { "admitted" } else { "refused" });
+    fn admitted(&self, key: Key<'_>) {
+        self.meters.admitted();
+        spans::outcome(key.bytes(), "admitted");
     }
 
     fn refused(&self, key: Key<'_>, decision: &Decision) {
-        self.decided(key, false);
-        self.denials.note(&self.name, key.bytes(), Some(decision));
+        self.meters.refused(decision.binding());
+        spans::outcome(key.bytes(), "refused");
+        self.denials.note(&self.name, key.bytes(), decision);
     }
 
     fn answered(
@@ -693,7 +662,7 @@ impl Served {
         match decision {
             Ok(decision) => {
                 match decision.admitted() {
-                    true => self.decided(key, true),
+                    true => self.admitted(key),
                     false => self.refused(key, &decision),
                 }
                 if decision.shadowed() {

@@ -18,8 +18,10 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn decided(&self, admission: &Admission) {
-        let admitted = matches!(admission, Admission::Granted(_));
-        self.counters.decided(admitted);
+        match admission {
+            Admission::Granted(_) => self.counters.admitted(),
+            Admission::Refused(decision) => self.counters.refused(decision),
+        }
     }
 
     pub(super) fn begin_wait(&self) {

@@ -160,9 +160,9 @@ impl LimitPool {
             let candidates = self.candidates_in_order();
             let decision = first(&candidates, (key, &ask), Without::Lease).await?;
             if let Some(member) = decision.source().filter(|_| decision.admitted()) {
-                member.inner().counters.decided(true);
+                member.inner().counters.admitted();
             }
-            self.shared.ledger.counters.decided(decision.admitted());
+            self.shared.ledger.counters.decided(&decision);
             Ok(decision)
         })
     }
@@ -230,6 +230,14 @@ impl LimitPool {
         self.shared.ledger.read()
     }
 
+    /// How often each limit has refused since the pool was built, by name, the most
+    /// frequent first: the one that [binds](Decision::binding) at the member that is free
+    /// soonest. A refusal because members cool down is no limit's.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<(String, u64)> {
+        self.shared.ledger.counters.refusals()
+    }
+
     pub(super) fn ledger(&self) -> &Arc<Ledger> {
         &self.shared.ledger
     }
@@ -277,7 +285,7 @@ impl LimitPool {
             let manner = Manner::alone(set.clock.now());
             match set.take(key, &now, manner).await {
                 Ok((granted @ Admission::Granted(_), _)) => {
-                    set.counters.decided(true);
+                    set.counters.admitted();
                     return Ok(member.sign(granted));
                 }
                 Ok((Admission::Refused(decision), _)) => tally.refused(member, decision),

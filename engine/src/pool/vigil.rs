@@ -97,7 +97,7 @@ impl<'a> Vigil<'a> {
             match answer {
                 Ok((granted @ Admission::Granted(_), _)) => {
                     let set = member.inner();
-                    set.counters.decided(true);
+                    set.counters.admitted();
                     set.counters.waited(set.clock.now().since(self.since));
                     return Poll::Ready(Some(member.sign(granted)));
                 }

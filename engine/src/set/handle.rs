@@ -52,9 +52,9 @@ impl Pinned {
         if verdict == Verdict::Never {
             return None;
         }
-        inner.counters.decided(verdict.admitted());
-        let view = Arc::clone(&self.view);
-        Some(Decision::of_one(verdict, standing, view))
+        let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view));
+        inner.counters.decided(&decision);
+        Some(decision)
     }
 }
 

@@ -352,9 +352,9 @@ impl Inner {
             return Box::pin(self.acquire_patiently(key, ask)).await;
         }
         self.grant(key, ask, None, |answered| {
-            self.counters
-                .decided(answered.reply.verdict() == Some(Verdict::Admit));
-            self.admission(key, answered)
+            let admission = self.admission(key, answered)?;
+            self.counters.answered(&admission);
+            Ok(admission)
         })
         .await
     }
@@ -369,8 +369,8 @@ impl Inner {
         let taken = self.take(key, ask, Manner::alone(since)).await;
         left.0 = None;
         let (admission, waited) = taken?;
+        self.counters.answered(&admission);
         let is_granted = matches!(admission, Admission::Granted(_));
-        self.counters.decided(is_granted);
         if waited {
             match is_granted {
                 true => self.counters.waited(self.clock.now().since(since)),

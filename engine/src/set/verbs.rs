@@ -110,7 +110,7 @@ impl LimitSet {
         let (key, ask) = (key.into().bytes(), ask.into());
         Pending::new(async move {
             let decision = self.0.check(key, &ask).await?;
-            self.0.counters.decided(decision.admitted());
+            self.0.counters.decided(&decision);
             Ok(decision)
         })
     }
@@ -149,7 +149,7 @@ impl LimitSet {
 
     fn count_all(&self, answers: &[Result<Decision, Error>]) {
         for decision in answers.iter().flatten() {
-            self.0.counters.decided(decision.admitted());
+            self.0.counters.decided(decision);
         }
     }
 
@@ -239,6 +239,14 @@ impl LimitSet {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.0.counters.read(self.0.crowd.len())
+    }
+
+    /// How often each limit has refused since the set was built, by name, the most
+    /// frequent first: of several that did not admit, the one that
+    /// [binds](Decision::binding). The lean `admit` is not counted.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<(String, u64)> {
+        self.0.counters.refusals()
     }
 
     /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
