@@ -4,7 +4,7 @@ use tidegate_contract::{KeyError, StoreError};
 use tidegate_core::{Amount, RuleError};
 
 use crate::ask::MAX_IDEMPOTENCY_KEY;
-use crate::limit::Algorithm;
+use crate::limit::{Algorithm, Unit};
 
 /// *Cannot tell*, *not ever*, or an ask that makes no sense. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -76,7 +76,11 @@ pub enum Error {
         source: AmountError,
     },
     /// *Not ever*: more than the limit could grant when full.
-    #[error("limit `{limit}` never grants {asked} at once; at most {capacity}")]
+    #[error(
+        "limit `{limit}` never grants {} at once; at most {}",
+        unit.show(*asked),
+        unit.show(*capacity)
+    )]
     NeverFits {
         /// The limit's name.
         limit: String,
@@ -84,6 +88,18 @@ pub enum Error {
         asked: Amount,
         /// The most it grants.
         capacity: Amount,
+        /// What both count.
+        unit: Unit,
+    },
+    /// A cost for rates that count different units.
+    #[error(
+        "limits `{one}` and `{other}` have different units, so that one cost cannot be of both; name their amounts instead"
+    )]
+    CostOfUnits {
+        /// A rate that the cost would be of.
+        one: String,
+        /// Another one, whose unit is another.
+        other: String,
     },
     /// An idempotency key that is empty or too long.
     #[error(
@@ -184,11 +200,11 @@ pub enum AmountError {
     #[error("`{0}` is not a number")]
     NotANumber(String),
     /// Finer than the limit's unit.
-    #[error("{number} is finer than the limit's unit of {places} decimal places")]
+    #[error("{number} is finer than the limit's unit, {unit}")]
     NotAMultiple {
         /// The number.
         number: String,
-        /// The unit's places.
-        places: u8,
+        /// The unit.
+        unit: Unit,
     },
 }

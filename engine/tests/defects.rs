@@ -407,6 +407,7 @@ fn more_than_a_limit_ever_grants_is_an_error_at_once() {
         limit: "r".into(),
         asked: 11,
         capacity: 10,
+        unit: tidegate::Unit::ONE,
     };
     assert_eq!(set.acquire("k", 11).wait().expect_err("never"), never);
     assert_eq!(set.admit("k", 11).wait().expect_err("never"), never);

@@ -1,12 +1,14 @@
 //! What is asked, as the command line says it.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value};
-use tidegate::MAX_AMOUNT;
+use tidegate::gate::Number;
 use tidegate::policy::parse_duration;
+use tidegate::{MAX_AMOUNT, Unit};
 
 use super::exit::{Outcome, Stop};
 
@@ -38,8 +40,8 @@ pub struct Amounts {
     pub amounts: Vec<Amount>,
 
     /// How much of every rate that is not named
-    #[arg(long, value_name = "AMOUNT", value_parser = whole)]
-    pub cost: Option<u64>,
+    #[arg(long, value_name = "AMOUNT")]
+    pub cost: Option<Quantity>,
 }
 
 /// A limit and how much of it.
@@ -48,8 +50,65 @@ pub struct Amount {
     /// The limit's name.
     pub limit: String,
     /// How much.
-    pub amount: u64,
+    pub amount: Quantity,
 }
+
+/// How much: of a limit with a unit, with digits behind the point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// A whole number.
+    Whole(u64),
+    /// A decimal, as it was typed.
+    Decimal(String),
+}
+
+impl FromStr for Quantity {
+    type Err = String;
+
+    /// It may be written with underscores.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.contains('.') {
+            return whole(text).map(Self::Whole);
+        }
+        let decimal = text.replace('_', "");
+        match Unit::decimal(FINEST).parse(&decimal) {
+            Ok(_) => Ok(Self::Decimal(decimal)),
+            Err(wrong) => Err(wrong.to_string()),
+        }
+    }
+}
+
+impl Quantity {
+    /// As a gate is asked.
+    pub fn number(&self) -> Number<'_> {
+        match self {
+            Self::Whole(number) => Number::Whole(*number),
+            Self::Decimal(text) => Number::Decimal(text),
+        }
+    }
+}
+
+impl From<Quantity> for Value {
+    /// As a request has it.
+    fn from(quantity: Quantity) -> Self {
+        match quantity {
+            Quantity::Whole(number) => number.into(),
+            Quantity::Decimal(text) => text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => number.fmt(f),
+            Self::Decimal(text) => text.fmt(f),
+        }
+    }
+}
+
+/// The most digits behind the point that a unit has.
+const FINEST: u8 = 9;
 
 impl FromStr for Amount {
     type Err = String;
@@ -59,7 +118,7 @@ impl FromStr for Amount {
         match text.rsplit_once('=') {
             Some((limit, amount)) if !limit.is_empty() => Ok(Self {
                 limit: limit.to_owned(),
-                amount: whole(amount)?,
+                amount: amount.parse()?,
             }),
             _ => Err("write LIMIT=AMOUNT, such as tpm=1200".to_owned()),
         }
@@ -102,8 +161,8 @@ impl Subject {
 impl Amounts {
     /// Puts them into a request.
     pub fn put(&self, request: &mut Members) -> Outcome<()> {
-        if let Some(cost) = self.cost {
-            request.insert("cost".to_owned(), cost.into());
+        if let Some(cost) = &self.cost {
+            request.insert("cost".to_owned(), cost.clone().into());
         }
         if !self.amounts.is_empty() {
             request.insert("amounts".to_owned(), named(&self.amounts)?);
@@ -116,7 +175,7 @@ impl Amounts {
 pub fn named(amounts: &[Amount]) -> Outcome<Value> {
     let mut named = Members::new();
     for Amount { limit, amount } in amounts {
-        if named.insert(limit.clone(), (*amount).into()).is_some() {
+        if named.insert(limit.clone(), amount.clone().into()).is_some() {
             let message = format!("limit `{limit}` is named twice; add the amounts up");
             return Err(Stop::usage(message));
         }
@@ -132,14 +191,27 @@ mod tests {
     fn an_amount_belongs_to_a_limit() {
         let amount = |limit: &str, amount| {
             let limit = limit.to_owned();
+            let amount = Quantity::Whole(amount);
             Ok(Amount { limit, amount })
         };
         assert_eq!("tpm=1_200".parse(), amount("tpm", 1200));
         assert_eq!("a=b=0".parse(), amount("a=b", 0));
-        for text in ["", "tpm", "=3", "tpm=", "tpm=-1", "tpm=1.5", "tpm=1e9"] {
+        for text in [
+            "",
+            "tpm",
+            "=3",
+            "tpm=",
+            "tpm=-1",
+            "tpm=.5",
+            "tpm=1.",
+            "tpm=1.0.0",
+            "tpm=1e9",
+        ] {
             assert!(text.parse::<Amount>().is_err(), "{text}");
         }
         assert!("tpm=9007199254740992".parse::<Amount>().is_err());
+        let cents: Amount = "usd=1_200.05".parse().expect("a decimal");
+        assert_eq!(cents.amount, Quantity::Decimal("1200.05".to_owned()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::ask::whole;
+use super::ask::{Quantity, whole};
 use super::exit::{Outcome, Stop};
 
 /// The words that a limit can begin with.
@@ -30,7 +30,7 @@ enum Said {
     /// Everything.
     Whole(Map<String, Value>),
     /// How much, perhaps in how much time: the rest is the policy's.
-    Amount(u64, Option<String>),
+    Amount(Quantity, Option<String>),
 }
 
 impl FromStr for Typed {
@@ -60,7 +60,7 @@ fn short(text: &str) -> Result<Said, String> {
         None => (first, None),
     };
     let Some((word, amount)) = first.split_once(':') else {
-        let amount = whole(first.trim()).map_err(|_| HELP)?;
+        let amount = first.trim().parse().map_err(|_| HELP)?;
         let more = parts.next().is_some();
         return match more {
             true => Err(HELP.to_owned()),
@@ -68,7 +68,8 @@ fn short(text: &str) -> Result<Said, String> {
         };
     };
     let mut fields = Map::new();
-    fields.insert(word.trim().to_owned(), whole(amount.trim())?.into());
+    let amount: Quantity = amount.trim().parse()?;
+    fields.insert(word.trim().to_owned(), amount.into());
     if let Some(per) = per {
         fields.insert("per".to_owned(), per.into());
     }
@@ -112,7 +113,7 @@ pub fn request(typed: &[Typed], policies: &[Value]) -> Outcome<Value> {
     for Typed { name, said } in typed {
         let fields = match said {
             Said::Whole(fields) => fields.clone(),
-            Said::Amount(amount, per) => like(name, *amount, per.as_deref(), policies)?,
+            Said::Amount(amount, per) => like(name, amount, per.as_deref(), policies)?,
         };
         if limits.insert(name.clone(), fields.into()).is_some() {
             let message = format!("limit `{name}` is given twice; give it once");
@@ -128,7 +129,7 @@ pub fn or_slots(typed: &[Typed]) -> Outcome<Value> {
     let slots = |Typed { name, said }: &Typed| {
         let said = match said {
             Said::Amount(slots, None) => Said::Whole(
-                [("concurrency".to_owned(), (*slots).into())]
+                [("concurrency".to_owned(), slots.clone().into())]
                     .into_iter()
                     .collect(),
             ),
@@ -151,7 +152,7 @@ pub fn needs_policies(typed: &[Typed]) -> bool {
 /// So much of the limit `name`, counted as the policies count it.
 fn like(
     name: &str,
-    amount: u64,
+    amount: &Quantity,
     per: Option<&str>,
     policies: &[Value],
 ) -> Outcome<Map<String, Value>> {
@@ -171,7 +172,7 @@ fn like(
     }
 }
 
-fn unknown(name: &str, amount: u64, policies: &[Value]) -> String {
+fn unknown(name: &str, amount: &Quantity, policies: &[Value]) -> String {
     let names = policies.iter().flat_map(limits);
     let names: BTreeSet<_> = names.flat_map(Map::keys).map(String::as_str).collect();
     if names.is_empty() {
@@ -197,10 +198,10 @@ fn written<'p>(policy: &'p Value, name: &'p str) -> impl Iterator<Item = &'p Val
     limits(policy).filter_map(move |limits| limits.get(name))
 }
 
-fn shape(limit: &Value, amount: u64, per: Option<&str>) -> Option<Map<String, Value>> {
+fn shape(limit: &Value, amount: &Quantity, per: Option<&str>) -> Option<Map<String, Value>> {
     let word = WORDS.into_iter().find(|word| limit.get(word).is_some())?;
     let mut fields = Map::new();
-    fields.insert(word.to_owned(), amount.into());
+    fields.insert(word.to_owned(), amount.clone().into());
     for field in ["per", "zone"] {
         if let Some(value) = limit.get(field) {
             fields.insert(field.to_owned(), value.clone());

@@ -9,7 +9,7 @@ use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
 use super::server::{Client, PATIENCE};
 use super::verbs::{Verb, print, print_line};
-use super::words;
+use super::words::{self, amount};
 
 /// How many items are asked for at a time.
 const PAGE: usize = 500;
@@ -185,11 +185,9 @@ fn key_line(item: &Value) -> String {
     let empty = Map::new();
     let limits = item["limits"].as_object().unwrap_or(&empty);
     let limits = limits.iter().map(|(name, stand)| {
-        let owed = match stand["debt"].as_u64() {
-            Some(debt @ 1..) => format!(" (owes {debt})"),
-            _ => String::new(),
-        };
-        format!("{name} {}/{}{owed}", stand["remaining"], stand["limit"])
+        let owed = words::owed(stand).map(|debt| format!(" (owes {debt})"));
+        let (left, limit) = (amount(&stand["remaining"]), amount(&stand["limit"]));
+        format!("{name} {left}/{limit}{}", owed.unwrap_or_default())
     });
     let limits = limits.collect::<Vec<_>>().join("  ");
     format!("{}  {limits}", key(item))
@@ -200,7 +198,7 @@ fn lease_line(item: &Value) -> String {
     let amounts = item["amounts"].as_object().unwrap_or(&empty);
     let amounts = amounts
         .iter()
-        .map(|(name, taken)| format!("{name}={taken}"));
+        .map(|(name, taken)| format!("{name}={}", amount(taken)));
     let amounts = amounts.collect::<Vec<_>>().join(" ");
     let word = |name: &str| item[name].as_str().unwrap_or("?");
     let (handle, until) = (word("handle"), word("expires_at"));

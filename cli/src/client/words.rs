@@ -95,12 +95,27 @@ fn granted(lease: &Map<String, Value>) -> String {
 }
 
 fn standing(stand: &Value) -> String {
-    let number = |name: &str| stand[name].as_u64().unwrap_or(0);
-    let mut words = format!("{} of {} left", number("remaining"), number("limit"));
-    if number("debt") > 0 {
-        let _ = write!(words, ", {} owed", number("debt"));
+    let (remaining, limit) = (amount(&stand["remaining"]), amount(&stand["limit"]));
+    let mut words = format!("{remaining} of {limit} left");
+    if let Some(debt) = owed(stand) {
+        let _ = write!(words, ", {debt} owed");
     }
     words
+}
+
+/// An amount as it can be typed again.
+pub fn amount(amount: &Value) -> String {
+    match amount.as_str() {
+        Some(decimal) => decimal.to_owned(),
+        None => amount.as_u64().unwrap_or(0).to_string(),
+    }
+}
+
+/// What was used beyond the limit, if anything was.
+pub fn owed(stand: &Value) -> Option<String> {
+    let debt = amount(&stand["debt"]);
+    let is_some = debt.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
+    is_some.then_some(debt)
 }
 
 fn ended(body: &Value) -> String {
@@ -110,7 +125,8 @@ fn ended(body: &Value) -> String {
         (false, false) => "ended\n".to_owned(),
     };
     table(&mut words, &body["limits"], |usage| {
-        format!("{} used of {} taken", usage["used"], usage["taken"])
+        let (used, taken) = (amount(&usage["used"]), amount(&usage["taken"]));
+        format!("{used} used of {taken} taken")
     });
     words
 }

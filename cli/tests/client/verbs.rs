@@ -208,3 +208,42 @@ fn without_the_right_token_it_is_not_allowed() {
     std::fs::write(&path, "").unwrap();
     assert!(server.ask(&reset).ends(5).error.contains("holds no token"));
 }
+
+/// Amounts were whole numbers alone.
+#[test]
+fn money_is_typed_and_told_with_every_digit() {
+    let server = Server::start(
+        "[policy.spend.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n",
+    );
+    let ask = |verb: &str, more: &[&str]| {
+        server.ask(&[&[verb, "-p", "spend", "-k", "alice"], more].concat())
+    };
+    let first = ask("check", &["usd=0.35"]).ends(0);
+    assert!(first.out.contains("usd  2.15 of 2.50 left"), "{first:?}");
+    assert!(
+        ask("check", &["--cost", "1"])
+            .ends(0)
+            .out
+            .contains("1.15 of 2.50")
+    );
+    assert!(
+        ask("check", &["usd=1.16"])
+            .ends(1)
+            .out
+            .starts_with("refused by usd")
+    );
+    let finer = ask("check", &["usd=0.001"]).ends(2);
+    assert!(
+        finer.error.contains("finer than the limit's unit, 0.01"),
+        "{finer:?}"
+    );
+    let debit = ask("debit", &["usd=1.20"]).ends(0);
+    assert!(
+        debit.out.contains("0.00 of 2.50 left, 0.05 owed"),
+        "{debit:?}"
+    );
+    let set = ["override", "set", "-p", "spend", "-k", "alice", "usd=4.75"];
+    let set = server.ask(&set).ends(0);
+    assert!(set.out.contains("usd=budget:4.75/1h"), "{set:?}");
+    assert!(ask("peek", &["usd=0.01"]).out.contains("of 4.75 left"));
+}

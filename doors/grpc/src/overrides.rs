@@ -116,12 +116,14 @@ const fn level(level: Level) -> proto::OverrideLevel {
 
 /// The fields of a limit that were given.
 fn fields(numbers: &proto::LimitNumbers) -> Vec<(String, Setting)> {
-    let counts = [
+    let amounts = [
         ("calls", numbers.calls),
         ("rate", numbers.rate),
         ("budget", numbers.budget),
         ("concurrency", numbers.concurrency),
         ("burst", numbers.burst),
+    ];
+    let counts = [
         ("sub_windows", numbers.sub_windows),
         ("max_entries", numbers.max_entries),
     ];
@@ -131,6 +133,9 @@ fn fields(numbers: &proto::LimitNumbers) -> Vec<(String, Setting)> {
         ("ttl", &numbers.ttl),
         ("algorithm", &numbers.algorithm),
     ];
+    let amounts = amounts
+        .into_iter()
+        .filter_map(|(field, amount)| Some((field.to_owned(), Setting::Units(amount?))));
     let counts = counts
         .into_iter()
         .filter_map(|(field, count)| Some((field.to_owned(), Setting::Integer(count?))));
@@ -138,7 +143,7 @@ fn fields(numbers: &proto::LimitNumbers) -> Vec<(String, Setting)> {
         .into_iter()
         .filter(|(_, text)| !text.is_empty())
         .map(|(field, text)| (field.to_owned(), Setting::Text(text.clone())));
-    counts.chain(texts).collect()
+    amounts.chain(counts).chain(texts).collect()
 }
 
 /// The same of a limit that is set.
@@ -146,18 +151,18 @@ fn numbers(limit: &Limit) -> proto::LimitNumbers {
     let mut numbers = proto::LimitNumbers::default();
     for (field, setting) in settings_of(limit) {
         match (field, setting) {
-            ("calls", Setting::Integer(count)) => numbers.calls = Some(count),
-            ("rate", Setting::Integer(count)) => numbers.rate = Some(count),
-            ("budget", Setting::Integer(count)) => numbers.budget = Some(count),
-            ("concurrency", Setting::Integer(count)) => numbers.concurrency = Some(count),
-            ("burst", Setting::Integer(count)) => numbers.burst = Some(count),
+            ("calls", Setting::Units(count)) => numbers.calls = Some(count),
+            ("rate", Setting::Units(count)) => numbers.rate = Some(count),
+            ("budget", Setting::Units(count)) => numbers.budget = Some(count),
+            ("concurrency", Setting::Units(count)) => numbers.concurrency = Some(count),
+            ("burst", Setting::Units(count)) => numbers.burst = Some(count),
             ("sub_windows", Setting::Integer(count)) => numbers.sub_windows = Some(count),
             ("max_entries", Setting::Integer(count)) => numbers.max_entries = Some(count),
             ("per", Setting::Text(text)) => numbers.per = text,
             ("zone", Setting::Text(text)) => numbers.zone = text,
             ("ttl", Setting::Text(text)) => numbers.ttl = text,
             ("algorithm", Setting::Text(text)) => numbers.algorithm = text,
-            // An override has no other fields.
+            // An override has no other fields; the unit is told with the policy.
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tidegate::gate::{Answer, Finished, GateError, Kind, Outlook, Report, Served, Ticket};
-use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Verdict};
+use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
 use tonic::{Code, Status};
 
 use crate::proto;
@@ -192,6 +192,12 @@ pub fn policy(served: &Served) -> proto::Policy {
             .collect(),
         metadata: words(&policy.metadata),
         shadow: policy.shadow,
+        units: policy
+            .limit_lists()
+            .flatten()
+            .filter(|limit| limit.amounts() != Unit::ONE)
+            .map(|limit| (limit.name().to_owned(), limit.amounts().to_string()))
+            .collect(),
     }
 }
 

@@ -19,9 +19,13 @@ const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n
                         [policy.jobs.limits]\nrunning = { concurrency = 2, ttl = '30s' }\n";
 
 async fn client() -> TidegateClient<Channel> {
+    serving(POLICIES).await
+}
+
+async fn serving(policies: &str) -> TidegateClient<Channel> {
     let time = ManualClock::default();
     let builder = Gate::builder().clock(time.clock());
-    let gate = builder.build(&parse("t", POLICIES).unwrap()).unwrap();
+    let gate = builder.build(&parse("t", policies).unwrap()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at: SocketAddr = listener.local_addr().unwrap();
     let stopped = std::future::pending();
@@ -263,4 +267,51 @@ async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     assert_eq!(gone.code(), Code::NotFound);
     let listed = client.list_leases(list).await.unwrap().into_inner();
     assert!(listed.leases.is_empty());
+}
+
+/// Amounts are whole numbers of a limit's unit, which is told with its policy.
+#[tokio::test]
+async fn a_unit_is_told_and_every_amount_counts_it() {
+    let spend = "[policy.spend.limits]\n\
+                 usd = { budget = '2.50', per = '1h', unit = '0.01' }\n\
+                 calls = { rate = 9, per = '1h' }\n";
+    let mut client = serving(spend).await;
+    let policies = client.list_policies(proto::ListPoliciesRequest::default());
+    let policies = policies.await.unwrap().into_inner().policies;
+    assert_eq!(
+        policies[0].units,
+        [("usd".to_owned(), "0.01".to_owned())].into()
+    );
+    let check = |cents: u64| proto::CheckRequest {
+        policy: "spend".into(),
+        key: "k".into(),
+        amounts: [("usd".to_owned(), cents), ("calls".to_owned(), 1)].into(),
+        ..Default::default()
+    };
+    let first = client.check(check(175)).await.unwrap().into_inner();
+    assert!(first.admitted);
+    assert_eq!(
+        (first.limits["usd"].limit, first.limits["usd"].remaining),
+        (250, 75)
+    );
+    assert!(!client.check(check(76)).await.unwrap().into_inner().admitted);
+    let raised = proto::SetOverrideRequest {
+        place: Some(place("spend", "k")),
+        limits: [(
+            "usd".to_owned(),
+            LimitNumbers {
+                budget: Some(1_000),
+                per: "1h".into(),
+                ..Default::default()
+            },
+        )]
+        .into(),
+    };
+    let set = client.set_override(raised).await.unwrap().into_inner();
+    assert_eq!(set.limits["usd"].budget, Some(1_000));
+    let after = client.peek(check(1)).await.unwrap().into_inner();
+    assert_eq!(
+        (after.limits["usd"].limit, after.limits["usd"].remaining),
+        (1_000, 825)
+    );
 }

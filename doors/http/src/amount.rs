@@ -1,43 +1,76 @@
-//! Amounts in JSON: whole numbers from 0 to 2^53 - 1, each limit named once.
+//! Amounts in JSON, each limit named once: whole numbers from 0 to 2^53 - 1, and decimals
+//! in quotes, which no reader of JSON makes a binary fraction of.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use tidegate::MAX_AMOUNT;
+use serde::{Serialize, Serializer};
+use tidegate::gate::{GateError, Number, Served};
+use tidegate::{MAX_AMOUNT, Unit};
 
 /// What an amount must be, wherever it stands.
 const WHOLE: &str = "a whole number from 0 to 9007199254740991";
 
-/// One amount.
-#[derive(Clone, Copy)]
-pub(crate) struct Amount(pub(crate) u64);
+/// What may be written instead.
+const QUOTED: &str = "or a decimal in quotes, such as \"0.25\"";
+
+/// One amount, of whatever unit.
+pub(crate) enum Amount {
+    Whole(u64),
+    Decimal(Box<str>),
+}
 
 /// Amounts by limit name, in the order in which they were written.
 #[derive(Default)]
-pub(crate) struct Amounts(Vec<(String, u64)>);
+pub(crate) struct Amounts(Vec<(String, Amount)>);
+
+/// An amount of a limit with this unit, as it is answered.
+pub(crate) struct InUnit(pub(crate) Unit, pub(crate) u64);
+
+impl Amount {
+    pub(crate) fn number(&self) -> Number<'_> {
+        match self {
+            Self::Whole(number) => Number::Whole(*number),
+            Self::Decimal(text) => Number::Decimal(text),
+        }
+    }
+}
 
 impl Amounts {
-    /// As the engine takes them.
-    pub(crate) fn named(&self) -> Vec<(&str, u64)> {
+    /// As the engine takes them, in the units of the policy's limits.
+    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, GateError> {
         let pairs = self.0.iter();
-        pairs
-            .map(|(name, amount)| (name.as_str(), *amount))
-            .collect()
+        let named = pairs.map(|(name, amount)| {
+            let amount = served.amount(name, amount.number())?;
+            Ok((name.as_str(), amount))
+        });
+        named.collect()
+    }
+}
+
+impl Serialize for InUnit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(unit, amount) = *self;
+        match unit == Unit::ONE {
+            true => serializer.serialize_u64(amount),
+            false => serializer.collect_str(&unit.show(amount)),
+        }
     }
 }
 
 /// Reads an amount from text, as a query has it.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let amount = text.parse().ok().filter(|_| digits);
-    amount
-        .filter(|amount| *amount <= MAX_AMOUNT)
-        .ok_or_else(|| format!("`{text}` is not {WHOLE}"))
+pub(crate) fn parse(text: &str) -> Result<Number<'_>, String> {
+    let is_whole = !text.contains('.');
+    let fits = || text.parse().is_ok_and(|amount: u64| amount <= MAX_AMOUNT);
+    match is_decimal(text) && (!is_whole || fits()) {
+        true => Ok(Number::Decimal(text)),
+        false => Err(format!("`{text}` is not {WHOLE}, or a decimal")),
+    }
 }
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_u64(OneAmount)
+        deserializer.deserialize_any(OneAmount)
     }
 }
 
@@ -47,7 +80,7 @@ impl Visitor<'_> for OneAmount {
     type Value = Amount;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(WHOLE)
+        write!(f, "{WHOLE}, {QUOTED}")
     }
 
     fn visit_u64<E: de::Error>(self, amount: u64) -> Result<Amount, E> {
@@ -55,7 +88,7 @@ impl Visitor<'_> for OneAmount {
             let message = format_args!("{amount} is too large: an amount is {WHOLE}");
             return Err(E::custom(message));
         }
-        Ok(Amount(amount))
+        Ok(Amount::Whole(amount))
     }
 
     fn visit_i64<E: de::Error>(self, amount: i64) -> Result<Amount, E> {
@@ -64,8 +97,28 @@ impl Visitor<'_> for OneAmount {
     }
 
     fn visit_f64<E: de::Error>(self, amount: f64) -> Result<Amount, E> {
-        let message = format_args!("{amount:?} is a fraction or too large: an amount is {WHOLE}");
+        let message =
+            format_args!("{amount:?} is a fraction or too large: an amount is {WHOLE}, {QUOTED}");
         Err(E::custom(message))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Amount, E> {
+        if !is_decimal(text) {
+            let message = format_args!("`{text}` is no amount: it is {WHOLE}, {QUOTED}");
+            return Err(E::custom(message));
+        }
+        // Whether it is a multiple of the limit's unit, the policy will tell.
+        Ok(Amount::Decimal(text.into()))
+    }
+}
+
+/// Digits, and perhaps a point with as many more as the finest unit has.
+fn is_decimal(text: &str) -> bool {
+    const FINEST: usize = 9;
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    match text.split_once('.') {
+        None => digits(text),
+        Some((whole, fraction)) => digits(whole) && digits(fraction) && fraction.len() <= FINEST,
     }
 }
 
@@ -87,8 +140,8 @@ impl<'de> Visitor<'de> for ByName {
     /// A name that comes twice is an error: of two amounts, none is the one
     /// that was meant.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Amounts, A::Error> {
-        let mut amounts: Vec<(String, u64)> = Vec::new();
-        while let Some((name, Amount(amount))) = map.next_entry::<String, Amount>()? {
+        let mut amounts: Vec<(String, Amount)> = Vec::new();
+        while let Some((name, amount)) = map.next_entry::<String, Amount>()? {
             if amounts.iter().any(|(known, _)| *known == name) {
                 let message = format_args!("limit `{name}` is named twice; add the amounts up");
                 return Err(de::Error::custom(message));

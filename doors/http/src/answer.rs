@@ -6,8 +6,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::gate::{Answer as Answered, Level, Served, Ticket};
-use tidegate::{Decision, Metadata, Standing, Timestamp, Verdict};
+use tidegate::{Decision, Limit, Metadata, Standing, Timestamp, Unit, Verdict};
 
+use crate::amount::InUnit;
 use crate::headers::{self, Style};
 use crate::instant::{Instant, millis, seconds};
 use crate::problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
@@ -82,19 +83,20 @@ pub(crate) struct Limits<'a>(pub(crate) Option<&'a Decision>);
 /// Where one limit stands.
 #[derive(Serialize)]
 pub(crate) struct Stand {
-    limit: u64,
-    remaining: u64,
-    debt: u64,
+    limit: InUnit,
+    remaining: InUnit,
+    debt: InUnit,
     replenish_at: Option<Instant>,
     full_at: Option<Instant>,
 }
 
-impl From<Standing> for Stand {
-    fn from(standing: Standing) -> Self {
+impl Stand {
+    /// With amounts of this unit.
+    pub(crate) fn of(unit: Unit, standing: Standing) -> Self {
         Self {
-            limit: standing.limit,
-            remaining: standing.remaining,
-            debt: standing.debt,
+            limit: InUnit(unit, standing.limit),
+            remaining: InUnit(unit, standing.remaining),
+            debt: InUnit(unit, standing.debt),
             replenish_at: standing.replenish_at.map(Instant),
             full_at: standing.full_at.map(Instant),
         }
@@ -103,8 +105,12 @@ impl From<Standing> for Stand {
 
 impl Serialize for Limits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let standings = self.0.into_iter().flat_map(Decision::standings);
-        serializer.collect_map(standings.map(|(name, standing)| (name, Stand::from(standing))))
+        let stands = self.0.into_iter().flat_map(|decision| {
+            let unit = |name| decision.limit(name).map_or(Unit::ONE, Limit::amounts);
+            let standings = decision.standings();
+            standings.map(move |(name, standing)| (name, Stand::of(unit(name), standing)))
+        });
+        serializer.collect_map(stands)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use tidegate::gate::Report;
+use tidegate::gate::{GateError, Report, Served};
 use tidegate::{Ask, Key, LeaseId};
 
 use crate::amount::{Amount, Amounts};
@@ -230,25 +230,33 @@ keyed!(
 
 impl AskRequest {
     /// The amounts by name, for [`ask`](Self::ask) to borrow.
-    pub(crate) fn named(&self) -> Vec<(&str, u64)> {
-        self.amounts.named()
+    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, GateError> {
+        self.amounts.named(served)
     }
 
     /// What is asked for.
-    pub(crate) fn ask<'a>(&self, named: &'a [(&'a str, u64)]) -> Ask<'a> {
-        ask(self.cost, named)
+    pub(crate) fn ask<'a>(
+        &self,
+        served: &Served,
+        named: &'a [(&'a str, u64)],
+    ) -> Result<Ask<'a>, GateError> {
+        ask(served, self.cost.as_ref(), named)
     }
 }
 
 impl MemberRequest {
     /// The amounts by name, for [`ask`](Self::ask) to borrow.
-    pub(crate) fn named(&self) -> Vec<(&str, u64)> {
-        self.amounts.named()
+    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, GateError> {
+        self.amounts.named(served)
     }
 
     /// What is asked for.
-    pub(crate) fn ask<'a>(&self, named: &'a [(&'a str, u64)]) -> Ask<'a> {
-        ask(self.cost, named)
+    pub(crate) fn ask<'a>(
+        &self,
+        served: &Served,
+        named: &'a [(&'a str, u64)],
+    ) -> Result<Ask<'a>, GateError> {
+        ask(served, self.cost.as_ref(), named)
     }
 }
 
@@ -272,12 +280,16 @@ pub(crate) fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Result<Repo
 }
 
 /// A cost and named amounts, as the engine takes them.
-pub(crate) fn ask<'a>(cost: Option<Amount>, named: &'a [(&'a str, u64)]) -> Ask<'a> {
+pub(crate) fn ask<'a>(
+    served: &Served,
+    cost: Option<&Amount>,
+    named: &'a [(&'a str, u64)],
+) -> Result<Ask<'a>, GateError> {
     let ask = Ask::named(named);
-    match cost {
-        Some(Amount(cost)) => ask.cost(cost),
+    Ok(match cost {
+        Some(cost) => ask.cost(served.cost(cost.number(), named)?),
         None => ask,
-    }
+    })
 }
 
 /// A member that is there has a value: null is not the same as nothing.

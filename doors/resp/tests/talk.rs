@@ -50,6 +50,52 @@ fn clients_are_greeted_as_by_redis() {
     assert!(client.is_closed());
 }
 
+/// A cost was taken as so many of the unit, and an amount as so many ones.
+#[test]
+fn amounts_of_a_limit_with_a_unit_are_decimals_in_every_verb() {
+    let served = Served::of(
+        "[policy.spend.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n\
+         [policy.both.limits]\nusd = { budget = 3, per = '1h', unit = '0.01' }\n\
+         tokens = { rate = 9, per = '1h' }\n",
+        Settings::default(),
+    );
+    let mut client = served.client();
+    let left = |client: &mut support::Client| {
+        let peeked = client.ask("TG.PEEK spend k COST 0.01");
+        let at = peeked.find("remaining,").expect("a standing");
+        peeked[at..].split(',').nth(1).expect("a number").to_owned()
+    };
+    for (line, remaining) in [
+        ("TG.CHECK spend k AMOUNT usd 0.10", "2.40"),
+        ("TG.CHECK spend k AMOUNT usd 1", "1.40"),
+        ("TG.CHECK spend k COST 1", "0.40"),
+        ("TG.CHECK spend k COST 0.4", "0.00"),
+    ] {
+        let answer = client.ask(line);
+        assert!(!answer.starts_with('-'), "{line}: {answer}");
+        assert_eq!(left(&mut client), remaining, "{line}");
+    }
+    for (line, wrong) in [
+        (
+            "TG.CHECK spend k AMOUNT usd 0.001",
+            "-ERR limit `usd`: 0.001 is finer than the limit's unit, 0.01",
+        ),
+        (
+            "TG.CHECK both k COST 1",
+            "-ERR limits `usd` and `tokens` have different units, so that one cost cannot be of both; name their amounts instead",
+        ),
+    ] {
+        assert_eq!(client.ask(line), wrong);
+    }
+    let set = "TG.OVERRIDE SET POLICY spend KEY k LIMIT usd budget 4.25 per 1h";
+    let set = client.ask(set);
+    assert!(
+        set.contains("budget,4.25") && set.contains("unit,0.01"),
+        "{set}"
+    );
+    assert_eq!(left(&mut client), "1.75");
+}
+
 #[test]
 fn hello_changes_flat_arrays_into_maps() {
     let served = Served::start();

@@ -301,14 +301,24 @@ fn sort(setting: &str, was: Option<&Shape>, becomes: Option<&Shape>) -> Sort {
         setting,
         "calls" | "rate" | "budget" | "concurrency" | "burst"
     );
-    match (was, becomes) {
-        (Some(Shape::Integer(was)), Some(Shape::Integer(becomes))) if amount => {
-            if was < becomes {
-                Sort::Raised
-            } else {
-                Sort::Lowered
-            }
-        }
+    let scaled = |shape: Option<&Shape>| shape.filter(|_| amount).and_then(scaled);
+    match (scaled(was), scaled(becomes)) {
+        (Some(was), Some(becomes)) if was < becomes => Sort::Raised,
+        (Some(was), Some(becomes)) if was > becomes => Sort::Lowered,
         _ => Sort::Changed,
+    }
+}
+
+/// An amount, be it a whole number or a decimal, in the finest unit.
+fn scaled(shape: &Shape) -> Option<i128> {
+    const PLACES: usize = 9;
+    match shape {
+        Shape::Integer(number) => number.checked_mul(10_i128.pow(PLACES as u32)),
+        Shape::Text(text) => {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+            let digits = fraction.get(..PLACES).unwrap_or(fraction);
+            format!("{whole}{digits:0<PLACES$}").parse().ok()
+        }
+        _ => None,
     }
 }

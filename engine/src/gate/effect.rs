@@ -48,6 +48,9 @@ pub(super) fn of_limit(setting: &str, sort: Sort, old: &Limit, new: &Limit) -> &
     }
     match (setting, sort) {
         ("level", _) => STARTS_ANEW,
+        ("unit", _) => {
+            "from the next decision on; what was used counts in the new unit: give the limit another name to begin anew"
+        }
         ("concurrency", Sort::Lowered) => {
             "from the next decision on; who holds a slot keeps it, and nobody new gets one until fewer are held"
         }

@@ -7,6 +7,7 @@
 //! | `tables` | what the store calls the tables of policies, members and rates |
 //! | `aside` | changes that a store holds up, beside a runtime's tasks |
 //! | [`check_many()`] | the checks of one request, all at one instant |
+//! | [`Number`] | an amount as a request says it, and in its limit's unit |
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Credentials`], [`Caller`] | tokens, scopes, and the policies they are for |
@@ -23,6 +24,7 @@
 
 mod access;
 mod ad_hoc;
+mod amounts;
 mod aside;
 pub mod audit;
 mod backing;
@@ -46,6 +48,7 @@ mod undelivered;
 
 pub use access::{Caller, Credential, Credentials, Scope};
 pub use ad_hoc::{LIMIT as AD_HOC_LIMIT, MOST as MOST_RATES, POLICY as AD_HOC_POLICY, Rate};
+pub use amounts::Number;
 pub use backing::Outlook;
 pub use change::{Change, Sort, compare};
 pub use denials::{Denial, Frequent, Watcher};

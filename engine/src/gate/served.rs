@@ -23,7 +23,7 @@ use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::{Lease, LeaseId, Settlement};
-use crate::limit::Limit;
+use crate::limit::{Limit, Unit};
 use crate::pending::Pending;
 use crate::policy::{FailureMode, Policy};
 use crate::pool::Member;
@@ -37,6 +37,8 @@ pub struct Served {
     share: Option<Share>,
     /// The words that come with the leases of a plain policy.
     metadata: Arc<Metadata>,
+    /// Some limit has a unit of its own.
+    has_units: bool,
     meters: Meters,
     name: Arc<str>,
     denials: Arc<Denials>,
@@ -137,6 +139,7 @@ impl Served {
         Self {
             longest_wait,
             share,
+            has_units: has_units(&policy),
             meters: Meters::of(&policy),
             name: policy.name.as_str().into(),
             metadata: Arc::new(policy.metadata.clone()),
@@ -226,6 +229,10 @@ impl Served {
     pub fn level(&self, decision: &Decision) -> Option<&str> {
         let level = self.policy.levels.get(decision.binding_level()?)?;
         Some(level)
+    }
+
+    pub(super) const fn has_units(&self) -> bool {
+        self.has_units
     }
 
     pub(super) const fn share(&self) -> Option<&Share> {
@@ -706,6 +713,11 @@ impl Served {
             }
         }
     }
+}
+
+fn has_units(policy: &Policy) -> bool {
+    let mut limits = policy.limit_lists().flatten();
+    limits.any(|limit| limit.amounts() != Unit::ONE)
 }
 
 /// Whether the store cannot tell.

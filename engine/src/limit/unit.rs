@@ -1,5 +1,7 @@
 //! A finer unit than one, so that money and fractions stay whole numbers.
 
+use std::fmt;
+
 use tidegate_core::{Amount, MAX_AMOUNT};
 
 use crate::error::AmountError;
@@ -22,10 +24,47 @@ impl Unit {
         }
     }
 
+    /// So much as text says: `1`, `0.1`, to `0.000000001`; nothing if it is no such power
+    /// of ten.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        let places = match text.split_once('.') {
+            None => 0,
+            Some((_, fraction)) => u8::try_from(fraction.len()).ok()?,
+        };
+        let unit = Self::decimal(places);
+        (unit.to_string() == text).then_some(unit)
+    }
+
     /// How many digits stand behind the point.
     #[must_use]
     pub const fn places(self) -> u8 {
         self.places
+    }
+
+    /// `number` ones in this unit: 3 of 0.01 are 300.
+    ///
+    /// # Errors
+    /// [`AmountError::TooLarge`].
+    pub const fn ones(self, number: u64) -> Result<Amount, AmountError> {
+        match number.checked_mul(10_u64.pow(self.places as u32)) {
+            Some(amount) if amount <= MAX_AMOUNT => Ok(amount),
+            _ => Err(AmountError::TooLarge),
+        }
+    }
+
+    /// `amount` of this unit, as a decimal with every digit of it: `1205` of 0.01 are
+    /// `12.05`.
+    pub fn show(self, amount: Amount) -> impl fmt::Display {
+        let places = usize::from(self.places);
+        fmt::from_fn(move |f| {
+            let scale = 10_u64.pow(u32::from(self.places));
+            write!(f, "{}", amount / scale)?;
+            match places {
+                0 => Ok(()),
+                _ => write!(f, ".{:0places$}", amount % scale),
+            }
+        })
     }
 
     /// `number` in this unit.
@@ -60,7 +99,7 @@ impl Unit {
         if fraction.len() > usize::from(self.places) {
             return Err(AmountError::NotAMultiple {
                 number: text.into(),
-                places: self.places,
+                unit: self,
             });
         }
         let scaled = format!(
@@ -72,5 +111,57 @@ impl Unit {
             return Err(AmountError::TooLarge);
         }
         Ok(amount)
+    }
+}
+
+impl fmt::Display for Unit {
+    /// `0.01`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(1).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_has_one_name_and_shows_every_digit() {
+        for places in 0..=9 {
+            let unit = Unit::decimal(places);
+            assert_eq!(Unit::named(&unit.to_string()), Some(unit));
+        }
+        for wrong in [
+            "",
+            "0",
+            "0.",
+            ".1",
+            "0.05",
+            "0.10",
+            "1.0",
+            "10",
+            "0.0000000001",
+        ] {
+            assert_eq!(Unit::named(wrong), None, "{wrong}");
+        }
+        let shown = |places, amount| Unit::decimal(places).show(amount).to_string();
+        assert_eq!(shown(0, 1_205), "1205");
+        assert_eq!(shown(2, 1_205), "12.05");
+        assert_eq!(shown(3, 5), "0.005");
+        assert_eq!(shown(1, 0), "0.0");
+        assert_eq!(shown(9, MAX_AMOUNT), "9007199.254740991");
+    }
+
+    #[test]
+    fn what_is_shown_is_read_as_the_same() {
+        for places in 0..=9 {
+            let unit = Unit::decimal(places);
+            for amount in [0, 1, 9, 10, 999_999_999, 1_000_000_001, MAX_AMOUNT] {
+                assert_eq!(unit.parse(&unit.show(amount).to_string()).unwrap(), amount);
+            }
+        }
+        assert_eq!(Unit::decimal(2).ones(3).unwrap(), 300);
+        assert!(Unit::decimal(9).ones(9_007_200).is_err());
+        assert!(Unit::decimal(1).ones(u64::MAX).is_err());
     }
 }

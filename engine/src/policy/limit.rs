@@ -9,16 +9,19 @@ use tidegate_core::{MAX_AMOUNT, Span};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::suggest::{one_of, write_instead};
-use crate::limit::{Algorithm, Limit, OnFailure, Period};
+use super::tree::Value;
+use crate::error::AmountError;
+use crate::limit::{Algorithm, Limit, OnFailure, Period, Unit};
 
 /// What a limit may say, in the order in which it is usually said.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 16] = [
     "calls",
     "rate",
     "budget",
     "concurrency",
     "per",
     "zone",
+    "unit",
     "burst",
     "ttl",
     "algorithm",
@@ -73,6 +76,8 @@ struct Reader<'a, 'f, 't> {
     name: &'a str,
     name_span: Range<usize>,
     fields: Fields<'a>,
+    /// What its amounts are multiples of.
+    unit: Unit,
     faults: &'f mut Faults<'t>,
 }
 
@@ -113,6 +118,7 @@ pub(super) fn read(
         name: entry.name,
         name_span,
         fields,
+        unit: Unit::ONE,
         faults,
     }
     .read(levels)?;
@@ -129,6 +135,7 @@ pub(super) fn read(
 
 impl<'a> Reader<'a, '_, '_> {
     fn read(mut self, levels: &[String]) -> Option<(Limit, Written)> {
+        self.unit = self.unit();
         let Some((kind, amount)) = self.kind() else {
             self.ignore_the_rest();
             return None;
@@ -143,7 +150,7 @@ impl<'a> Reader<'a, '_, '_> {
         let level = self.level(levels).map(str::to_owned);
         self.fields.finish("a limit", &SETTINGS, self.faults);
         let (limit, algorithm) = limit?;
-        let limit = level.iter().fold(limit, Limit::at_level);
+        let limit = level.iter().fold(limit, Limit::at_level).unit(self.unit);
         let limit = if shadow { limit.shadow() } else { limit };
         Some((
             limit,
@@ -177,7 +184,74 @@ impl<'a> Reader<'a, '_, '_> {
             self.no_kind();
             return None;
         };
-        Some((*kind, field.integer(1..=MAX_AMOUNT, self.faults)))
+        let (field, kind) = (field.clone(), *kind);
+        if matches!(kind, Kind::Calls | Kind::Concurrency) && self.unit != Unit::ONE {
+            let message = format!(
+                "`unit` does not fit here: `{}` counts whole ones",
+                field.name
+            );
+            let help = "remove it; only a `rate` or a `budget` has parts";
+            self.faults.add(&field.key_span, message, help);
+            return Some((kind, None));
+        }
+        Some((kind, self.amount(&field)))
+    }
+
+    fn unit(&mut self) -> Unit {
+        let Some(field) = self.fields.take("unit") else {
+            return Unit::ONE;
+        };
+        let Some(text) = field.text("0.01", self.faults) else {
+            return Unit::ONE;
+        };
+        Unit::named(text).unwrap_or_else(|| {
+            let message = format!("`{text}` is no unit");
+            let help = "write a power of ten from \"1\" to \"0.000000001\", such as \"0.01\"";
+            self.faults.add(&field.span, message, help);
+            Unit::ONE
+        })
+    }
+
+    /// An amount in the limit's unit: a whole number, or a decimal in quotes.
+    fn amount(&mut self, field: &Field<'a>) -> Option<u64> {
+        let unit = self.unit;
+        if unit == Unit::ONE {
+            return field.integer(1..=MAX_AMOUNT, self.faults);
+        }
+        let read = match &field.node().value {
+            Value::Integer { number, .. } => {
+                let number = u64::try_from(*number).map_err(|_| AmountError::Negative);
+                number.and_then(|number| unit.ones(number))
+            }
+            Value::Float => {
+                let message = format!("`{}` is a fraction that is not in quotes", field.name);
+                let help = format!(
+                    "write it in quotes, such as `{} = \"{}\"`",
+                    field.name,
+                    unit.show(1_250)
+                );
+                self.faults.add(&field.span, message, help);
+                return None;
+            }
+            _ => unit.parse(field.text(&unit.show(1_250).to_string(), self.faults)?),
+        };
+        let read = read.map_err(|error| error.to_string());
+        match read.and_then(|amount| {
+            (amount > 0)
+                .then_some(amount)
+                .ok_or_else(|| "the amount is 0".into())
+        }) {
+            Ok(amount) => Some(amount),
+            Err(wrong) => {
+                let message = format!("`{}`: {wrong}", field.name);
+                let help = format!(
+                    "write a multiple of {unit}, {unit} to {}",
+                    unit.show(MAX_AMOUNT)
+                );
+                self.faults.add(&field.span, message, help);
+                None
+            }
+        }
     }
 
     fn no_kind(&mut self) {
@@ -348,7 +422,7 @@ impl<'a> Reader<'a, '_, '_> {
         );
         let field = self.fields.take("burst")?;
         if bucket {
-            return field.integer(1..=MAX_AMOUNT, self.faults);
+            return self.amount(&field);
         }
         let message = format!("{} has no burst", algorithm.map_or("it", name_of));
         let help = "remove `burst`, or write `algorithm = \"token_bucket\"`";

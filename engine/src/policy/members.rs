@@ -1,12 +1,13 @@
 //! The members of a pool, and words about them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::definition::{Common, limits};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::limit::{self, Written};
-use crate::limit::Limit;
+use crate::limit::{Limit, Unit};
 use crate::pool::Balance;
 use crate::set::Metadata;
 
@@ -76,9 +77,34 @@ pub(super) fn read(
         let help = format!("keep at most {MOST_MEMBERS} members");
         faults.add(&beyond.key_span, "this member is one too many", help);
     }
-    let members = members.iter();
+    let entries = members;
+    let members = entries.iter();
     let members = members.filter_map(|entry| member(policy.name, entry, common, faults));
-    Some((members.collect(), balance.unwrap_or_default()))
+    let members: Vec<_> = members.collect();
+    one_unit_each(&field, &members, faults);
+    Some((members, balance.unwrap_or_default()))
+}
+
+/// Whoever asks a pool says an amount without knowing which member will take it.
+fn one_unit_each(field: &Field<'_>, members: &[PolicyMember], faults: &mut Faults<'_>) {
+    let mut units: HashMap<&str, (&str, Unit)> = HashMap::new();
+    for member in members {
+        for limit in &member.limits {
+            let own = (&*member.name, limit.amounts());
+            let (first, unit) = *units.entry(limit.name()).or_insert(own);
+            if unit != own.1 {
+                let message = format!(
+                    "`{}` has the unit {} at `{}` and {unit} at `{first}`",
+                    limit.name(),
+                    own.1,
+                    member.name
+                );
+                let help = "write the same `unit` at every member";
+                faults.add(&field.key_span, message, help);
+                return;
+            }
+        }
+    }
 }
 
 fn member(

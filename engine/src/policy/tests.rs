@@ -15,6 +15,8 @@ pub(super) const LIMITS: &[&str] = &[
     r#"a = { calls = 5, per = "1m", algorithm = "first_use_window", level = "org" }"#,
     r#"a = { calls = 5, per = "day", zone = "UTC" }"#,
     r#"a = { budget = 5, per = "week", zone = "Asia/Kolkata" }"#,
+    r#"a = { budget = "12.50", per = "day", zone = "UTC", unit = "0.01", level = "org" }"#,
+    r#"a = { rate = "0.5", burst = 2, per = "1m", unit = "0.000000001", postpaid = true }"#,
     r#"a = { budget = 5, per = "month", zone = "UTC", algorithm = "fixed_window" }"#,
     r#"a = { budget = 0x10, per = "30d" }"#,
     r#"a = { concurrency = 24, ttl = "2m", level = "user", shadow = false }"#,
@@ -37,6 +39,14 @@ pub(super) const FAULTY_LIMITS: &[&str] = &[
     r#"a = { concurrency = 3, per = "1m" }"#,
     r#"a = { calls = 3, rate = 4, per = "1m" }"#,
     r#"a = 300"#,
+    r#"a = { calls = 3, per = "1m", unit = "0.1" }"#,
+    r#"a = { budget = "3", per = "1m", unit = "0.05" }"#,
+    r#"a = { budget = 2.5, per = "1m", unit = "0.1" }"#,
+    r#"a = { budget = "2.55", per = "1m", unit = "0.1" }"#,
+    r#"a = { budget = "0.0", per = "1m", unit = "0.1" }"#,
+    r#"a = { budget = -1, per = "1m", unit = "0.1" }"#,
+    r#"a = { rate = 9_007_200, per = "1m", unit = "0.000000001" }"#,
+    r#"a = { rate = "2,5", burst = true, per = "1m", unit = "0.1" }"#,
 ];
 
 /// Sound policies, with everything that a policy can say.
@@ -97,6 +107,62 @@ fn every_kind_and_every_setting_is_read() {
     for limit in LIMITS {
         assert_eq!(faults_of_limit(limit), Vec::<String>::new(), "{limit}");
     }
+}
+
+#[test]
+fn amounts_with_a_unit_are_exact_multiples_of_it() {
+    let read = |limit: &str| {
+        let text = format!("[policy.p.limits]\na = {{ {limit}, per = '1m' }}");
+        let file = parse("p.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let limit = &file.policies[0].limits[0];
+        let unit = limit.amounts().to_string();
+        (limit.capacity(), limit.at_most(), unit)
+    };
+    let cents = |amount, burst| (amount, burst, "0.01".to_owned());
+    assert_eq!(read("budget = '12.5', unit = '0.01'"), cents(1_250, 1_250));
+    assert_eq!(read("rate = 12, unit = '0.01'"), cents(1_200, 1_200));
+    let burst = "unit = '0.01', rate = '0.10', burst = '0.29'";
+    assert_eq!(read(burst), cents(10, 29));
+    assert_eq!(read("rate = 5, unit = '1'"), (5, 5, "1".to_owned()));
+    let most = "rate = '9007199.254740991', unit = '0.000000001'";
+    assert_eq!(read(most).0, tidegate_core::MAX_AMOUNT);
+}
+
+#[test]
+fn what_is_wrong_with_a_unit_is_told_in_its_place() {
+    for (limit, expected) in [
+        (
+            "a = { calls = 3, per = '1m', unit = '0.1' }",
+            "7: `unit` does not fit here: `calls` counts whole ones = remove it; only a `rate` or a `budget` has parts",
+        ),
+        (
+            "a = { budget = 3, per = '1m', unit = '0.05' }",
+            "38: `0.05` is no unit = write a power of ten from \"1\" to \"0.000000001\", such as \"0.01\"",
+        ),
+        (
+            "a = { budget = 2.5, per = '1m', unit = '0.1' }",
+            "16: `budget` is a fraction that is not in quotes = write it in quotes, such as `budget = \"125.0\"`",
+        ),
+        (
+            "a = { budget = '2.55', per = '1m', unit = '0.1' }",
+            "16: `budget`: 2.55 is finer than the limit's unit, 0.1 = write a multiple of 0.1, 0.1 to 900719925474099.1",
+        ),
+        (
+            "a = { rate = '0.0', per = '1m', unit = '0.1' }",
+            "14: `rate`: the amount is 0 = write a multiple of 0.1, 0.1 to 900719925474099.1",
+        ),
+    ] {
+        assert_eq!(faults_of_limit(limit), [expected], "{limit}");
+    }
+    let pool = "[policy.p.member.a.limits]\nusd = { rate = 1, per = '1m', unit = '0.01' }\n\
+                [policy.p.member.b.limits]\nusd = { rate = 1, per = '1m', unit = '0.1' }\n";
+    let errors = parse("p.toml", pool).expect_err("two units");
+    let told = lines(&errors);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("`usd` has the unit 0.1 at `b` and 0.01 at `a` = write the same `unit`"),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -591,5 +591,6 @@ fn never_fits(view: &View, amounts: &[Amount], answer: &contract::Decision) -> E
         limit: limit.name.to_string(),
         asked: amounts[position],
         capacity: limit.rule.capacity(),
+        unit: view.limits[position].amounts(),
     }
 }

@@ -332,6 +332,7 @@ impl View {
                     limit: limit.name.to_string(),
                     asked,
                     capacity,
+                    unit: self.limits[position].amounts(),
                 });
             }
         }

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 
-use crate::client::ask::{Amount, Subject, duration, whole};
+use crate::client::ask::{Amount, Quantity, Subject, duration};
 use crate::client::exit::{Outcome, Stop};
 use crate::client::limits::Typed;
 use crate::client::options::Options;
@@ -80,8 +80,8 @@ pub struct Run {
     pub amounts: Vec<Amount>,
 
     /// How much of every rate that is not named
-    #[arg(long, value_name = "AMOUNT", value_parser = whole)]
-    pub cost: Option<u64>,
+    #[arg(long, value_name = "AMOUNT")]
+    pub cost: Option<Quantity>,
 
     /// Wait in line, at most this long, and on while the store of --store is away; without
     /// it, be refused at once

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
 use super::leases::{Held, Leases, Renewal};
+use crate::client::ask::Amount;
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::limits;
 use crate::client::server::PATIENCE;
@@ -27,6 +28,7 @@ pub struct Direct<'r> {
     served: Arc<Served>,
     key: Vec<u8>,
     amounts: Vec<(&'r str, u64)>,
+    cost: Option<u64>,
     opened: Opened,
 }
 
@@ -64,12 +66,23 @@ impl<'r> Direct<'r> {
         let gate = builder.build(&file).map_err(Stop::failed)?;
         let everyone = gate.enter(None).map_err(Stop::failed)?;
         let served = gate.policy(&everyone, Scope::Decide, name);
-        let amounts = run.amounts.iter();
+        let served = served.map_err(Stop::failed)?;
+        let amounts = run.amounts.iter().map(|Amount { limit, amount }| {
+            let amount = served.amount(limit, amount.number()).map_err(stop)?;
+            Ok((limit.as_str(), amount))
+        });
+        let amounts = amounts.collect::<Outcome<Vec<_>>>()?;
+        let cost = run
+            .cost
+            .as_ref()
+            .map(|cost| served.cost(cost.number(), &amounts));
+        let cost = cost.transpose().map_err(stop)?;
         Ok(Self {
             run,
-            served: served.map_err(Stop::failed)?,
+            amounts,
+            cost,
+            served,
             key: run.key()?,
-            amounts: amounts.map(|a| (a.limit.as_str(), a.amount)).collect(),
             opened,
         })
     }
@@ -82,7 +95,7 @@ impl<'r> Direct<'r> {
         let run = self.run;
         let mut ask = Ask::named(&self.amounts).priority(run.priority);
         ask = ask.ttl(run.ttl);
-        if let Some(cost) = run.cost {
+        if let Some(cost) = self.cost {
             ask = ask.cost(cost);
         }
         if !self.wait().is_zero() {

@@ -65,7 +65,7 @@ impl Remote {
         let mut ask = subject.clone();
         let amounts = Amounts {
             amounts: run.amounts.clone(),
-            cost: run.cost,
+            cost: run.cost.clone(),
         };
         amounts.put(&mut ask)?;
         let wait = run.wait.unwrap_or_default();

@@ -3,8 +3,8 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{self, Checked, Outlook, Scope};
-use tidegate::{Forecast, Verdict};
+use tidegate::gate::{self, Checked, Outlook, Scope, Served};
+use tidegate::{Forecast, Unit, Verdict};
 
 use crate::answer::{self, Answer, Stand};
 use crate::extract::Body;
@@ -39,10 +39,21 @@ pub(crate) async fn check_many(
             .map_err(|problem| problem.at(&format!("checks[{position}]")))?;
     }
     let checks = request.checks.iter();
-    let named: Vec<_> = checks.clone().map(|Object(one)| one.named()).collect();
-    let asked = checks.zip(&named).map(|(Object(one), named)| {
+    let meant = checks.clone().map(|Object(one)| {
         let served = visit.policy(Scope::Decide, &one.policy)?;
-        Ok((served, one.key()?, one.ask(named)))
+        let named = one.named(&served)?;
+        Ok((served, named))
+    });
+    let apart = |meant: Result<_, Problem>| match meant {
+        Ok((served, named)) => (Ok(served), named),
+        Err(problem) => (Err(problem), Vec::new()),
+    };
+    let (policies, named): (Vec<_>, Vec<_>) = meant.map(apart).unzip();
+    let asked = policies.into_iter().zip(&named).zip(checks);
+    let asked = asked.map(|((served, named), Object(one))| {
+        let served = served?;
+        let ask = one.ask(&served, named)?;
+        Ok((served, one.key()?, ask))
     });
     let answers = gate::check_many::<Problem>(asked.collect()).await;
     let answers = answers.into_iter().map(Each).collect();
@@ -52,7 +63,8 @@ pub(crate) async fn check_many(
 async fn check_one(visit: &Visit, request: &AskRequest) -> Result<Checked, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let answered = served.check(key, request.ask(&request.named())).await?;
+    let named = request.named(&served)?;
+    let answered = served.check(key, request.ask(&served, &named)?).await?;
     Ok((served, answered))
 }
 
@@ -64,9 +76,11 @@ pub(crate) async fn debit(
     Body(request): Body<MemberRequest>,
 ) -> Result<Response, Problem> {
     let key = request.key()?;
-    let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let answered = served.debit_at(member, key, request.ask(&named)).await?;
+    let (member, named) = (request.member.as_deref(), request.named(&served)?);
+    let answered = served
+        .debit_at(member, key, request.ask(&served, &named)?)
+        .await?;
     Ok(answer::told(&served, &answered, style))
 }
 
@@ -76,9 +90,11 @@ pub(crate) async fn peek(
     Body(request): Body<MemberRequest>,
 ) -> Result<Response, Problem> {
     let key = request.key()?;
-    let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
-    let decision = served.peek_at(member, key, request.ask(&named)).await?;
+    let (member, named) = (request.member.as_deref(), request.named(&served)?);
+    let decision = served
+        .peek_at(member, key, request.ask(&served, &named)?)
+        .await?;
     let gate = visit.door().gate();
     let overridden = gate.overridden(&served, member.or(decision.member()), key);
     Ok(answer::foretold(&served, &decision, &overridden, style))
@@ -89,10 +105,15 @@ pub(crate) async fn forecast(
     Body(request): Body<MemberRequest>,
 ) -> Result<Response, Problem> {
     let key = request.key()?;
-    let (member, named) = (request.member.as_deref(), request.named());
     let served = visit.policy(Scope::Observe, &request.policy)?;
-    let outlooks = served.forecast(member, key, request.ask(&named)).await?;
-    Ok(answer::json(StatusCode::OK, &Foreseen::of(&outlooks)))
+    let (member, named) = (request.member.as_deref(), request.named(&served)?);
+    let outlooks = served
+        .forecast(member, key, request.ask(&served, &named)?)
+        .await?;
+    Ok(answer::json(
+        StatusCode::OK,
+        &Foreseen::of(&served, &outlooks),
+    ))
 }
 
 pub(crate) async fn reset(
@@ -136,21 +157,21 @@ struct Foreseen<'a> {
 }
 
 impl<'a> Foreseen<'a> {
-    fn of(outlooks: &'a [Outlook]) -> Self {
+    fn of(served: &'a Served, outlooks: &'a [Outlook]) -> Self {
         match outlooks {
             [one] => Self {
-                limits: Forecasts(&one.limits),
+                limits: Forecasts(served, &one.limits),
                 members: None,
             },
             several => Self {
-                limits: Forecasts(&[]),
-                members: Some(Members(several)),
+                limits: Forecasts(served, &[]),
+                members: Some(Members(served, several)),
             },
         }
     }
 }
 
-struct Members<'a>(&'a [Outlook]);
+struct Members<'a>(&'a Served, &'a [Outlook]);
 
 #[derive(Serialize)]
 struct ForMember<'a> {
@@ -159,8 +180,8 @@ struct ForMember<'a> {
 
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|outlook| {
-            let limits = Forecasts(&outlook.limits);
+        serializer.collect_map(self.1.iter().map(|outlook| {
+            let limits = Forecasts(self.0, &outlook.limits);
             (
                 outlook.member.as_deref().unwrap_or_default(),
                 ForMember { limits },
@@ -169,7 +190,7 @@ impl Serialize for Members<'_> {
     }
 }
 
-struct Forecasts<'a>(&'a [(String, Forecast)]);
+struct Forecasts<'a>(&'a Served, &'a [(String, Forecast)]);
 
 #[derive(Serialize)]
 struct One {
@@ -182,13 +203,16 @@ struct One {
 
 impl Serialize for Forecasts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let forecasts = self.0.iter();
-        serializer.collect_map(forecasts.map(|(name, forecast)| (name, One::from(forecast))))
+        let forecasts = self.1.iter();
+        serializer.collect_map(forecasts.map(|(name, forecast)| {
+            let one = One::of(self.0.unit(name), forecast);
+            (name, one)
+        }))
     }
 }
 
-impl From<&Forecast> for One {
-    fn from(forecast: &Forecast) -> Self {
+impl One {
+    fn of(unit: Unit, forecast: &Forecast) -> Self {
         let not_until = match forecast.verdict {
             Verdict::NotUntil(at) => Some(Instant(at)),
             _ => None,
@@ -197,7 +221,7 @@ impl From<&Forecast> for One {
             spendable: forecast.spendable,
             admitted: forecast.verdict.admitted(),
             not_until,
-            standing: Stand::from(forecast.standing),
+            standing: Stand::of(unit, forecast.standing),
         }
     }
 }

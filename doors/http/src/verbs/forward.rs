@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate::Ask;
-use tidegate::gate::{Answer as Answered, Scope};
+use tidegate::gate::{Answer as Answered, Scope, Served};
 
 use crate::amount;
 use crate::answer;
@@ -51,7 +51,8 @@ pub(crate) async fn auth(
     let denied = denied(query.denied.as_deref())?;
     let question = question(&query, &headers)?;
     let served = visit.policy(Scope::Decide, question.policy)?;
-    let response = match served.check(question.key, question.ask()?).await {
+    let ask = question.ask(&served)?;
+    let response = match served.check(question.key, ask).await {
         Ok(Answered::Decided(decision)) if !decision.admitted() => {
             let status = denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
             answer::refused_as(status, &served, &decision, style)
@@ -137,12 +138,12 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Pro
 }
 
 impl Question<'_> {
-    fn ask(&self) -> Result<Ask<'static>, Problem> {
+    fn ask(&self, served: &Served) -> Result<Ask<'static>, Problem> {
         let Some(cost) = self.cost else {
             return Ok(Ask::default());
         };
         let cost =
             amount::parse(cost).map_err(|wrong| Problem::invalid(format!("`cost`: {wrong}")))?;
-        Ok(Ask::from(cost))
+        Ok(Ask::from(served.cost(cost, &[])?))
     }
 }

@@ -7,10 +7,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tidegate::gate::{
-    Answer as Answered, Entry, Finish, Finished, Scope, Served, Ticket, Undelivered,
+    Answer as Answered, Entry, Finish, Finished, GateError, Scope, Served, Ticket, Undelivered,
 };
-use tidegate::{Ask, Decision, Settlement, Usage};
+use tidegate::{Ask, Decision, Settlement};
 
+use crate::amount::InUnit;
 use crate::answer::{self, Answer};
 use crate::extract::Body;
 use crate::handover::Handover;
@@ -31,8 +32,8 @@ pub(crate) async fn acquire(
 ) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let named = request.amounts.named();
-    let ask = ask(&request, &named);
+    let named = request.amounts.named(&served)?;
+    let ask = ask(&served, &request, &named)?;
     if request.wait_ms > 0 {
         visit.step_outside();
     }
@@ -51,8 +52,13 @@ pub(crate) async fn acquire(
     }
 }
 
-fn ask<'a>(request: &'a AcquireRequest, named: &'a [(&'a str, u64)]) -> Ask<'a> {
-    let mut ask = request::ask(request.cost, named).priority(request.priority);
+fn ask<'a>(
+    served: &Served,
+    request: &'a AcquireRequest,
+    named: &'a [(&'a str, u64)],
+) -> Result<Ask<'a>, GateError> {
+    let ask = request::ask(served, request.cost.as_ref(), named)?;
+    let mut ask = ask.priority(request.priority);
     let wait = Duration::from_millis(request.wait_ms);
     if !wait.is_zero() {
         ask = ask.within(wait);
@@ -60,10 +66,10 @@ fn ask<'a>(request: &'a AcquireRequest, named: &'a [(&'a str, u64)]) -> Ask<'a> 
     if let Some(ttl) = request.ttl_ms {
         ask = ask.ttl(Duration::from_millis(ttl));
     }
-    match request.idempotency_key.as_deref() {
+    Ok(match request.idempotency_key.as_deref() {
         None => ask,
         Some(key) => ask.idempotency(key.as_bytes()),
-    }
+    })
 }
 
 /// The answer with the lease in it; `lease` goes along until it is delivered.
@@ -92,11 +98,11 @@ pub(crate) async fn settle(
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let report = request::report(request.outcome, request.cool_down_ms)?;
-    let used = request.used.named();
+    let used = request.used.named(&served)?;
     let finished = served
         .finish(key, request.lease, Finish::Settle(&used), &report)
         .await?;
-    Ok(ended(&finished))
+    Ok(ended(&served, &finished))
 }
 
 pub(crate) async fn release(
@@ -118,7 +124,7 @@ async fn end(visit: &Visit, request: &EndRequest, how: Finish<'_>) -> Result<Res
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let report = request::report(request.outcome, request.cool_down_ms)?;
     let finished = served.finish(key, request.lease, how, &report).await?;
-    Ok(ended(&finished))
+    Ok(ended(&served, &finished))
 }
 
 pub(crate) async fn renew(
@@ -162,20 +168,20 @@ struct Ended<'a> {
     cooling_until: Option<Instant>,
 }
 
-struct Usages<'a>(&'a Settlement);
+struct Usages<'a>(&'a Served, &'a Settlement);
 
 #[derive(Serialize)]
 struct Used {
-    taken: u64,
-    used: u64,
+    taken: InUnit,
+    used: InUnit,
 }
 
-pub(crate) fn ended(finished: &Finished) -> Response {
+pub(crate) fn ended(served: &Served, finished: &Finished) -> Response {
     let settlement = &finished.settlement;
     let ended = Ended {
         expired: settlement.expired(),
         repeated: settlement.repeated(),
-        limits: Usages(settlement),
+        limits: Usages(served, settlement),
         member: finished.member.as_deref(),
         cooling_until: finished.cooling_until.map(Instant),
     };
@@ -184,8 +190,14 @@ pub(crate) fn ended(finished: &Finished) -> Response {
 
 impl Serialize for Usages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let used = |Usage { taken, used }| Used { taken, used };
-        let usages = self.0.usages();
-        serializer.collect_map(usages.map(|(name, usage)| (name, used(usage))))
+        let Self(served, settlement) = self;
+        serializer.collect_map(settlement.usages().map(|(name, usage)| {
+            let unit = served.unit(name);
+            let used = Used {
+                taken: InUnit(unit, usage.taken),
+                used: InUnit(unit, usage.used),
+            };
+            (name, used)
+        }))
     }
 }

@@ -6,10 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate::contract::{Page, Select};
-use tidegate::gate::{Frequent, HeldTicket, Scope};
+use tidegate::gate::{Frequent, HeldTicket, Scope, Served};
 use tidegate::{Amount, LONGEST_PAGE, ListedKey, PageOf};
 
 use super::lease::ended;
+use crate::amount::InUnit;
 use crate::answer::{self, Limits};
 use crate::extract::Body;
 use crate::instant::Instant;
@@ -112,7 +113,10 @@ pub(crate) async fn leases(visit: Visit, uri: Uri) -> Result<Response, Problem> 
     let asked = Asked::try_from(visit::query::<Query>(&uri)?)?;
     let served = visit.policy(Scope::Observe, &asked.policy)?;
     let Page { items, next } = served.list_leases(asked.page()).await?;
-    let leases = items.iter().map(ShownLease::from).collect();
+    let leases = items
+        .iter()
+        .map(|held| ShownLease::of(&served, held))
+        .collect();
     let cursor = next.map(|next| URL_SAFE_NO_PAD.encode(next));
     Ok(answer::json(StatusCode::OK, &Leases { leases, cursor }))
 }
@@ -125,7 +129,8 @@ pub(crate) async fn revoke(
     let served = visit.policy(Scope::Administer, &request.policy)?;
     let handle = request.handle.parse();
     let handle = handle.map_err(|wrong| Problem::invalid(format!("`handle`: {wrong}")))?;
-    Ok(ended(&served.revoke(visit.caller(), key, handle).await?))
+    let revoked = served.revoke(visit.caller(), key, handle).await?;
+    Ok(ended(&served, &revoked))
 }
 
 #[derive(Deserialize)]
@@ -221,11 +226,15 @@ impl<'a> From<&'a [u8]> for Name<'a> {
 }
 
 /// What a lease took, by limit.
-struct Taken<'a>(&'a [(String, Amount)]);
+struct Taken<'a>(&'a Served, &'a [(String, Amount)]);
 
 impl Serialize for Taken<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, amount)| (name, amount)))
+        let Self(served, taken) = self;
+        serializer.collect_map(taken.iter().map(|(name, amount)| {
+            let shown = InUnit(served.unit(name), *amount);
+            (name, shown)
+        }))
     }
 }
 
@@ -239,15 +248,15 @@ impl<'a> From<&'a ListedKey> for ShownKey<'a> {
     }
 }
 
-impl<'a> From<&'a HeldTicket> for ShownLease<'a> {
-    fn from(held: &'a HeldTicket) -> Self {
+impl<'a> ShownLease<'a> {
+    fn of(served: &'a Served, held: &'a HeldTicket) -> Self {
         Self {
             key: Name::from(&held.key[..]),
             member: held.member.as_deref(),
             handle: held.handle.to_string(),
             fence: held.fence,
             expires_at: Instant(held.expires_at),
-            amounts: Taken(&held.taken),
+            amounts: Taken(served, &held.taken),
         }
     }
 }

@@ -6,9 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate::gate::{Place, Placed, Setting, settings_of};
-use tidegate::{LONGEST_PAGE, Limit};
+use tidegate::{LONGEST_PAGE, Limit, Unit};
 
 use super::listing::{Name, bytes, most};
+use crate::amount::InUnit;
 use crate::answer;
 use crate::extract::Body;
 use crate::key;
@@ -152,7 +153,7 @@ struct Limits<'a>(&'a [Limit]);
 
 struct Fields<'a>(&'a Limit);
 
-struct Said(Setting);
+struct Said(Unit, Setting);
 
 impl Serialize for Limits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -164,14 +165,16 @@ impl Serialize for Limits<'_> {
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = settings_of(self.0).into_iter();
-        serializer.collect_map(fields.map(|(field, setting)| (field, Said(setting))))
+        serializer
+            .collect_map(fields.map(|(field, setting)| (field, Said(self.0.amounts(), setting))))
     }
 }
 
 impl Serialize for Said {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.0 {
+        match &self.1 {
             Setting::Integer(number) => serializer.serialize_u64(*number),
+            Setting::Units(amount) => InUnit(self.0, *amount).serialize(serializer),
             Setting::Text(text) => serializer.serialize_str(text),
             Setting::Flag(flag) => serializer.serialize_bool(*flag),
         }

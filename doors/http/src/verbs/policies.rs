@@ -7,8 +7,9 @@ use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tidegate::gate::{Change, Scope, Served};
 use tidegate::policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
-use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period};
+use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period, Unit};
 
+use crate::amount::InUnit;
 use crate::answer;
 use crate::extract::Document;
 use crate::instant::Instant;
@@ -148,8 +149,10 @@ impl Serialize for Written<'_> {
 struct ShownLimit<'a> {
     name: &'a str,
     kind: &'static str,
-    capacity: u64,
-    at_most: u64,
+    capacity: InUnit,
+    at_most: InUnit,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
     per: Option<Per<'a>>,
     algorithm: Option<&'static str>,
     level: Option<&'a str>,
@@ -217,8 +220,9 @@ impl<'a> From<(&'a Limit, &'a WrittenLimit)> for ShownLimit<'a> {
         Self {
             name: limit.name(),
             kind: kind(written.kind),
-            capacity: limit.capacity(),
-            at_most: limit.at_most(),
+            capacity: InUnit(limit.amounts(), limit.capacity()),
+            at_most: InUnit(limit.amounts(), limit.at_most()),
+            unit: (limit.amounts() != Unit::ONE).then(|| limit.amounts().to_string()),
             per: limit.period().map(Per::from),
             algorithm: written.algorithm.map(algorithm),
             level: written.level.as_deref(),

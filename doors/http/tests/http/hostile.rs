@@ -88,7 +88,12 @@ async fn an_amount_is_a_whole_number_that_fits() {
         ("1e999", "number out of range"),
         ("NaN", "expected value"),
         ("Infinity", "expected value"),
-        ("\"7\"", "invalid type: string"),
+        ("\"7,5\"", "`7,5` is no amount"),
+        ("\"7.\"", "`7.` is no amount"),
+        ("\".5\"", "`.5` is no amount"),
+        ("\"\"", "`` is no amount"),
+        ("\"0.1234567891\"", "`0.1234567891` is no amount"),
+        ("true", "invalid type: boolean"),
         ("null", "invalid type: null"),
     ];
     for (amount, expected) in cases {

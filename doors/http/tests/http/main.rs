@@ -25,3 +25,4 @@ mod support;
 mod tokens;
 mod tools;
 mod undelivered;
+mod units;

@@ -19,7 +19,7 @@ use crate::gate::error::GateError;
 use crate::gate::served::Served;
 use crate::gate::threshold::Gate;
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::{Limit, Unit};
 
 /// The most limits of one override.
 const MOST_LIMITS: usize = 256;
@@ -56,7 +56,8 @@ impl Gate {
         }
         let (mut limits, mut faults) = (Vec::new(), Vec::new());
         for one in given {
-            match read_limits(slice::from_ref(one)) {
+            let one = in_units_of(one, &concerned);
+            match read_limits(slice::from_ref(&one)) {
                 Ok(read) => limits.extend(read),
                 Err(wrong) => faults.extend(wrong),
             }
@@ -103,6 +104,25 @@ impl Gate {
         });
         found.collect()
     }
+}
+
+/// A limit as it is given, with the unit of the policies' own where it says none.
+fn in_units_of(
+    (name, fields): &(String, Vec<(String, Setting)>),
+    concerned: &[Arc<Served>],
+) -> (String, Vec<(String, Setting)>) {
+    let mut fields = fields.clone();
+    let unit = concerned.iter().map(|served| served.unit(name));
+    let unit = unit.max_by_key(|unit| unit.places()).unwrap_or_default();
+    if unit != Unit::ONE && fields.iter().all(|(field, _)| field != "unit") {
+        for (_, setting) in &mut fields {
+            if let Setting::Units(count) = setting {
+                *setting = Setting::Text(unit.show(*count).to_string());
+            }
+        }
+        fields.push(("unit".to_owned(), Setting::Text(unit.to_string())));
+    }
+    (name.clone(), fields)
 }
 
 fn too_many(count: usize) -> LimitFault {

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::limit::{Limit, Period};
+use crate::limit::{Limit, Period, Unit};
 use crate::policy::{self, PolicyErrors};
 
 /// What a field of a limit says.
@@ -12,6 +12,8 @@ use crate::policy::{self, PolicyErrors};
 pub enum Setting {
     /// A whole number.
     Integer(u64),
+    /// An amount: so many of the limit's unit.
+    Units(u64),
     /// A text: a length of time, a zone, a word.
     Text(String),
     /// Yes or no.
@@ -102,7 +104,7 @@ fn write_line(name: &str, fields: &[(String, Setting)], out: &mut String) {
         out.push_str(" = ");
         match setting {
             // Writing to a text does not fail.
-            Setting::Integer(number) => _ = write!(out, "{number}"),
+            Setting::Integer(number) | Setting::Units(number) => _ = write!(out, "{number}"),
             Setting::Flag(flag) => _ = write!(out, "{flag}"),
             Setting::Text(text) => quote(text, out),
         }
@@ -127,7 +129,7 @@ fn quote(text: &str, out: &mut String) {
 /// them.
 #[must_use]
 pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
-    let mut settings = vec![(limit.word(), Setting::Integer(limit.capacity()))];
+    let mut settings = vec![(limit.word(), Setting::Units(limit.capacity()))];
     let mut text = |field, text: String| settings.push((field, Setting::Text(text)));
     match limit.period() {
         None => {}
@@ -152,7 +154,10 @@ pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
         text("ttl", length_of(ttl));
     }
     if limit.at_most() != limit.capacity() {
-        settings.push(("burst", Setting::Integer(limit.at_most())));
+        settings.push(("burst", Setting::Units(limit.at_most())));
+    }
+    if limit.amounts() != Unit::ONE {
+        settings.push(("unit", Setting::Text(limit.amounts().to_string())));
     }
     settings.extend(
         limit

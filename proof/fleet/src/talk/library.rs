@@ -381,7 +381,7 @@ fn over(overrides: &[Placed], is_listing: bool) -> Answer {
         for limit in &placed.limits {
             for (field, setting) in settings_of(limit) {
                 let is_amount = ["calls", "rate", "budget", "concurrency"].contains(&field);
-                if let (true, Setting::Integer(number)) = (is_amount, setting) {
+                if let (true, Setting::Units(number)) = (is_amount, setting) {
                     answer.fact(format!("{before}{}.{field}", limit.name()), number);
                 }
             }

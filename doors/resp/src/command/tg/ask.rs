@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tidegate::gate::Served;
 use tidegate::{Ask, MAX_AMOUNT};
 
-use super::named::{amount, text};
+use super::named::{amount, number, text};
 use crate::command::dispatch::quoted;
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -53,15 +53,14 @@ impl<'a> Asked<'a> {
         served: &Served,
         purpose: For,
     ) -> Result<Self, Fault> {
-        let mut asked = Self::default();
+        let (mut asked, mut cost) = (Self::default(), None);
         let mut words = arguments.from(3);
         while let Some(word) = words.next() {
             let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
             if word.eq_ignore_ascii_case(b"AMOUNT") {
                 asked.named.push(amount(served, next()?, next()?)?);
             } else if word.eq_ignore_ascii_case(b"COST") {
-                let cost = natural(next()?, 1..=MAX_AMOUNT.cast_signed(), "COST")?;
-                once(&mut asked.manner.cost, cost, "COST")?;
+                once(&mut cost, number(next()?, "COST")?, "COST")?;
             } else if purpose == For::Member && word.eq_ignore_ascii_case(b"MEMBER") {
                 let member = text(next()?, "the member's name")?;
                 once(&mut asked.member, member, "MEMBER")?;
@@ -70,6 +69,9 @@ impl<'a> Asked<'a> {
             } else {
                 return Err(Fault::Syntax(quoted(word)));
             }
+        }
+        if let Some(cost) = cost {
+            asked.manner.cost = Some(served.cost(cost, &asked.named)?);
         }
         Ok(asked)
     }

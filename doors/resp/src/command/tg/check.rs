@@ -4,7 +4,7 @@ use tidegate::gate::{Answer, Outlook, Scope, Served};
 
 use super::ask::{Asked, For};
 use super::facts;
-use super::named::{key, policy, unit};
+use super::named::{key, policy};
 use crate::command::dispatch::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
@@ -91,6 +91,6 @@ fn outlook(replies: &mut Replies, served: &Served, outlook: &Outlook) {
         replies.text("spendable");
         replies.count(forecast.spendable);
         facts::verdict(replies, forecast.verdict, now);
-        facts::stands(replies, unit(served, name), &forecast.standing, now);
+        facts::stands(replies, served.unit(name), &forecast.standing, now);
     }
 }

@@ -7,7 +7,7 @@ use tidegate::gate::{Finish, Finished, Report, Scope, Served};
 
 use super::ask::{Named, once};
 use super::facts;
-use super::named::{amount, key, lease, policy, unit};
+use super::named::{amount, key, lease, policy};
 use crate::command::dispatch::{Flow, quoted};
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -160,9 +160,9 @@ pub(super) fn write(replies: &mut Replies, served: &Served, finished: &Finished)
         replies.text(name);
         replies.map(2);
         replies.text("taken");
-        facts::amount(replies, unit(served, name), usage.taken);
+        facts::amount(replies, served.unit(name), usage.taken);
         replies.text("used");
-        facts::amount(replies, unit(served, name), usage.used);
+        facts::amount(replies, served.unit(name), usage.used);
     }
     replies.text("member");
     facts::optional_text(replies, finished.member.as_deref());

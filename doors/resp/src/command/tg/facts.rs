@@ -7,7 +7,6 @@
 use tidegate::gate::{Served, Ticket};
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
-use super::named::unit;
 use crate::reply::Replies;
 
 /// How many facts [`decision`] and [`admitted`] write.
@@ -31,7 +30,7 @@ pub(super) fn standings(replies: &mut Replies, served: &Served, decision: &Decis
     for (name, standing) in decision.standings() {
         replies.text(name);
         replies.map(3);
-        stands(replies, unit(served, name), &standing, served.now());
+        stands(replies, served.unit(name), &standing, served.now());
     }
 }
 
@@ -118,13 +117,10 @@ pub(super) fn stands(replies: &mut Replies, unit: Unit, standing: &Standing, now
 
 /// An amount in its limit's unit.
 pub(super) fn amount(replies: &mut Replies, unit: Unit, amount: u64) {
-    let places = usize::from(unit.places());
-    if places == 0 {
-        return replies.count(amount);
+    match unit == Unit::ONE {
+        true => replies.count(amount),
+        false => replies.text(&unit.show(amount).to_string()),
     }
-    let digits = format!("{amount:0>width$}", width = places + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - places);
-    replies.text(&format!("{whole}.{fraction}"));
 }
 
 pub(super) fn optional_text(replies: &mut Replies, text: Option<&str>) {

@@ -9,7 +9,7 @@ use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
 use super::ask::once;
 use super::ending;
 use super::facts;
-use super::named::{key, policy, text, unit};
+use super::named::{key, policy, text};
 use crate::command::dispatch::{Flow, quoted};
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -167,6 +167,6 @@ fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
     replies.map(held.taken.len());
     for (name, amount) in &held.taken {
         replies.text(name);
-        facts::amount(replies, unit(served, name), *amount);
+        facts::amount(replies, served.unit(name), *amount);
     }
 }

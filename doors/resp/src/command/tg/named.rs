@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::gate::{Scope, Served};
-use tidegate::{Key, LeaseId, MAX_AMOUNT, Unit};
+use tidegate::gate::{Number, Scope, Served};
+use tidegate::{Key, LeaseId, MAX_AMOUNT};
 
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -45,24 +45,17 @@ pub(super) fn amount<'a>(
     number: &[u8],
 ) -> Result<(&'a str, u64), Fault> {
     let limit = text(limit, "the limit's name")?;
-    let unit = unit(served, limit);
-    if unit == Unit::ONE {
-        let most = MAX_AMOUNT.cast_signed();
-        return Ok((limit, natural(number, 0..=most, "the amount")?));
-    }
-    let amount = unit.parse(text(number, "the amount")?);
-    let amount = amount.map_err(|source| tidegate::Error::Amount {
-        limit: limit.to_owned(),
-        source,
-    });
-    Ok((limit, amount.map_err(tidegate::gate::GateError::from)?))
+    Ok((
+        limit,
+        served.amount(limit, self::number(number, "the amount")?)?,
+    ))
 }
 
-/// The unit of the limit of that name; one, if there is no such limit.
-pub(super) fn unit(served: &Served, limit: &str) -> Unit {
-    let policy = served.policy();
-    let members = policy.members.iter().flat_map(|member| &member.limits);
-    let mut limits = policy.limits.iter().chain(members);
-    let found = limits.find(|known| known.name() == limit);
-    found.map_or(Unit::ONE, |limit| limit.amounts())
+/// A whole number, or a decimal.
+pub(super) fn number<'a>(bytes: &'a [u8], what: &'static str) -> Result<Number<'a>, Fault> {
+    if bytes.contains(&b'.') {
+        return Ok(Number::Decimal(text(bytes, what)?));
+    }
+    let whole = natural(bytes, 0..=MAX_AMOUNT.cast_signed(), what)?;
+    Ok(Number::Whole(whole))
 }

@@ -179,6 +179,7 @@ fn limit(replies: &mut Replies, limit: &Limit) {
         replies.text(field);
         match setting {
             Setting::Integer(number) => replies.count(number),
+            Setting::Units(amount) => facts::amount(replies, limit.amounts(), amount),
             Setting::Text(text) => replies.text(&text),
             Setting::Flag(flag) => replies.boolean(flag),
         }
