@@ -18,6 +18,7 @@
 //! | [`definitions`] | what owners have a store keep, by versions that others follow |
 //! | [`store`] | the traits [`Store`] and [`Table`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
+//! | [`retained`] | states of limits that the plan at hand does not know |
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
@@ -50,6 +51,7 @@ pub mod plan;
 pub mod race;
 pub mod rebuild;
 pub mod reply;
+pub mod retained;
 pub mod store;
 pub mod sync;
 pub mod timer;
@@ -74,6 +76,7 @@ pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
 pub use plan::{Overrides, Plan, PlanLimit};
 pub use race::Race;
 pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};
+pub use retained::Retained;
 pub use store::{Abilities, Cells, Store, Table, TableBounds};
 pub use tidegate_core as core;
 pub use timer::{Alarm, Ring, Timer};

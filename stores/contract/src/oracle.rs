@@ -654,9 +654,23 @@ fn reset<O: PartialEq + AsRef<[u8]>>(
     row.iter_mut().for_each(State::reset);
     let range = command.plan.range(command.key.depth() - 1);
     let limits = &command.plan.limits()[range];
-    let own = |share: &Share| limits.iter().any(|limit| limit.uid == share.uid);
+    forget_charges(command, book, |uid| {
+        limits.iter().any(|limit| limit.uid == uid)
+    });
+}
+
+/// Notes that leases of the command's key, and of those below it, give nothing back of the
+/// limits of these numbers.
+pub(crate) fn forget_charges<O: PartialEq + AsRef<[u8]>>(
+    command: &KeyCommand<'_>,
+    book: &mut Book<O>,
+    which: impl Fn(u32) -> bool,
+) {
     let levels = command.plan.levels();
-    book.forget_charges(|owner| is_below(owner.as_ref(), &command.key, levels), own);
+    book.forget_charges(
+        |owner| is_below(owner.as_ref(), &command.key, levels),
+        |share| which(share.uid),
+    );
 }
 
 /// Whether `owner` is `key` or has it for an ancestor. The levels say so, not

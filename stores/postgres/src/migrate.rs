@@ -48,6 +48,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "030-held-again",
     "031-prune-in-steps",
     "032-adjust",
+    "033-retained",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -37,12 +37,17 @@ local function adopt_row(row, old, new, now, calendars)
   local after = is_last and row.limits or limits_of_level(new, row.level)
   local cells = {}
   for cell, limit in ipairs(after) do
-    local written = limit_of(before, limit.uid)
-    cells[cell] = written
-      and adopt_cell(limit, row.cells[written.cell], written, now,
-        calendars[new.starts[row.level] + cell])
-      or FRESH
+    local written, calendar = limit_of(before, limit.uid), calendars[new.starts[row.level] + cell]
+    local known = take_retained(row, limit.uid)
+    if written then
+      cells[cell] = adopt_cell(limit, row.cells[written.cell], written, now, calendar)
+    elseif known then
+      cells[cell] = adopt_cell(limit, known[2], known[1], now, calendar)
+    else
+      cells[cell] = FRESH
+    end
   end
+  retain(row, before, after, now)
   row.cells, row.edition = cells, new.edition
   row.by = is_last and row.own or nil
 end
@@ -52,6 +57,13 @@ end
 local function moment_of(edition, latest, now)
   if ask.clock == 'caller' then return edition.at end
   return min(max(edition.at, latest), now)
+end
+
+-- Follows a change. What it removes is forgotten, unless the row was written since: then
+-- another server goes on by it.
+local function follow_change(row, old, new, now)
+  adopt_row(row, old, new, moment_of(new, row.latest, now), new.calendars)
+  if new.at >= row.latest then row.retained = nil end
 end
 
 -- Follows the changes from `editions[i]` on, up to the command's plan: what has
@@ -65,9 +77,7 @@ local function follow(editions, followed, now)
       redis.call('HSET', BOOK, 'e', whole(new.edition))
     end
     for _, row in pairs(rows) do
-      if row.edition == old.edition then
-        adopt_row(row, old, new, moment_of(new, row.latest, now), new.calendars)
-      end
+      if row.edition == old.edition then follow_change(row, old, new, now) end
     end
   end
   return nil

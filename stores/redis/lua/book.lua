@@ -223,9 +223,10 @@ end
 
 -- Notes that what leases of `key` took of its own limits is not given back: all that
 -- are in the order of time by now.
-local function forget_charges(key, level)
+local function forget_charges(key, row)
   local last = redis.call('ZRANGE', DUE, -1, -1, 'WITHSCORES')
   if not last[1] then return end
+  local level = row.level
   local field, number = reset_field(key, level), redis.call('HINCRBY', BOOK, 'n', 1)
   local note = redis.call('HGET', BOOK, field)
   local reset, before = note and cmsgpack.unpack(note) or {}, 0
@@ -234,6 +235,7 @@ local function forget_charges(key, level)
   for _, limit in ipairs(plan.limits) do
     if limit.level == level then reset[limit.uid] = number end
   end
+  for _, known in ipairs(row.retained or {}) do reset[known[1].uid] = number end
   redis.call('HSET', BOOK, field, cmsgpack.pack(reset), 'f', number)
   redis.call('ZADD', DUE, last[2], reset_member(number, field))
   book_changed = true

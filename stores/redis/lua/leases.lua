@@ -155,6 +155,9 @@ local function end_lease(now)
       if limit then end_charges(limit, position, taken, used, record, now) end
     end
   end
+  each_retained_slots(now, function(slots, cell)
+    slots.release(cell, record.id, record.expires_at, now)
+  end)
   local settlement = { record.expires_at <= now and 1 or 0, uses }
   if ask.remember or record.idempotency then
     record.stage, record.settlement = ENDED, settlement
@@ -188,6 +191,9 @@ local function renew(now)
       end
     end
   end
+  each_retained_slots(now, function(slots, cell)
+    slots.renew(cell, record.id, old, ask.expires_at, now)
+  end)
   record.expires_at = ask.expires_at
   put_record(record, ask.expires_at)
   return { DONE, now }

@@ -19,12 +19,12 @@ end
 local level = 0
 local kept = redis.call('GET', KEYS[1])
 if kept then
-  local by, latest, at, cells, own, _
+  local by, latest, at, cells, own, retained, _
   if #kept == 39 and string.byte(kept) == 203 then
     _, by, _, latest, _, _, _, _, level, _, at = struct.unpack(ROW, kept)
   else
-    by, latest, cells, own = cmsgpack.unpack(kept)
-    if by ~= edition or own then return false end
+    by, latest, cells, own, retained = cmsgpack.unpack(kept)
+    if by ~= edition or own or retained then return false end
     local cell = cells[1] or 0
     if cell ~= 0 then
       level, at = cell[2], cell[3]

@@ -38,7 +38,8 @@ local function run_verb(now)
         row.cells[limit.cell] = FRESH
       end
     end
-    forget_charges(ask.key, row.level)
+    forget_charges(ask.key, row)
+    reset_retained(row)
     return { DONE, now }
   end
   local parts = parts_of(ask.amounts, now)
@@ -80,6 +81,8 @@ end
 
 -- Brings rows and leases up to now. Answers nil, or what the call needs.
 local function catch_up_with_time(now)
+  -- Asked again with an edition, it has all kernels.
+  if lacks_kernels() then return { EDITIONS, now, plan.edition } end
   local due = next_due()
   local foreign, followed = foreign_editions(due, now)
   local editions, newer = {}, {}

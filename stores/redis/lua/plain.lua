@@ -18,9 +18,9 @@ end
 local cells = {}
 local kept = redis.call('GET', KEYS[1])
 if kept then
-  local by, latest, own
-  by, latest, cells, own = cmsgpack.unpack(kept)
-  if by ~= edition or own or now < latest then return false end
+  local by, latest, own, retained
+  by, latest, cells, own, retained = cmsgpack.unpack(kept)
+  if by ~= edition or own or retained or now < latest then return false end
 end
 
 -- The levels, and the latest instant at which one of them lets the ask through.

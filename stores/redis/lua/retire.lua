@@ -12,12 +12,6 @@ local function row_of(owner, level, levels)
   return rows[key], key
 end
 
-local function limit_of(limits, uid)
-  for position, limit in ipairs(limits) do
-    if limit.uid == uid then return limit, position end
-  end
-end
-
 -- The limits that all keys have at `level`, in the order of the cells.
 local function limits_of_level(edition, level)
   local limits = {}

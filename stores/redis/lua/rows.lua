@@ -1,7 +1,8 @@
 -- Rows: the cells of one level's limits for one key or ancestor, in the plan's
 -- order. A row is kept as one string: the edition of the plan that wrote it,
 -- the latest instant, the cells, and the limits that its key had for itself, if
--- it had any: those of its level, in order, in MessagePack.
+-- it had any: those of its level, in order, in MessagePack; and what it retains of
+-- limits that its plan does not know (retained.lua).
 local keys, arguments
 local plan, ask, other_levels, own_limits
 local BOOK, DUE, QUEUE, WAITERS
@@ -25,7 +26,8 @@ end
 local function load_row(key, level, kept, own)
   local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
   if kept then
-    row.edition, row.latest, row.cells, row.by = cmsgpack.unpack(kept)
+    row.edition, row.latest, row.cells, row.by, row.retained = cmsgpack.unpack(kept)
+    row.by = row.by or nil
   else
     row.cells, row.by = fresh_cells(level), own
   end
@@ -83,6 +85,9 @@ local function row_forget_at(row)
       at = max(at, rule.forget_at(limit_at(row, i), row.cells[i]))
     end
   end
+  for _, known in ipairs(row.retained or {}) do
+    at = max(at, rule.forget_at(known[1], known[2]))
+  end
   return at
 end
 
@@ -90,7 +95,14 @@ local function is_fresh(row)
   for i = 1, #row.cells do
     if row.cells[i] ~= FRESH then return false end
   end
-  return true
+  return not row.retained
+end
+
+-- What a row has, but for its edition and its instant.
+local function packed(row)
+  if row.retained then return cmsgpack.pack(row.cells, row.by or false, row.retained) end
+  if row.by then return cmsgpack.pack(row.cells, row.by) end
+  return cmsgpack.pack(row.cells)
 end
 
 -- Writes a row if it has changed. What equals "never seen" is not kept: where
@@ -101,7 +113,7 @@ local function save_row(row, now)
     if row.was then redis.call('DEL', row.key) end
     return
   end
-  local cells = row.by and cmsgpack.pack(row.cells, row.by) or cmsgpack.pack(row.cells)
+  local cells = packed(row)
   if row.was == cmsgpack.pack(row.edition, row.latest) .. cells then return end
   local edition = row.edition or plan.edition
   local bytes = cmsgpack.pack(edition, now) .. cells

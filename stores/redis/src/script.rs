@@ -32,6 +32,7 @@ const HEAD: &str = lua!("head");
 const ROWS: &str = concat!(
     lua!("rule"),
     lua!("rows"),
+    lua!("retained"),
     lua!("compose"),
     lua!("book"),
     lua!("retire"),

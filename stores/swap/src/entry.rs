@@ -6,14 +6,20 @@
 //!               the next lease's turn u64, until when it is kept i64],
 //! a row of the contract's bytes, with the number of its edition
 //! ```
+//! One that retains something of limits that its edition does not know is of another
+//! version, and has that before the contract's bytes.
 
-use tidegate_contract::PlanLimit;
-use tidegate_contract::bytes::{decode_row, encode_own, encode_row, row_head, versioned};
+use tidegate_contract::bytes::{Reader, decode_row, encode_own, encode_row, row_head, versioned};
 use tidegate_contract::core::{DecodeError, Rule, State, Timestamp};
 use tidegate_contract::oracle::Row;
+use tidegate_contract::retained::{decode_retained, encode_retained};
+use tidegate_contract::{PlanLimit, Retained};
 
-/// The version written, and the newest that is read.
+/// The version of most rows.
 const VERSION: u8 = tidegate_contract::bytes::VERSION;
+
+/// The version of a row that retains something.
+const RETAINS: u8 = VERSION + 1;
 
 /// A row as it was kept.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) head: Option<Head>,
     /// The edition that wrote it.
     pub(crate) edition: u32,
+    /// What it has of limits that its edition does not know.
+    pub(crate) retained: Vec<Retained>,
     /// The rules it goes by, if they are not its edition's.
     pub(crate) own: Option<Vec<Rule>>,
     pub(crate) cells: Row,
@@ -40,13 +48,21 @@ pub(crate) struct Head {
     pub(crate) until: Timestamp,
 }
 
+/// By what limits a row's cells go, and what it has beside them.
+pub(crate) struct Limits<'a> {
+    pub(crate) edition: u32,
+    pub(crate) own: Option<&'a [PlanLimit]>,
+    pub(crate) retained: &'a [Retained],
+}
+
 pub(crate) fn encode(
     latest: Timestamp,
     head: Option<&Head>,
-    (edition, own): (u32, Option<&[PlanLimit]>),
+    limits: &Limits<'_>,
     cells: &[State],
 ) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let retains = !limits.retained.is_empty();
+    let mut out = vec![if retains { RETAINS } else { VERSION }];
     out.extend(latest.as_micros().to_le_bytes());
     out.push(u8::from(head.is_some()));
     if let Some(head) = head {
@@ -54,8 +70,11 @@ pub(crate) fn encode(
         out.extend(head.turn.to_le_bytes());
         out.extend(head.until.as_micros().to_le_bytes());
     }
-    out.extend(row_head(edition, own.is_some()));
-    if let Some(own) = own {
+    if retains {
+        encode_retained(limits.retained, &mut out);
+    }
+    out.extend(row_head(limits.edition, limits.own.is_some()));
+    if let Some(own) = limits.own {
         encode_own(own, &mut out);
     }
     encode_row(cells, &mut out);
@@ -63,7 +82,11 @@ pub(crate) fn encode(
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
-    let mut reader = versioned(bytes)?;
+    let retains = bytes.first() == Some(&RETAINS);
+    let mut reader = match retains {
+        true => Reader::new(&bytes[1..]),
+        false => versioned(bytes)?,
+    };
     let latest = reader.instant()?;
     let head = match reader.flag("root")? {
         false => None,
@@ -73,11 +96,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
             until: reader.instant()?,
         }),
     };
+    let retained = match retains {
+        true => decode_retained(&mut reader)?,
+        false => Vec::new(),
+    };
     let row = decode_row(reader.rest())?;
     Ok(Entry {
         latest,
         head,
         edition: row.serial,
+        retained,
         own: row.own,
         cells: row.states,
     })

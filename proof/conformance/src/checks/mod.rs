@@ -9,6 +9,7 @@
 //! | `keys` | keys of any bytes |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
+//! | `behind` | a server that does not know a limit which another counts |
 //! | `overrides` | keys with limits of their own |
 //! | `definitions` | what owners have it keep, and who follows it |
 //! | `opening` | tables opened twice, again, and after a restart |
@@ -18,6 +19,7 @@
 //! skipped.
 
 mod adjust;
+mod behind;
 mod bounds;
 mod changes;
 mod definitions;
@@ -83,6 +85,12 @@ pub const CHECKS: &[(&str, Check)] = table![
     changes::a_command_made_for_older_limits_is_told_so,
     changes::two_versions_asked_in_turn_admit_no_more_than_the_larger_alone,
     changes::a_limit_that_is_added_is_one_limit_to_sets_of_different_age,
+    behind::a_limit_that_one_server_does_not_know_is_counted_through_it,
+    behind::a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it,
+    behind::a_server_two_versions_behind_makes_no_limit_begin_anew,
+    behind::a_limit_that_all_have_let_go_counts_from_when_it_is_added_again,
+    behind::a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit,
+    behind::a_reset_forgets_what_the_server_that_is_asked_does_not_know,
     overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
     overrides::raising_a_keys_own_limit_delays_no_one,
     overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
@@ -170,6 +178,12 @@ macro_rules! suite {
             a_command_made_for_older_limits_is_told_so
             two_versions_asked_in_turn_admit_no_more_than_the_larger_alone
             a_limit_that_is_added_is_one_limit_to_sets_of_different_age
+            a_limit_that_one_server_does_not_know_is_counted_through_it
+            a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it
+            a_server_two_versions_behind_makes_no_limit_begin_anew
+            a_limit_that_all_have_let_go_counts_from_when_it_is_added_again
+            a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit
+            a_reset_forgets_what_the_server_that_is_asked_does_not_know
             a_limit_of_its_own_holds_for_its_key_and_no_other
             raising_a_keys_own_limit_delays_no_one
             a_lowered_limit_of_a_key_keeps_what_was_used

@@ -64,6 +64,7 @@ const LAWS: &[(&str, Law)] = laws![
     refunds::of_many_leases_nearly_all_comes_back_and_never_more,
     refunds::what_many_leases_give_back_is_never_too_much,
     versions::versions_asked_in_turn_admit_no_more_than_the_larger_alone,
+    versions::a_server_that_does_not_know_a_limit_makes_the_others_admit_no_more,
 ];
 
 /// The most rounds, each over random pasts of its own.

@@ -21,12 +21,14 @@ type Admitted = Vec<(i64, Amount)>;
 struct Servers {
     versions: Vec<Kind>,
     tables: Vec<(Arc<dyn Table>, Arc<Plan>)>,
+    /// One that does not know the limit, if there is one.
+    stranger: Option<(Arc<dyn Table>, Arc<Plan>)>,
     turn: usize,
     now: i64,
 }
 
 impl Servers {
-    fn of(store: &Arc<dyn Store>, versions: Vec<Kind>) -> Self {
+    fn of(store: &Arc<dyn Store>, versions: Vec<Kind>, has_stranger: bool) -> Self {
         let name = format!("law {} {}", std::process::id(), number());
         let count = if store.abilities().shared {
             versions.len()
@@ -40,11 +42,19 @@ impl Servers {
             (table, plan)
         };
         let tables = versions.iter().take(count).enumerate().map(open).collect();
+        let stranger = has_stranger.then(|| {
+            let plan = plan_of(0, OTHER, versions[0].rule);
+            let table = store.open(&name, &plan).expect("a table that opens");
+            adopt(&*table, &plan, &versions[0], START);
+            (table, plan)
+        });
         Self {
             versions,
             tables,
+            stranger,
             turn: 0,
-            now: START,
+            // After the last of them opened the table.
+            now: START + 1,
         }
     }
 
@@ -57,7 +67,23 @@ impl Servers {
             adopt(&**table, newest, kind, self.now);
         }
         self.turn = turn;
-        let (table, plan) = self.tables.get(turn).unwrap_or(&self.tables[0]);
+        let server = self.tables.get(turn).unwrap_or(&self.tables[0]);
+        self.asked(server, kind, amount)
+    }
+
+    /// The one that does not know the limit takes so much by its own, if that fits.
+    fn ask_stranger(&self, amount: Amount) {
+        if let Some(stranger) = &self.stranger {
+            self.asked(stranger, &self.versions[0], amount);
+        }
+    }
+
+    fn asked(
+        &self,
+        (table, plan): &(Arc<dyn Table>, Arc<Plan>),
+        kind: &Kind,
+        amount: Amount,
+    ) -> bool {
         let now = Timestamp::from_micros(self.now);
         let reply = table.one(&KeyCommand {
             plan,
@@ -77,11 +103,19 @@ impl Servers {
     }
 }
 
+/// The number of the limit, and of another.
+const LIMIT: u32 = 0;
+const OTHER: u32 = 1;
+
 fn plan(version: u64, kind: &Kind) -> Arc<Plan> {
+    plan_of(version, LIMIT, kind.rule)
+}
+
+fn plan_of(version: u64, uid: u32, rule: Rule) -> Arc<Plan> {
     let limit = PlanLimit {
-        name: "limit".into(),
-        uid: 0,
-        rule: kind.rule,
+        name: format!("limit {uid}").into(),
+        uid,
+        rule,
         level: 0,
         payment: Payment::Prepaid,
         shadow: false,
@@ -103,15 +137,31 @@ pub(super) fn versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     store: &Arc<dyn Store>,
     dice: &mut Dice,
 ) {
+    admit_no_more_than_the_larger(store, dice, false);
+}
+
+/// The same of one version, where another server does not know the limit and is asked in
+/// between. (Where there can be one server only, a limit that is let go is forgotten.)
+pub(super) fn a_server_that_does_not_know_a_limit_makes_the_others_admit_no_more(
+    store: &Arc<dyn Store>,
+    dice: &mut Dice,
+) {
+    if store.abilities().shared {
+        admit_no_more_than_the_larger(store, dice, true);
+    }
+}
+
+fn admit_no_more_than_the_larger(store: &Arc<dyn Store>, dice: &mut Dice, has_stranger: bool) {
     let of_a_kind = |nth: usize, dice: &mut Dice| -> Vec<Kind> {
-        let count = dice.between(2, 3);
+        let count = if has_stranger { 1 } else { dice.between(2, 3) };
         let draw = |_| Kind::all(dice, 64).remove(nth);
         (0..count).map(draw).collect()
     };
     // One of each but slots.
     for nth in [0, 1, 2, 4, 5, 6] {
         let versions = of_a_kind(nth, dice);
-        let admitted = asked_in_turn(store, dice, &versions);
+        let servers = Servers::of(store, versions.clone(), has_stranger);
+        let admitted = asked_in_turn(servers, dice);
         for first in 0..admitted.len() {
             let mut sum = 0;
             for &(at, amount) in &admitted[first..] {
@@ -126,14 +176,16 @@ pub(super) fn versions_asked_in_turn_admit_no_more_than_the_larger_alone(
     }
 }
 
-fn asked_in_turn(store: &Arc<dyn Store>, dice: &mut Dice, versions: &[Kind]) -> Admitted {
-    let mut servers = Servers::of(store, versions.to_vec());
+fn asked_in_turn(mut servers: Servers, dice: &mut Dice) -> Admitted {
     let mut admitted = Admitted::new();
     for _ in 0..ASKS {
-        let turn = dice.below(versions.len() as u64) as usize;
-        let kind = &versions[turn];
+        let turn = dice.below(servers.versions.len() as u64) as usize;
+        let kind = &servers.versions[turn];
         servers.now += wait(dice, kind);
         let amount = dice.between(1, kind.rule.capacity().min(4));
+        if servers.stranger.is_some() && dice.percent(50) {
+            servers.ask_stranger(amount);
+        }
         if servers.admits(turn, amount) {
             admitted.push((servers.now, amount));
         }

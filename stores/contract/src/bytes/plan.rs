@@ -58,7 +58,7 @@ fn encode_limit(limit: &PlanLimit, out: &mut Vec<u8>) {
     encode_rule(&limit.rule, out);
 }
 
-pub(super) fn encode_rule(rule: &Rule, out: &mut Vec<u8>) {
+pub(crate) fn encode_rule(rule: &Rule, out: &mut Vec<u8>) {
     match rule {
         Rule::Bucket(bucket) => {
             out.push(1);
@@ -157,7 +157,7 @@ fn decode_limit(reader: &mut Reader<'_>, levels: usize) -> Result<PlanLimit, Dec
     })
 }
 
-pub(super) fn decode_rule(reader: &mut Reader<'_>) -> Result<Rule, DecodeError> {
+pub(crate) fn decode_rule(reader: &mut Reader<'_>) -> Result<Rule, DecodeError> {
     let rule = match reader.u8()? {
         1 => rebuild::bucket(reader.u64()?, reader.u64()?, reader.u64()?).map(Rule::Bucket),
         2 => Window::new(reader.u64()?, decode_align(reader)?).map(Rule::Window),

@@ -50,11 +50,16 @@ impl Attempt<'_> {
         }
     }
 
+    /// What a change removes is forgotten, unless the row was written since: then another
+    /// server goes on by it.
     fn carry_over(&mut self, old: &Edition, new: &Edition, now: Timestamp) {
         let rows = self.rows.all.iter_mut();
         for row in rows.filter(|row| row.edition == Some(old.number)) {
             let at = self.clock.follows(new.adopted.at, row.latest(), now);
-            row.adopt((old, new), (at, &new.adopted.calendars));
+            let is_carried = row.adopt((old, new), (at, &new.adopted.calendars));
+            if is_carried && new.adopted.at >= row.latest() {
+                row.retained.clear();
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_contract::core::Timestamp;
-use tidegate_contract::{OwnedKey, Reply, StoreError, oracle};
+use tidegate_contract::{OwnedKey, Reply, StoreError, oracle, retained};
 
 use crate::clock::Clock;
 use crate::edition::Edition;
@@ -230,8 +230,11 @@ impl<'r> Attempt<'r> {
         let owner = OwnedKey::new(command.key.bytes());
         let own = Arc::clone(&self.own);
         let mut rows = self.rows.take_out(&command.key, &own);
-        let reply = oracle::apply(&command, &mut rows, &mut self.leases.book, owner);
+        let mut beside = self.rows.take_retained(&command.key);
+        let book = &mut self.leases.book;
+        let reply = retained::apply(&command, &mut rows, &mut beside, book, owner);
         self.rows.put_back(&command.key, rows, &own);
+        self.rows.put_retained_back(&command.key, beside);
         let moves = !request.is_reset();
         self.leases
             .note_changes(moves.then_some(&mut self.head.turn));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tidegate_contract::core::{Bounds, DecodeError, Rule, State, Timestamp};
 use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{KeyPath, Plan, PlanLimit, StoreError};
+use tidegate_contract::{KeyPath, Plan, PlanLimit, Retained, StoreError, retained};
 
 use crate::edition::Edition;
 use crate::entry::{self, Entry, Head};
@@ -18,6 +18,8 @@ pub(super) struct Loaded {
     pub(super) was: Option<Entry>,
     /// The edition its cells go by; `None`: nothing was ever seen.
     pub(super) edition: Option<u32>,
+    /// What it has of limits that its edition does not know.
+    pub(super) retained: Vec<Retained>,
     /// The rules they go by, if they are not the edition's.
     own: Option<Vec<Rule>>,
     pub(super) cells: Row,
@@ -54,6 +56,9 @@ impl Rows {
             self.all.push(Loaded {
                 level,
                 edition: was.as_ref().map(|entry| entry.edition),
+                retained: was
+                    .as_ref()
+                    .map_or_else(Vec::new, |entry| entry.retained.clone()),
                 own: was.as_ref().and_then(|entry| entry.own.clone()),
                 cells: match &was {
                     Some(entry) => entry.cells.clone(),
@@ -100,6 +105,24 @@ impl Rows {
         (0..path.depth()).map(cells).collect()
     }
 
+    /// What a path's rows retain; nothing of those that are not there.
+    pub(super) fn take_retained(&mut self, path: &KeyPath<'_>) -> Vec<Vec<Retained>> {
+        let retained = |level: usize| {
+            let row = self.find_mut(path.prefix(level));
+            row.map_or_else(Vec::new, |row| std::mem::take(&mut row.retained))
+        };
+        (0..path.depth()).map(retained).collect()
+    }
+
+    /// Puts it back.
+    pub(super) fn put_retained_back(&mut self, path: &KeyPath<'_>, all: Vec<Vec<Retained>>) {
+        for (level, retained) in all.into_iter().enumerate() {
+            if let Some(row) = self.find_mut(path.prefix(level)) {
+                row.retained = retained;
+            }
+        }
+    }
+
     /// Puts them back.
     pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, edition: &Edition) {
         for (level, cells) in rows.into_iter().enumerate() {
@@ -120,23 +143,25 @@ impl Rows {
 impl Loaded {
     /// Carries it over from its edition, `old`, to `new`. What its key has for
     /// itself in an edition that was read from the backend, nobody knows: it goes
-    /// on by what it has.
+    /// on by what it has, and the answer is `false`.
     pub(super) fn adopt(
         &mut self,
         (old, new): (&Edition, &Edition),
         (at, calendars): (Timestamp, &[Option<Bounds>]),
-    ) {
+    ) -> bool {
         if self.own.is_some() && !new.knows_keys {
             self.edition = Some(new.number);
-            return;
+            return false;
         }
         if !self.stays_as_it_is(old, new) {
-            let (before, after) = (self.plan(&old.plan), new.plan.of_row(&self.key));
-            let mut cells = self.cells.clone();
-            let adopted = oracle::adopt_row(after, &before, self.level, &mut cells, at, calendars);
-            self.cells = adopted;
+            let (mut cells, mut beside) = (self.cells.clone(), std::mem::take(&mut self.retained));
+            let plans = (new.plan.of_row(&self.key), &*self.plan(&old.plan));
+            self.cells =
+                retained::carry_row(plans, self.level, &mut cells, &mut beside, at, calendars);
+            self.retained = beside;
         }
         self.goes_by(new);
+        true
     }
 
     /// Whether nothing has changed for it from `old` to `new`.
@@ -201,7 +226,7 @@ impl Loaded {
 
     /// Whether nothing is noted in it.
     pub(super) fn is_fresh(&self) -> bool {
-        self.cells.iter().all(State::is_fresh)
+        self.cells.iter().all(State::is_fresh) && self.retained.is_empty()
     }
 
     /// When it was written last.
@@ -214,7 +239,10 @@ impl Loaded {
         match &self.was {
             None => !self.is_fresh(),
             Some(was) => {
-                Some(was.edition) != self.edition || was.own != self.own || was.cells != self.cells
+                Some(was.edition) != self.edition
+                    || was.own != self.own
+                    || was.cells != self.cells
+                    || was.retained != self.retained
             }
         }
     }

@@ -3,7 +3,7 @@
 use tidegate_contract::book::Record;
 use tidegate_contract::bytes::encode_record;
 use tidegate_contract::core::Timestamp;
-use tidegate_contract::{OwnedKey, Plan, Reply, StoreError};
+use tidegate_contract::{OwnedKey, Plan, Reply, Retained, StoreError};
 
 use super::rows::Loaded;
 use super::{Attempt, Step};
@@ -77,7 +77,12 @@ impl Attempt<'_> {
         let number = row.edition.unwrap_or(self.own.number);
         let head = is_root.then_some(&self.head);
         let own = row.own_limits(self.plan_of(number));
-        let bytes = || entry::encode(now, head, (number, own.as_deref()), &row.cells);
+        let limits = entry::Limits {
+            edition: number,
+            own: own.as_deref(),
+            retained: &row.retained,
+        };
+        let bytes = || entry::encode(now, head, &limits, &row.cells);
         RowWrite {
             key: row.key.clone(),
             bytes: (is_root || !is_spent).then(bytes),
@@ -95,6 +100,7 @@ impl Attempt<'_> {
         let limits = &plan.limits()[plan.range(row.level)];
         let cells = limits.iter().zip(&row.cells);
         let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+        let instants = instants.chain(row.retained.iter().map(Retained::forget_at));
         instants.max().unwrap_or(Timestamp::MIN)
     }
 
