@@ -9,6 +9,7 @@
 //! | `walk` | the members tried in order, and what remains of their refusals |
 //! | `vigil` | one ask in the lines of all members at once |
 //! | `ledger`, `repeats` | what a pool has counted; who granted which repeated ask |
+//! | `holder` | who holds what another process was granted |
 //!
 //! Deliberately absent: health checks (whoever was refused by a provider says
 //! so, with a cool-down) and settling by id, which is the member's set's:
@@ -16,6 +17,7 @@
 
 mod balance;
 mod builder;
+mod holder;
 mod ledger;
 mod member;
 mod repeats;

@@ -10,6 +10,7 @@ use tidegate_core::Timestamp;
 
 use super::balance::Balancer;
 use super::builder::LimitPoolBuilder;
+use super::holder::holder;
 use super::ledger::Ledger;
 use super::member::Member;
 use super::repeats;
@@ -259,7 +260,7 @@ impl LimitPool {
 
     /// Tries now, and waits where that is worth while.
     async fn take(&self, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
-        let candidates = self.candidates(key, ask);
+        let candidates = self.candidates(key, ask).await;
         let ledger = &*self.shared.ledger;
         let admission = self.try_each(&candidates, key, ask).await?;
         if matches!(admission, Admission::Granted(_)) || !ask.is_patient() {
@@ -298,8 +299,12 @@ impl LimitPool {
 
     /// The members in the balancer's order; for an ask that repeats one, the
     /// member that granted it.
-    fn candidates(&self, key: &[u8], ask: &Ask<'_>) -> Candidates<'_> {
-        match self.repeated(key, ask) {
+    async fn candidates<'c>(&'c self, key: &'c [u8], ask: &'c Ask<'c>) -> Candidates<'c> {
+        let known = match self.repeated(key, ask) {
+            Some(member) => Some(member),
+            None => holder(self.members(), key, ask).await,
+        };
+        match known {
             Some(member) => Candidates {
                 ready: [member].into_iter().collect(),
                 ..Candidates::default()

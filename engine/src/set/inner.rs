@@ -41,7 +41,6 @@ pub(crate) struct Inner {
     /// Who waits.
     pub(crate) crowd: Crowd,
     /// Other processes use its store, too: what it holds is counted there.
-    #[cfg(feature = "gate")]
     pub(crate) shared: bool,
     pub(super) changes: Changes,
     /// Where its overrides are kept; `None`: they are its gate's.
@@ -166,7 +165,6 @@ impl Inner {
         let given = keeper.as_ref().map(Keeper::given).transpose()?;
         let view = changes.begin(view, given.unwrap_or_default());
         let table = store.open_within(&name, &view.plan, &builder.bounds)?;
-        #[cfg(feature = "gate")]
         let shared = store.abilities().shared;
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {
@@ -177,7 +175,6 @@ impl Inner {
             clock: builder.clock,
             metadata: builder.metadata,
             counters: Counters::default(),
-            #[cfg(feature = "gate")]
             shared,
             changes,
             keeper,
@@ -339,6 +336,29 @@ impl Inner {
             read(answered)
         };
         self.ask(key, patience, begin, read).await
+    }
+
+    /// Whether it holds the lease that `ask` was given before, by its idempotency key. That
+    /// is what an ask for more than there ever is finds: a store looks for the lease first,
+    /// and refuses then, so that nothing is taken. (Where a limit of any size lets it
+    /// through, nobody can tell, and nothing is asked.)
+    pub(crate) async fn has_granted(&self, key: &[u8], ask: &Ask<'_>) -> Result<bool, Error> {
+        let id = rand::rng().random();
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.too_much(&asking.path).ok_or(Error::NothingAsked)?;
+            let terms = Terms {
+                id,
+                expires_at: asking.now + view.ttl(ask)?,
+                idempotency: ask.idempotency,
+            };
+            Ok(asking.verb(Verb::Take {
+                amounts: &amounts,
+                lease: Some(terms),
+                detail: Detail::Verdict,
+            }))
+        };
+        let answered = self.ask(key, None, begin).await?;
+        Ok(answered.reply.decision()?.lease.is_some())
     }
 
     /// As [`take`](Self::take), counted.

@@ -306,6 +306,21 @@ impl View {
         (amount > 0).then_some(amount)
     }
 
+    /// What no key on `path` is ever granted; `None` if there is no such thing: every limit
+    /// that it reaches refuses nobody, or lets through whatever the size.
+    pub(crate) fn too_much(&self, path: &KeyPath<'_>) -> Option<Amounts> {
+        let limits = self.plan.limits();
+        let refuses = |limit: &PlanLimit| {
+            limit.level < path.depth()
+                && limit.payment == Payment::Prepaid
+                && !limit.shadow
+                && limit.rule.capacity() < MAX_AMOUNT
+        };
+        let at = limits.iter().position(refuses)?;
+        let amount = |position| if position == at { MAX_AMOUNT } else { 0 };
+        Some((0..limits.len()).map(amount).collect())
+    }
+
     /// What the limits that an ask does not name are taken at.
     fn unnamed(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
         let mut amounts = Amounts::new();

@@ -12,6 +12,7 @@
 //! | `behind` | a server that does not know a limit which another counts |
 //! | `overrides` | keys with limits of their own |
 //! | `definitions` | what owners have it keep, and who follows it |
+//! | `pools` | pools of several processes |
 //! | `opening` | tables opened twice, again, and after a restart |
 //! | `vectors` | the tables of `proof/vectors` |
 //!
@@ -29,6 +30,7 @@ mod leases;
 mod listing;
 mod opening;
 mod overrides;
+mod pools;
 mod takes;
 mod vectors;
 
@@ -104,6 +106,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     definitions::who_follows_knows_a_definition_before_it_is_answered,
     definitions::what_is_defined_at_one_handle_holds_at_another,
     definitions::a_definition_lasts_for_as_long_as_it_says,
+    pools::a_retry_at_another_process_finds_the_member_that_granted,
     opening::two_opens_of_one_name_are_an_error,
     opening::a_table_opened_with_other_levels_is_an_error,
     opening::a_table_opened_again_goes_on_where_it_was_left,
@@ -197,6 +200,7 @@ macro_rules! suite {
             who_follows_knows_a_definition_before_it_is_answered
             what_is_defined_at_one_handle_holds_at_another
             a_definition_lasts_for_as_long_as_it_says
+            a_retry_at_another_process_finds_the_member_that_granted
             two_opens_of_one_name_are_an_error
             a_table_opened_with_other_levels_is_an_error
             a_table_opened_again_goes_on_where_it_was_left
