@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mysql_async::prelude::Queryable;
 use tidegate_contract::{Reply, StoreError};
 use tidegate_swap::{Attempt, Request, Step, Swap, trip};
+use tokio::time::Instant;
 
 use crate::error::Trouble;
 use crate::kept::{self, Decided};
@@ -36,7 +37,8 @@ impl Inner {
     ) -> Result<(Reply, bool), StoreError> {
         self.limits
             .follow(&request.plan, request.now, &request.calendars)?;
-        let mut pace = Pace::default();
+        let (mut pace, begun) = (Pace::default(), Instant::now());
+        let _share = self.share(request.root()?).await?;
         loop {
             let trouble = match self.attempt(&request, turn.as_deref_mut()).await {
                 Ok(Outcome::Reply(reply)) => {
@@ -54,8 +56,16 @@ impl Inner {
                 Ok(Outcome::Again) => continue,
                 Err(trouble) => trouble,
             };
+            if matches!(trouble, Trouble::Locked(_)) && !self.may_wait_again(begun) {
+                return Err(trouble.told());
+            }
             pace.after(trouble).await?;
         }
+    }
+
+    /// Whether a connection and a lock can be waited for once more before the deadline.
+    fn may_wait_again(&self, begun: Instant) -> bool {
+        begun.elapsed() + 2 * self.shared.pool.patience() < self.shared.driver.deadline()
     }
 
     /// One try, on a connection of its own.
@@ -122,8 +132,8 @@ impl Inner {
         wanted: &trip::Wanted,
         how: (bool, Option<Ahead>),
     ) -> Result<Loaded, Trouble> {
-        let root = request.root()?;
-        trips::load(&mut lent.conn, self.place(), root, wanted, how).await
+        let (root, patience) = (request.root()?, self.shared.pool.patience());
+        trips::load(&mut lent.conn, self.place(), root, wanted, (how, patience)).await
     }
 
     /// Answers what changed nothing but, perhaps, the line.

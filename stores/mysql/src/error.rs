@@ -25,6 +25,8 @@ pub enum MysqlError {
 pub(crate) enum Trouble {
     /// The transaction was lost to another: nothing was done, try again.
     Lost(String),
+    /// Others held a lock for as long as it was waited for: nothing was done.
+    Locked(String),
     /// The connection is gone. What was under way may have been done.
     Broken(String),
     /// The server takes no writes: nothing was done. After a failover another may be there
@@ -42,8 +44,12 @@ impl From<StoreError> for Trouble {
 
 /// A row that another made meanwhile.
 const DUPLICATE: u16 = 1062;
-/// A lock was not granted in time; a deadlock; a row that has changed meanwhile.
-const LOST: [u16; 4] = [DUPLICATE, 1205, 1213, 1020];
+/// A deadlock; a row that has changed meanwhile.
+const LOST: [u16; 3] = [DUPLICATE, 1213, 1020];
+/// A lock was not granted in time.
+const LOCKED: u16 = 1205;
+/// A statement took longer than it may.
+const TOO_LONG: u16 = 1969;
 /// It is a replica, or is made one.
 const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
 /// The server shuts down, or ended the connection: killed, idle for too long.
@@ -54,6 +60,7 @@ impl From<Error> for Trouble {
         let words = words(&error);
         match &error {
             Error::Server(error) if LOST.contains(&error.code) => Self::Lost(words),
+            Error::Server(error) if error.code == LOCKED => Self::Locked(words),
             Error::Server(error) if GONE.contains(&error.code) => Self::Broken(words),
             Error::Server(error) if READ_ONLY.contains(&error.code) => Self::ReadOnly(words),
             Error::Server(_) => Self::Failed(StoreError::Unavailable(words)),
@@ -63,6 +70,15 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
+    /// What the first load of an attempt ended with, which takes long only where it waits
+    /// for a lock.
+    pub(crate) fn of_a_lock(error: Error) -> Self {
+        match &error {
+            Error::Server(server) if server.code == TOO_LONG => Self::Locked(words(&error)),
+            _ => error.into(),
+        }
+    }
+
     /// Whether this connection is not to be used again, nor those that are idle.
     pub(crate) const fn ends_connections(&self) -> bool {
         matches!(self, Self::Broken(_) | Self::ReadOnly(_))
@@ -74,6 +90,7 @@ impl Trouble {
             Self::Lost(words) | Self::Broken(words) | Self::ReadOnly(words) => {
                 StoreError::Unavailable(words)
             }
+            Self::Locked(words) => StoreError::Busy(words),
             Self::Failed(error) => error,
         }
     }
@@ -112,7 +129,7 @@ const fn advice(code: u16) -> &'static str {
         1046 | 1049 => "the database is not there; create it, and name it in the address",
         1114 | 1021 => "the MariaDB server is full",
         1146 | 1054 => "the tables are not as this version made them",
-        1205 => "others decide about the same root, and are not done in time",
+        1205 | 1969 => "others decide about the same root, and are not done in time",
         1213 | 1062 => "others decide about the same root, over and over",
         1290 | 1792 | 1836 => "the MariaDB server takes no writes; name the primary",
         1153 => "a row is too large for the MariaDB server; raise max_allowed_packet",

@@ -31,7 +31,7 @@ impl Pace {
     /// random, so that those who met once do not meet again.
     pub(crate) async fn after(&mut self, trouble: Trouble) -> Result<(), StoreError> {
         match &trouble {
-            Trouble::Lost(_) if self.lost < MOST_TRIES => self.lost += 1,
+            Trouble::Lost(_) | Trouble::Locked(_) if self.lost < MOST_TRIES => self.lost += 1,
             Trouble::Broken(_) | Trouble::ReadOnly(_) if self.broken < MOST_BROKEN => {
                 self.broken += 1;
                 return Ok(());

@@ -11,7 +11,10 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use parking_lot::Mutex;
+use tidegate_contract::StoreError;
+use tidegate_remote::{Share, Shares};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::error::{MysqlError, Trouble, url_words};
 
@@ -25,6 +28,10 @@ const LARGEST_PACKET: usize = 64 << 20;
 /// How long a connection may be idle, in seconds, as far as we are concerned: the
 /// server says when it has closed one.
 const YEAR: usize = 365 * 86_400;
+
+/// A command waits for a quarter of the deadline for its share of the connections, for as
+/// long for one of them, and for as long each time for the lock on its root's row.
+const PART: u32 = 4;
 
 /// When a silent network is noticed to be gone.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -51,6 +58,8 @@ fn trusting(_: SslOpts) -> Result<SslOpts, MysqlError> {
 pub(crate) struct Pool {
     opts: Opts,
     room: Arc<Semaphore>,
+    shares: Arc<Shares>,
+    patience: Duration,
     idle: Arc<Mutex<Vec<Conn>>>,
 }
 
@@ -90,14 +99,33 @@ impl Pool {
         Ok(Self {
             opts: opts.into(),
             room: Arc::new(Semaphore::new(connections)),
+            shares: Shares::of(connections),
+            patience: deadline / PART,
             idle: Arc::default(),
         })
+    }
+
+    /// How long a command waits for each thing that others have.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Waits until a command about this root of a table may use a connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`].
+    pub(crate) async fn share(&self, table: u32, root: &[u8]) -> Result<Share, StoreError> {
+        self.shares.take((table, root), self.patience).await
     }
 
     /// A connection: one that is idle, or a new one; when all are lent, the next
     /// that comes back.
     pub(crate) async fn lend(&self) -> Result<Lent, Trouble> {
-        let room = Arc::clone(&self.room).acquire_owned().await;
+        let room = Arc::clone(&self.room).acquire_owned();
+        let room = timeout(self.patience, room).await.map_err(|_| {
+            let words = "all connections to the MariaDB server are busy; raise `connections`";
+            StoreError::Busy(words.to_owned())
+        })?;
         let room = room.map_err(|_| Trouble::Broken("the store is closed".to_owned()))?;
         let idle = self.idle.lock().pop();
         let conn = match idle {
@@ -144,9 +172,9 @@ impl std::fmt::Debug for Pool {
 }
 
 /// What each connection begins with. A statement sees what was committed when it
-/// began, and locks no gaps; who stands still with a lock in hand is cut off. Who
-/// waits for a lock tries again after half the deadline, so that the server waits for
-/// nobody who has gone; it counts in whole seconds.
+/// began, and locks no gaps; who stands still with a lock in hand is cut off. The server
+/// waits for no lock for longer than half the deadline, and so for nobody who has gone; it
+/// counts in whole seconds. (A load waits for less: `sql.rs`.)
 fn session(deadline: Duration) -> String {
     let cut_off = deadline.as_secs().saturating_add(1).min(86_400);
     let lock_wait = (deadline.as_secs() / 2).clamp(1, 86_400);

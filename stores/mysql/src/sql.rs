@@ -1,6 +1,8 @@
 //! The statements. Each load and each swap is one of them, so that it is one round
 //! trip: MariaDB prepares compound statements.
 
+use std::time::Duration;
+
 use tidegate_swap::Wanted;
 
 /// The server's clock now (not when the statement began), in microseconds since
@@ -11,6 +13,9 @@ pub(crate) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6
 /// compared with it, and so a range of an index. ([`NOW`] is looked at anew for
 /// each, and an index is no help.)
 pub(crate) const AT_START: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+
+/// In seconds: no longer than the server takes it.
+const LONGEST_WAIT: f64 = 31_536_000.0;
 
 /// What a load is made of; loads of one shape are one prepared statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,8 +59,16 @@ impl LoadShape {
     /// in line itself.
     ///
     /// (A variable hides a column of its name: none of these is one.)
-    pub(crate) fn text(self, p: &str) -> String {
-        let mut text = "BEGIN NOT ATOMIC ".to_owned();
+    ///
+    /// The first load alone waits for a lock, and no longer than for `patience`: the server
+    /// ends it then, where its own wait for a lock counts in whole seconds.
+    pub(crate) fn text(self, p: &str, patience: Duration) -> String {
+        let mut text = String::new();
+        if self.first {
+            let seconds = patience.as_secs_f64().clamp(0.001, LONGEST_WAIT);
+            text += &format!("SET STATEMENT max_statement_time = {seconds:.3} FOR ");
+        }
+        text += "BEGIN NOT ATOMIC ";
         if self.first {
             text += "DECLARE its_body MEDIUMBLOB; DECLARE may_have BOOL DEFAULT TRUE; \
                      DECLARE its_coming BIGINT; START TRANSACTION; ";

@@ -9,7 +9,6 @@ use tidegate_contract::{
 use tidegate_remote::following::{Source, keep_up};
 use tidegate_remote::{Driver, Finish};
 use tidegate_swap::Clock;
-use tokio::sync::Semaphore;
 
 use crate::definitions::{self, Defined};
 use crate::error::{MysqlError, Trouble};
@@ -52,7 +51,6 @@ impl MysqlStore {
         let shared = Arc::new(Shared {
             driver: Driver::new("tidegate-mysql", options.deadline).map_err(no_thread)?,
             pool: Pool::new(address, options.connections, options.deadline)?,
-            turns: Semaphore::new(options.connections.div_ceil(2)),
             clock: options.clock,
             prefix: options.prefix,
         });

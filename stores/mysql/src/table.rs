@@ -9,7 +9,6 @@ use tidegate_contract::{
 };
 use tidegate_remote::waiting::{self, Waiting};
 use tidegate_swap::{Clock, Edition, Limits, Request};
-use tokio::sync::Semaphore;
 
 use crate::error::Trouble;
 use crate::listing::Wanted;
@@ -19,15 +18,13 @@ use crate::sweep::Sweeper;
 use crate::trips::Place;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::{Driver, Finish, batch};
+use tidegate_remote::{Driver, Finish, Share, batch};
 
 /// What the tables of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) driver: Driver,
     pub(crate) pool: Pool,
-    /// So many of those who wait ask at once: others have the other connections.
-    pub(crate) turns: Semaphore,
     pub(crate) clock: Clock,
     pub(crate) prefix: String,
 }
@@ -192,6 +189,11 @@ impl Inner {
             prefix: self.shared.prefix.as_str(),
             table: self.number,
         }
+    }
+
+    /// Waits until a command about `root` may use a connection.
+    pub(crate) async fn share(&self, root: &[u8]) -> Result<Share, StoreError> {
+        self.shared.pool.share(self.number, root).await
     }
 
     /// The newest plan's edition, written first if it is not yet.

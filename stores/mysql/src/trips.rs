@@ -1,7 +1,9 @@
 //! A load and a swap, as the loop wants them, on one connection.
 
+use std::time::Duration;
+
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Params, Row, Value};
+use mysql_async::{Conn, Params, Row, Statement, Value};
 use tidegate_contract::core::Timestamp;
 use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
 
@@ -38,25 +40,34 @@ pub(crate) struct Loaded {
 
 /// Loads what is wanted of `root`. The first load of an attempt begins its
 /// transaction and locks the root's row, if it is there; it looks for those who are
-/// `ahead`, if that is asked for.
+/// `ahead`, if that is asked for, and waits for a lock no longer than for `patience`.
 pub(crate) async fn load(
     conn: &mut Conn,
     place: Place<'_>,
     root: &[u8],
     wanted: &Wanted,
-    (first, ahead): (bool, Option<Ahead>),
+    ((first, ahead), patience): ((bool, Option<Ahead>), Duration),
 ) -> Result<Loaded, Trouble> {
     let shape = LoadShape::of(wanted, first, ahead.is_some());
-    let statement = conn.prep(shape.text(place.prefix)).await?;
+    let statement = conn.prep(shape.text(place.prefix, patience)).await?;
     let parameters = load_parameters(place, root, wanted, (first, ahead));
     let parameters = Params::Positional(parameters);
+    let sets = ask(conn, statement, parameters).await;
+    read(sets.map_err(Trouble::of_a_lock)?, shape, wanted)
+}
+
+async fn ask(
+    conn: &mut Conn,
+    statement: Statement,
+    parameters: Params,
+) -> Result<Vec<Vec<Row>>, mysql_async::Error> {
     let mut sets = Vec::new();
     let mut result = conn.exec_iter(statement, parameters).await?;
     while !result.is_empty() {
         sets.push(result.collect::<Row>().await?);
     }
     result.drop_result().await?;
-    read(sets, shape, wanted)
+    Ok(sets)
 }
 
 fn load_parameters(

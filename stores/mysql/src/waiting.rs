@@ -37,6 +37,7 @@ const PART: u32 = 64;
 /// See the [module](self).
 pub(crate) struct InLine {
     table: Arc<Inner>,
+    root: Box<[u8]>,
     /// `None`: it has no patience.
     turn: Option<Turn>,
     /// Since when nobody keeps it back.
@@ -53,6 +54,7 @@ impl InLine {
         let turn = Turn::new(patience.turn, patience.ahead);
         Self {
             table: Arc::clone(table),
+            root: waiting.take().key.root().into(),
             turn: is_patient.then_some(turn),
             first: None,
             again: None,
@@ -76,8 +78,7 @@ impl InLine {
         };
         loop {
             let look = {
-                let room = self.table.shared.turns.acquire();
-                let _room = timeout(deadline, room).await;
+                let _share = self.table.share(&self.root).await.ok();
                 timeout(deadline, turn.look(&self.table)).await
             };
             let look = look.map_err(|_| too_late(deadline))?;
@@ -101,16 +102,7 @@ impl Line for InLine {
 
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = Request::of(&waiting.take());
-        let (deadline, shared) = (self.deadline(), Arc::clone(&self.table.shared));
-        // Nobody is held up for longer by those who wait with it.
-        let room = self
-            .turn
-            .is_some()
-            .then(|| timeout(deadline, shared.turns.acquire()));
-        let _room = match room {
-            Some(room) => room.await.ok(),
-            None => None,
-        };
+        let deadline = self.deadline();
         let answer = Arc::clone(&self.table).execute(request, self.turn.as_mut());
         let (reply, is_kept) = within(deadline, answer).await?;
         if is_kept {
