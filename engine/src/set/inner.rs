@@ -357,8 +357,11 @@ impl Inner {
                 detail: Detail::Verdict,
             }))
         };
-        let answered = self.ask(key, None, begin).await?;
-        Ok(answered.reply.decision()?.lease.is_some())
+        let has_lease = |answered: Answered<'_>| match &*answered.reply {
+            Reply::Decision(decision) => Ok(decision.lease.is_some()),
+            _ => Ok(false),
+        };
+        self.ask(key, None, begin, has_lease).await
     }
 
     /// As [`take`](Self::take), counted.

@@ -146,7 +146,7 @@ pub(crate) async fn adjust(
 ) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let to = request.amounts.named();
+    let to = request.amounts.named(&served)?;
     let adjusted = served.adjust(key, request.lease, &to, request.overdraw);
     let answered = Answered::Decided(adjusted.await?);
     Ok(answer::decided(&served, &answered, style))
