@@ -306,6 +306,7 @@ async fn the_checks_of_a_batch_are_one_command() {
         checks: vec![about("a"), about("b"), about("a")],
         correlation: 0,
     };
+    store.await_together(1);
     let answers = client.check_many(batch).await.unwrap().into_inner().answers;
     assert!(answers.iter().all(|answer| answer.admitted));
     assert_eq!(store.take(), [("chat".to_owned(), 3)]);
