@@ -302,12 +302,14 @@ impl Lease {
     async fn end(&mut self, how: How<'_>) -> Result<Settlement, Error> {
         self.check_live()?;
         let ended = self.set.end(self.key.bytes(), self.granted.id, how, false);
-        let settlement = ended.await?;
-        if let Some(member) = &self.member {
-            member.forgets(self.granted.id);
+        let ended = ended.await;
+        if ended.is_ok() {
+            if let Some(member) = &self.member {
+                member.forgets(self.granted.id);
+            }
+            self.over();
         }
-        self.over();
-        Ok(settlement)
+        ended
     }
 
     fn over(&mut self) {

@@ -202,8 +202,11 @@ impl Bucket {
     pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
         self.settle_level(state, moment.now);
         state.lows.note(state.level, moment.now);
-        let most = self.most() + forgiven::of(&state.forgiven);
-        state.level = (state.level + self.weigh(amount)).min(most);
+        state.level += self.weigh(amount);
+        if state.level > self.brim() {
+            let most = self.most() + forgiven::of(&state.forgiven);
+            state.level = state.level.min(most);
+        }
         Place::default()
     }
 

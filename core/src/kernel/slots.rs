@@ -249,6 +249,7 @@ fn catch_up(state: &mut State, now: Timestamp) -> Span {
 }
 
 /// The latest expiry goes to the back, where almost every insert lands.
+#[inline]
 fn insert(state: &mut State, holder: Holder) {
     state.total = state.total.saturating_add(holder.weight);
     let after = |h: &Holder| h.expires_at <= holder.expires_at;
@@ -260,6 +261,7 @@ fn insert(state: &mut State, holder: Holder) {
     }
 }
 
+#[inline]
 fn remove(state: &mut State, id: u128, expires_at: Timestamp) -> Option<Holder> {
     let holder = match position(state, id, expires_at)? {
         0 => state.holders.pop_front(),
@@ -281,6 +283,7 @@ fn position(state: &State, id: u128, expires_at: Timestamp) -> Option<usize> {
     found.or_else(|| state.holders.iter().position(|h| h.id == id))
 }
 
+#[inline]
 fn prune(state: &mut State, now: Timestamp) {
     while let Some(holder) = state.holders.front().filter(|h| h.expires_at <= now) {
         state.total -= holder.weight;

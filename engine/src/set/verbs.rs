@@ -109,9 +109,11 @@ impl LimitSet {
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let (key, ask) = (key.into().bytes(), ask.into());
         Pending::new(async move {
-            let decision = self.0.check(key, &ask).await?;
-            self.0.counters.decided(&decision);
-            Ok(decision)
+            let checked = self.0.check(key, &ask).await;
+            if let Ok(decision) = &checked {
+                self.0.counters.decided(decision);
+            }
+            checked
         })
     }
 

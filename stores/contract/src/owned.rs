@@ -32,18 +32,20 @@ impl OwnedKey {
 
     /// Copies `key`.
     #[must_use]
+    #[inline]
     pub fn new(key: &[u8]) -> Self {
-        let mut bytes = [0; INLINE];
-        match bytes.get_mut(..key.len()) {
-            Some(place) => {
-                place.copy_from_slice(key);
-                Self::Inline {
-                    length: key.len() as u8,
-                    bytes,
-                }
-            }
-            None => Self::Heap(key.into()),
+        if key.len() > INLINE {
+            return Self::Heap(key.into());
         }
+        // In place: what was just written piece by piece is slow to copy.
+        let mut owned = Self::Inline {
+            length: key.len() as u8,
+            bytes: [0; INLINE],
+        };
+        if let Self::Inline { bytes, .. } = &mut owned {
+            bytes[..key.len()].copy_from_slice(key);
+        }
+        owned
     }
 
     /// Whether this is the key `bytes`.
