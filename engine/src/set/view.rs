@@ -34,6 +34,8 @@ pub(crate) struct View {
     /// In the plan's order.
     pub(crate) limits: Arc<[Limit]>,
     calendars: Arc<[Option<CachedCalendar>]>,
+    /// The most that may be asked of each.
+    most: Arc<[Amount]>,
     /// The keys that have limits of their own.
     pub(super) variants: KeyMap<Arc<Variant>>,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
@@ -114,6 +116,7 @@ impl View {
             calendars.clear();
         }
         let lease_ttl = ttl_of(&plans);
+        let most = plans.iter().map(most_of).collect();
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
         let keep = remember.unwrap_or(lease_ttl.max(KEEP));
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
@@ -123,6 +126,7 @@ impl View {
             whole: Arc::clone(&plan),
             plan,
             limits: limits.into(),
+            most,
             calendars: calendars.into(),
             variants: KeyMap::default(),
             lease_ttl,
@@ -161,6 +165,7 @@ impl View {
             whole: Arc::clone(&plan),
             plan,
             limits: Arc::clone(&self.limits),
+            most: Arc::clone(&self.most),
             calendars: Arc::clone(&self.calendars),
             variants,
             lone: self.lone,
@@ -203,6 +208,7 @@ impl View {
         }
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits()),
+            most: plan.limits().iter().map(most_of).collect(),
             plan,
             whole: Arc::clone(&self.whole),
             limits: limits.unwrap_or_else(|| Arc::clone(&self.limits)),
@@ -277,18 +283,23 @@ impl View {
         }
         let mut amounts = self.unnamed(ask)?;
         for (index, &(name, amount)) in ask.named.iter().enumerate() {
-            if ask.named[..index]
-                .iter()
-                .any(|(earlier, _)| *earlier == name)
-            {
+            let mut earlier = ask.named[..index].iter();
+            if earlier.any(|(earlier, _)| *earlier == name) {
                 return Err(Error::NamedTwice(name.into()));
             }
             amounts[self.position(name)?] = amount;
         }
-        if amounts.iter().all(|&amount| amount == 0) {
+        let (mut any, mut too_many) = (false, false);
+        for (&amount, &most) in amounts.iter().zip(self.most.iter()) {
+            any |= amount > 0;
+            too_many |= amount > most;
+        }
+        if !any {
             return Err(Error::NothingAsked);
         }
-        self.check_sizes(&amounts)?;
+        if too_many {
+            self.check_sizes(&amounts)?;
+        }
         Ok(amounts)
     }
 
@@ -335,18 +346,17 @@ impl View {
         Ok(amounts)
     }
 
+    #[cold]
     fn check_sizes(&self, amounts: &[Amount]) -> Result<(), Error> {
         for (position, (&asked, limit)) in amounts.iter().zip(self.plan.limits()).enumerate() {
-            let capacity = limit.rule.capacity();
             if asked > MAX_AMOUNT {
                 return Err(self.too_large(position));
             }
-            let must_fit = limit.payment == Payment::Prepaid && !limit.shadow;
-            if must_fit && asked > capacity {
+            if asked > most_of(limit) {
                 return Err(Error::NeverFits {
                     limit: limit.name.to_string(),
                     asked,
-                    capacity,
+                    capacity: limit.rule.capacity(),
                     unit: self.limits[position].amounts(),
                 });
             }
@@ -423,6 +433,15 @@ impl View {
             Some((limit, _)) => Err(Error::NeedsLease(limit.name().into())),
             None => Ok(()),
         }
+    }
+}
+
+/// The most that may be asked of a limit at once.
+fn most_of(limit: &PlanLimit) -> Amount {
+    let must_fit = limit.payment == Payment::Prepaid && !limit.shadow;
+    match must_fit {
+        true => limit.rule.capacity(),
+        false => MAX_AMOUNT,
     }
 }
 

@@ -368,18 +368,24 @@ impl<O: PartialEq> Book<O> {
     /// # Errors
     /// [`StoreError::UnknownLease`] if there is none, or it is another's.
     pub fn find(&self, id: u128, owner: &O, now: Timestamp) -> Result<&Record<O>, StoreError> {
-        let place = self.find_place(id, owner, now)?;
+        let place = self.find_place(id, |of| of == owner, now)?;
         self.record(place).ok_or(StoreError::UnknownLease)
     }
 
-    /// Where that lease stands, until a record is added or removed.
+    /// Where that lease stands, until a record is added or removed; whose it is,
+    /// `is_its` says.
     ///
     /// # Errors
     /// As [`find`](Self::find).
-    pub fn find_place(&self, id: u128, owner: &O, now: Timestamp) -> Result<usize, StoreError> {
+    pub fn find_place(
+        &self,
+        id: u128,
+        is_its: impl Fn(&O) -> bool,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
         let place = self.place(id).ok_or(StoreError::UnknownLease)?;
         let record = self.record(place);
-        match record.is_some_and(|record| record.owner == *owner && !record.is_forgotten(now)) {
+        match record.is_some_and(|record| is_its(&record.owner) && !record.is_forgotten(now)) {
             true => Ok(place),
             false => Err(StoreError::UnknownLease),
         }
@@ -397,7 +403,7 @@ impl<O: PartialEq> Book<O> {
     /// # Errors
     /// As [`find`](Self::find), whatever the instant.
     pub fn remove(&mut self, id: u128, owner: &O) -> Result<Record<O>, StoreError> {
-        let place = self.find_place(id, owner, Timestamp::MIN)?;
+        let place = self.find_place(id, |of| of == owner, Timestamp::MIN)?;
         self.take(place).ok_or(StoreError::UnknownLease)
     }
 

@@ -40,17 +40,19 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
     owner: O,
 ) -> Answer {
     let mut answer = Ok(Reply::Done);
-    execute(command, rows, book, owner, &mut answer);
+    execute(command, rows, book, || owner, &mut answer);
     answer
 }
 
 /// As [`apply`], the answer written where the caller says: it is large, and to hand it
-/// up from function to function costs more than what it answers.
+/// up from function to function costs more than what it answers. `owner` makes of the
+/// command's key one that is kept.
+#[inline]
 pub fn execute<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     book: &mut Book<O>,
-    owner: O,
+    owner: impl FnOnce() -> O,
     answer: &mut Answer,
 ) {
     if let Some(plan) = command.plan.at(&command.key) {
@@ -58,8 +60,18 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             plan: &plan,
             ..*command
         };
-        return execute(&by_its_own, rows, book, owner, answer);
+        return decide(&by_its_own, rows, book, owner, answer);
     }
+    decide(command, rows, book, owner, answer);
+}
+
+fn decide<O: PartialEq + AsRef<[u8]>>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: impl FnOnce() -> O,
+    answer: &mut Answer,
+) {
     match command.verb {
         Verb::Take {
             amounts,
@@ -83,14 +95,8 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             id,
             ending,
             remember,
-        } => end(
-            command,
-            rows,
-            (book, &owner),
-            (id, ending, remember),
-            answer,
-        ),
-        Verb::Renew { id, until } => *answer = renew(command, rows, book, &owner, id, until),
+        } => end(command, rows, book, (id, ending, remember), answer),
+        Verb::Renew { id, until } => *answer = renew(command, rows, book, &owner(), id, until),
         Verb::Adjust {
             id,
             to,
@@ -98,7 +104,7 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             detail,
         } => {
             let change = (id, to, overdraw, detail);
-            *answer = adjust(command, rows, book, &owner, change).map(Reply::Decision);
+            *answer = adjust(command, rows, book, &owner(), change).map(Reply::Decision);
         }
         Verb::Reset => {
             reset(command, rows, book);
@@ -178,7 +184,7 @@ fn take(
 fn lease<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    (book, owner): (&mut Book<O>, O),
+    (book, owner): (&mut Book<O>, impl FnOnce() -> O),
     (amounts, terms, detail): (&[Amount], Terms<'_>, Detail),
     answer: &mut Answer,
 ) {
@@ -217,19 +223,18 @@ fn lease<O: PartialEq>(
     };
     decision.lease = Some(granted);
     *answer = Ok(Reply::Decision(decision));
-    book.insert(Record::new(owner, shares, granted), vacancy, ask);
+    book.insert(Record::new(owner(), shares, granted), vacancy, ask);
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.
 fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
     let mut all = true;
-    each_limit(command.plan, rows, |position, limit, cell| {
-        let moment = moment(command, position);
+    each_limit(command, rows, |position, limit, cell, moment| {
         let amount = amounts.get(position).copied().unwrap_or(0);
-        limit.rule.observe(cell, &moment);
+        limit.rule.observe(cell, moment);
         if amount > 0 {
             let must_fit = limit.payment.must_fit(amount);
-            all &= limit.rule.quote(cell, must_fit, &moment).admitted();
+            all &= limit.rule.quote(cell, must_fit, moment).admitted();
         }
     });
     all
@@ -244,11 +249,10 @@ fn charge_all(
 ) -> Shares {
     let mut shares = Shares::new();
     let tenure = Some(tenure(granted));
-    each_limit(command.plan, rows, |position, limit, cell| {
+    each_limit(command, rows, |position, limit, cell, moment| {
         let amount = amounts.get(position).copied().unwrap_or(0);
         if amount > 0 {
-            let moment = moment(command, position);
-            let receipt = limit.rule.charge(cell, amount, &moment, tenure);
+            let receipt = limit.rule.charge(cell, amount, moment, tenure);
             granted.fence = granted.fence.max(receipt.fence);
             shares.push(share(limit, amount, receipt.place));
         }
@@ -316,17 +320,23 @@ const fn tenure(granted: &Granted) -> Tenure {
     }
 }
 
-/// Runs `act` on every limit that the rows reach, in the plan's order, with its cell.
+/// Runs `act` on every limit that the rows reach, in the plan's order, with its cell and
+/// its moment.
 #[inline]
-fn each_limit<'p>(
-    plan: &'p Plan,
+fn each_limit(
+    command: &KeyCommand<'_>,
     rows: &mut [Row],
-    mut act: impl FnMut(usize, &'p PlanLimit, &mut State),
+    mut act: impl FnMut(usize, &PlanLimit, &mut State, &Moment),
 ) {
-    let mut limits = plan.limits().iter().enumerate();
+    let plain = Moment::at(command.now);
+    let mut limits = command.plan.limits().iter().enumerate();
     for row in rows {
         for (cell, (position, limit)) in row.iter_mut().zip(&mut limits) {
-            act(position, limit, cell);
+            let moment = match command.calendars.is_empty() {
+                true => &plain,
+                false => &moment(command, position),
+            };
+            act(position, limit, cell, moment);
         }
     }
 }
@@ -365,14 +375,15 @@ fn peek(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decis
     decision(command.plan, &parts, answer, Detail::Always)
 }
 
-fn end<O: PartialEq>(
+fn end<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    (book, owner): (&mut Book<O>, &O),
+    book: &mut Book<O>,
     (id, ending, remember): (u128, Ending<'_>, bool),
     answer: &mut Answer,
 ) {
-    let found = book.find_place(id, owner, command.now);
+    let is_its = |owner: &O| owner.as_ref() == command.key.bytes();
+    let found = book.find_place(id, is_its, command.now);
     let (place, record) = match found.map(|place| (place, book.record(place))) {
         Ok((place, Some(record))) => (place, record),
         Ok((_, None)) => return *answer = Err(StoreError::UnknownLease),
@@ -410,6 +421,7 @@ fn end_shares<O>(
     uses: &mut SmallVec<[Use; 4]>,
 ) {
     charge_untaken(command, rows, record, ending, uses);
+    let plain = Moment::at(command.now);
     for (at, share) in record.shares.iter().enumerate() {
         let uid = share.uid;
         if record.shares[..at].iter().any(|before| before.uid == uid) {
@@ -419,12 +431,14 @@ fn end_shares<O>(
         let taken = record.taken(uid);
         let used = position.map_or(taken, |i| used(ending, i, taken));
         uses.push(Use { uid, taken, used });
-        if let Some(position) = position {
-            let moment = moment(command, position);
-            with_cell_at(command.plan, rows, position, &moment, |limit, cell, at| {
-                end_charges(limit, cell, taken, used, record, at);
-            });
-        }
+        let Some(position) = position else { continue };
+        let moment = match command.calendars.is_empty() {
+            true => &plain,
+            false => &moment(command, position),
+        };
+        with_cell_at(command.plan, rows, position, moment, |limit, cell, at| {
+            end_charges(limit, cell, taken, used, record, at);
+        });
     }
 }
 
@@ -767,8 +781,10 @@ fn with_cell_at(
     moment: &Moment,
     act: impl FnOnce(&PlanLimit, &mut State, &Moment),
 ) {
-    let limit = &plan.limits()[position];
-    let offset = position - plan.range(limit.level).start;
+    let Some(limit) = plan.limits().get(position) else {
+        return;
+    };
+    let offset = position - plan.start(limit.level);
     let row = rows.get_mut(limit.level);
     if let Some(cell) = row.and_then(|row| row.get_mut(offset)) {
         act(limit, cell, moment);

@@ -201,6 +201,15 @@ impl Plan {
         self.ranges[level].clone()
     }
 
+    /// The position of the first of one level's limits.
+    #[inline]
+    pub(crate) fn start(&self, level: usize) -> usize {
+        match level {
+            0 => 0,
+            level => self.ranges[level].start,
+        }
+    }
+
     /// How long a finished or expired lease is remembered.
     #[must_use]
     pub const fn keep(&self) -> Span {

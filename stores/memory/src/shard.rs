@@ -102,7 +102,7 @@ impl Shard {
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
         self.prepare(command.plan, command.now, command.calendars, room)?;
-        let owner = OwnedKey::new(command.key.bytes());
+        let owner = || OwnedKey::new(command.key.bytes());
         let claim = match command.verb {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
             _ => Claim::Anyway,
