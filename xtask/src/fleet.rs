@@ -1,4 +1,5 @@
-//! Real servers, two at a time on one store: the table of `proof/fleet`.
+//! Real servers, two at a time on one store: the table of `proof/fleet`, and how long answers
+//! take while a store stands still.
 
 use crate::command::{self, cargo};
 use crate::{needs, test};
@@ -16,5 +17,32 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         _ => return Err("cargo xtask fleet [--program PATH]".to_owned()),
     }
     needs::provide()?;
+    command::run(test::requiring_all(&mut fleet))
+}
+
+/// `cargo xtask paused [--seconds N] [--clients N] [--program PATH]`: stops each store that is
+/// a server of its own, and prints how long a crowd and those beside it wait. By a program
+/// built for use, unless another is named.
+pub fn paused(arguments: &[String]) -> Result<(), String> {
+    let mut rest = arguments.to_vec();
+    let named = rest.iter().position(|argument| argument == "--program");
+    let named = named.map(|at| rest.drain(at..rest.len().min(at + 2)).nth(1));
+    let program = match named {
+        Some(Some(path)) => path,
+        Some(None) => return Err("--program PATH".to_owned()),
+        None => {
+            command::run(&mut cargo([
+                "build",
+                "--release",
+                "--package",
+                "tidegate-cli",
+            ]))?;
+            let built = command::target_directory().join("release/tidegate");
+            built.display().to_string()
+        }
+    };
+    needs::provide()?;
+    let mut fleet = cargo(["run", "--package", "tidegate-fleet", "--", "paused"]);
+    fleet.args(rest).env(PROGRAM, program);
     command::run(test::requiring_all(&mut fleet))
 }

@@ -10,6 +10,7 @@
 //! | `cargo xtask differential` | random commands on a store and on a reference |
 //! | `cargo xtask crowd` | eight processes at one hot key of each store, for a minute |
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
+//! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
 //! | `cargo xtask ways` | how many functions, files and ways a decision has, at any commit |
@@ -44,6 +45,8 @@ cargo xtask differential [--commands N] [--seed N] [--store NAME]
                                                         a million commands
 cargo xtask crowd [--seconds N]                         eight processes at one hot key, 60 s a store
 cargo xtask fleet [--program PATH]                      two servers on one store: proof/fleet/TABLE.md
+cargo xtask paused [--seconds N] [--clients N] [--program PATH]
+                                                        a store stands still: who waits how long
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
 cargo xtask soak [--minutes N]                          the same proofs, for longer
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         "differential" => differential::run(&rest),
         "crowd" => crowd::run(&rest),
         "fleet" => fleet::run(&rest),
+        "paused" => fleet::paused(&rest),
         "postgres" => postgres::run(&rest),
         "soak" => soak::run(&rest),
         "ways" => ways::run(&rest),

@@ -7,6 +7,7 @@
 //! | [`talk`] | a row for each protocol; one [`Call`](talk::Call) and one [`Answer`](talk::Answer) in all of them |
 //! | [`questions`] | what is asked, a room for each question with a row for each verb or case |
 //! | [`table`] | the cells, what became of each, the page; `open.txt` names those that are known to fail |
+//! | [`measured`] | how long answers take while a store stands still: `cargo xtask paused` |
 //! | [`server`], [`house`], [`mod@program`] | a server's process, a store with its servers, the program under test |
 //!
 //! # To add
@@ -29,6 +30,7 @@
 //! 400 days, so that nothing comes back meanwhile.
 
 pub mod house;
+pub mod measured;
 pub mod program;
 pub mod questions;
 pub mod server;

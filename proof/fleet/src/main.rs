@@ -1,14 +1,20 @@
-//! Runs the table: `cargo xtask fleet`.
+//! Runs the table: `cargo xtask fleet`; or `cargo xtask paused`.
 
 use std::process::ExitCode;
 
-use tidegate_fleet::{program, table};
+use tidegate_fleet::{measured, program, table};
 
 /// Where the page is.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TABLE.md");
 
 fn main() -> ExitCode {
-    match run() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.split_first() {
+        None => run(),
+        Some((paused, rest)) if paused == "paused" => measured::run(rest).map(|()| true),
+        Some((other, _)) => Err(format!("there is no `{other}`; there is `paused`")),
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(why) => {

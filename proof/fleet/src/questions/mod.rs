@@ -2,6 +2,7 @@
 
 mod answers;
 mod beside;
+pub mod crowd;
 mod paused;
 mod reloaded;
 mod retried;
@@ -25,6 +26,7 @@ pub const QUESTIONS: &[Question] = &[
     beside::QUESTION,
     paused::DEADLINE,
     paused::OTHERS,
+    crowd::QUESTION,
 ];
 
 /// How often something is looked at that tells nobody when it is so.

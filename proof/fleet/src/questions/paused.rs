@@ -35,7 +35,7 @@ pub const OTHERS: Question = Question {
     ask: others_are_answered,
 };
 
-const POLICIES: &str = "
+pub(super) const POLICIES: &str = "
 [policy.hung.limits]
 tokens = { rate = 1000000, per = '1m' }
 running = { concurrency = 100000, ttl = '1h' }
@@ -63,10 +63,10 @@ const HEALTH: usize = 5;
 const UNKNOWN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A verb that asks the store, as it is asked.
-struct Hang {
-    case: &'static str,
-    verb: Verb,
-    call: fn() -> Call,
+pub(super) struct Hang {
+    pub(super) case: &'static str,
+    pub(super) verb: Verb,
+    pub(super) call: fn() -> Call,
 }
 
 const fn row(case: &'static str, verb: Verb, call: fn() -> Call) -> Hang {
@@ -81,7 +81,7 @@ fn tokens(verb: Verb) -> Call {
     Call::of(verb, "hung", "k").amount("tokens", 1)
 }
 
-const HANGS: &[Hang] = &[
+pub(super) const HANGS: &[Hang] = &[
     row("check", Verb::Check, || Call::of(Verb::Check, "calls", "k")),
     row("check-many", Verb::CheckMany, || batch(Verb::CheckMany)),
     row("check-stream", Verb::CheckStream, || {
@@ -186,7 +186,7 @@ fn servers(house: &House, options: &str) -> Result<Vec<(&'static Protocol, Serve
 }
 
 /// Until a server's store answers it: no circuit is open.
-fn is_itself(server: &Server) -> Result<(), String> {
+pub(super) fn is_itself(server: &Server) -> Result<(), String> {
     let mut observer = Http::connect(server.http)?;
     let mut answers = 0;
     until("the store answers again", PATIENCE, || {
