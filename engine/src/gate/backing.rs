@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_contract::StoreError;
 use tidegate_core::{Forecast, Timestamp};
 
 use super::finish::{Finish, Finished, Report};
@@ -50,8 +51,17 @@ impl Backing {
             },
             Self::Pool(pooled) => {
                 let mut answers = Vec::with_capacity(items.len());
+                let mut away = None;
                 for &(key, ask) in items {
-                    answers.push(pooled.pool().check(key, ask).await);
+                    let answer = match &away {
+                        None => pooled.pool().check(key, ask).await,
+                        Some(error) => Err(Error::clone(error)),
+                    };
+                    // It is waited for once, and not for each.
+                    if let Err(error @ Error::Store(StoreError::Unavailable(_))) = &answer {
+                        away = Some(error.clone());
+                    }
+                    answers.push(answer);
                 }
                 answers
             }

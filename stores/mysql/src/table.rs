@@ -138,7 +138,7 @@ impl Inner {
             Op::Batch(items) => {
                 let inner = Arc::clone(self);
                 let each = move |one: &Command<'_>| inner.begin(one);
-                batch(self.shared.driver.tasks(), command, items, each)
+                batch(&self.shared.driver, command, items, each)
             }
             Op::Adopt => {
                 // A newer plan may be here already.

@@ -89,7 +89,7 @@ fn begin(shared: &Arc<Shared>, inner: &Arc<Inner>, command: &Command<'_>) -> Lat
         Op::Batch(items) => {
             let shared = Arc::clone(shared);
             let each = move |one: &Command<'_>| begin(&shared, &own, one);
-            batch(driver.tasks(), command, items, each)
+            batch(driver, command, items, each)
         }
         Op::Adopt => {
             // A newer plan may be here already.

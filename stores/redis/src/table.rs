@@ -118,8 +118,8 @@ impl Inner {
             },
             Op::Batch(items) => {
                 let inner = Arc::clone(self);
-                let tasks = self.shared.link.driver().tasks();
-                batch(tasks, command, items, move |one| inner.begin(one))
+                let driver = self.shared.link.driver();
+                batch(driver, command, items, move |one| inner.begin(one))
             }
             Op::Adopt => {
                 // A newer plan may be here already.

@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_contract::{Answer, Command, Item, Later, Op, OwnedCommand, Reply};
+use tidegate_contract::{Answer, Command, Item, Later, Op, OwnedCommand, Reply, StoreError};
+use tokio::time::Instant;
 
-use crate::driver::closed;
-use crate::underway::Tasks;
+use crate::driver::{Driver, closed, too_late};
 
 /// Begins each of `items` by `begin`: those of one root one after the other, those of
-/// different roots at once. Their answers come together, in the order of the items.
+/// different roots at once. Their answers come together, in the order of the items. A
+/// store that is away, or slow, is asked for no longer than its deadline and the answer
+/// that is under way then: the rest of a root is told so.
 pub fn batch(
-    tasks: Option<Tasks>,
+    driver: &Driver,
     command: &Command<'_>,
     items: &[Item<'_>],
     begin: impl Fn(&Command<'_>) -> Later + Send + Sync + 'static,
@@ -22,16 +25,10 @@ pub fn batch(
         roots.entry(path.root()).or_default().push((at, owned));
     }
     let begin = Arc::new(begin);
+    let (tasks, deadline) = (driver.tasks(), driver.deadline());
     let start = |commands: Vec<(usize, OwnedCommand)>| {
         let begin = Arc::clone(&begin);
-        let work = async move {
-            let mut answers = Vec::with_capacity(commands.len());
-            for (at, command) in commands {
-                let later = command.lend(|command| begin(command));
-                answers.push((at, later.await));
-            }
-            answers
-        };
+        let work = in_order(commands, deadline, move |command| begin(command));
         tasks.as_ref().map(|tasks| tasks.spawn(work))
     };
     let started: Vec<_> = roots.into_values().map(start).collect();
@@ -45,4 +42,112 @@ pub fn batch(
         }
         Ok(Reply::Batch(answers))
     })
+}
+
+/// One after the other, until the store is away or the deadline has passed.
+async fn in_order(
+    commands: Vec<(usize, OwnedCommand)>,
+    deadline: Duration,
+    begin: impl Fn(&Command<'_>) -> Later,
+) -> Vec<(usize, Answer)> {
+    let until = Instant::now() + deadline;
+    let mut answers = Vec::with_capacity(commands.len());
+    let mut away: Option<StoreError> = None;
+    for (at, command) in commands {
+        if let Some(error) = &away {
+            answers.push((at, Err(error.clone())));
+            continue;
+        }
+        let answer = command.lend(&begin).await;
+        away = match &answer {
+            Err(error @ StoreError::Unavailable(_)) => Some(error.clone()),
+            _ if Instant::now() >= until => Some(too_late(deadline)),
+            _ => None,
+        };
+        answers.push((at, answer));
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
+    use tidegate_contract::{KeyPath, Plan, PlanLimit, Verb};
+
+    use super::*;
+
+    const PATIENT: Duration = Duration::from_secs(60);
+
+    fn plan() -> Arc<Plan> {
+        let bucket = Bucket::new(5, Span::from_secs(1), 5).expect("a bucket");
+        let limit = PlanLimit {
+            name: "r".into(),
+            uid: 0,
+            rule: Rule::Bucket(bucket),
+            level: 0,
+            payment: Payment::Prepaid,
+            shadow: false,
+            refund_on_expiry: false,
+        };
+        Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
+    }
+
+    fn commands(count: usize) -> Vec<(usize, OwnedCommand)> {
+        let plan = plan();
+        let path = KeyPath::new(b"k", 1).expect("a key");
+        let command = Command {
+            plan: &plan,
+            now: Timestamp::MIN,
+            calendars: &[],
+            op: Op::One(path, Verb::Reset),
+            patience: None,
+        };
+        (0..count)
+            .map(|at| (at, OwnedCommand::of(&command)))
+            .collect()
+    }
+
+    /// Each item waited for its own deadline: three checks of one root took three of them,
+    /// and a thousand a thousand.
+    #[tokio::test]
+    async fn a_store_that_is_away_is_asked_once_for_all_of_a_root() {
+        let asked = AtomicUsize::new(0);
+        let away = StoreError::Unavailable("no answer".into());
+        let begin = |_: &Command<'_>| {
+            let answer = match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Ok(Reply::Done),
+                _ => Err(away.clone()),
+            };
+            Later::new(std::future::ready(answer))
+        };
+        let answers = in_order(commands(1_000), PATIENT, begin).await;
+        assert_eq!(asked.into_inner(), 2);
+        assert_eq!(answers[0], (0, Ok(Reply::Done)));
+        let others = answers[1..].iter();
+        assert_eq!(
+            others
+                .filter(|(_, answer)| *answer == Err(away.clone()))
+                .count(),
+            999
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_slow_is_asked_no_longer_than_the_deadline() {
+        let begin = |_: &Command<'_>| Later::new(std::future::ready(Ok(Reply::Done)));
+        let answers = in_order(commands(3), Duration::ZERO, begin).await;
+        assert_eq!(answers[0].1, Ok(Reply::Done));
+        assert!(matches!(answers[1].1, Err(StoreError::Unavailable(_))));
+        assert_eq!(answers.len(), 3);
+        // What is an answer, be it an error, is no reason to stop.
+        let unknown =
+            |_: &Command<'_>| Later::new(std::future::ready(Err(StoreError::UnknownLease)));
+        let answers = in_order(commands(3), PATIENT, unknown).await;
+        let told = answers
+            .iter()
+            .filter(|(_, answer)| *answer == Err(StoreError::UnknownLease));
+        assert_eq!(told.count(), 3);
+    }
 }
