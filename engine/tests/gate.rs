@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::gate::{
-    Answer, Credential, Credentials, Entry, Gate, GateError, Kind, MOST_RATES, Rate, Scope,
+    Answer, Credential, Credentials, Entry, Gate, GateError, Kind, MOST_RATES, Rate, Scope, Sort,
 };
 use tidegate::{Ask, Key, ManualClock};
 use tidegate_memory::MemoryStore;
@@ -55,6 +55,31 @@ fn an_exchange_of_policies_resets_nobody() {
     assert!(gate.exchange("test", &file(&raised)).unwrap().is_empty());
     // Whoever held the policy before goes on with the new limits.
     assert_eq!(chat.set().limits().len(), 3);
+}
+
+/// As texts, `9.05` is more than `10`.
+#[test]
+fn a_decimal_amount_is_raised_and_lowered_as_any_other() {
+    let spend = |budget: &str| {
+        let limit = format!("usd = {{ budget = '{budget}', per = '1h', unit = '0.01' }}");
+        file(&format!("[policy.spend.limits]\n{limit}\n"))
+    };
+    let time = ManualClock::default();
+    let gate = Gate::builder().clock(time.clock()).build(&spend("9.05"));
+    let gate = gate.unwrap();
+    for (budget, sort) in [
+        ("10", Sort::Raised),
+        ("9.50", Sort::Lowered),
+        ("9.5", Sort::Changed),
+    ] {
+        let changes = gate.exchange("test", &spend(budget)).unwrap();
+        let sorts: Vec<_> = changes.iter().map(|change| change.sort).collect();
+        match sort {
+            // It says the same otherwise.
+            Sort::Changed => assert_eq!(sorts, [], "{budget}"),
+            sort => assert_eq!(sorts, [sort], "{budget}"),
+        }
+    }
 }
 
 #[test]
