@@ -226,7 +226,7 @@ fn rate(count: u64) -> Rate {
 fn a_rate_that_comes_with_the_call_is_the_policy_throttle_to_tokens() {
     let (gate, _) = gate(CHAT);
     let anyone = gate.enter(None).unwrap();
-    let served = gate.ad_hoc(&anyone, rate(1)).unwrap();
+    let served = gate.ad_hoc(&anyone, rate(1)).wait().unwrap();
     assert!(served.check("k", 2).wait().unwrap().admitted());
     assert!(!served.check("k", 1).wait().unwrap().admitted());
     let token = |name: &str, policy: &str| Credential {
@@ -242,7 +242,10 @@ fn a_rate_that_comes_with_the_call_is_the_policy_throttle_to_tokens() {
     ]));
     assert!(gate.generation() > before);
     assert!(gate.readmit(&anyone).is_err());
-    let may = |token| gate.ad_hoc(&gate.enter(Some(token)).unwrap(), rate(1));
+    let may = |token| {
+        gate.ad_hoc(&gate.enter(Some(token)).unwrap(), rate(1))
+            .wait()
+    };
     assert!(may("a").is_ok());
     assert_eq!(may("b").unwrap_err().kind(), Kind::Forbidden);
 }
@@ -252,7 +255,7 @@ fn rates_that_come_with_the_call_are_bounded_and_spent_ones_make_room() {
     let (gate, time) = gate(CHAT);
     let caller = gate.enter(None).unwrap();
     let check = |count| {
-        let served = gate.ad_hoc(&caller, rate(count))?;
+        let served = gate.ad_hoc(&caller, rate(count)).wait()?;
         Ok(served.check("k", 2).wait()?.admitted())
     };
     for count in 1..=MOST_RATES as u64 {
@@ -284,7 +287,7 @@ fn rates_that_nobody_has_used_for_long_make_room_in_a_store() {
     let (gate, time) = gate_with_store(CHAT);
     let caller = gate.enter(None).unwrap();
     let check = |count| {
-        let served = gate.ad_hoc(&caller, rate(count))?;
+        let served = gate.ad_hoc(&caller, rate(count)).wait()?;
         Ok(served.check("k", 2).wait()?.admitted())
     };
     let most = MOST_RATES as u64;
@@ -313,7 +316,7 @@ fn one_token_cannot_take_all_rates_that_come_with_the_call() {
     gate.replace_credentials(Credentials::new([token("hostile"), token("victim")]));
     let ask = |name: &str, count| {
         let caller = gate.enter(Some(name)).unwrap();
-        let served = gate.ad_hoc(&caller, rate(count))?;
+        let served = gate.ad_hoc(&caller, rate(count)).wait()?;
         served.check("k", 1).wait().map(drop)
     };
     let most = MOST_RATES as u64 / 4;

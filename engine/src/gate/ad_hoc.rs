@@ -3,7 +3,8 @@
 //! Each triple of capacity, count and period is a set of one bucket, made when
 //! it is first asked for. Callers choose the numbers, so the sets are bounded, all
 //! together and those that one token has asked for; one all of whose keys equal
-//! "never seen" makes room for another, in the store, too.
+//! "never seen" makes room for another, in the store, too. In a store that others share
+//! it is made beside the threads of requests (`making`), which others go on with.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,11 +13,13 @@ use std::time::Duration;
 
 use tidegate_contract::{Select, Store};
 use tidegate_core::{Amount, Bucket, Span, Timestamp};
+use tokio::runtime::Handle;
 
 use super::access::Caller;
 use super::backing::Backing;
 use super::denials::Denials;
 use super::error::GateError;
+use super::making::Making;
 use super::served::Served;
 use super::tables;
 use crate::clock::Clock;
@@ -61,6 +64,13 @@ pub(super) struct AdHoc {
     sets: RwLock<Sets>,
     /// From when on all tables may be looked into again.
     look_from: AtomicI64,
+    making: Making<Rate, Arc<Served>>,
+    maker: Maker,
+}
+
+/// What makes a set of a rate.
+#[derive(Clone)]
+struct Maker {
     store: Option<Arc<dyn Store>>,
     clock: Clock,
     denials: Arc<Denials>,
@@ -86,57 +96,90 @@ impl AdHoc {
         Self {
             sets: RwLock::default(),
             look_from: AtomicI64::new(i64::MIN),
-            store,
-            clock,
-            denials,
+            making: Making::default(),
+            maker: Maker {
+                store,
+                clock,
+                denials,
+            },
         }
     }
 
     /// The set for `rate`.
-    pub(super) fn get(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
+    pub(super) async fn get(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
         if let Some(entry) = self.read().get(&rate) {
             entry.touch();
             return Ok(Arc::clone(&entry.served));
         }
-        self.make(caller.token(), rate)
+        // Most rates are known: theirs is not moved with all that this needs.
+        Box::pin(self.make(caller.token(), rate)).await
     }
 
     #[cold]
-    fn make(&self, asked_by: Option<&str>, rate: Rate) -> Result<Arc<Served>, GateError> {
+    async fn make(&self, asked_by: Option<&str>, rate: Rate) -> Result<Arc<Served>, GateError> {
         let bucket = rate.bucket()?;
+        let runtime = match self.maker.is_shared() {
+            true => Handle::try_current().ok(),
+            false => None,
+        };
+        let Some(runtime) = runtime else {
+            let make = || Ok(Arc::new(self.maker.serve(rate)?));
+            return self.add(asked_by, rate, &bucket, make);
+        };
+        self.has_room(&mut self.write(), asked_by)?;
+        let maker = self.maker.clone();
+        let make = move || Ok(Arc::new(maker.serve(rate)?));
+        let served = self.making.make(&runtime, rate, make).await?;
+        self.add(asked_by, rate, &bucket, || Ok(served))
+    }
+
+    /// The set for `rate` that is there, or is made now and added.
+    fn add(
+        &self,
+        asked_by: Option<&str>,
+        rate: Rate,
+        bucket: &Bucket,
+        make: impl FnOnce() -> Result<Arc<Served>, Error>,
+    ) -> Result<Arc<Served>, GateError> {
         let mut sets = self.write();
         if let Some(entry) = sets.get(&rate) {
             entry.touch();
             return Ok(Arc::clone(&entry.served));
         }
-        let now = self.clock.now();
-        if is_full(&sets, asked_by).is_some() {
-            self.make_room(&mut sets, |entry| !entry.matters(now));
-        }
-        if is_full(&sets, asked_by).is_some() && self.may_look(now) {
-            self.make_room(&mut sets, |entry| entry.is_spent());
-        }
-        if let Some(most) = is_full(&sets, asked_by) {
-            return Err(GateError::TooManyRates(most));
-        }
-        let served = Arc::new(self.serve(rate)?);
+        self.has_room(&mut sets, asked_by)?;
+        let served = make()?;
         let entry = Entry {
             served: Arc::clone(&served),
             asked_by: asked_by.map(Into::into),
             refill: bucket.refill(),
             // That is now: its caller is about to.
             used: AtomicBool::new(false),
-            looked_at: now,
+            looked_at: self.maker.clock.now(),
         };
         sets.insert(rate, entry);
         Ok(served)
+    }
+
+    /// Makes room for another, where there is none.
+    fn has_room(&self, sets: &mut Sets, asked_by: Option<&str>) -> Result<(), GateError> {
+        let now = self.maker.clock.now();
+        if is_full(sets, asked_by).is_some() {
+            self.make_room(sets, |entry| !entry.matters(now));
+        }
+        if is_full(sets, asked_by).is_some() && self.may_look(now) {
+            self.make_room(sets, |entry| entry.is_spent());
+        }
+        match is_full(sets, asked_by) {
+            Some(most) => Err(GateError::TooManyRates(most)),
+            None => Ok(()),
+        }
     }
 
     /// Drops the sets of which `spent` says that all keys equal "never seen".
     fn make_room(&self, sets: &mut Sets, spent: impl Fn(&mut Entry) -> bool) {
         sets.retain(|rate, entry| {
             let goes = spent(entry);
-            if let (true, Some(store)) = (goes, &self.store) {
+            if let (true, Some(store)) = (goes, &self.maker.store) {
                 store.forget(&tables::of_rate(*rate));
             }
             !goes
@@ -152,6 +195,22 @@ impl AdHoc {
             self.look_from.store(next.as_micros(), Ordering::Relaxed);
         }
         may
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Sets> {
+        self.sets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Sets> {
+        self.sets.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Maker {
+    /// Whether the store is beyond a network, and several may open one set at once.
+    fn is_shared(&self) -> bool {
+        let store = self.store.as_ref();
+        store.is_some_and(|store| store.abilities().shared)
     }
 
     fn serve(&self, rate: Rate) -> Result<Served, Error> {
@@ -171,14 +230,6 @@ impl AdHoc {
             // Nobody waits for one.
             Duration::ZERO,
         ))
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Sets> {
-        self.sets.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Sets> {
-        self.sets.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -252,6 +303,7 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_contract::block_on;
     use tidegate_core::MAX_AMOUNT;
 
     use super::super::access::Credentials;
@@ -270,15 +322,16 @@ mod tests {
         Credentials::default().identify(None).unwrap()
     }
 
+    fn get(rates: &AdHoc, rate: Rate) -> Result<Arc<Served>, GateError> {
+        block_on(rates.get(&anyone(), rate))
+    }
+
     #[test]
     fn a_rate_is_one_set_however_often_it_is_asked_for() {
         let rates = AdHoc::new(None, ManualClock::default().clock(), Arc::default());
-        let first = rates.get(&anyone(), rate(1)).unwrap();
-        assert!(Arc::ptr_eq(&first, &rates.get(&anyone(), rate(1)).unwrap()));
-        assert!(!Arc::ptr_eq(
-            &first,
-            &rates.get(&anyone(), rate(2)).unwrap()
-        ));
+        let first = get(&rates, rate(1)).unwrap();
+        assert!(Arc::ptr_eq(&first, &get(&rates, rate(1)).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &get(&rates, rate(2)).unwrap()));
     }
 
     #[test]
@@ -297,7 +350,7 @@ mod tests {
             wrong(MAX_AMOUNT + 1, 1, 1),
             wrong(1, u64::MAX, 1),
         ] {
-            assert!(rates.get(&anyone(), rate).is_err(), "{rate:?}");
+            assert!(get(&rates, rate).is_err(), "{rate:?}");
         }
         assert!(rates.read().is_empty());
     }
@@ -307,21 +360,21 @@ mod tests {
         let time = ManualClock::default();
         let rates = AdHoc::new(None, time.clock(), Arc::default());
         for count in 1..=MOST as u64 {
-            let served = rates.get(&anyone(), rate(count)).unwrap();
+            let served = get(&rates, rate(count)).unwrap();
             assert!(served.check("k", 2).wait().unwrap().admitted());
         }
         let one_more = rate(MOST as u64 + 1);
         assert!(matches!(
-            rates.get(&anyone(), one_more),
+            get(&rates, one_more),
             Err(GateError::TooManyRates(MOST))
         ));
         // The slowest refills in two seconds.
-        let kept = Arc::downgrade(&rates.get(&anyone(), rate(7)).unwrap());
-        let held = rates.get(&anyone(), rate(8)).unwrap();
+        let kept = Arc::downgrade(&get(&rates, rate(7)).unwrap());
+        let held = get(&rates, rate(8)).unwrap();
         time.advance(Duration::from_secs(2));
-        assert!(rates.get(&anyone(), one_more).is_ok());
+        assert!(get(&rates, one_more).is_ok());
         assert_eq!(rates.read().len(), 3);
-        assert!(kept.ptr_eq(&Arc::downgrade(&rates.get(&anyone(), rate(7)).unwrap())));
-        assert!(Arc::ptr_eq(&held, &rates.get(&anyone(), rate(8)).unwrap()));
+        assert!(kept.ptr_eq(&Arc::downgrade(&get(&rates, rate(7)).unwrap())));
+        assert!(Arc::ptr_eq(&held, &get(&rates, rate(8)).unwrap()));
     }
 }

@@ -35,6 +35,7 @@ mod error;
 mod finish;
 mod held;
 mod listing;
+mod making;
 mod many;
 mod meters;
 mod overrides;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use super::spans;
 use super::tables;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::pending::Pending;
 use crate::policy::{FailureMode, Policy, PolicyFile, PolicyMember};
 use crate::set::LimitSet;
 use tidegate_contract::block_on;
@@ -222,11 +224,21 @@ impl Gate {
     ///
     /// # Errors
     /// [`GateError::Forbidden`]; numbers that make no rate;
-    /// [`GateError::TooManyRates`].
-    pub fn ad_hoc(&self, caller: &Caller, rate: Rate) -> Result<Arc<Served>, GateError> {
-        spans::policy(ad_hoc::POLICY);
-        let may = caller.check(Scope::Decide, Some(ad_hoc::POLICY));
-        spans::entered(may.and_then(|()| self.0.ad_hoc.get(caller, rate)))
+    /// [`GateError::TooManyRates`]; [`GateError::Busy`], where a store is asked for too many
+    /// new ones at once.
+    pub fn ad_hoc<'a>(
+        &'a self,
+        caller: &'a Caller,
+        rate: Rate,
+    ) -> Pending<impl Future<Output = Result<Arc<Served>, GateError>> + Send + 'a> {
+        Pending::new(async move {
+            spans::policy(ad_hoc::POLICY);
+            let found = match caller.check(Scope::Decide, Some(ad_hoc::POLICY)) {
+                Ok(()) => self.0.ad_hoc.get(caller, rate).await,
+                Err(error) => Err(error),
+            };
+            spans::entered(found)
+        })
     }
 
     /// The policy `name`, for `caller` to use in this way.

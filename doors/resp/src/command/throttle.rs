@@ -119,7 +119,7 @@ impl<'a> Call<'a> {
 
     async fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
         let (gate, caller) = session.at_the_gate()?;
-        let served = gate.ad_hoc(caller, self.rate)?;
+        let served = gate.ad_hoc(caller, self.rate).await?;
         if self.quantity == 0 || self.quantity > self.rate.capacity {
             return self.look(&served).await;
         }

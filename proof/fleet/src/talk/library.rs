@@ -241,7 +241,7 @@ impl Library {
             count: 10,
             period_secs: 34_560_000,
         };
-        let served = self.gate.ad_hoc(&self.caller, rate)?;
+        let served = self.gate.ad_hoc(&self.caller, rate).wait()?;
         let mut answer = decided(
             &served,
             &served.check(call.key.as_bytes(), Ask::from(1)).wait()?,
