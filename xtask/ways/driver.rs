@@ -38,7 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut set = LimitSet::builder().name("ways").limits(limits);
     if store != "memory" {
-        set = set.store(Arc::new(RedisStore::open(&store, Options::default())?));
+        // What counts every instruction is slow.
+        let options = Options {
+            deadline: Duration::from_secs(60),
+            ..Options::default()
+        };
+        set = set.store(Arc::new(RedisStore::open(&store, options)?));
     }
     let set = set.build()?;
     for _ in 0..times {
