@@ -93,7 +93,8 @@ impl Unit {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let fraction = fraction.trim_end_matches('0');
         let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-        if whole.is_empty() || !digits(whole) || !digits(fraction) {
+        let is_cut = whole.is_empty() || text.ends_with('.');
+        if is_cut || !digits(whole) || !digits(fraction) {
             return Err(AmountError::NotANumber(text.into()));
         }
         if fraction.len() > usize::from(self.places) {
