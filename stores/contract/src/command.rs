@@ -308,6 +308,21 @@ impl<'v> Verb<'v> {
         )
     }
 
+    /// The lease that it is about, or would make.
+    #[must_use]
+    pub const fn lease(&self) -> Option<u128> {
+        match self {
+            Self::Take {
+                lease: Some(terms), ..
+            } => Some(terms.id),
+            Self::End { id, .. } | Self::Renew { id, .. } | Self::Adjust { id, .. } => Some(*id),
+            Self::Take { lease: None, .. }
+            | Self::Debit { .. }
+            | Self::Peek { .. }
+            | Self::Reset => None,
+        }
+    }
+
     /// The terms of the lease that a take would make.
     #[must_use]
     pub const fn terms(&self) -> Option<Terms<'v>> {

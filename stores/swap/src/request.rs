@@ -61,10 +61,7 @@ impl Request {
 
     /// The lease that is ended or renewed, or would be made.
     pub(crate) fn lease(&self) -> Option<u128> {
-        match self.verb.lend() {
-            Verb::End { id, .. } | Verb::Renew { id, .. } => Some(id),
-            verb => verb.terms().map(|terms| terms.id),
-        }
+        self.verb.lend().lease()
     }
 
     /// The idempotency key of the lease that would be made.
