@@ -126,7 +126,7 @@ const WAYS: &[Way] = &[
     way(
         MEMORY,
         "the reference, beside the rows",
-        ("stores/memory/src/shard.rs", "oracle::apply(command"),
+        ("stores/memory/src/shard.rs", "oracle::execute(command"),
         true,
     ),
     way(
