@@ -1,7 +1,11 @@
 //! A lease that is adjusted: more, all or nothing; less; into debt.
 
+mod support;
+
+use std::future::IntoFuture;
 use std::time::Duration;
 
+use support::Polled;
 use tidegate::contract::StoreError;
 use tidegate::{Ask, Error, Key, Limit, LimitPool, LimitSet, ManualClock, Usage};
 
@@ -131,40 +135,19 @@ fn less_wakes_who_waits() {
     let all = [("tokens", 1), ("slots", 4)];
     let admission = set.try_acquire("k", &all).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
-    let waits = std::thread::spawn({
-        let set = set.clone();
-        move || {
-            let ask = Ask::from(&[("tokens", 1), ("slots", 3)]).within(MINUTE);
-            let admission = set.acquire("k", ask).wait().expect("no error");
-            admission.granted().is_some()
-        }
-    });
-    while set.statistics().waiting == 0 {
-        std::thread::yield_now();
-    }
+    let ask = Ask::from(&[("tokens", 1), ("slots", 3)]).within(MINUTE);
+    let mut waits = Polled::waiting(set.acquire("k", ask).into_future());
     // Who holds a part does not stand behind those who hold nothing.
-    assert!(
-        lease
-            .adjust(&[("slots", 2)])
-            .wait()
-            .expect("held")
-            .admitted()
-    );
-    assert!(
-        lease
-            .adjust(&[("slots", 4)])
-            .wait()
-            .expect("held")
-            .admitted()
-    );
-    assert!(
-        lease
-            .adjust(&[("slots", 1)])
-            .wait()
-            .expect("held")
-            .admitted()
-    );
-    assert!(waits.join().expect("no panic"));
+    for slots in [2, 4, 2] {
+        let adjusted = lease.adjust(&[("slots", slots)]).wait();
+        assert!(adjusted.expect("held").admitted());
+        assert!(waits.granted().is_none(), "three are not free");
+    }
+    waits.woken();
+    let less = lease.adjust(&[("slots", 1)]).wait();
+    assert!(less.expect("held").admitted());
+    assert!(waits.woken());
+    assert!(waits.granted().is_some());
 }
 
 #[test]
