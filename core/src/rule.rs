@@ -276,6 +276,17 @@ impl Rule {
         }
     }
 
+    /// Changes how many slots a holder has, be they free or not; `false` if it holds
+    /// nothing (any more).
+    pub fn resize(&self, cell: &mut State, tenure: Tenure, weight: Amount) -> bool {
+        match (self, cell) {
+            (Self::Slots(kernel), State::Slots(state)) => {
+                kernel.resize(state, tenure.id, tenure.expires_at, weight)
+            }
+            _ => false,
+        }
+    }
+
     /// Moves a holder's expiry; `false` if it holds nothing (any more).
     pub fn renew(
         &self,

@@ -557,10 +557,9 @@ impl Pair {
                 found.into_iter().for_each(|i| self.held[i].2 = until);
             }
             _ => {
-                self.slots.shrink(&mut self.state, id, weight / 2);
-                found
-                    .into_iter()
-                    .for_each(|i| self.held[i].1 = self.held[i].1.min(weight / 2));
+                let resized = self.slots.resize(&mut self.state, id, old, weight / 2);
+                prop_assert_eq!(resized, found.is_some());
+                found.into_iter().for_each(|i| self.held[i].1 = weight / 2);
             }
         }
         Ok(())

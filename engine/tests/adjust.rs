@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::Polled;
 use tidegate::contract::StoreError;
-use tidegate::{Ask, Error, Key, Limit, LimitPool, LimitSet, ManualClock, Usage};
+use tidegate::{Ask, Error, Key, Limit, LimitPool, LimitSet, ManualClock, Timestamp, Usage};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -169,4 +169,98 @@ fn a_pools_lease_is_adjusted_at_the_member_that_gave_it() {
         _ => (&two, &one),
     };
     assert_eq!((left(its, "tokens"), left(others, "tokens")), (300, 1_000));
+}
+
+/// Less comes back in any case: also where others hold more than there now is.
+#[test]
+fn less_of_lowered_slots_is_given_back() {
+    let set = LimitSet::new([Limit::concurrency("slots", 10)]).expect("a sound limit");
+    let ask = [("slots", 5)];
+    let admit = || {
+        set.try_acquire("k", &ask)
+            .wait()
+            .expect("no error")
+            .granted()
+    };
+    let (mut one, other) = (admit().expect("it fits"), admit().expect("it fits"));
+    set.put_limit(Limit::concurrency("slots", 4))
+        .expect("sound");
+    let less = one.adjust(&[("slots", 3)]).wait().expect("held");
+    assert!(less.admitted(), "{less:?}");
+    drop(other);
+}
+
+#[test]
+fn less_than_before_and_more_than_there_is_now_is_no_error() {
+    let set = LimitSet::new([Limit::concurrency("slots", 10)]).expect("a sound limit");
+    let ask = [("slots", 8)];
+    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    set.put_limit(Limit::concurrency("slots", 4))
+        .expect("sound");
+    let less = lease.adjust(&[("slots", 6)]).wait();
+    assert!(less.is_ok(), "{less:?}");
+}
+
+/// With tokens beside: they come back too, and do not.
+#[test]
+fn a_stream_that_ends_early_gives_its_tokens_back() {
+    let set = LimitSet::new([
+        Limit::budget("tokens", 1_000, HOUR),
+        Limit::concurrency("slots", 10),
+    ]);
+    let set = set.expect("sound limits");
+    let ask = [("tokens", 100), ("slots", 8)];
+    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    set.put_limit(Limit::concurrency("slots", 4))
+        .expect("sound");
+    let less = lease.overdraw(&[("tokens", 10), ("slots", 6)]).wait();
+    assert!(less.is_ok(), "{less:?}");
+}
+
+/// A key that reaches one level of two.
+#[test]
+fn all_of_a_short_keys_tokens_are_given_back() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder()
+        .levels(["org", "user"])
+        .clock(time.clock());
+    let set = set.limit(Limit::budget("tokens", 100, HOUR).at_level("org"));
+    let set = set.limit(Limit::budget("own", 100, HOUR).at_level("user"));
+    let set = set.build().expect("sound limits");
+    let ask = [("tokens", 10)];
+    let admission = set.try_acquire("acme", &ask).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    assert!(
+        lease
+            .adjust(&[("tokens", 1)])
+            .wait()
+            .expect("held")
+            .admitted()
+    );
+    let none = lease.adjust(&[("tokens", 0)]).wait();
+    assert!(none.is_ok_and(|decision| decision.admitted()));
+}
+
+/// A clock that steps back locks no slots up for longer than their own time to live.
+#[test]
+fn an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder().clock(time.clock());
+    let slots = Limit::concurrency("slots", 4).ttl(Duration::from_secs(10));
+    let set = set.limit(slots).build().expect("a sound limit");
+    let left = || {
+        let peek = set.peek("k", 1).wait().expect("no error");
+        peek.standing("slots").expect("it is there").remaining
+    };
+    time.set(Timestamp::from_micros(100_000_000_000));
+    let admission = set.try_acquire("k", 1).wait().expect("no error");
+    let id = admission.granted().expect("it fits").detach();
+    time.set(Timestamp::from_micros(50_000_000_000));
+    assert_eq!(left(), 3);
+    let adjusted = set.adjust("k", id, &[("slots", 2)]).wait();
+    assert!(adjusted.expect("held").admitted());
+    time.set(Timestamp::from_micros(50_010_000_001));
+    assert_eq!(left(), 4);
 }

@@ -393,3 +393,30 @@ fn a_place_is_read_from_the_bytes_that_it_is_written_as() {
     }
     assert_eq!(Place::decode(b""), None);
 }
+
+/// It was taken, and its ten were ten hundredths.
+#[test]
+fn an_override_of_another_unit_is_refused() {
+    let gate = gate("[policy.p.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n");
+    let caller = gate.enter(None).unwrap();
+    let place = Place::system().of_entity("k").of_resource("p");
+    let write = |unit: Option<&str>| {
+        let mut fields = vec![
+            ("budget".to_owned(), Setting::Integer(10)),
+            ("per".to_owned(), Setting::Text("1h".into())),
+        ];
+        fields.extend(unit.map(|unit| ("unit".to_owned(), Setting::Text(unit.into()))));
+        let given = [("usd".to_owned(), fields)];
+        gate.write_override(&caller, &place, &given).wait()
+    };
+    for other in ["1", "0.001"] {
+        let Err(GateError::FaultyOverride(faults)) = write(Some(other)) else {
+            panic!("a unit of {other} is taken");
+        };
+        assert!(faults[0].message.contains("0.01"), "{faults:?}");
+    }
+    for same in [None, Some("0.01")] {
+        write(same).unwrap();
+        assert_eq!(limit(&gate, "p", "k", "usd"), 1_000, "{same:?}");
+    }
+}

@@ -193,12 +193,25 @@ impl Slots {
         true
     }
 
-    /// Changes how many slots `id` holds, downward only.
-    pub fn shrink(&self, state: &mut State, id: u128, weight: Amount) {
-        if let Some(holder) = state.holders.iter_mut().find(|holder| holder.id == id) {
-            state.total -= holder.weight.saturating_sub(weight);
-            holder.weight = holder.weight.min(weight);
-        }
+    /// Changes how many slots `id` holds, be they free or not, and neither its fence nor
+    /// its expiry; `false` if it holds none (any more).
+    pub fn resize(
+        &self,
+        state: &mut State,
+        id: u128,
+        expires_at: Timestamp,
+        weight: Amount,
+    ) -> bool {
+        let Some(holder) = position(state, id, expires_at) else {
+            return false;
+        };
+        let Some(holder) = state.holders.get_mut(holder) else {
+            return false;
+        };
+        let others = state.total - holder.weight;
+        holder.weight = weight.min(amount::MAX_AMOUNT.saturating_sub(others));
+        state.total = others + holder.weight;
+        true
     }
 
     /// Where the slots stand.

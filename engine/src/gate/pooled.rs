@@ -158,20 +158,22 @@ impl Pooled {
         Ok(decision.of(&member))
     }
 
-    /// What the member that gave a lease answers, and which it is.
+    /// What the member that gave a lease answers, and which it is. Of several that may
+    /// have given it, those that did not need not know its limits, or may be away.
     async fn by_owner<T, F: Future<Output = Result<T, Error>> + Send>(
         &self,
         id: LeaseId,
         ask: impl Fn(Member) -> F + Send,
     ) -> Result<(Member, T), Error> {
-        let mut owners = self.owners(id).into_iter();
-        loop {
-            let member = owners.next().ok_or(StoreError::UnknownLease)?;
+        let mut failed = None;
+        for member in self.owners(id) {
             match ask(member.clone()).await {
-                Err(Error::Store(StoreError::UnknownLease)) if owners.len() > 0 => {}
-                answer => return Ok((member, answer?)),
+                Ok(answer) => return Ok((member, answer)),
+                Err(Error::Store(StoreError::UnknownLease)) => {}
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
+        Err(failed.unwrap_or_else(|| StoreError::UnknownLease.into()))
     }
 
     fn cool_down(&self, member: &Member, report: &Report) -> Option<Duration> {

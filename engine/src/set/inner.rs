@@ -343,6 +343,7 @@ impl Inner {
     /// and refuses then, so that nothing is taken. (Where a limit of any size lets it
     /// through, nobody can tell, and nothing is asked.)
     pub(crate) async fn has_granted(&self, key: &[u8], ask: &Ask<'_>) -> Result<bool, Error> {
+        ask.check_idempotency()?;
         let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.too_much(&asking.path).ok_or(Error::NothingAsked)?;
@@ -489,7 +490,7 @@ impl Inner {
     ) -> Result<(Decision, Option<u64>), Error> {
         let begin = |view: &View, asking: Asking<'_>| {
             let to = view.uses(to)?;
-            view.check_reach(&asking.path, &known(&to))?;
+            view.check_targets(&asking.path, &to)?;
             Ok(asking.verb(Verb::Adjust {
                 id,
                 to: &to,

@@ -241,6 +241,23 @@ impl View {
         Err(Error::KeyTooShort { depth, levels })
     }
 
+    /// Checks that nothing is to be taken of what `key` does not reach.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooShort`].
+    pub(crate) fn check_targets(
+        &self,
+        key: &KeyPath<'_>,
+        to: &[Option<Amount>],
+    ) -> Result<(), Error> {
+        let (depth, levels) = (key.depth(), self.plan.levels());
+        let mut targets = self.plan.limits().iter().zip(to);
+        match targets.any(|(limit, to)| limit.level >= depth && to.is_some_and(|to| to > 0)) {
+            true => Err(Error::KeyTooShort { depth, levels }),
+            false => Ok(()),
+        }
+    }
+
     /// The calendars' boundaries around `now`.
     #[inline]
     pub(crate) fn calendars(&self, now: Timestamp) -> Calendars {

@@ -144,6 +144,9 @@ impl<O> Record<O> {
     /// `place`. Of many charges the last ones count as booked with the one before them:
     /// less of them may come back then, never more.
     pub fn take_more(&mut self, uid: u32, amount: Amount, place: Place) {
+        if amount == 0 {
+            return;
+        }
         let of_limit = || self.shares.iter().filter(|share| share.uid == uid);
         let is_full = of_limit().count() >= MOST_CHARGES;
         let mut shares = self.shares.iter_mut().rev();

@@ -7,8 +7,8 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{
-    Amount, Bounds, Composite, Moment, Part, Place, State, Tenure, Timestamp, Verdict, commit,
-    compose,
+    Amount, Bounds, Composite, Moment, Part, Place, Receipt, State, Tenure, Timestamp, Verdict,
+    commit, compose,
 };
 
 use crate::book::{Book, Record, Share, Shares, Stage};
@@ -524,8 +524,8 @@ fn give_back<O>(
     }
 }
 
-/// Changes what a lease has taken, all or nothing. What is held of slots is asked for
-/// anew, all of it, as if it was free: the lease then has a new fence.
+/// Changes what a lease has taken, all or nothing. Where it is to hold more slots than it
+/// does, all of them are asked for, as if what it holds was free.
 fn adjust<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
@@ -544,10 +544,12 @@ fn adjust<O: PartialEq>(
     let tenure = Tenure { id, expires_at };
     let mut slots: SmallVec<[(usize, State); 1]> = SmallVec::new();
     for (position, part) in parts.iter_mut().enumerate() {
-        if changes[position].is_of_slots() {
+        if changes[position].is_of_more_slots() {
             part.rule.observe(part.state, &part.moment);
-            slots.push((position, part.state.clone()));
-            part.rule.release(part.state, tenure, command.now);
+            let before = part.state.clone();
+            if part.rule.release(part.state, tenure, command.now) {
+                slots.push((position, before));
+            }
         }
     }
     let answer = compose(&mut parts);
@@ -555,11 +557,10 @@ fn adjust<O: PartialEq>(
     if admitted {
         commit(&mut parts, Some(tenure));
     }
+    // What was held stays held as it was, and becomes more.
     for (position, before) in slots {
         let part = &mut parts[position];
-        if !admitted || !part.verdict.admitted() {
-            *part.state = before;
-        }
+        (*part.state, part.receipt) = (before, Receipt::default());
     }
     if admitted {
         let changed = parts.iter_mut().zip(plan.limits()).zip(&changes);
@@ -596,13 +597,13 @@ impl Change {
         }
     }
 
-    const fn is_of_slots(&self) -> bool {
-        self.is_held && self.target != self.taken
+    const fn is_of_more_slots(&self) -> bool {
+        self.is_held && self.target > self.taken
     }
 
     /// How much must fit.
     const fn asked(&self, overdraw: bool) -> Amount {
-        match (self.is_of_slots(), overdraw) {
+        match (self.is_of_more_slots(), overdraw) {
             (true, _) => self.target,
             (false, true) => 0,
             (false, false) => self.target.saturating_sub(self.taken),
@@ -617,12 +618,14 @@ impl Change {
         record: &mut Record<O>,
         tenure: Tenure,
     ) {
-        if self.is_of_slots() {
-            record.take_less(limit.uid, self.taken);
-            if self.target > 0 {
-                record.take_more(limit.uid, self.target, part.receipt.place);
-                record.granted.fence = record.granted.fence.max(part.receipt.fence);
+        if self.is_held && self.target != self.taken {
+            match self.target {
+                0 => drop(limit.rule.release(part.state, tenure, part.moment.now)),
+                weight => drop(limit.rule.resize(part.state, tenure, weight)),
             }
+            record.take_less(limit.uid, self.taken);
+            record.take_more(limit.uid, self.target, part.receipt.place);
+            record.granted.fence = record.granted.fence.max(part.receipt.fence);
             return;
         }
         let more = self.target.saturating_sub(self.taken);

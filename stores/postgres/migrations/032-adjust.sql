@@ -141,9 +141,23 @@ BEGIN
 END $$;
 DROP FUNCTION tidegate.end_share;
 
+-- Another weight for a holder of slots, be it free or not.
+CREATE FUNCTION tidegate.slots_resize(
+  c numeric[], p_id numeric, p_expires_at numeric, p_weight numeric)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_position integer := tidegate.slots_position(c, p_id, p_expires_at);
+BEGIN
+  IF v_position IS NULL THEN RETURN c; END IF;
+  c[1] := c[1] - c[v_position + 2];
+  c[v_position + 2] := least(p_weight, greatest(tidegate.most_amount() - c[1], 0));
+  c[1] := c[1] + c[v_position + 2];
+  RETURN c;
+END $$;
+
 -- Changes what a lease has taken, all or nothing: `used` says how much in all, null as
--- it has; `ending` is 1 if more is charged even where it does not fit. What is held of
--- slots is asked for anew, all of it, as if it was free.
+-- it has; `ending` is 1 if more is charged even where it does not fit. Where it is to hold
+-- more slots than it does, all of them are asked for, as if what it holds was free.
 CREATE FUNCTION tidegate.adjust(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
@@ -151,7 +165,7 @@ DECLARE
   v_lease tidegate.leases;
   v_taken numeric[] := '{}';
   v_target numeric[] := '{}';
-  v_before tidegate.cell[];
+  v_held boolean[];
   v_step tidegate.step;
   v_calendar numeric[];
   v_is_admitted boolean;
@@ -172,18 +186,23 @@ BEGIN
     RETURN v_out;
   END IF;
   a.amounts := array_fill(0::numeric, ARRAY[cardinality(p_cells)]);
-  v_before := p_cells;
+  v_out.cells := p_cells;
+  v_held := array_fill(false, ARRAY[cardinality(p_cells)]);
   FOR i IN 1 .. cardinality(p_cells) LOOP
     r := e.rules[i];
     v_taken[i] := tidegate.taken_of(v_lease.shares, r.uid);
     v_target[i] := coalesce(a.used[i], v_taken[i]);
     CONTINUE WHEN v_target[i] = v_taken[i];
     IF r.kind = 5 THEN
+      CONTINUE WHEN v_target[i] < v_taken[i];
       a.amounts[i] := v_target[i];
       c := (p_cells[i]).n;
       CONTINUE WHEN c IS NULL;
-      c := tidegate.observe(r, c, a.now, a.calendars[3 * i - 2 : 3 * i]);
-      v_before[i] := ROW(c)::tidegate.cell;
+      c := tidegate.slots_pruned(
+        tidegate.observe(r, c, a.now, a.calendars[3 * i - 2 : 3 * i]), a.now);
+      CONTINUE WHEN tidegate.slots_position(c, a.id, v_lease.expires_at) IS NULL;
+      v_held[i] := true;
+      v_out.cells[i] := ROW(c)::tidegate.cell;
       p_cells[i] := ROW(
         tidegate.slots_release(c, a.id, v_lease.expires_at, a.now))::tidegate.cell;
     ELSIF a.ending = 0 THEN
@@ -192,25 +211,35 @@ BEGIN
   END LOOP;
   v_step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
   v_is_admitted := v_step.verdict = tidegate.admit();
+  -- What was held stays held as it was, and becomes more.
+  FOR i IN 1 .. cardinality(p_cells) LOOP
+    CONTINUE WHEN NOT v_held[i];
+    v_step.cells[i] := v_out.cells[i];
+    a.amounts[i] := 0;
+  END LOOP;
   IF v_is_admitted THEN
     v_step.cells := tidegate.commit_step(
       e.rules, v_step, a.amounts, a.now, a.calendars, a.id, v_lease.expires_at);
   END IF;
   FOR i IN 1 .. cardinality(p_cells) LOOP
     CONTINUE WHEN v_target[i] = v_taken[i];
+    CONTINUE WHEN NOT v_is_admitted OR v_step.verdicts[i] <> tidegate.admit();
     r := e.rules[i];
-    IF NOT v_is_admitted OR v_step.verdicts[i] <> tidegate.admit() THEN
-      IF r.kind = 5 THEN v_step.cells[i] := v_before[i]; END IF;
-      CONTINUE;
-    END IF;
     v_more := v_target[i] - v_taken[i];
     c := (v_step.cells[i]).n;
     IF r.kind = 5 THEN
+      IF c IS NOT NULL AND v_target[i] = 0 THEN
+        c := tidegate.slots_release(c, a.id, v_lease.expires_at, a.now);
+      ELSIF c IS NOT NULL THEN
+        c := tidegate.slots_resize(c, a.id, v_lease.expires_at, v_target[i]);
+      END IF;
+      v_step.cells[i] := ROW(c)::tidegate.cell;
       v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, v_taken[i]);
       IF v_target[i] > 0 THEN
         v_lease.shares := tidegate.take_more(v_lease.shares, r.uid, v_target[i], 0);
-        v_lease.fence := greatest(v_lease.fence, c[2]);
       END IF;
+      -- It was granted anew.
+      IF a.amounts[i] > 0 THEN v_lease.fence := greatest(v_lease.fence, c[2]); END IF;
     ELSIF v_more > 0 THEN
       IF v_more > a.amounts[i] THEN
         v_calendar := a.calendars[3 * i - 2 : 3 * i];
@@ -359,7 +388,7 @@ BEGIN
   ELSE
     v_out := tidegate.do_verb(p_verb, a, e, v_kept);
   END IF;
-  IF p_verb = 1 AND v_out.reply[3] <> 0
+  IF p_verb IN (1, 8) AND v_out.reply[3] <> 0
     AND tidegate.free_ended(p_tab, v_root, v_now) THEN
     RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, p_ends, p_rules, p_own,
       p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_ask, p_ending, p_used,

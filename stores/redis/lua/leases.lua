@@ -199,8 +199,8 @@ local function renew(now)
   return { DONE, now }
 end
 
--- What an adjustment does to each limit's share: taken, target; and of slots, what was
--- let go of to ask for all of it anew: weight, expiry.
+-- What an adjustment does to each limit's share: taken, target; and of more slots, what
+-- was let go of to ask for all of it: weight, expiry.
 local function changes_of(record, now)
   local changes, asked = {}, {}
   for i, limit in ipairs(plan.limits) do
@@ -210,9 +210,8 @@ local function changes_of(record, now)
     local more = max(change.target - taken, 0)
     asked[i] = ask.overdraw and 0 or more
     if limit.kind == SLOTS then
-      change.is_of_slots = change.target ~= taken
-      asked[i] = change.is_of_slots and change.target or 0
-      if change.is_of_slots and cells and cells[limit.cell] ~= FRESH then
+      asked[i] = more > 0 and change.target or 0
+      if more > 0 and cells and cells[limit.cell] ~= FRESH then
         rule.observe(limit, cells[limit.cell], now, ask.calendars[i])
         change.weight, change.expires_at =
           slots.release(cells[limit.cell], record.id, record.expires_at, now)
@@ -226,12 +225,17 @@ end
 -- Brings a limit and the record up to the target, after what must fit was charged.
 local function carry_out(change, part, record, now)
   local uid, more = part.limit.uid, change.target - change.taken
-  if change.is_of_slots then
-    take_less(record, uid, change.taken)
-    if change.target > 0 then
-      take_more(record, uid, change.target, part.place)
-      record.fence = max(record.fence, part.fence)
+  if part.limit.kind == SLOTS then
+    if more == 0 then return end
+    local cell = part.cells[part.at]
+    if change.target == 0 and cell ~= FRESH then
+      slots.release(cell, record.id, record.expires_at, now)
+    elseif cell ~= FRESH then
+      slots.resize(cell, record.id, record.expires_at, change.target)
     end
+    take_less(record, uid, change.taken)
+    if change.target > 0 then take_more(record, uid, change.target, part.place) end
+    record.fence = max(record.fence, part.fence)
   elseif more > 0 then
     if more > part.amount then
       part.cells[part.at], part.place = rule.charge(part.limit, part.cells[part.at], more,
@@ -250,13 +254,18 @@ local function adjust(now)
   local changes, asked = changes_of(record, now)
   local parts = parts_of(asked, now)
   local verdict, binding = compose(parts)
-  if verdict == ADMIT then commit(parts, { record.id, record.expires_at }) end
+  -- What was held stays held as it was, and becomes more.
   for i, part in ipairs(parts) do
-    if verdict == ADMIT and part.verdict == ADMIT then
-      carry_out(changes[i], part, record, now)
-    elseif changes[i].weight then
-      slots.restore(
-        part.cells[part.at], record.id, changes[i].expires_at, changes[i].weight)
+    local change = changes[i]
+    if change.weight then
+      slots.restore(part.cells[part.at], record.id, change.expires_at, change.weight)
+      part.amount = 0
+    end
+  end
+  if verdict == ADMIT then
+    commit(parts, { record.id, record.expires_at })
+    for i, part in ipairs(parts) do
+      if part.verdict == ADMIT then carry_out(changes[i], part, record, now) end
     end
   end
   if verdict ~= ADMIT then

@@ -120,6 +120,12 @@ function slots.restore(cell, id, expires_at, weight)
   insert_holder(cell, expires_at, id, weight)
 end
 
+-- Another weight for `id`, be it free or not.
+function slots.resize(cell, id, expires_at, weight)
+  local old, until_now = remove_holder(cell, id, expires_at)
+  if old then insert_holder(cell, until_now, id, min(weight, MOST - cell[2])) end
+end
+
 function slots.renew(cell, id, old, expires_at, now)
   prune_slots(cell, now)
   expires_at = later(expires_at, catch_up(cell, now))

@@ -56,7 +56,13 @@ impl Gate {
         }
         let (mut limits, mut faults) = (Vec::new(), Vec::new());
         for one in given {
-            let one = in_units_of(one, &concerned);
+            let one = match in_units_of(one, &concerned) {
+                Ok(one) => one,
+                Err(fault) => {
+                    faults.push(fault);
+                    continue;
+                }
+            };
             match read_limits(slice::from_ref(&one)) {
                 Ok(read) => limits.extend(read),
                 Err(wrong) => faults.extend(wrong),
@@ -110,7 +116,7 @@ impl Gate {
 fn in_units_of(
     (name, fields): &(String, Vec<(String, Setting)>),
     concerned: &[Arc<Served>],
-) -> (String, Vec<(String, Setting)>) {
+) -> Result<(String, Vec<(String, Setting)>), LimitFault> {
     let mut fields = fields.clone();
     let unit = concerned.iter().map(|served| served.unit(name));
     let unit = unit.max_by_key(|unit| unit.places()).unwrap_or_default();
@@ -122,7 +128,18 @@ fn in_units_of(
         }
         fields.push(("unit".to_owned(), Setting::Text(unit.to_string())));
     }
-    (name.clone(), fields)
+    let said = fields.iter().find(|(field, _)| field == "unit");
+    if let Some((_, Setting::Text(said))) = said
+        && *said != unit.to_string()
+        && concerned.iter().any(|served| served.unit(name) == unit)
+    {
+        return Err(LimitFault {
+            limit: name.clone(),
+            message: format!("its unit is {unit}, as the policy has it, and not {said}"),
+            help: format!("leave `unit` out, or write unit = \"{unit}\""),
+        });
+    }
+    Ok((name.clone(), fields))
 }
 
 fn too_many(count: usize) -> LimitFault {

@@ -158,3 +158,53 @@ pub(super) fn a_lease_that_is_not_held_is_not_adjusted(subject: &Subject) -> Res
     assert_eq!(desk.left(b"k")[0], 98);
     Ok(())
 }
+
+/// A clock that steps back locks no slots up for longer than their own time to live.
+pub(super) fn an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, slots(3))]);
+    desk.set(3_600_000_000);
+    let (id, _) = desk.hold(b"k", &[1], SECOND);
+    desk.set(0);
+    assert!(desk.admits(b"k", &[0]));
+    assert!(desk.adjust(id, &[Some(2)]).admitted());
+    desk.pass(1_000_001);
+    assert_eq!(desk.left(b"k"), [3]);
+    Ok(())
+}
+
+/// The first of many leases are what a store looks at anyway.
+pub(super) fn a_lease_is_adjusted_whatever_is_due_before_it(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, budget(100))]);
+    for seconds in 1..6 {
+        desk.hold(b"k", &[1], seconds * SECOND);
+    }
+    let (id, _) = desk.hold(b"k", &[1], 9 * SECOND);
+    assert!(desk.adjust(id, &[Some(5)]).admitted());
+    assert_eq!(desk.left(b"k"), [90]);
+    Ok(())
+}
+
+/// Others hold more than there is, since the capacity was lowered.
+pub(super) fn less_slots_are_held_whatever_the_capacity_has_become(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let mut desk = Desk::new(subject, 1, &[(0, slots(10))]);
+    let (id, fence) = desk.hold(b"k", &[5], SECOND);
+    desk.hold(b"k", &[5], SECOND);
+    desk.change(&[(0, slots(4))]);
+    assert!(desk.adjust(id, &[Some(4)]).admitted());
+    assert!(!desk.adjust(id, &[Some(5)]).admitted());
+    let decision = desk.change_of(b"k", id, &[Some(3)], true);
+    let lease = decision.expect("it is held").lease.expect("it is less");
+    assert_eq!(lease.fence, fence, "nothing was granted anew");
+    desk.change(&[(0, slots(10))]);
+    assert_eq!(desk.left(b"k"), [2]);
+    Ok(())
+}

@@ -70,6 +70,9 @@ pub const CHECKS: &[(&str, Check)] = table![
     adjust::less_is_given_back_where_it_was_charged,
     adjust::a_lease_is_adjusted_any_number_of_times,
     adjust::a_lease_that_is_not_held_is_not_adjusted,
+    adjust::an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back,
+    adjust::a_lease_is_adjusted_whatever_is_due_before_it,
+    adjust::less_slots_are_held_whatever_the_capacity_has_become,
     keys::keys_of_any_bytes_do_not_collide,
     listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
     listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
@@ -164,6 +167,9 @@ macro_rules! suite {
             less_is_given_back_where_it_was_charged
             a_lease_is_adjusted_any_number_of_times
             a_lease_that_is_not_held_is_not_adjusted
+            an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back
+            a_lease_is_adjusted_whatever_is_due_before_it
+            less_slots_are_held_whatever_the_capacity_has_become
             keys_of_any_bytes_do_not_collide
             a_key_in_use_is_listed_once_whatever_comes_meanwhile
             keys_are_listed_by_their_beginning_and_ancestors_with_them
