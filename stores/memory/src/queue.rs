@@ -10,7 +10,7 @@
 //! A refusal is remembered until its instant comes or one of its rows is changed: who
 //! waits for other rows is not asked for again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::pin::Pin;
@@ -25,10 +25,14 @@ use tidegate_contract::race::Offered as Raced;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_contract::{
-    Alarm, Answer, Cells, Command, Decision, Ending, Execution, Granted, Hold, HotCell, Item,
-    KeyPath, Later, Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Race, Reply,
-    Responder, Ring, StoreError, Table, Timer, Verb, Wake,
+    Answer, Cells, Command, Decision, Ending, Execution, Granted, HotCell, Item, KeyPath, Later,
+    Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder, Ring, StoreError,
+    Table, Timer, Verb, Wake,
 };
+
+mod line;
+
+use line::{Place, Queue, Refusal, Rows, SetAlarm, Standing, Waiter, idempotency, refusal};
 
 use crate::shard::hash_of;
 
@@ -66,51 +70,6 @@ struct Stripe {
 }
 
 type Queues = HashMap<OwnedKey, Queue, RandomState>;
-
-/// When a request counts as having come, then the order of coming.
-type Place = (i64, u64);
-
-#[derive(Default)]
-struct Queue {
-    waiters: BTreeMap<Place, Waiter>,
-    last_number: u64,
-    alarm: Option<SetAlarm>,
-}
-
-/// One that waits, or whose place is kept for it.
-struct Waiter {
-    /// The take, as one without patience.
-    take: OwnedCommand,
-    path: OwnedPath,
-    turn: u128,
-    race: Option<Arc<Race>>,
-    hold: Option<Arc<dyn Hold>>,
-    timer: Arc<dyn Timer>,
-    /// `None` once it was told that its limits have changed: it asks again.
-    responder: Option<Responder>,
-    refusal: Option<Refusal>,
-    deadline: Option<SetAlarm>,
-}
-
-/// What it was told last: not before an instant, by the rows of these levels.
-#[derive(Clone, Copy)]
-struct Refusal {
-    until: Timestamp,
-    levels: u8,
-}
-
-/// An alarm, and what is rung.
-struct SetAlarm {
-    alarm: Alarm,
-    timer: Arc<dyn Timer>,
-    _rung: Arc<dyn Ring>,
-}
-
-impl Drop for SetAlarm {
-    fn drop(&mut self) {
-        self.timer.unset(self.alarm);
-    }
-}
 
 /// To be dropped once no lock is held: declared before the guard.
 type Wakes = SmallVec<[Wake; 4]>;
@@ -692,16 +651,6 @@ impl<T: Immediate> Shared<T> {
     }
 }
 
-/// What is known of one that waits.
-enum Standing {
-    /// Somebody before it needs a row of its, and was refused it.
-    KeptBack,
-    /// It was refused, and keeps back whoever needs the same rows.
-    Refused(Refusal),
-    /// The table is to be asked.
-    Unknown,
-}
-
 impl Offer {
     fn of(answer: Answer) -> Self {
         match refusal(&answer) {
@@ -711,144 +660,8 @@ impl Offer {
     }
 }
 
-/// The key of a take, and what it is asked again by.
-fn idempotency<'c>(command: &Command<'c>) -> Option<(KeyPath<'c>, &'c [u8])> {
-    match command.op {
-        Op::One(path, verb) => Some((path, verb.terms()?.idempotency?)),
-        _ => None,
-    }
-}
-
-/// When to ask again, and the levels at which it was refused.
-fn refusal(answer: &Answer) -> Option<Refusal> {
-    let Ok(Reply::Decision(decision)) = answer else {
-        return None;
-    };
-    let Verdict::NotUntil(at) = decision.verdict else {
-        return None;
-    };
-    Some(Refusal {
-        until: decision.refund_at.map_or(at, |refund| refund.min(at)),
-        levels: decision.refused_levels,
-    })
-}
-
 fn sooner(next: Option<Timestamp>, at: Timestamp) -> Option<Timestamp> {
     Some(next.map_or(at, |next| next.min(at)))
-}
-
-impl Refusal {
-    /// Of one that is away: nothing is known of it.
-    const ABSENT: Self = Self {
-        until: Timestamp::MAX,
-        levels: u8::MAX,
-    };
-
-    /// Whether one of the rows of `changed` has refused the path `own`.
-    fn meets(&self, own: &KeyPath<'_>, changed: &KeyPath<'_>) -> bool {
-        let depth = own.depth().min(changed.depth());
-        let refused = |level: &usize| self.levels >> level & 1 == 1;
-        let mut levels = (0..depth).filter(refused);
-        levels.any(|level| own.prefix(level) == changed.prefix(level))
-    }
-}
-
-/// Rows at which somebody further ahead was refused.
-#[derive(Default)]
-struct Rows(HashSet<OwnedKey, RandomState>);
-
-impl Rows {
-    fn add(&mut self, path: &KeyPath<'_>, levels: u8) {
-        let refused = (0..path.depth()).filter(|level| levels >> level & 1 == 1);
-        let rows = refused.map(|level| OwnedKey::new(path.prefix(level)));
-        self.0.extend(rows);
-    }
-
-    fn holds(&self, row: &[u8]) -> bool {
-        !self.0.is_empty() && self.0.contains(&OwnedKey::new(row))
-    }
-
-    fn meet(&self, path: &KeyPath<'_>) -> bool {
-        (0..path.depth()).any(|level| self.holds(path.prefix(level)))
-    }
-}
-
-impl Queue {
-    /// Where one stands that came at `came`: where it stood before, if it did.
-    fn place_for(&mut self, came: i64, turn: u128) -> Place {
-        if let Some(place) = self.find(turn) {
-            return place;
-        }
-        // Counted from 1: serving begins behind the first place there could be.
-        self.last_number += 1;
-        (came, self.last_number)
-    }
-
-    fn find(&self, turn: u128) -> Option<Place> {
-        let mut waiters = self.waiters.iter();
-        let found = waiters.find(|(_, waiter)| waiter.turn == turn);
-        found.map(|(place, _)| *place)
-    }
-
-    /// When somebody's turn comes next, as far as is known.
-    fn next(&self) -> Option<Timestamp> {
-        self.alarm.as_ref().map(|set| set.alarm.at)
-    }
-
-    /// Whether somebody waits for a row that `path` needs.
-    fn keeps_back(&self, path: &KeyPath<'_>) -> bool {
-        let mut waiters = self.waiters.values();
-        waiters.any(|waiter| match (waiter.refusal, &waiter.responder) {
-            (Some(refusal), _) => refusal.meets(&waiter.path.lend(), path),
-            (None, None) => Refusal::ABSENT.meets(&waiter.path.lend(), path),
-            // It is kept back itself, by somebody else.
-            (None, Some(_)) => false,
-        })
-    }
-}
-
-impl Waiter {
-    /// Whom it waits for, as far as that is known without asking.
-    fn standing(&self, blocked: &Rows, changed: Option<&KeyPath<'_>>, now: Timestamp) -> Standing {
-        let path = self.path.lend();
-        if blocked.meet(&path) {
-            return Standing::KeptBack;
-        }
-        // Its place is kept for it: whoever is behind waits for it.
-        if self.responder.is_none() {
-            return Standing::Refused(Refusal::ABSENT);
-        }
-        let holds = |refusal: &Refusal| {
-            refusal.until > now && !changed.is_some_and(|row| refusal.meets(&path, row))
-        };
-        match self.refusal.filter(holds) {
-            Some(refusal) => Standing::Refused(refusal),
-            None => Standing::Unknown,
-        }
-    }
-
-    /// Its key, and what it is asked again by.
-    fn asked(&self) -> Option<(OwnedKey, Box<[u8]>)> {
-        self.take.lend(|take| {
-            let (path, ask) = idempotency(take)?;
-            Some((OwnedKey::new(path.bytes()), ask.into()))
-        })
-    }
-
-    /// Tells it its answer, if it is there.
-    fn told(self, answer: Answer) -> Option<Wake> {
-        self.responder.map(|responder| responder.answer(answer))
-    }
-}
-
-impl SetAlarm {
-    fn new(timer: &Arc<dyn Timer>, at: Timestamp, rung: Arc<dyn Ring>) -> Self {
-        Self {
-            alarm: timer.set(at, Arc::downgrade(&rung)),
-            timer: Arc::clone(timer),
-            _rung: rung,
-        }
-    }
 }
 
 /// The earliest instant of a queue's refusals.

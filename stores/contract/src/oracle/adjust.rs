@@ -1,0 +1,132 @@
+//! How a lease comes to hold more or less.
+
+use smallvec::SmallVec;
+use tidegate_core::{Amount, Part, Receipt, State, Tenure, commit, compose};
+
+use super::end::{give_back, held_until};
+use super::step::{Row, decision, parts, refunds_on_expiry};
+use crate::book::{Book, Record};
+use crate::command::{Detail, KeyCommand};
+use crate::error::StoreError;
+use crate::plan::PlanLimit;
+use crate::reply::{Decision, Granted};
+
+/// Changes what a lease has taken, all or nothing. Where it is to hold more slots than it
+/// does, all of them are asked for, as if what it holds was free.
+pub(super) fn adjust<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: &O,
+    (id, to, overdraw, detail): (u128, &[Option<Amount>], bool, Detail),
+) -> Result<Decision, StoreError> {
+    let expires_at = held_until(command, book, owner, id)?;
+    let plan = command.plan;
+    let mut record = book.remove(id, owner)?;
+    let changes: SmallVec<[Change; 4]> = (plan.limits().iter().enumerate())
+        .map(|(position, limit)| Change::of(limit, &record, to.get(position).copied().flatten()))
+        .collect();
+    let asked: SmallVec<[Amount; 4]> = changes.iter().map(|c| c.asked(overdraw)).collect();
+    let mut parts = parts(command, rows, &asked);
+    let tenure = Tenure { id, expires_at };
+    let mut slots: SmallVec<[(usize, State); 1]> = SmallVec::new();
+    for (position, part) in parts.iter_mut().enumerate() {
+        if changes[position].is_of_more_slots() {
+            part.rule.observe(part.state, &part.moment);
+            let before = part.state.clone();
+            if part.rule.release(part.state, tenure, command.now) {
+                slots.push((position, before));
+            }
+        }
+    }
+    let answer = compose(&mut parts);
+    let admitted = answer.verdict.admitted();
+    if admitted {
+        commit(&mut parts, Some(tenure));
+    }
+    // What was held stays held as it was, and becomes more.
+    for (position, before) in slots {
+        let part = &mut parts[position];
+        (*part.state, part.receipt) = (before, Receipt::default());
+    }
+    if admitted {
+        let changed = parts.iter_mut().zip(plan.limits()).zip(&changes);
+        for ((part, limit), change) in changed.filter(|((part, _), _)| part.verdict.admitted()) {
+            change.carry_out(limit, part, &mut record, tenure);
+        }
+    }
+    let mut decision = decision(plan, &parts, answer, detail);
+    decision.lease = admitted.then_some(Granted {
+        repeated: true,
+        ..record.granted
+    });
+    book.put_back(record, expires_at);
+    if !admitted && refunds_on_expiry(plan) {
+        decision.refund_at = book.next_due_after(command.now);
+    }
+    Ok(decision)
+}
+
+/// What an adjustment does to one limit's share of a lease.
+struct Change {
+    is_held: bool,
+    taken: Amount,
+    target: Amount,
+}
+
+impl Change {
+    fn of<O>(limit: &PlanLimit, record: &Record<O>, to: Option<Amount>) -> Self {
+        let taken = record.taken(limit.uid);
+        Self {
+            is_held: limit.rule.is_held(),
+            taken,
+            target: to.unwrap_or(taken),
+        }
+    }
+
+    const fn is_of_more_slots(&self) -> bool {
+        self.is_held && self.target > self.taken
+    }
+
+    /// How much must fit.
+    const fn asked(&self, overdraw: bool) -> Amount {
+        match (self.is_of_more_slots(), overdraw) {
+            (true, _) => self.target,
+            (false, true) => 0,
+            (false, false) => self.target.saturating_sub(self.taken),
+        }
+    }
+
+    /// Brings the limit and the record up to the target, after what must fit was charged.
+    fn carry_out<O>(
+        &self,
+        limit: &PlanLimit,
+        part: &mut Part<'_>,
+        record: &mut Record<O>,
+        tenure: Tenure,
+    ) {
+        if self.is_held && self.target != self.taken {
+            match self.target {
+                0 => drop(limit.rule.release(part.state, tenure, part.moment.now)),
+                weight => drop(limit.rule.resize(part.state, tenure, weight)),
+            }
+            record.take_less(limit.uid, self.taken);
+            record.take_more(limit.uid, self.target, part.receipt.place);
+            record.granted.fence = record.granted.fence.max(part.receipt.fence);
+            return;
+        }
+        let more = self.target.saturating_sub(self.taken);
+        if more > part.amount {
+            part.receipt = limit
+                .rule
+                .charge(part.state, more, &part.moment, Some(tenure));
+        }
+        if more > 0 {
+            record.take_more(limit.uid, more, part.receipt.place);
+        } else {
+            let less = self.taken - self.target;
+            give_back(limit, part.state, record, less, &part.moment);
+            record.take_less(limit.uid, less);
+        }
+    }
+}

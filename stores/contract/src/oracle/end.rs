@@ -1,0 +1,199 @@
+//! How a lease ends, and how it lasts longer.
+
+use smallvec::SmallVec;
+use tidegate_core::{Amount, Moment, State, Tenure, Timestamp};
+
+use super::step::{Row, moment, with_cell, with_cell_at};
+use super::take::tenure;
+use crate::book::{Book, Record, Stage};
+use crate::command::{Ending, KeyCommand};
+use crate::error::StoreError;
+use crate::plan::PlanLimit;
+use crate::reply::{Answer, Reply, Settlement, Use};
+
+pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    (id, ending, remember): (u128, Ending<'_>, bool),
+    answer: &mut Answer,
+) {
+    let is_its = |owner: &O| owner.as_ref() == command.key.bytes();
+    let found = book.find_place(id, is_its, command.now);
+    let (place, record) = match found.map(|place| (place, book.record(place))) {
+        Ok((place, Some(record))) => (place, record),
+        Ok((_, None)) => return *answer = Err(StoreError::UnknownLease),
+        Err(error) => return *answer = Err(error),
+    };
+    if let Stage::Ended(first) = &record.stage {
+        *answer = Ok(Reply::Settled(Settlement {
+            repeated: true,
+            ..Settlement::clone(first)
+        }));
+        return;
+    }
+    *answer = Ok(Reply::Settled(Settlement {
+        expired: record.granted.expires_at <= command.now,
+        repeated: false,
+        uses: SmallVec::new(),
+    }));
+    let Ok(Reply::Settled(settlement)) = answer else {
+        return;
+    };
+    end_shares(command, rows, record, ending, &mut settlement.uses);
+    if remember || record.has_idempotency() {
+        let stage = Stage::Ended(Box::new(settlement.clone()));
+        book.go_on(place, stage, command.now + command.plan.keep());
+    } else {
+        book.forget_at(place);
+    }
+}
+
+fn end_shares<O>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    record: &Record<O>,
+    ending: Ending<'_>,
+    uses: &mut SmallVec<[Use; 4]>,
+) {
+    charge_untaken(command, rows, record, ending, uses);
+    let plain = Moment::at(command.now);
+    for (at, share) in record.shares.iter().enumerate() {
+        let uid = share.uid;
+        if record.shares[..at].iter().any(|before| before.uid == uid) {
+            continue;
+        }
+        let position = command.plan.position_near(uid, at);
+        let taken = record.taken(uid);
+        let used = position.map_or(taken, |i| used(ending, i, taken));
+        uses.push(Use { uid, taken, used });
+        let Some(position) = position else { continue };
+        let moment = match command.calendars.is_empty() {
+            true => &plain,
+            false => &moment(command, position),
+        };
+        with_cell_at(command.plan, rows, position, moment, |limit, cell, at| {
+            end_charges(limit, cell, taken, used, record, at);
+        });
+    }
+}
+
+/// Charges what was used of limits that were not taken: left out by the ask,
+/// or added since. (A shadow that would have refused goes on as if it had.)
+fn charge_untaken<O>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    record: &Record<O>,
+    ending: Ending<'_>,
+    uses: &mut SmallVec<[Use; 4]>,
+) {
+    let Ending::Settle(used) = ending else { return };
+    for (position, limit) in command.plan.limits().iter().enumerate() {
+        let used = used.get(position).copied().flatten().unwrap_or(0);
+        if used == 0 || limit.shadow || limit.rule.is_held() {
+            continue;
+        }
+        if record.shares.iter().any(|share| share.uid == limit.uid) {
+            continue;
+        }
+        let moment = moment(command, position);
+        with_cell(command.plan, rows, limit.uid, &moment, |limit, cell, at| {
+            limit.rule.observe(cell, at);
+            limit.rule.charge(cell, used, at, None);
+            uses.push(Use {
+                uid: limit.uid,
+                taken: 0,
+                used,
+            });
+        });
+    }
+}
+
+/// What an ending says was used of the plan's limit at `position`.
+fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
+    let given_back = |back: bool| if back { 0 } else { taken };
+    match ending {
+        Ending::Settle(used) => used.get(position).copied().flatten().unwrap_or(taken),
+        Ending::Release => taken,
+        Ending::Fail(back) => given_back(back.get(position).copied().unwrap_or(false)),
+        Ending::Cancel => 0,
+    }
+}
+
+fn end_charges<O>(
+    limit: &PlanLimit,
+    cell: &mut State,
+    taken: Amount,
+    used: Amount,
+    record: &Record<O>,
+    moment: &Moment,
+) {
+    limit.rule.observe(cell, moment);
+    if limit.rule.is_held() {
+        limit
+            .rule
+            .release(cell, tenure(&record.granted), moment.now);
+        return;
+    }
+    let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
+    let charged = if refunded { 0 } else { taken };
+    if used > charged {
+        limit.rule.charge(cell, used - charged, moment, None);
+    } else {
+        give_back(limit, cell, record, charged - used, moment);
+    }
+}
+
+/// Gives `amount` of a limit back where it was charged.
+pub(super) fn give_back<O>(
+    limit: &PlanLimit,
+    cell: &mut State,
+    record: &Record<O>,
+    amount: Amount,
+    moment: &Moment,
+) {
+    for (index, part) in record.latest_first(limit.uid, amount) {
+        let share = &record.shares[index];
+        if !share.forgotten {
+            limit.rule.refund(cell, part, share.place, moment);
+        }
+    }
+}
+
+/// Until when the lease is held.
+pub(super) fn held_until<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    book: &Book<O>,
+    owner: &O,
+    id: u128,
+) -> Result<Timestamp, StoreError> {
+    let record = book.find(id, owner, command.now)?;
+    let expires_at = record.granted.expires_at;
+    if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
+        return Err(StoreError::LeaseEnded(expires_at.min(command.now)));
+    }
+    Ok(expires_at)
+}
+
+pub(super) fn renew<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &mut Book<O>,
+    owner: &O,
+    id: u128,
+    until: Timestamp,
+) -> Result<Reply, StoreError> {
+    let expires_at = held_until(command, book, owner, id)?;
+    let mut record = book.remove(id, owner)?;
+    let tenure = Tenure { id, expires_at };
+    for share in &record.shares {
+        let moment = Moment::at(command.now);
+        with_cell(command.plan, rows, share.uid, &moment, |limit, cell, at| {
+            limit.rule.observe(cell, at);
+            limit.rule.renew(cell, tenure, until, at.now);
+        });
+    }
+    record.granted.expires_at = until;
+    book.put_back(record, until);
+    Ok(Reply::Done)
+}

@@ -1,0 +1,129 @@
+//! One step on rows: a part, a moment, a cell for each of the plan's limits that the key
+//! reaches, and what they come to.
+
+use smallvec::SmallVec;
+use tidegate_core::{Amount, Composite, Moment, Part, State};
+
+use crate::command::{Detail, KeyCommand};
+use crate::plan::{Plan, PlanLimit};
+use crate::reply::Decision;
+
+/// The states of one level's limits.
+pub type Row = Box<[State]>;
+
+pub(super) type Parts<'a> = SmallVec<[Part<'a>; 4]>;
+
+/// A row in which nothing was ever seen.
+#[must_use]
+pub fn fresh_row(plan: &Plan, level: usize) -> Row {
+    plan.range(level).map(|_| State::Fresh).collect()
+}
+
+/// Whether an expired lease of this plan gives anything back by itself.
+#[must_use]
+pub fn refunds_on_expiry(plan: &Plan) -> bool {
+    plan.limits().iter().any(|limit| limit.refund_on_expiry)
+}
+
+/// One part for each of the plan's limits that the key reaches, in order.
+pub(super) fn parts<'a>(
+    command: &'a KeyCommand<'_>,
+    rows: &'a mut [Row],
+    amounts: &[Amount],
+) -> Parts<'a> {
+    let cells = rows.iter_mut().flat_map(|row| row.iter_mut());
+    let limits = command.plan.limits().iter().enumerate();
+    let part = |((position, limit), cell): ((usize, &'a PlanLimit), &'a mut State)| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        let mut part = Part::new(&limit.rule, cell, amount, moment(command, position));
+        part.payment = limit.payment;
+        part.shadow = limit.shadow;
+        part
+    };
+    limits.zip(cells).map(part).collect()
+}
+
+pub(super) fn moment(command: &KeyCommand<'_>, position: usize) -> Moment {
+    Moment {
+        now: command.now,
+        calendar: command.calendars.get(position).copied().flatten(),
+    }
+}
+
+pub(super) fn decision(
+    plan: &Plan,
+    parts: &[Part<'_>],
+    answer: Composite,
+    detail: Detail,
+) -> Decision {
+    let mut decision = Decision::bare(answer.verdict, answer.binding);
+    for (part, limit) in parts.iter().zip(plan.limits()) {
+        if !part.verdict.admitted() {
+            decision.shadowed |= part.shadow;
+            decision.refused_levels |= u8::from(!part.shadow) << limit.level;
+        }
+    }
+    let wanted = match detail {
+        Detail::Verdict => false,
+        Detail::OnRefusal => !answer.verdict.admitted(),
+        Detail::Always => true,
+    };
+    if wanted {
+        let standing = |part: &Part<'_>| Some(part.rule.standing(part.state, &part.moment));
+        decision.standings = parts.iter().map(standing).collect();
+        decision.standings.resize(plan.limits().len(), None);
+    }
+    decision
+}
+
+/// Runs `act` on every limit that the rows reach, in the plan's order, with its cell and
+/// its moment.
+#[inline]
+pub(super) fn each_limit(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    mut act: impl FnMut(usize, &PlanLimit, &mut State, &Moment),
+) {
+    let plain = Moment::at(command.now);
+    let mut limits = command.plan.limits().iter().enumerate();
+    for row in rows {
+        for (cell, (position, limit)) in row.iter_mut().zip(&mut limits) {
+            let moment = match command.calendars.is_empty() {
+                true => &plain,
+                false => &moment(command, position),
+            };
+            act(position, limit, cell, moment);
+        }
+    }
+}
+
+/// Runs `act` on the limit with `uid` and its cell, if both are still there.
+pub(super) fn with_cell(
+    plan: &Plan,
+    rows: &mut [Row],
+    uid: u32,
+    moment: &Moment,
+    act: impl FnOnce(&PlanLimit, &mut State, &Moment),
+) {
+    if let Some(position) = plan.position(uid) {
+        with_cell_at(plan, rows, position, moment, act);
+    }
+}
+
+/// Runs `act` on the limit at `position` and its cell, if the rows reach it.
+pub(super) fn with_cell_at(
+    plan: &Plan,
+    rows: &mut [Row],
+    position: usize,
+    moment: &Moment,
+    act: impl FnOnce(&PlanLimit, &mut State, &Moment),
+) {
+    let Some(limit) = plan.limits().get(position) else {
+        return;
+    };
+    let offset = position - plan.start(limit.level);
+    let row = rows.get_mut(limit.level);
+    if let Some(cell) = row.and_then(|row| row.get_mut(offset)) {
+        act(limit, cell, moment);
+    }
+}

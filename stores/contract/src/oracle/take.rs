@@ -1,0 +1,206 @@
+//! Takes, with and without a lease; debits and peeks.
+
+use tidegate_core::{Amount, Place, Tenure, Timestamp, Verdict, commit, compose};
+
+use super::step::{Row, decision, each_limit, parts, refunds_on_expiry};
+use crate::book::{Book, Record, Share, Shares};
+use crate::command::{Detail, KeyCommand, Terms};
+use crate::key::KeyPath;
+use crate::plan::PlanLimit;
+use crate::reply::{Answer, Decision, Granted, Reply};
+
+pub(super) fn take(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    detail: Detail,
+) -> Decision {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    if answer.verdict.admitted() {
+        commit(&mut parts, None);
+    }
+    decision(command.plan, &parts, answer, detail)
+}
+
+pub(super) fn lease<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    (book, owner): (&mut Book<O>, impl FnOnce() -> O),
+    (amounts, terms, detail): (&[Amount], Terms<'_>, Detail),
+    answer: &mut Answer,
+) {
+    let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
+    if let Some(known) = ask.as_ref().and_then(|ask| known(book, ask, command.now)) {
+        let mut again = Decision::bare(Verdict::Admit, None);
+        again.lease = Some(known);
+        *answer = Ok(Reply::Decision(again));
+        return;
+    }
+    let all_fit = all_fit(command, rows, amounts);
+    if !all_fit && let Some(refusal) = refusal(command, rows, book, amounts, detail) {
+        *answer = Ok(Reply::Decision(refusal));
+        return;
+    }
+    let vacancy = match book.check_room(terms.id, command.key.root(), command.now) {
+        Ok(vacancy) => vacancy,
+        Err(error) => return *answer = Err(error),
+    };
+    let mut granted = Granted {
+        id: terms.id,
+        expires_at: terms.expires_at,
+        fence: 0,
+        repeated: false,
+    };
+    let mut decision = Decision::bare(Verdict::Admit, None);
+    let shares = match all_fit && detail != Detail::Always {
+        true => charge_all(command, rows, amounts, &mut granted),
+        false => charge_some(
+            command,
+            rows,
+            amounts,
+            (&mut granted, &mut decision),
+            detail,
+        ),
+    };
+    decision.lease = Some(granted);
+    *answer = Ok(Reply::Decision(decision));
+    book.insert(Record::new(owner(), shares, granted), vacancy, ask);
+}
+
+/// Whether every amount fits, of shadows too: then each is charged as asked.
+fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
+    let mut all = true;
+    each_limit(command, rows, |position, limit, cell, moment| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        limit.rule.observe(cell, moment);
+        if amount > 0 {
+            let must_fit = limit.payment.must_fit(amount);
+            all &= limit.rule.quote(cell, must_fit, moment).admitted();
+        }
+    });
+    all
+}
+
+/// Charges amounts that [all fit](all_fit).
+fn charge_all(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    granted: &mut Granted,
+) -> Shares {
+    let mut shares = Shares::new();
+    let tenure = Some(tenure(granted));
+    each_limit(command, rows, |position, limit, cell, moment| {
+        let amount = amounts.get(position).copied().unwrap_or(0);
+        if amount > 0 {
+            let receipt = limit.rule.charge(cell, amount, moment, tenure);
+            granted.fence = granted.fence.max(receipt.fence);
+            shares.push(share(limit, amount, receipt.place));
+        }
+    });
+    shares
+}
+
+/// The refusal of amounts that do not [all fit](all_fit); none if only shadows refuse.
+#[cold]
+fn refusal<O: PartialEq>(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    book: &Book<O>,
+    amounts: &[Amount],
+    detail: Detail,
+) -> Option<Decision> {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    if answer.verdict.admitted() {
+        return None;
+    }
+    let mut refusal = decision(command.plan, &parts, answer, detail);
+    if refunds_on_expiry(command.plan) {
+        refusal.refund_at = book.next_due_after(command.now);
+    }
+    Some(refusal)
+}
+
+/// Charges what is admitted, where a shadow may refuse or the standings are asked for.
+#[cold]
+fn charge_some(
+    command: &KeyCommand<'_>,
+    rows: &mut [Row],
+    amounts: &[Amount],
+    (granted, answered): (&mut Granted, &mut Decision),
+    detail: Detail,
+) -> Shares {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    commit(&mut parts, Some(tenure(granted)));
+    *answered = decision(command.plan, &parts, answer, detail);
+    let mut shares = Shares::new();
+    for (part, limit) in parts.iter().zip(command.plan.limits()) {
+        if part.amount > 0 && part.verdict.admitted() {
+            granted.fence = granted.fence.max(part.receipt.fence);
+            shares.push(share(limit, part.amount, part.receipt.place));
+        }
+    }
+    shares
+}
+
+const fn share(limit: &PlanLimit, amount: Amount, place: Place) -> Share {
+    Share {
+        uid: limit.uid,
+        amount,
+        place,
+        forgotten: false,
+    }
+}
+
+pub(super) const fn tenure(granted: &Granted) -> Tenure {
+    Tenure {
+        id: granted.id,
+        expires_at: granted.expires_at,
+    }
+}
+
+/// The lease that an ask with this [`ask_key`] was given before, if it is held at
+/// `now`: a retry is answered by it, and takes nothing. One that has ended or expired
+/// is nobody's: the retry is then an ask like any other.
+#[must_use]
+pub fn known<O: PartialEq>(book: &Book<O>, ask: &[u8], now: Timestamp) -> Option<Granted> {
+    let record = book.find_ask(ask)?;
+    let is_held = record.granted.expires_at > now;
+    is_held.then_some(Granted {
+        repeated: true,
+        ..record.granted
+    })
+}
+
+/// What a book knows an idempotency key by. It belongs to its key: the two, told
+/// apart by a length.
+#[must_use]
+pub fn ask_key(key: &KeyPath<'_>, ask: &[u8]) -> Box<[u8]> {
+    let key = key.bytes();
+    let length = (key.len() as u32).to_le_bytes();
+    [length.as_slice(), key, ask].concat().into_boxed_slice()
+}
+
+pub(super) fn debit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+    let mut parts = parts(command, rows, amounts);
+    compose(&mut parts);
+    for part in parts.iter_mut().filter(|part| part.amount > 0) {
+        part.verdict = Verdict::Admit;
+    }
+    commit(&mut parts, None);
+    // The work is done; the answer is whether any more may start.
+    for part in &mut parts {
+        part.amount = part.amount.min(1);
+    }
+    let answer = compose(&mut parts);
+    decision(command.plan, &parts, answer, Detail::Always)
+}
+
+pub(super) fn peek(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {
+    let mut parts = parts(command, rows, amounts);
+    let answer = compose(&mut parts);
+    decision(command.plan, &parts, answer, Detail::Always)
+}

@@ -1,0 +1,207 @@
+//! The queue of one root: who stands in it, and whom a refusal keeps back.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tidegate_contract::core::{Timestamp, Verdict};
+use tidegate_contract::{
+    Alarm, Answer, Command, Hold, KeyPath, Op, OwnedCommand, OwnedKey, OwnedPath, Race, Reply,
+    Responder, Ring, Timer, Wake,
+};
+
+/// When a request counts as having come, then the order of coming.
+pub(super) type Place = (i64, u64);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) waiters: BTreeMap<Place, Waiter>,
+    pub(super) last_number: u64,
+    pub(super) alarm: Option<SetAlarm>,
+}
+
+impl Queue {
+    /// Where one stands that came at `came`: where it stood before, if it did.
+    pub(super) fn place_for(&mut self, came: i64, turn: u128) -> Place {
+        if let Some(place) = self.find(turn) {
+            return place;
+        }
+        // Counted from 1: serving begins behind the first place there could be.
+        self.last_number += 1;
+        (came, self.last_number)
+    }
+
+    pub(super) fn find(&self, turn: u128) -> Option<Place> {
+        let mut waiters = self.waiters.iter();
+        let found = waiters.find(|(_, waiter)| waiter.turn == turn);
+        found.map(|(place, _)| *place)
+    }
+
+    /// When somebody's turn comes next, as far as is known.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.alarm.as_ref().map(|set| set.alarm.at)
+    }
+
+    /// Whether somebody waits for a row that `path` needs.
+    pub(super) fn keeps_back(&self, path: &KeyPath<'_>) -> bool {
+        let mut waiters = self.waiters.values();
+        waiters.any(|waiter| match (waiter.refusal, &waiter.responder) {
+            (Some(refusal), _) => refusal.meets(&waiter.path.lend(), path),
+            (None, None) => Refusal::ABSENT.meets(&waiter.path.lend(), path),
+            // It is kept back itself, by somebody else.
+            (None, Some(_)) => false,
+        })
+    }
+}
+
+/// One that waits, or whose place is kept for it.
+pub(super) struct Waiter {
+    /// The take, as one without patience.
+    pub(super) take: OwnedCommand,
+    pub(super) path: OwnedPath,
+    pub(super) turn: u128,
+    pub(super) race: Option<Arc<Race>>,
+    pub(super) hold: Option<Arc<dyn Hold>>,
+    pub(super) timer: Arc<dyn Timer>,
+    /// `None` once it was told that its limits have changed: it asks again.
+    pub(super) responder: Option<Responder>,
+    pub(super) refusal: Option<Refusal>,
+    pub(super) deadline: Option<SetAlarm>,
+}
+
+impl Waiter {
+    /// Whom it waits for, as far as that is known without asking.
+    pub(super) fn standing(
+        &self,
+        blocked: &Rows,
+        changed: Option<&KeyPath<'_>>,
+        now: Timestamp,
+    ) -> Standing {
+        let path = self.path.lend();
+        if blocked.meet(&path) {
+            return Standing::KeptBack;
+        }
+        // Its place is kept for it: whoever is behind waits for it.
+        if self.responder.is_none() {
+            return Standing::Refused(Refusal::ABSENT);
+        }
+        let holds = |refusal: &Refusal| {
+            refusal.until > now && !changed.is_some_and(|row| refusal.meets(&path, row))
+        };
+        match self.refusal.filter(holds) {
+            Some(refusal) => Standing::Refused(refusal),
+            None => Standing::Unknown,
+        }
+    }
+
+    /// Its key, and what it is asked again by.
+    pub(super) fn asked(&self) -> Option<(OwnedKey, Box<[u8]>)> {
+        self.take.lend(|take| {
+            let (path, ask) = idempotency(take)?;
+            Some((OwnedKey::new(path.bytes()), ask.into()))
+        })
+    }
+
+    /// Tells it its answer, if it is there.
+    pub(super) fn told(self, answer: Answer) -> Option<Wake> {
+        self.responder.map(|responder| responder.answer(answer))
+    }
+}
+
+/// What is known of one that waits.
+pub(super) enum Standing {
+    /// Somebody before it needs a row of its, and was refused it.
+    KeptBack,
+    /// It was refused, and keeps back whoever needs the same rows.
+    Refused(Refusal),
+    /// The table is to be asked.
+    Unknown,
+}
+
+/// What it was told last: not before an instant, by the rows of these levels.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal {
+    pub(super) until: Timestamp,
+    pub(super) levels: u8,
+}
+
+impl Refusal {
+    /// Of one that is away: nothing is known of it.
+    const ABSENT: Self = Self {
+        until: Timestamp::MAX,
+        levels: u8::MAX,
+    };
+
+    /// Whether one of the rows of `changed` has refused the path `own`.
+    pub(super) fn meets(&self, own: &KeyPath<'_>, changed: &KeyPath<'_>) -> bool {
+        let depth = own.depth().min(changed.depth());
+        let refused = |level: &usize| self.levels >> level & 1 == 1;
+        let mut levels = (0..depth).filter(refused);
+        levels.any(|level| own.prefix(level) == changed.prefix(level))
+    }
+}
+
+/// When to ask again, and the levels at which it was refused.
+pub(super) fn refusal(answer: &Answer) -> Option<Refusal> {
+    let Ok(Reply::Decision(decision)) = answer else {
+        return None;
+    };
+    let Verdict::NotUntil(at) = decision.verdict else {
+        return None;
+    };
+    Some(Refusal {
+        until: decision.refund_at.map_or(at, |refund| refund.min(at)),
+        levels: decision.refused_levels,
+    })
+}
+
+/// Rows at which somebody further ahead was refused.
+#[derive(Default)]
+pub(super) struct Rows(pub(super) HashSet<OwnedKey, RandomState>);
+
+impl Rows {
+    pub(super) fn add(&mut self, path: &KeyPath<'_>, levels: u8) {
+        let refused = (0..path.depth()).filter(|level| levels >> level & 1 == 1);
+        let rows = refused.map(|level| OwnedKey::new(path.prefix(level)));
+        self.0.extend(rows);
+    }
+
+    pub(super) fn holds(&self, row: &[u8]) -> bool {
+        !self.0.is_empty() && self.0.contains(&OwnedKey::new(row))
+    }
+
+    pub(super) fn meet(&self, path: &KeyPath<'_>) -> bool {
+        (0..path.depth()).any(|level| self.holds(path.prefix(level)))
+    }
+}
+
+/// An alarm, and what is rung.
+pub(super) struct SetAlarm {
+    pub(super) alarm: Alarm,
+    pub(super) timer: Arc<dyn Timer>,
+    pub(super) _rung: Arc<dyn Ring>,
+}
+
+impl Drop for SetAlarm {
+    fn drop(&mut self) {
+        self.timer.unset(self.alarm);
+    }
+}
+
+impl SetAlarm {
+    pub(super) fn new(timer: &Arc<dyn Timer>, at: Timestamp, rung: Arc<dyn Ring>) -> Self {
+        Self {
+            alarm: timer.set(at, Arc::downgrade(&rung)),
+            timer: Arc::clone(timer),
+            _rung: rung,
+        }
+    }
+}
+
+/// The key of a take, and what it is asked again by.
+pub(super) fn idempotency<'c>(command: &Command<'c>) -> Option<(KeyPath<'c>, &'c [u8])> {
+    match command.op {
+        Op::One(path, verb) => Some((path, verb.terms()?.idempotency?)),
+        _ => None,
+    }
+}
