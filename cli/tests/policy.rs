@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use tidegate_conformance::Beyond;
+
 const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n";
 const YAML: &str = "policy:\n  chat:\n    limits:\n      rpm: { calls: 10, per: 1h }\n";
 
@@ -235,6 +237,49 @@ fn what_is_planned_is_applied_and_stays_until_the_file_changes() {
     assert_eq!(
         Server::start(path, "server.yaml", &applied).calls(path),
         "30"
+    );
+}
+
+/// It was kept in a file of the one server that was told.
+#[test]
+fn what_is_applied_is_kept_in_a_shared_store_and_served_by_every_server() {
+    for store in [Beyond::redis(), Beyond::postgres(), Beyond::mariadb()] {
+        store.iter().for_each(is_applied_everywhere);
+    }
+}
+
+fn is_applied_everywhere(store: &Beyond) {
+    let folder = folder(&[
+        ("server.yaml", YAML),
+        ("next.toml", &CHAT.replace("10", "20")),
+        ("last.toml", &CHAT.replace("10", "25")),
+    ]);
+    let path = folder.path();
+    let shared = ["--store", &*store.url, "--applied", "store"];
+    let (one, other) = (
+        Server::start(path, "server.yaml", &shared),
+        Server::start(path, "server.yaml", &shared),
+    );
+    assert_eq!(one.apply(path, &["next.toml"]).0, 0);
+    assert_eq!(one.calls(path), "20");
+    wait_for(|| other.calls(path) == "20");
+    assert_eq!(other.calls(path), "20");
+    assert_eq!(other.apply(path, &["last.toml"]).0, 0);
+    wait_for(|| one.calls(path) == "25");
+    assert_eq!(one.calls(path), "25");
+    drop(one);
+    let one = Server::start(path, "server.yaml", &shared);
+    assert_eq!(one.calls(path), "25", "a restart keeps them");
+    // A file with other policies wins, at the server that has it.
+    std::fs::write(path.join("server.yaml"), YAML.replace("10", "30")).unwrap();
+    wait_for(|| one.calls(path) == "30");
+    assert_eq!(one.calls(path), "30");
+    let alone = ["serve", "--store", "memory:", "--applied", "store"];
+    let refused = tidegate(path, &alone);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("name a file"),
+        "{said}"
     );
 }
 

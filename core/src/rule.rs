@@ -278,10 +278,10 @@ impl Rule {
 
     /// Changes how many slots a holder has, be they free or not; `false` if it holds
     /// nothing (any more).
-    pub fn resize(&self, cell: &mut State, tenure: Tenure, weight: Amount) -> bool {
+    pub fn resize(&self, cell: &mut State, tenure: Tenure, weight: Amount, now: Timestamp) -> bool {
         match (self, cell) {
             (Self::Slots(kernel), State::Slots(state)) => {
-                kernel.resize(state, tenure.id, tenure.expires_at, weight)
+                kernel.resize(state, tenure.id, tenure.expires_at, weight, now)
             }
             _ => false,
         }

@@ -557,7 +557,7 @@ impl Pair {
                 found.into_iter().for_each(|i| self.held[i].2 = until);
             }
             _ => {
-                let resized = self.slots.resize(&mut self.state, id, old, weight / 2);
+                let resized = self.slots.resize(&mut self.state, id, old, weight / 2, now);
                 prop_assert_eq!(resized, found.is_some());
                 found.into_iter().for_each(|i| self.held[i].1 = weight / 2);
             }

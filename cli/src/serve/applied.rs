@@ -1,28 +1,47 @@
 //! Policies that were applied over those of the server's file.
 //!
-//! They are kept in a file of their own, with the text as it was sent and a hash
-//! of the policies over which they were applied. While the server's own file says
-//! the same policies, the applied ones go before it, over restarts too; as soon
-//! as it says others, it wins, and the applied ones are laid aside.
+//! They are kept with the text as it was sent and a hash of the policies over which they
+//! were applied: in a file of their own, or in a store that servers share, where every
+//! server that was started so follows them. While the server's own file says the same
+//! policies, the applied ones go before it, over restarts too; as soon as it says others,
+//! it wins, and the applied ones are laid aside.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use serde_json::{Value, json};
+use tidegate::contract::{Definition, Definitions, Follower, Store, block_on};
 use tidegate::gate::{Change, Credential, Gate};
 use tidegate::policy::{PolicyFile, parse};
 use tidegate_http::{Application, Apply};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::trouble::{Outcome, Trouble};
 
+/// As whom the store knows what was applied: no gate and no set is called so.
+const OWNER: &str = "applied policies";
+
+/// The one key there.
+const KEY: &[u8] = b"policies";
+
 /// Where applied policies are kept, and what the server goes by.
 pub struct Applied {
-    path: PathBuf,
+    kept: Kept,
+    /// One application at a time.
+    turn: Mutex<()>,
     state: Mutex<State>,
+    /// The version of what the store keeps.
+    version: AtomicU64,
+    gate: OnceLock<Gate>,
+}
+
+enum Kept {
+    File(PathBuf),
+    Store(Arc<dyn Store>),
 }
 
 struct State {
@@ -30,37 +49,85 @@ struct State {
     of_file: PolicyFile,
     /// What the server goes by.
     current: PolicyFile,
+    /// What the store keeps.
+    told: Option<String>,
 }
 
 impl Applied {
-    /// Begins with what `path` holds, if that was applied over `of_file`.
-    pub fn begin(path: &Path, of_file: &PolicyFile) -> Outcome<Self> {
-        let current = current(path, of_file)?;
-        Ok(Self {
-            path: path.to_owned(),
+    /// Begins with what is kept at `place`, a file or `store`, if that was applied over
+    /// `of_file`.
+    pub fn begin(place: &Path, store: &Arc<dyn Store>, of_file: &PolicyFile) -> Outcome<Self> {
+        if place != Path::new("store") {
+            let current = current(place, of_file)?;
+            return Ok(Self::of(Kept::File(place.to_owned()), of_file, current));
+        }
+        if !store.abilities().shared {
+            return Err(Trouble::failure(
+                "--applied store keeps policies in a store that servers share (redis, postgres, \
+                 mysql): name a file in its place",
+            ));
+        }
+        let told = block_on(store.definitions(OWNER, 0)).map_err(Trouble::failure)?;
+        let text = text_of(&told);
+        let current = match &text {
+            Some(text) => read(text, of_file).map_err(Trouble::failure)?,
+            None => None,
+        };
+        let current = current.unwrap_or_else(|| of_file.clone());
+        let applied = Self::of(Kept::Store(Arc::clone(store)), of_file, current);
+        applied.state().told = text;
+        applied.version.store(told.version, Ordering::Release);
+        Ok(applied)
+    }
+
+    fn of(kept: Kept, of_file: &PolicyFile, current: PolicyFile) -> Self {
+        Self {
+            kept,
+            turn: Mutex::default(),
             state: Mutex::new(State {
                 of_file: of_file.clone(),
                 current,
+                told: None,
             }),
-        })
+            version: AtomicU64::new(0),
+            gate: OnceLock::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the server goes by.
     pub fn policies(&self) -> PolicyFile {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.current.clone()
+        self.state().current.clone()
+    }
+
+    /// From here on `gate` goes over to what is applied at any server of the store.
+    pub fn follow(self: &Arc<Self>, gate: &Gate) {
+        // The gate is set once.
+        let _ = self.gate.set(gate.clone());
+        if let Kept::Store(store) = &self.kept {
+            let this = Arc::downgrade(self);
+            store.follow(OWNER, this as Weak<dyn Follower>);
+        }
     }
 
     /// The server's file was read again: goes over to what holds now.
     pub fn reload(&self, gate: &Gate, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = current(&self.path, of_file)?;
+        let mut state = self.state();
+        let current = match (&self.kept, &state.told) {
+            (Kept::File(path), _) => current(path, of_file)?,
+            (Kept::Store(_), Some(text)) => {
+                let applied = read(text, of_file).map_err(Trouble::failure)?;
+                applied.unwrap_or_else(|| of_file.clone())
+            }
+            (Kept::Store(_), None) => of_file.clone(),
+        };
         let changes = gate.exchange("the file", &current);
         let changes = changes.map_err(Trouble::failure)?;
-        *state = State {
-            of_file: of_file.clone(),
-            current,
-        };
+        state.of_file = of_file.clone();
+        state.current = current;
         Ok(changes)
     }
 
@@ -72,32 +139,99 @@ impl Applied {
 
     /// Goes over to the policies and keeps them, or does neither.
     fn apply(&self, gate: &Gate, application: &Application) -> Result<Vec<Change>, String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let (over, before) = {
+            let state = self.state();
+            (fingerprint(&state.of_file), state.current.clone())
+        };
         let kept = json!({
-            "over": fingerprint(&state.of_file),
+            "over": over,
             "by": application.by,
             "name": application.name,
             "text": application.text,
         });
-        let unkept = |error: io::Error| {
-            let path = self.path.display();
-            format!("the policies cannot be kept in {path}: {error}; nothing was changed")
+        let unkept = |error: String| match &self.kept {
+            Kept::File(path) => {
+                let path = path.display();
+                format!("the policies cannot be kept in {path}: {error}; nothing was changed")
+            }
+            Kept::Store(_) => format!(
+                "the policies cannot be kept in the store: {error}; nothing was changed here"
+            ),
         };
-        let beside = beside(&self.path, "new");
-        write(&beside, &kept).map_err(unkept)?;
+        if let Kept::File(path) = &self.kept {
+            write(&beside(path, "new"), &kept).map_err(|error| unkept(error.to_string()))?;
+        }
         let changes = gate.exchange(&application.by, &application.policies);
         let changes = changes.map_err(|error| error.to_string())?;
-        if let Err(error) = replace(&beside, &self.path) {
+        self.state().current = application.policies.clone();
+        // Who follows goes over to it before the store answers: no lock is held.
+        let done = match &self.kept {
+            Kept::File(path) => replace(&beside(path, "new"), path).map_err(|e| e.to_string()),
+            Kept::Store(store) => {
+                let definition = Definition::new(KEY, kept.to_string());
+                let defined = block_on(store.define(OWNER, definition));
+                defined.map(drop).map_err(|error| error.to_string())
+            }
+        };
+        if let Err(error) = done {
             // What was gone over to a moment ago was served a moment before.
-            let back = gate.exchange("the server", &state.current);
+            let back = gate.exchange("the server", &before);
+            self.state().current = before;
             return Err(match back {
                 Ok(_) => unkept(error),
                 Err(back) => format!("{}, but for the store: {back}", unkept(error)),
             });
         }
-        state.current = application.policies.clone();
         Ok(changes)
     }
+}
+
+impl Follower for Applied {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What cannot be read, or cannot be gone over to, leaves what was in force in force.
+    fn follow(&self, definitions: &Definitions) {
+        let Some(gate) = self.gate.get() else { return };
+        let mut state = self.state();
+        if definitions.newer_than != self.version() {
+            return;
+        }
+        self.version.store(definitions.version, Ordering::Release);
+        let text = text_of(definitions);
+        if text.is_none() && !definitions.whole {
+            return;
+        }
+        let applied = text.as_deref().map(|text| read(text, &state.of_file));
+        state.told = text;
+        let current = match applied.transpose() {
+            Ok(applied) => applied.flatten().unwrap_or_else(|| state.of_file.clone()),
+            Err(wrong) => return error!("policies were applied at another server, and {wrong}"),
+        };
+        if fingerprint(&current) == fingerprint(&state.current) {
+            return;
+        }
+        match gate.exchange("another server", &current) {
+            Ok(changes) => {
+                info!(
+                    changes = changes.len(),
+                    "policies were applied at another server"
+                );
+                state.current = current;
+            }
+            Err(wrong) => {
+                error!(error = %wrong, "what was applied at another server is not served")
+            }
+        }
+    }
+}
+
+/// What is kept under the one key.
+fn text_of(definitions: &Definitions) -> Option<String> {
+    let one = definitions.changed.iter().find(|one| one.key == KEY)?;
+    Some(String::from_utf8_lossy(one.value.as_deref()?).into_owned())
 }
 
 /// The applied policies if they hold, else those of the file.
@@ -107,30 +241,34 @@ fn current(path: &Path, of_file: &PolicyFile) -> Outcome<PolicyFile> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(of_file.clone()),
         Err(error) => return Err(Trouble::file("read", path, error)),
     };
-    let strange = |what: &str| {
+    let strange = |what: String| {
         let help = "move it away, and the server's own policies hold";
         Trouble::file("read", path, format!("{what}; {help}"))
     };
-    let kept: Value = serde_json::from_str(&text).map_err(|_| strange("it holds no policies"))?;
-    let word = |name: &str| {
-        kept[name]
-            .as_str()
-            .ok_or_else(|| strange("it holds no policies"))
-    };
+    if let Some(policies) = read(&text, of_file).map_err(strange)? {
+        return Ok(policies);
+    }
+    let aside = beside(path, "superseded");
+    fs::rename(path, &aside).map_err(|error| Trouble::file("move", path, error))?;
+    let aside = aside.display();
+    warn!(%aside, "the file has other policies now: it wins, and what was applied is laid aside");
+    Ok(of_file.clone())
+}
+
+/// The policies that were kept, if they were applied over `of_file`; else what is wrong
+/// with the text.
+fn read(text: &str, of_file: &PolicyFile) -> Result<Option<PolicyFile>, String> {
+    let strange = || "it holds no policies".to_owned();
+    let kept: Value = serde_json::from_str(text).map_err(|_| strange())?;
+    let word = |name: &str| kept[name].as_str().ok_or_else(strange);
     if word("over")? != fingerprint(of_file) {
-        let aside = beside(path, "superseded");
-        fs::rename(path, &aside).map_err(|error| Trouble::file("move", path, error))?;
-        let aside = aside.display();
-        warn!(%aside, "the file has other policies now: it wins, and what was applied is laid aside");
-        return Ok(of_file.clone());
+        return Ok(None);
     }
     let policies = parse(word("name")?, word("text")?);
-    let policies = policies.map_err(|faults| strange(&format!("it is faulty:\n{faults}\n")))?;
-    info!(
-        by = word("by")?,
-        "applied policies go before those of the file"
-    );
-    Ok(policies)
+    let policies = policies.map_err(|faults| format!("it is faulty:\n{faults}\n"))?;
+    let by = word("by")?;
+    info!(by, "applied policies go before those of the file");
+    Ok(Some(policies))
 }
 
 /// A hash of what a file's policies say, however they are laid out.

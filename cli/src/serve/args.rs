@@ -86,9 +86,10 @@ pub struct Serve {
     pub audit: Option<PathBuf>,
 
     /// Let policies be applied over HTTP (`tidegate policy apply`), and keep
-    /// them in this file: they go before those of the server's own file until
-    /// that has other policies
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_APPLIED")]
+    /// them in this file, or with `store` in the store, where every server that
+    /// was started so goes over to them: they go before those of the server's
+    /// own file until that has other policies
+    #[arg(long, value_name = "FILE|store", env = "TIDEGATE_APPLIED")]
     pub applied: Option<PathBuf>,
 
     #[command(flatten)]

@@ -76,13 +76,17 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         Some(longest) => builder.longest_wait(longest),
         None => builder,
     };
-    let begin = |path: &PathBuf| Applied::begin(path, &config.policies).map(Arc::new);
+    let begin =
+        |place: &PathBuf| Applied::begin(place, &opened.store, &config.policies).map(Arc::new);
     let applied = args.applied.as_ref().map(begin).transpose()?;
     let policies = match &applied {
         Some(applied) => applied.policies(),
         None => config.policies.clone(),
     };
     let gate = builder.build(&policies).map_err(Trouble::failure)?;
+    if let Some(applied) = &applied {
+        applied.follow(&gate);
+    }
     runtime()?.block_on(async {
         let doors = Doors::open(args, &config.server, tls.clone(), traces.clone()).await?;
         let reload = Reload {

@@ -201,7 +201,9 @@ impl Slots {
         id: u128,
         expires_at: Timestamp,
         weight: Amount,
+        now: Timestamp,
     ) -> bool {
+        prune(state, now);
         let Some(holder) = position(state, id, expires_at) else {
             return false;
         };

@@ -69,7 +69,13 @@ impl Start {
         let (http, grpc, resp) = (http?, grpc?, resp?);
         let mut command = Command::new(&self.program);
         command.args(["serve", "--config", FILE, "--store", &self.store]);
-        command.args(["--applied", "applied.toml"]);
+        let is_shared = !["memory:", "file:"]
+            .iter()
+            .any(|one| self.store.starts_with(one));
+        command.args([
+            "--applied",
+            if is_shared { "store" } else { "applied.toml" },
+        ]);
         for (door, at) in [("--http", http), ("--grpc", grpc), ("--resp", resp)] {
             command.args([door, &at.to_string()]);
         }

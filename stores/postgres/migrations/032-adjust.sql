@@ -143,11 +143,13 @@ DROP FUNCTION tidegate.end_share;
 
 -- Another weight for a holder of slots, be it free or not.
 CREATE FUNCTION tidegate.slots_resize(
-  c numeric[], p_id numeric, p_expires_at numeric, p_weight numeric)
+  c numeric[], p_id numeric, p_expires_at numeric, p_weight numeric, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  v_position integer := tidegate.slots_position(c, p_id, p_expires_at);
+  v_position integer;
 BEGIN
+  c := tidegate.slots_pruned(c, p_now);
+  v_position := tidegate.slots_position(c, p_id, p_expires_at);
   IF v_position IS NULL THEN RETURN c; END IF;
   c[1] := c[1] - c[v_position + 2];
   c[v_position + 2] := least(p_weight, greatest(tidegate.most_amount() - c[1], 0));
@@ -231,7 +233,7 @@ BEGIN
       IF c IS NOT NULL AND v_target[i] = 0 THEN
         c := tidegate.slots_release(c, a.id, v_lease.expires_at, a.now);
       ELSIF c IS NOT NULL THEN
-        c := tidegate.slots_resize(c, a.id, v_lease.expires_at, v_target[i]);
+        c := tidegate.slots_resize(c, a.id, v_lease.expires_at, v_target[i], a.now);
       END IF;
       v_step.cells[i] := ROW(c)::tidegate.cell;
       v_lease.shares := tidegate.take_less(v_lease.shares, r.uid, v_taken[i]);

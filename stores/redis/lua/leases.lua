@@ -231,7 +231,7 @@ local function carry_out(change, part, record, now)
     if change.target == 0 and cell ~= FRESH then
       slots.release(cell, record.id, record.expires_at, now)
     elseif cell ~= FRESH then
-      slots.resize(cell, record.id, record.expires_at, change.target)
+      slots.resize(cell, record.id, record.expires_at, change.target, now)
     end
     take_less(record, uid, change.taken)
     if change.target > 0 then take_more(record, uid, change.target, part.place) end

@@ -121,7 +121,8 @@ function slots.restore(cell, id, expires_at, weight)
 end
 
 -- Another weight for `id`, be it free or not.
-function slots.resize(cell, id, expires_at, weight)
+function slots.resize(cell, id, expires_at, weight, now)
+  prune_slots(cell, now)
   local old, until_now = remove_holder(cell, id, expires_at)
   if old then insert_holder(cell, until_now, id, min(weight, MOST - cell[2])) end
 end

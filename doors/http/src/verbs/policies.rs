@@ -39,7 +39,7 @@ pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, 
     let apply = visit.door().settings().apply.clone();
     let apply = apply.ok_or_else(|| {
         let detail = "policies are not applied here: this server has them from its file alone \
-                      (start it with --applied FILE)";
+                      (start it with --applied FILE, or --applied store)";
         Problem::not_found(detail)
     })?;
     let policies = tidegate::policy::parse(document.name, &document.text);

@@ -105,11 +105,12 @@ impl Change {
         record: &mut Record<O>,
         tenure: Tenure,
     ) {
+        let now = part.moment.now;
         if self.is_held && self.target != self.taken {
             match self.target {
-                0 => drop(limit.rule.release(part.state, tenure, part.moment.now)),
-                weight => drop(limit.rule.resize(part.state, tenure, weight)),
-            }
+                0 => limit.rule.release(part.state, tenure, now),
+                weight => limit.rule.resize(part.state, tenure, weight, now),
+            };
             record.take_less(limit.uid, self.taken);
             record.take_more(limit.uid, self.target, part.receipt.place);
             record.granted.fence = record.granted.fence.max(part.receipt.fence);
