@@ -39,7 +39,7 @@ use take::{debit, lease, peek, take};
 /// Executes `command` on its rows and the book that holds the key's leases.
 ///
 /// # Errors
-/// [`StoreError`]; rows and book are then as they were.
+/// [`StoreError`](crate::StoreError); rows and book are then as they were.
 pub fn apply<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
