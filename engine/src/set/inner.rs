@@ -315,16 +315,7 @@ impl Inner {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
             view.check_reach(&asking.path, &amounts)?;
-            let terms = Terms {
-                id,
-                expires_at: asking.now + view.ttl(ask)?,
-                idempotency: ask.idempotency,
-            };
-            Ok(asking.verb(Verb::Take {
-                amounts: &amounts,
-                lease: Some(terms),
-                detail: Detail::OnRefusal,
-            }))
+            lease(view, asking, ask, (id, &amounts), Detail::OnRefusal)
         };
         let read = |answered: Answered<'_>| {
             if answered.reply.verdict() == Some(Verdict::Never)
@@ -347,16 +338,7 @@ impl Inner {
         let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.too_much(&asking.path).ok_or(Error::NothingAsked)?;
-            let terms = Terms {
-                id,
-                expires_at: asking.now + view.ttl(ask)?,
-                idempotency: ask.idempotency,
-            };
-            Ok(asking.verb(Verb::Take {
-                amounts: &amounts,
-                lease: Some(terms),
-                detail: Detail::Verdict,
-            }))
+            lease(view, asking, ask, (id, &amounts), Detail::Verdict)
         };
         let has_lease = |answered: Answered<'_>| match &*answered.reply {
             Reply::Decision(decision) => Ok(decision.lease.is_some()),
@@ -582,6 +564,27 @@ impl Drop for Left<'_> {
             inner.counters.abandoned();
         }
     }
+}
+
+/// A take of `amounts` as the lease `id`.
+#[inline]
+fn lease(
+    view: &View,
+    asking: Asking<'_>,
+    ask: &Ask<'_>,
+    (id, amounts): (u128, &[Amount]),
+    detail: Detail,
+) -> Result<Execution, Error> {
+    let terms = Terms {
+        id,
+        expires_at: asking.now + view.ttl(ask)?,
+        idempotency: ask.idempotency,
+    };
+    Ok(asking.verb(Verb::Take {
+        amounts,
+        lease: Some(terms),
+        detail,
+    }))
 }
 
 /// A charge without lease.
