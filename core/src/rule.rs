@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::amount::Amount;
+use crate::error::RuleError;
 use crate::kernel::{Bounds, Bucket, Log, Ring, Slots, Window, bucket, log, ring, slots, window};
 use crate::time::Timestamp;
 use crate::verdict::{Forecast, Standing, Verdict};
@@ -170,6 +171,23 @@ impl Rule {
             Self::Log(kernel) => kernel.capacity(),
             Self::Slots(kernel) => kernel.capacity(),
         }
+    }
+
+    /// The same rule with another capacity. A state says what is in use, whatever the
+    /// capacity: to decide by another one forgets nothing, and carries nothing over.
+    /// More than the capacity in use is debt. (A bucket's capacity is its burst; its
+    /// rate stays.)
+    ///
+    /// # Errors
+    /// A capacity out of 1 to 2^53 - 1.
+    pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
+        Ok(match self {
+            Self::Bucket(kernel) => Self::Bucket(kernel.with_capacity(capacity)?),
+            Self::Window(kernel) => Self::Window(kernel.with_capacity(capacity)?),
+            Self::Ring(kernel) => Self::Ring(kernel.with_capacity(capacity)?),
+            Self::Log(kernel) => Self::Log(kernel.with_capacity(capacity)?),
+            Self::Slots(kernel) => Self::Slots(kernel.with_capacity(capacity)?),
+        })
     }
 
     /// Whether what it grants is given back (and so needs a lease).

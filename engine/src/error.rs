@@ -140,6 +140,11 @@ pub enum Error {
     /// A concurrency limit was asked without a lease to give it back by.
     #[error("limit `{0}` is held while in use: take it with acquire, or exclude it with amount 0")]
     NeedsLease(String),
+    /// A capacity was set for a limit whose capacity is its own.
+    #[error(
+        "limit `{0}` is not adaptive: declare it with `.adaptive()`, or replace it with put_limit"
+    )]
+    NotAdaptive(String),
     /// The queue of those who wait is full.
     #[error("{0} asks wait already; raise max_waiting or shed load")]
     QueueFull(usize),

@@ -116,6 +116,15 @@ impl Bucket {
         self.burst
     }
 
+    /// The same rate with another burst.
+    ///
+    /// # Errors
+    /// As [`Bucket::new`].
+    pub fn with_capacity(self, burst: Amount) -> Result<Self, RuleError> {
+        amount::check("burst", burst)?;
+        Ok(Self { burst, ..self })
+    }
+
     /// What one unit weighs: the period over the common divisor.
     #[must_use]
     pub const fn weight(&self) -> u64 {

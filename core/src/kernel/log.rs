@@ -70,6 +70,15 @@ impl Log {
         self.capacity
     }
 
+    /// The same with another capacity.
+    ///
+    /// # Errors
+    /// As [`Log::new`].
+    pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
+        amount::check("capacity", capacity)?;
+        Ok(Self { capacity, ..self })
+    }
+
     /// How long what is entered counts.
     #[must_use]
     pub const fn window(&self) -> Span {

@@ -78,6 +78,15 @@ impl Ring {
         self.capacity
     }
 
+    /// The same with another capacity.
+    ///
+    /// # Errors
+    /// As [`Ring::new`].
+    pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
+        amount::check("capacity", capacity)?;
+        Ok(Self { capacity, ..self })
+    }
+
     /// How many sub-windows make a window.
     #[must_use]
     pub const fn steps(&self) -> u32 {

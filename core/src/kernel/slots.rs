@@ -90,7 +90,7 @@ impl Slots {
         self.ttl
     }
 
-    /// The same slots with another capacity (an adaptive limit's).
+    /// The same slots with another capacity.
     ///
     /// # Errors
     /// As [`Slots::new`].

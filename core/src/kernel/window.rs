@@ -79,6 +79,15 @@ impl Window {
         self.capacity
     }
 
+    /// The same with another capacity.
+    ///
+    /// # Errors
+    /// As [`Window::new`].
+    pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
+        amount::check("capacity", capacity)?;
+        Ok(Self { capacity, ..self })
+    }
+
     /// Where windows begin.
     #[must_use]
     pub const fn align(&self) -> Align {

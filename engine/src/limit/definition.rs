@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_contract::{PlanLimit, key::MAX_LEVELS};
+use tidegate_contract::{Adaptive, PlanLimit, key::MAX_LEVELS};
 use tidegate_core::{
     Align, Amount, Bucket, Log, Payment, Ring, Rule, RuleError, Slots, Span, Window,
 };
@@ -78,6 +78,7 @@ pub struct Limit {
     on_failure: OnFailure,
     level: Option<String>,
     unit: Unit,
+    adaptive: bool,
 }
 
 impl Limit {
@@ -130,6 +131,7 @@ impl Limit {
             on_failure: OnFailure::Charge,
             level: None,
             unit: Unit::ONE,
+            adaptive: false,
         }
     }
 
@@ -203,6 +205,17 @@ impl Limit {
         self
     }
 
+    /// Its capacity may change often: one that is learnt, or a share of a fleet's. The set
+    /// [sets it](crate::LimitSet::set_capacity).
+    ///
+    /// A bucket's rate stays as it is (its capacity is its burst); where the amount per
+    /// period is what changes, count by a [sliding window](Algorithm::SlidingWindow).
+    #[must_use]
+    pub fn adaptive(mut self) -> Self {
+        self.adaptive = true;
+        self
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -269,6 +282,7 @@ impl Limit {
             payment: self.payment,
             shadow: self.shadow,
             refund_on_expiry: self.on_failure == OnFailure::Refund,
+            adaptive: self.adaptive.then(Adaptive::default),
         })
     }
 

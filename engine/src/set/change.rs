@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{Command, Later, Op, Out, Reply};
-use tidegate_core::Span;
+use tidegate_contract::{Command, Execution, Later, Op, Out, Reply};
+use tidegate_core::{Amount, Span};
 
 use super::inner::Inner;
 use super::uid::{numbered, uid_in};
@@ -117,6 +117,42 @@ impl LimitSet {
         )
     }
 
+    /// Gives the [adaptive](Limit::adaptive) limit called `name` another capacity: 1 to
+    /// 2^53 - 1, in its unit's parts. From the next decision of this set on, for every key
+    /// without limits of its own; requests that wait here go by it, too.
+    ///
+    /// It travels with each command. So it is no change of the limits: it costs the store
+    /// nothing, however often it happens, and what is in use stays counted. More than the
+    /// capacity in use is debt, until it was given back or its time has come. Other sets on
+    /// the same store, in other processes too, have capacities of their own; who starts
+    /// anew begins with the limit's.
+    ///
+    /// ```
+    /// use tidegate::{Limit, LimitSet};
+    /// let set = LimitSet::new([Limit::concurrency("upstream", 10).adaptive()])?;
+    /// let held = set.try_acquire("eu", &[("upstream", 10)]).wait()?.granted();
+    /// set.set_capacity("upstream", 4)?;
+    /// assert_eq!(set.peek("eu", ()).wait()?.standing("upstream").unwrap().debt, 6);
+    /// # drop(held);
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing changes.
+    pub fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
+        self.inner().set_capacity(name, capacity)
+    }
+
+    /// The most that the limit called `name` grants at once, as of now: what was
+    /// [set](Self::set_capacity) last, or its own.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn capacity(&self, name: &str) -> Result<Amount, Error> {
+        let view = self.inner().view.load();
+        Ok(view.capacity(view.position(name)?))
+    }
+
     /// Removes the limit called `name`; from the next decision on, for every key.
     ///
     /// # Errors
@@ -131,6 +167,13 @@ impl LimitSet {
 impl Inner {
     /// The table goes over to the newest view, as of now.
     pub(super) fn adopt(&self) {
+        let adopted = self.begin_adoption();
+        // What could not be written now, the next command writes.
+        let _ = adopted.later().map(Later::wait);
+    }
+
+    /// The same, under way. Who waits at the table asks again.
+    fn begin_adoption(&self) -> Execution {
         let (view, now) = (self.view.load(), self.clock.now());
         let command = Command {
             plan: &view.plan,
@@ -139,10 +182,31 @@ impl Inner {
             op: Op::Adopt,
             patience: None,
         };
-        let mut answer = Ok(Reply::Done);
-        let adopted = self.table.execute(&command, Out::new(&mut answer));
-        // What could not be written now, the next command writes.
-        let _ = adopted.later().map(Later::wait);
+        self.table.execute(&command, Out::new(&mut Ok(Reply::Done)))
+    }
+
+    fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
+        // A change of the limits that is under way takes it along, or has it before.
+        let ledger = self.changes.ledger.lock();
+        let view = self.view.load();
+        let limit = &view.plan.limits()[view.position(name)?];
+        let Some(adaptive) = &limit.adaptive else {
+            return Err(Error::NotAdaptive(name.into()));
+        };
+        limit
+            .rule
+            .with_capacity(capacity)
+            .map_err(|source| Error::Limit {
+                limit: name.into(),
+                source: source.into(),
+            })?;
+        adaptive.set(capacity);
+        drop(ledger);
+        if self.crowd.len() > 0 {
+            // Whoever waits asks again. It goes on by itself.
+            drop(self.begin_adoption());
+        }
+        Ok(())
     }
 
     fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), Error> {
@@ -165,6 +229,7 @@ impl Inner {
         let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;
         let view = View::new(version, &self.changes.levels, limits, self.changes.remember)?;
+        view.plan.keep_capacities(&old.plan);
         give(&mut ledger.variants);
         let variants = ledger.variants.all(&view, &self.changes.levels);
         self.go_over(view.with_variants(version, variants));

@@ -617,7 +617,7 @@ fn never_fits(view: &View, amounts: &[Amount], answer: &contract::Decision) -> E
     Error::NeverFits {
         limit: limit.name.to_string(),
         asked: amounts[position],
-        capacity: limit.rule.capacity(),
+        capacity: view.capacity(position),
         unit: view.limits[position].amounts(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::{KeyMap, KeyPath, Overrides, Plan, PlanLimit};
+use tidegate_contract::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
 
 use super::variant::Variant;
@@ -287,6 +287,13 @@ impl View {
         }
     }
 
+    /// The most that the limit at `position` grants at once, as of now.
+    pub(crate) fn capacity(&self, position: usize) -> Amount {
+        let limit = &self.plan.limits()[position];
+        let set = limit.adaptive.as_ref().and_then(Adaptive::capacity);
+        set.unwrap_or(limit.rule.capacity())
+    }
+
     /// What `ask` takes of each limit.
     ///
     /// # Errors
@@ -338,13 +345,13 @@ impl View {
     /// that it reaches refuses nobody, or lets through whatever the size.
     pub(crate) fn too_much(&self, path: &KeyPath<'_>) -> Option<Amounts> {
         let limits = self.plan.limits();
-        let refuses = |limit: &PlanLimit| {
+        let refuses = |(position, limit): (usize, &PlanLimit)| {
             limit.level < path.depth()
                 && limit.payment == Payment::Prepaid
                 && !limit.shadow
-                && limit.rule.capacity() < MAX_AMOUNT
+                && self.capacity(position) < MAX_AMOUNT
         };
-        let at = limits.iter().position(refuses)?;
+        let at = limits.iter().enumerate().position(refuses)?;
         let amount = |position| if position == at { MAX_AMOUNT } else { 0 };
         Some((0..limits.len()).map(amount).collect())
     }
@@ -456,7 +463,7 @@ impl View {
 /// The most that may be asked of a limit at once.
 fn most_of(limit: &PlanLimit) -> Amount {
     let must_fit = limit.payment == Payment::Prepaid && !limit.shadow;
-    match must_fit {
+    match must_fit && limit.adaptive.is_none() {
         true => limit.rule.capacity(),
         false => MAX_AMOUNT,
     }

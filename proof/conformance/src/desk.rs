@@ -48,6 +48,7 @@ pub fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<Plan> {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     };
     let limits = rules.iter().enumerate().map(limit).collect();
     Arc::new(Plan::new(version, levels, limits, KEEP))

@@ -116,6 +116,7 @@ fn plan(random: &mut SmallRng, version: u64) -> Arc<Plan> {
         },
         shadow: false,
         refund_on_expiry: !plain && random.random_bool(0.3),
+        adaptive: None,
     });
     Arc::new(Plan::new(version, 1, limits.collect(), Span::SECOND))
 }

@@ -73,7 +73,7 @@ pub use lease_room::{LeaseBounds, LeaseRoom};
 pub use listing::{HeldLease, Listing, Page, Select, Taken};
 pub use owned::OwnedKey;
 pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
-pub use plan::{Overrides, Plan, PlanLimit};
+pub use plan::{Adaptive, Overrides, Plan, PlanLimit};
 pub use race::Race;
 pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};
 pub use retained::Retained;

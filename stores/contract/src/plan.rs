@@ -9,11 +9,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_core::{Bucket, Payment, Rule, Span};
+use tidegate_core::{Amount, Bucket, Payment, Rule, Span};
 
 use crate::key::KeyPath;
 use crate::keymap::KeyMap;
 use crate::owned::OwnedKey;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Keys (and ancestors) whose limits are not the plan's: each with the
 /// [variant](Plan::variant) that its row goes by. Many keys share one.
@@ -37,6 +38,42 @@ pub struct PlanLimit {
     pub shadow: bool,
     /// Give rate amounts back when a lease expires unsettled.
     pub refund_on_expiry: bool,
+    /// Its capacity may be another one from one command to the next; `None`: it is its
+    /// rule's.
+    pub adaptive: Option<Adaptive>,
+}
+
+/// A capacity that changes often: one that is learnt, or a share of a fleet's. It travels
+/// with each command, so that to change it is no new version of the limits: nothing is
+/// carried over, and what is in use stays counted. Clones share it, so that a request that
+/// waits already goes by the newest, too.
+///
+/// It is its caller's own. Others who ask the same store may go by another one.
+#[derive(Clone, Debug, Default)]
+pub struct Adaptive(Arc<AtomicU64>);
+
+/// What a plan is does not depend on the capacity of the moment.
+impl PartialEq for Adaptive {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Adaptive {
+    /// The capacity of the moment; `None` until one was [set](Self::set): the rule's.
+    #[must_use]
+    pub fn capacity(&self) -> Option<Amount> {
+        match self.0.load(Ordering::Acquire) {
+            0 => None,
+            capacity => Some(capacity),
+        }
+    }
+
+    /// From the next decision on. One that no rule can have (0, or more than 2^53 - 1)
+    /// is not gone by.
+    pub fn set(&self, capacity: Amount) {
+        self.0.store(capacity, Ordering::Release);
+    }
 }
 
 impl PlanLimit {
@@ -44,7 +81,17 @@ impl PlanLimit {
     /// lease gives nothing back. Stores have faster ways for those.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
-        matches!(self.payment, Payment::Prepaid) && !self.shadow && !self.refund_on_expiry
+        matches!(self.payment, Payment::Prepaid)
+            && !self.shadow
+            && !self.refund_on_expiry
+            && self.adaptive.is_none()
+    }
+
+    /// Its rule with the capacity of the moment, if it has one.
+    #[must_use]
+    pub fn adapted(&self) -> Option<Rule> {
+        let capacity = self.adaptive.as_ref()?.capacity()?;
+        self.rule.with_capacity(capacity).ok()
     }
 
     /// Its bucket, if it is [nothing else](Self::is_plain).
@@ -70,6 +117,8 @@ pub struct Plan {
     /// How long a finished or expired lease is remembered.
     keep: Span,
     overrides: Overrides,
+    /// Whether a limit of it is adaptive.
+    adapts: bool,
 }
 
 impl Plan {
@@ -83,6 +132,7 @@ impl Plan {
             start..limits.partition_point(|l| l.level <= level)
         };
         let ranges = (0..levels.max(1)).map(range).collect();
+        let adapts = limits.iter().any(|limit| limit.adaptive.is_some());
         Self {
             version,
             since: version,
@@ -91,6 +141,7 @@ impl Plan {
             ranges,
             keep,
             overrides: Overrides::default(),
+            adapts,
         }
     }
 
@@ -147,14 +198,67 @@ impl Plan {
     }
 
     /// The plan that `path` is decided by, if that is not this one: each level
-    /// has the limits of the row that is there.
+    /// has the limits of the row that is there; a row without limits of its own has the
+    /// plan's, the adaptive ones with the capacity of the moment.
     #[inline]
     #[must_use]
     pub fn at(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
-        if self.overrides.is_empty() {
+        if self.overrides.is_empty() && !self.adapts {
             return None;
         }
-        self.combined(path)
+        self.adapted(self.combined(path), path)
+    }
+
+    /// `own`, what the rows of `path` have for themselves, with the capacities of the
+    /// moment where they have nothing of their own.
+    fn adapted(&self, mut own: Option<Arc<Self>>, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        for (position, limit) in self.limits.iter().enumerate() {
+            if let Some(rule) = limit.adapted()
+                && limit.level < path.depth()
+                && self.own_limits(path, limit.level).is_none()
+            {
+                let plan = own.get_or_insert_with(|| Arc::new(self.clone()));
+                Arc::make_mut(plan).limits[position].rule = rule;
+            }
+        }
+        own
+    }
+
+    /// The plan with the limits that the row of `path` at `level` has for itself, if it
+    /// has any.
+    #[must_use]
+    pub fn own_limits(&self, path: &KeyPath<'_>, level: usize) -> Option<&Arc<Self>> {
+        let range = self.range(level);
+        let variant = self.overrides.get(path.prefix(level))?;
+        (variant.limits[range.clone()] != self.limits[range]).then_some(variant)
+    }
+
+    /// The limits that have another capacity in `deciding`, what [`at`](Self::at) answered
+    /// for `path`, than their rows go by. Each with its position.
+    pub fn moved<'d>(
+        &'d self,
+        deciding: &'d Self,
+        path: &'d KeyPath<'_>,
+    ) -> impl Iterator<Item = (usize, &'d PlanLimit)> {
+        let limits = deciding.limits.iter().enumerate();
+        limits.filter(move |(position, limit)| {
+            self.adapts
+                && limit.level < path.depth()
+                && limit.rule != self.limits[*position].rule
+                && self.own_limits(path, limit.level).is_none()
+        })
+    }
+
+    /// Goes on with the capacities of the moment that `old` has for the same limits.
+    pub fn keep_capacities(&self, old: &Self) {
+        for limit in &self.limits {
+            let before = old.position(limit.uid).map(|at| &old.limits[at].adaptive);
+            if let (Some(new), Some(Some(before))) = (&limit.adaptive, before)
+                && let Some(capacity) = before.capacity()
+            {
+                new.set(capacity);
+            }
+        }
     }
 
     #[cold]

@@ -215,6 +215,7 @@ mod tests {
                 payment: Payment::Prepaid,
                 shadow: false,
                 refund_on_expiry: false,
+                adaptive: None,
             }
         };
         Plan::new(version, 1, uids.map(limit).collect(), Span::from_secs(60))

@@ -67,6 +67,7 @@ fn plan() -> Arc<Plan> {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     };
     Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
 }

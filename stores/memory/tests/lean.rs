@@ -17,6 +17,7 @@ fn limit(uid: u32, rule: Rule) -> PlanLimit {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     }
 }
 

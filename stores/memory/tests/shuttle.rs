@@ -28,6 +28,7 @@ fn plan(version: u64, burst: Amount) -> Arc<Plan> {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     };
     Arc::new(Plan::new(version, 1, vec![limit], Span::SECOND))
 }

@@ -28,11 +28,7 @@ pub(crate) fn names(plan: &Plan) -> Vec<&str> {
 
 /// Which levels of `path` have limits of their own.
 pub(crate) fn own_levels(plan: &Plan, path: &KeyPath<'_>) -> Vec<bool> {
-    let own = |level: usize| {
-        let range = plan.range(level);
-        let variant = plan.overrides().get(path.prefix(level));
-        variant.is_some_and(|variant| variant.limits()[range.clone()] != plan.limits()[range])
-    };
+    let own = |level| plan.own_limits(path, level).is_some();
     (0..path.depth()).map(own).collect()
 }
 
@@ -164,6 +160,7 @@ fn read_limit(name: &str, numbers: &[u64], levels: usize) -> Option<PlanLimit> {
         },
         shadow: shadow != 0,
         refund_on_expiry: refund != 0,
+        adaptive: None,
     })
 }
 

@@ -87,7 +87,8 @@ impl Request {
             Some(_) => plan::own_levels(plan, key),
             None => Vec::new(),
         };
-        let has_own = own.contains(&true);
+        let is_moved = |deciding: &Plan| plan.moved(deciding, key).next().is_some();
+        let has_own = own.contains(&true) || deciding.as_deref().is_some_and(is_moved);
         Self {
             plan: Arc::clone(plan),
             rules: deciding.as_deref().filter(|_| has_own).map(plan::numbers),

@@ -95,6 +95,7 @@ fn begin(shared: &Arc<Shared>, inner: &Arc<Inner>, command: &Command<'_>) -> Lat
             // A newer plan may be here already.
             let changes = &inner.changes;
             let _ = changes.follow(command.plan, command.now, command.calendars);
+            shared.ears.tell_all();
             // What cannot be written now is before the next command.
             driver.later(async move {
                 own.changes.newest(&own.calls).await?;

@@ -13,7 +13,8 @@
 --          then rows of others that an expired lease gives back to
 -- arguments
 --          in MessagePack: the plan that decides; the command; the levels of
---          those other rows, and what each row's key has for itself, if any has;
+--          those other rows, what each row's key has for itself, if any has, and the
+--          limits that have another capacity for this command, by their positions;
 --          then the editions that wrote what is here, oldest first
 --
 -- Numbers are doubles. Amounts, instants and numbers of things stay below

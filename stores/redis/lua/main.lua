@@ -129,7 +129,7 @@ local function begin(call_keys, call_arguments)
     last_plan, last_bytes = cmsgpack.unpack(arguments[1]), arguments[1]
   end
   plan, ask = last_plan, cmsgpack.unpack(arguments[2])
-  other_levels, own_limits = cmsgpack.unpack(arguments[3])
+  other_levels, own_limits, moved = cmsgpack.unpack(arguments[3])
   rows, path, book_changed, line = {}, {}, false, nil
 end
 

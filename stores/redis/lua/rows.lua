@@ -4,7 +4,7 @@
 -- it had any: those of its level, in order, in MessagePack; and what it retains of
 -- limits that its plan does not know (retained.lua).
 local keys, arguments
-local plan, ask, other_levels, own_limits
+local plan, ask, other_levels, own_limits, moved
 local BOOK, DUE, QUEUE, WAITERS
 local FIRST_ROW = 5
 
@@ -36,7 +36,8 @@ local function load_row(key, level, kept, own)
   return row
 end
 
--- The plan as it decides about the path: each level has the limits of its row.
+-- The plan as it decides about the path: each level has the limits of its row, and
+-- those that the command gives another capacity have that, for this one decision.
 -- The plan itself is left as it is: the next call may be by the same.
 local function combine()
   local common, combined = plan, {}
@@ -46,7 +47,7 @@ local function combine()
   end
   for i, limit in ipairs(common.limits) do
     local row = path[limit.level]
-    combined[i] = row and row.limits and row.limits[limit.cell] or limit
+    combined[i] = moved[i] or row and row.limits and row.limits[limit.cell] or limit
   end
 end
 
@@ -57,7 +58,7 @@ local function load_rows()
     local row = load_row(keys[FIRST_ROW + i - 1], level, value, own_limits[i] or nil)
     if i <= ask.depth then path[i] = row end
   end
-  if next(own_limits) then combine() end
+  if next(own_limits) or next(moved) then combine() end
 end
 
 -- What the plan says of the limit at `cell` of a row.

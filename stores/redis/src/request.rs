@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) keys: Vec<Vec<u8>>,
     /// What it needs of the script beside what the plan needs.
     pub(crate) needs: Needs,
+    /// The limits that decide with a capacity of the moment.
+    moved: Arc<[u8]>,
     /// For each row: what its key has for itself.
     own: Vec<Option<Arc<[u8]>>>,
     /// The levels of the rows that were added to those of the path.
@@ -63,6 +65,7 @@ impl Request {
     ) -> Self {
         let deciding = plan.at(path).unwrap_or_else(|| Arc::clone(plan));
         let mut request = Self {
+            moved: wire::plan::moved(plan, &deciding, path).into(),
             plan: Arc::clone(plan),
             deciding,
             now,
@@ -91,15 +94,11 @@ impl Request {
 
     /// What is told of the rows.
     pub(crate) fn rows(&self) -> Arc<[u8]> {
-        wire::command::rows(&self.others, &self.own).into()
+        wire::command::rows(&self.others, &self.own, &self.moved).into()
     }
 
     fn add_own(&mut self, path: &KeyPath<'_>, level: usize) {
-        let range = self.plan.range(level);
-        let variant = self.plan.overrides().get(path.prefix(level));
-        let differs =
-            |variant: &&Arc<Plan>| variant.limits()[range.clone()] != self.plan.limits()[range];
-        let own = variant.filter(differs);
+        let own = self.plan.own_limits(path, level);
         if let Some(variant) = own {
             self.needs = self.needs.and(Needs::of(variant));
         }

@@ -125,6 +125,7 @@ impl Inner {
                 // A newer plan may be here already.
                 let changes = &self.changes;
                 let _ = changes.follow(command.plan, command.now, command.calendars);
+                self.shared.ears.tell_all();
                 // What cannot be written now is before the next command.
                 self.start(|inner| async move {
                     inner.edition().await?;

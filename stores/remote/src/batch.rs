@@ -90,6 +90,7 @@ mod tests {
             payment: Payment::Prepaid,
             shadow: false,
             refund_on_expiry: false,
+            adaptive: None,
         };
         Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
     }

@@ -145,7 +145,8 @@ impl Ears {
         self.listens.send_replace(false);
     }
 
-    fn tell_all(&self) {
+    /// Everyone that waits asks again.
+    pub fn tell_all(&self) {
         let ears = self.ears.lock();
         ears.values().for_each(|voice| voice.say(Heard::Turn));
     }

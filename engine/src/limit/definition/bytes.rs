@@ -191,6 +191,8 @@ impl Reader<'_> {
             on_failure: self.one_of(&[OnFailure::Charge, OnFailure::Refund])?,
             level: self.flag()?.then(|| self.text()).transpose()?,
             unit: Unit::decimal(self.u8()?),
+            // Its set's own doing, which is not kept.
+            adaptive: false,
         })
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn plan(version: u64, levels: usize, rules: &[(usize, Rule)]) -> Arc<
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     };
     let limits = rules.iter().enumerate().map(limit).collect();
     Arc::new(Plan::new(version, levels, limits, KEEP))
@@ -98,6 +99,16 @@ impl Desk {
             plan,
             now: Cell::new(START),
             leases: Cell::new(0),
+        }
+    }
+
+    /// Another caller of the same table, by its own `plan`.
+    pub(super) fn beside(&self, plan: Arc<Plan>) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+            plan,
+            now: self.now.clone(),
+            leases: Cell::new(self.leases.get() + 1_000),
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
 //! | `leases` | settled once, back at expiry, fences, idempotency |
 //! | `adjust` | more, all or nothing; less; into debt |
+//! | `capacities` | capacities that travel with commands |
 //! | `keys` | keys of any bytes |
 //! | `bounds` | a store that is full |
 //! | `changes` | limits changed while in use |
@@ -22,6 +23,7 @@
 mod adjust;
 mod behind;
 mod bounds;
+mod capacities;
 mod changes;
 mod definitions;
 mod desk;
@@ -73,6 +75,10 @@ pub const CHECKS: &[(&str, Check)] = table![
     adjust::an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back,
     adjust::a_lease_is_adjusted_whatever_is_due_before_it,
     adjust::less_slots_are_held_whatever_the_capacity_has_become,
+    capacities::a_capacity_that_changes_ten_times_a_second_forgets_nothing,
+    capacities::a_capacity_is_lowered_and_raised_between_two_commands,
+    capacities::two_callers_with_capacities_of_their_own_count_the_same_usage,
+    capacities::a_key_with_limits_of_its_own_has_no_other_capacity,
     keys::keys_of_any_bytes_do_not_collide,
     listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
     listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
@@ -170,6 +176,10 @@ macro_rules! suite {
             an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back
             a_lease_is_adjusted_whatever_is_due_before_it
             less_slots_are_held_whatever_the_capacity_has_become
+            a_capacity_that_changes_ten_times_a_second_forgets_nothing
+            a_capacity_is_lowered_and_raised_between_two_commands
+            two_callers_with_capacities_of_their_own_count_the_same_usage
+            a_key_with_limits_of_its_own_has_no_other_capacity
             keys_of_any_bytes_do_not_collide
             a_key_in_use_is_listed_once_whatever_comes_meanwhile
             keys_are_listed_by_their_beginning_and_ancestors_with_them

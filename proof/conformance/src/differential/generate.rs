@@ -47,6 +47,7 @@ impl Author {
             22..27 if self.wanders => Step::Back(self.step_back()),
             27..30 => self.change(),
             30..34 => self.change_own(),
+            34..39 => self.adapt(),
             _ => {
                 let key = self.dice.below(self.keys as u64) as usize;
                 let (key, deed) = self.deed(key);
@@ -83,6 +84,14 @@ impl Author {
         let key = *self.dice.pick(overridable(self.newest.levels));
         self.newest = self.newest.overridden(&mut self.dice, key);
         Step::Change(self.newest.clone())
+    }
+
+    fn adapt(&mut self) -> Step {
+        let capacity = match self.dice.below(20) {
+            0 => MAX_AMOUNT,
+            _ => self.dice.between(1, 20),
+        };
+        Step::Adapt(self.dice.below(MAX_LIMITS as u64) as usize, capacity)
     }
 
     fn deed(&mut self, key: usize) -> (usize, Deed) {

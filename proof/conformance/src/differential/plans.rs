@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate::contract::core::{
     Align, Amount, Bounds, Bucket, Log, Payment, Ring, Rule, Slots, Span, Timestamp, Window,
 };
-use tidegate::contract::{KeyPath, Overrides, OwnedKey, Plan, PlanLimit};
+use tidegate::contract::{Adaptive, KeyPath, Overrides, OwnedKey, Plan, PlanLimit};
 
 use crate::dice::Dice;
 
@@ -61,6 +61,7 @@ pub(crate) struct LimitData {
     pub(crate) postpaid: bool,
     pub(crate) shadow: bool,
     pub(crate) refund: bool,
+    pub(crate) adaptive: bool,
 }
 
 /// A plan without its version.
@@ -184,6 +185,7 @@ impl LimitData {
             postpaid: dice.percent(20),
             shadow: dice.percent(10),
             refund: dice.percent(25),
+            adaptive: dice.percent(25),
         }
     }
 
@@ -196,6 +198,7 @@ impl LimitData {
             postpaid: false,
             shadow: false,
             refund: false,
+            adaptive: false,
         }
     }
 
@@ -212,6 +215,7 @@ impl LimitData {
             },
             shadow: self.shadow,
             refund_on_expiry: self.refund,
+            adaptive: self.adaptive.then(Adaptive::default),
         }
     }
 }
@@ -250,7 +254,7 @@ impl PlanData {
     pub(crate) fn changed(&self, dice: &mut Dice, uid: u32) -> Self {
         let mut plan = self.clone();
         let at = dice.below(plan.limits.len() as u64) as usize;
-        match dice.below(7) {
+        match dice.below(8) {
             0 if plan.limits.len() < MAX_LIMITS => {
                 plan.limits.push(LimitData::random(dice, uid, plan.levels));
             }
@@ -265,6 +269,7 @@ impl PlanData {
             }
             4 => plan.limits[at].postpaid ^= true,
             5 => plan.limits[at].refund ^= true,
+            6 => plan.limits[at].adaptive ^= true,
             _ => plan.limits[at].kind = plan.limits[at].kind.resized(dice),
         }
         plan.sorted()
@@ -344,7 +349,7 @@ impl PlanData {
         let [limit] = &self.limits[..] else {
             return None;
         };
-        let plain = !limit.postpaid && !limit.shadow && !limit.refund;
+        let plain = !limit.postpaid && !limit.shadow && !limit.refund && !limit.adaptive;
         match limit.kind.rule() {
             Rule::Bucket(bucket) if plain && self.levels == 1 => Some(bucket.refill()),
             _ => None,
@@ -417,6 +422,7 @@ impl fmt::Display for PlanData {
                 (limit.postpaid, "postpaid"),
                 (limit.shadow, "shadow"),
                 (limit.refund, "refund on expiry"),
+                (limit.adaptive, "adaptive"),
             ] {
                 if is {
                     write!(f, ", {word}")?;

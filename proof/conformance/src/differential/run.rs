@@ -91,6 +91,13 @@ impl Run {
                 Ok(())
             }
             Step::Change(data) => self.change(data),
+            Step::Adapt(at, capacity) => {
+                let limits = self.plan.limits();
+                if let Some(adaptive) = &limits[at % limits.len()].adaptive {
+                    adaptive.set(*capacity);
+                }
+                Ok(())
+            }
             Step::Do(key, deed) => self.deed(*key, deed),
         }
     }
@@ -149,6 +156,7 @@ impl Run {
             true => Arc::new(self.plan.going_on(version, data.overrides(&self.plan))),
             false => data.plan(version),
         };
+        plan.keep_capacities(&self.plan);
         let calendars = data.calendars(self.now);
         self.table.adopt(&plan, self.now, &calendars);
         self.reference.adopt(&plan, self.now, &calendars);

@@ -96,6 +96,8 @@ pub(crate) enum Step {
     Back(u64),
     /// The limits change.
     Change(PlanData),
+    /// The adaptive limits of that position, counted around, have this capacity now.
+    Adapt(usize, Amount),
     /// Something is asked of the key of that number.
     Do(usize, Deed),
 }
@@ -131,6 +133,9 @@ impl fmt::Display for Script {
                 Step::Pass(micros) => writeln!(f, "{micros}us pass")?,
                 Step::Back(micros) => writeln!(f, "the clock steps back by {micros}us")?,
                 Step::Change(plan) => writeln!(f, "change to {plan}")?,
+                Step::Adapt(at, capacity) => {
+                    writeln!(f, "limit {at}, if it is adaptive, has capacity {capacity}")?;
+                }
                 Step::Do(key, deed) => writeln!(f, "{:<10}  {deed}", keys[*key].escape_ascii())?,
             }
         }

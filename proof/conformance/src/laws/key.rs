@@ -90,6 +90,7 @@ impl Key {
             payment: limit.payment,
             shadow: limit.shadow,
             refund_on_expiry: false,
+            adaptive: None,
         });
         let plan = Plan::new(0, levels.unwrap_or(1), planned.collect(), LONG);
         let plan = Arc::new(plan);

@@ -120,6 +120,7 @@ fn plan_of(version: u64, uid: u32, rule: Rule) -> Arc<Plan> {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     };
     Arc::new(Plan::new(version, 1, vec![limit], LONG))
 }

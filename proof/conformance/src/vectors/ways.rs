@@ -137,5 +137,6 @@ fn limit(uid: u32, level: usize, rule: Rule) -> PlanLimit {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     }
 }

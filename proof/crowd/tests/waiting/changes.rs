@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate::Limit;
 
-use super::{LONG, Lines, acquire, client, one_slot, run, until};
+use super::{KEY, LONG, Lines, acquire, client, one_slot, run, until};
 
 /// The limits of the first in line are raised in its process: it is served by the
 /// new ones without a release. Who stands behind it, in a process with the old
@@ -27,5 +27,31 @@ pub(super) fn who_waits_keeps_its_place_when_the_limits_change<L: Lines>() {
         drop(held);
         drop(granted);
         assert!(second.await.expect("it ends").is_some());
+    });
+}
+
+/// The first in line is given another capacity, which travels with its own commands: it
+/// is served without a release.
+pub(super) fn a_request_that_waits_goes_by_the_newest_capacity<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let limits = one_slot().map(Limit::adaptive);
+        let (one, other) = (client(&*server, &limits), client(&*server, &limits));
+        let _held = acquire(&other, LONG).await.expect("it is free");
+        let first = {
+            let one = one.clone();
+            tokio::spawn(async move { acquire(&one, LONG).await })
+        };
+        until(|| server.standing() == 1).await;
+        one.set_capacity("gpu", 2).expect("an adaptive limit");
+        let granted = first.await.expect("it ends").expect("two fit");
+        assert!(
+            other
+                .peek(KEY, ())
+                .await
+                .expect("an answer")
+                .not_until()
+                .is_some()
+        );
+        drop(granted);
     });
 }

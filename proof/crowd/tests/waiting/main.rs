@@ -61,6 +61,7 @@ suite! {
     ends::a_waiter_that_dies_loses_its_place_and_stops_nobody
     ends::who_waits_is_cut_off_and_waits_on
     changes::who_waits_keeps_its_place_when_the_limits_change
+    changes::a_request_that_waits_goes_by_the_newest_capacity
 }
 
 /// The set that all clients have, and the key that is waited for: those of the

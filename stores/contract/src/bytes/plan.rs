@@ -153,6 +153,7 @@ fn decode_limit(reader: &mut Reader<'_>, levels: usize) -> Result<PlanLimit, Dec
         },
         shadow: reader.flag("shadow")?,
         refund_on_expiry: reader.flag("refund")?,
+        adaptive: None,
         rule: decode_rule(reader)?,
     })
 }

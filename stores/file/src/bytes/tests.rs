@@ -64,6 +64,7 @@ fn limit() -> impl Strategy<Value = PlanLimit> {
             },
             shadow: f.1,
             refund_on_expiry: f.2,
+            adaptive: None,
         }
     })
 }
@@ -225,6 +226,7 @@ fn a_row_with_rules_of_its_own_is_read_back_with_them() {
         payment: Payment::Prepaid,
         shadow: false,
         refund_on_expiry: false,
+        adaptive: None,
     };
     let own: Vec<_> = rules.iter().map(limit).collect();
     let mut bytes = row_head(7, true).to_vec();

@@ -11,8 +11,9 @@ use super::plan::put_calendars;
 use crate::options::Clock;
 
 /// What is told of the rows: the levels of those that come after the path's,
-/// from 0 on, and what each row's key has for itself.
-pub(crate) fn rows(others: &[usize], own: &[Option<Arc<[u8]>>]) -> Vec<u8> {
+/// from 0 on, what each row's key has for itself, and the limits
+/// [with a capacity of the moment](super::plan::moved).
+pub(crate) fn rows(others: &[usize], own: &[Option<Arc<[u8]>>], moved: &[u8]) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.array(others.len());
     for &level in others {
@@ -30,7 +31,7 @@ pub(crate) fn rows(others: &[usize], own: &[Option<Arc<[u8]>>]) -> Vec<u8> {
             None => pack.bool(false),
         };
     }
-    pack.done()
+    [pack.done(), moved.to_vec()].concat()
 }
 
 /// Whether the row of `key` is more than "never seen". The rows of its path are

@@ -3,7 +3,7 @@
 use rmpv::Value;
 use tidegate_contract::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
 use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{Plan, PlanLimit, rebuild};
+use tidegate_contract::{KeyPath, Plan, PlanLimit, rebuild};
 
 use super::instant;
 use super::pack::Pack;
@@ -28,6 +28,19 @@ pub(crate) fn own(variant: &Plan, level: usize) -> Vec<u8> {
     pack.array(limits.len());
     for (at, limit) in limits.iter().enumerate() {
         put_limit(limit, at + 1, false, &mut pack);
+    }
+    pack.done()
+}
+
+/// The limits of `deciding` that have the capacity of the moment, by their positions from
+/// 1 on.
+pub(crate) fn moved(plan: &Plan, deciding: &Plan, path: &KeyPath<'_>) -> Vec<u8> {
+    let moved: Vec<_> = plan.moved(deciding, path).collect();
+    let mut pack = Pack::default();
+    pack.map(moved.len());
+    for (position, limit) in moved {
+        let cell = position - plan.range(limit.level).start + 1;
+        put_limit(limit, cell, false, pack.int(position as i64 + 1));
     }
     pack.done()
 }
@@ -201,6 +214,7 @@ fn read_limit(limit: &Value, levels: usize) -> Result<PlanLimit, &'static str> {
         },
         shadow: truth(limit, "shadow")?,
         refund_on_expiry: truth(limit, "refund")?,
+        adaptive: None,
     })
 }
 
