@@ -162,9 +162,11 @@ impl Applied {
         if let Kept::File(path) = &self.kept {
             write(&beside(path, "new"), &kept).map_err(|error| unkept(error.to_string()))?;
         }
+        let mut state = self.state();
         let changes = gate.exchange(&application.by, &application.policies);
         let changes = changes.map_err(|error| error.to_string())?;
-        self.state().current = application.policies.clone();
+        state.current = application.policies.clone();
+        drop(state);
         // Who follows goes over to it before the store answers: no lock is held.
         let done = match &self.kept {
             Kept::File(path) => replace(&beside(path, "new"), path).map_err(|e| e.to_string()),
@@ -175,9 +177,15 @@ impl Applied {
             }
         };
         if let Err(error) = done {
+            let mut state = self.state();
+            if state.told.as_ref() == Some(&kept.to_string()) {
+                // The answer was lost, and the store has told it to whoever follows.
+                return Ok(changes);
+            }
             // What was gone over to a moment ago was served a moment before.
             let back = gate.exchange("the server", &before);
-            self.state().current = before;
+            state.current = before;
+            drop(state);
             return Err(match back {
                 Ok(_) => unkept(error),
                 Err(back) => format!("{}, but for the store: {back}", unkept(error)),
@@ -222,7 +230,13 @@ impl Follower for Applied {
                 state.current = current;
             }
             Err(wrong) => {
-                error!(error = %wrong, "what was applied at another server is not served")
+                // It is tried again at the next look.
+                let before = definitions.newer_than;
+                self.version.store(before, Ordering::Release);
+                error!(
+                    error = %wrong,
+                    "cannot switch to the policies applied at another server; still serving the previous ones"
+                );
             }
         }
     }
