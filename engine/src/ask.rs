@@ -35,6 +35,7 @@ pub struct Ask<'a> {
     /// Who asks again by it may be another than this caller.
     pub(crate) retried: bool,
     pub(crate) ttl: Option<Duration>,
+    pub(crate) standings: bool,
 }
 
 impl<'a> Ask<'a> {
@@ -106,6 +107,14 @@ impl<'a> Ask<'a> {
     /// Whether it waits at all.
     pub(crate) fn is_patient(&self) -> bool {
         self.within.is_none_or(|longest| !longest.is_zero())
+    }
+
+    /// A lease that is granted says where the limits stand with it:
+    /// [`Lease::decision`](crate::Lease::decision). (A refusal does so in any case.)
+    #[must_use]
+    pub fn standings(mut self) -> Self {
+        self.standings = true;
+        self
     }
 
     /// How long the lease lasts unless renewed: 1 ms to 400 days.

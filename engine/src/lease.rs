@@ -67,6 +67,8 @@ pub struct Lease {
     shadowed: bool,
     /// The pool's member that gave it.
     member: Option<Member>,
+    /// What was decided, if its ask wanted to know.
+    decision: Option<Box<Decision>>,
 }
 
 impl Lease {
@@ -80,7 +82,14 @@ impl Lease {
             outcome: Outcome::Succeeded,
             shadowed,
             member: None,
+            decision: None,
         }
+    }
+
+    /// The same, with what was decided.
+    pub(crate) fn decided(mut self, decision: Decision) -> Self {
+        self.decision = Some(Box::new(decision));
+        self
     }
 
     /// The same, as given by this member.
@@ -133,6 +142,14 @@ impl Lease {
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.granted.expires_at <= self.set.clock.now()
+    }
+
+    /// Where the limits stood when it was granted, if its ask
+    /// [wanted to know](crate::Ask::standings); nothing for one that is
+    /// [repeated](Self::is_repeated).
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_deref()
     }
 
     /// Whether a shadow limit would have refused it.

@@ -24,9 +24,10 @@ use support::{file, now};
 struct Far {
     memory: MemoryStore,
     pulled: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
 }
 
-struct FarTable(Arc<dyn Table>, Arc<AtomicBool>);
+struct FarTable(Arc<dyn Table>, Arc<AtomicBool>, Arc<AtomicBool>);
 
 impl Store for Far {
     fn abilities(&self) -> Abilities {
@@ -47,12 +48,19 @@ impl Store for Far {
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let table = self.memory.open(name, plan)?;
-        Ok(Arc::new(FarTable(table, Arc::clone(&self.pulled))))
+        Ok(Arc::new(FarTable(
+            table,
+            Arc::clone(&self.pulled),
+            Arc::clone(&self.busy),
+        )))
     }
 }
 
 impl Table for FarTable {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        if self.2.load(Ordering::SeqCst) {
+            return out.ready(Err(StoreError::Busy("others hold the row".into())));
+        }
         match self.1.load(Ordering::SeqCst) {
             true => out.ready(Err(StoreError::Unavailable("the cable is pulled".into()))),
             false => self.0.execute(command, out),
@@ -66,16 +74,18 @@ const CHAT: &str = "[policy.chat]\nfailure_mode = 'share'\nshare = 25\n\
 struct House {
     gate: Gate,
     pulled: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
     time: ManualClock,
 }
 
 fn house(text: &str) -> House {
     let (store, time) = (Far::default(), ManualClock::default());
-    let pulled = Arc::clone(&store.pulled);
+    let (pulled, busy) = (Arc::clone(&store.pulled), Arc::clone(&store.busy));
     let gate = Gate::builder().clock(time.clock()).store(Arc::new(store));
     House {
         gate: gate.build(&file(text)).unwrap(),
         pulled,
+        busy,
         time,
     }
 }
@@ -208,6 +218,49 @@ fn a_share_of_a_pool_is_one_of_each_member() {
     let members: Vec<_> = members.flatten().collect();
     assert_eq!(members, ["eu", "eu", "us", "us", "us"]);
     assert!(matches!(house.acquire("k"), Entry::Refused(_)));
+}
+
+/// One member knows a limit that the other does not: the share, which gave nothing, does
+/// not answer for the store that did.
+#[test]
+fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
+    let text = "[policy.chat]\nfailure_mode = 'share'\nshare = 50\n\
+        balancer = 'first_available'\n\
+        [policy.chat.member.eu.limits]\nrpm = { calls = 4, per = '1h' }\n\
+        tpm = { rate = 100, per = '1h' }\n\
+        [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
+    let house = house(text);
+    let ask = Ask::default().cost(10);
+    let entry = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
+    let Entry::Granted(ticket) = entry else {
+        panic!("{entry:?}");
+    };
+    let (chat, key) = (house.chat(), Key::from("k"));
+    let more = chat.adjust(key, ticket.id, &[("tpm", 40)], false).wait();
+    let more = more.unwrap();
+    assert_eq!((more.admitted(), more.degraded()), (true, false));
+    let settled = chat.settle(key, ticket.id, &[("tpm", 30)]).wait();
+    assert!(!settled.unwrap().repeated());
+    let unknown = chat.settle(key, "7".parse().unwrap(), &[("xpm", 1)]).wait();
+    assert_eq!(unknown.unwrap_err().kind(), Kind::Invalid);
+}
+
+/// A root that others hold up is the store's own answer: whoever crowds one key lifts
+/// nobody's limits.
+#[test]
+fn a_store_that_is_busy_lets_nothing_through() {
+    for mode in [
+        "failure_mode = 'share'\nshare = 25\n",
+        "failure_mode = 'admit'\n",
+    ] {
+        let text = CHAT.replace("failure_mode = 'share'\nshare = 25\n", mode);
+        let house = house(&text);
+        house.busy.store(true, Ordering::SeqCst);
+        let answer = house.chat().check("k", Ask::named(CALL)).wait();
+        assert_eq!(answer.unwrap_err().kind(), Kind::Unavailable, "{mode}");
+        let entry = now(house.chat().acquire(Key::from("k"), Ask::default()));
+        assert_eq!(entry.unwrap_err().kind(), Kind::Unavailable, "{mode}");
+    }
 }
 
 #[test]

@@ -407,6 +407,7 @@ fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
             let admitted = proto::CheckResponse {
                 admitted: true,
                 shadowed: ticket.shadowed,
+                degraded: ticket.degraded,
                 member: ticket.member().unwrap_or_default().to_owned(),
                 ..Default::default()
             };

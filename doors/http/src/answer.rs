@@ -159,13 +159,13 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// A lease was granted; `standing` is what the limits say since then.
-    pub(crate) fn granted(ticket: &'a Ticket, standing: Option<&'a Decision>) -> Self {
+    /// A lease was granted.
+    pub(crate) fn granted(ticket: &'a Ticket) -> Self {
         Self {
             degraded: ticket.degraded,
             shadowed: ticket.shadowed,
             member: ticket.member(),
-            limits: Limits(standing),
+            limits: Limits(ticket.decision()),
             lease: Some(Lease {
                 id: ticket.id.to_string(),
                 fence: ticket.fence,

@@ -86,6 +86,7 @@ pub struct Ticket {
     pub degraded: bool,
     member: Option<Member>,
     metadata: Arc<Metadata>,
+    decision: Option<Box<Decision>>,
 }
 
 impl Ticket {
@@ -93,6 +94,12 @@ impl Ticket {
     #[must_use]
     pub fn member(&self) -> Option<&str> {
         self.member.as_ref().map(Member::name)
+    }
+
+    /// Where the limits stood, if the ask [wanted to know](Ask::standings).
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_deref()
     }
 
     /// The words of the policy, or of that member, that come with its leases.
@@ -123,6 +130,7 @@ impl Ticket {
             shadowed: lease.shadowed(),
             member: lease.source().cloned(),
             metadata: Arc::clone(metadata),
+            decision: lease.decision().cloned().map(Box::new),
             id: lease.hand_over(),
         }
     }
@@ -514,14 +522,8 @@ impl Served {
         report: &Report,
     ) -> Pending<impl Future<Output = Result<Finished, GateError>> + Send> {
         Pending::new(async move {
-            let ours = match &self.share {
-                Some(share) => share.finish(key, id, how, report).await,
-                None => None,
-            };
-            let ended = match ours {
-                Some(ended) => ended,
-                None => self.backing.finish(key, id, how, report).await,
-            };
+            let ended = self.by_holder(|backing| backing.finish(key, id, how, report));
+            let ended = ended.await;
             spans::done(key.bytes(), ended.map_err(GateError::from))
         })
     }
@@ -537,14 +539,7 @@ impl Served {
         ttl: Duration,
     ) -> Pending<impl Future<Output = Result<Timestamp, GateError>> + Send> {
         Pending::new(async move {
-            let ours = match &self.share {
-                Some(share) => share.renew(key, id, ttl).await,
-                None => None,
-            };
-            let renewed = match ours {
-                Some(renewed) => renewed,
-                None => self.backing.renew(key, id, ttl).await,
-            };
+            let renewed = self.by_holder(|backing| backing.renew(key, id, ttl)).await;
             spans::done(key.bytes(), renewed.map_err(GateError::from))
         })
     }
@@ -561,21 +556,46 @@ impl Served {
         overdraw: bool,
     ) -> Pending<impl Future<Output = Result<Decision, GateError>> + Send> {
         Pending::new(async move {
-            let ours = match &self.share {
-                Some(share) => share.adjust(key, id, to, overdraw).await,
-                None => None,
-            };
-            let adjusted = match ours {
-                Some(adjusted) => adjusted,
-                None => self.backing.adjust(key, id, to, overdraw).await,
-            };
-            if let Ok(decision) = adjusted.as_ref()
-                && !decision.admitted()
-            {
-                self.denials.note(&self.name, key.bytes(), decision);
+            let adjusted = self.by_holder(|backing| async move {
+                let decision = backing.adjust(key, id, to, overdraw).await?;
+                Ok(match self.is_by_share(backing) {
+                    true => decision.without_store(),
+                    false => decision,
+                })
+            });
+            match adjusted.await {
+                Ok(decision) if !decision.admitted() => {
+                    self.refused(key, &decision);
+                    Ok(decision)
+                }
+                adjusted => spans::done(key.bytes(), adjusted.map_err(GateError::from)),
             }
-            spans::done(key.bytes(), adjusted.map_err(GateError::from))
         })
+    }
+
+    /// What is answered where a lease is held: by the share, if that gave it. One that knows
+    /// nothing of a lease may say anything else of the request (another member's limits
+    /// are unknown to it): then the store is asked.
+    async fn by_holder<'s, T, F: Future<Output = Result<T, Error>> + Send>(
+        &'s self,
+        ask: impl Fn(&'s Backing) -> F + Send,
+    ) -> Result<T, Error> {
+        let Some(share) = &self.share else {
+            return ask(&self.backing).await;
+        };
+        let by_share = match ask(share.backing()).await {
+            Err(error) if !matches!(error, Error::Store(StoreError::LeaseEnded(_))) => error,
+            ours => return ours,
+        };
+        match ask(&self.backing).await {
+            Err(Error::Store(StoreError::UnknownLease)) => Err(by_share),
+            answer => answer,
+        }
+    }
+
+    fn is_by_share(&self, backing: &Backing) -> bool {
+        let share = self.share.as_ref();
+        share.is_some_and(|share| std::ptr::eq(share.backing(), backing))
     }
 
     /// Forgets a key; `caller` is noted.
@@ -696,8 +716,7 @@ impl Served {
         let error = GateError::from(error);
         match error {
             GateError::Limits(Error::Store(store))
-                if self.policy.failure_mode == FailureMode::Admit
-                    && is_away(&Error::Store(store.clone())) =>
+                if self.policy.failure_mode == FailureMode::Admit && store.outage().is_some() =>
             {
                 self.meters.degraded();
                 spans::outcome(key.bytes(), "degraded");
@@ -720,9 +739,10 @@ fn has_units(policy: &Policy) -> bool {
     limits.any(|limit| limit.amounts() != Unit::ONE)
 }
 
-/// Whether the store cannot tell.
+/// Whether the store cannot tell. What it answers of itself (a table that is full, a root
+/// that is busy) is no reason to let anything through.
 fn is_away(error: &Error) -> bool {
-    matches!(error, Error::Store(_)) && GateError::from(error.clone()).kind() == Kind::Unavailable
+    matches!(error, Error::Store(store) if store.outage().is_some())
 }
 
 impl fmt::Debug for Served {

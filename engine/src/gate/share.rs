@@ -6,18 +6,12 @@
 //! can see what was used. It keeps what it was asked from one outage to the next.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use tidegate_contract::StoreError;
-use tidegate_core::Timestamp;
 
 use super::backing::Backing;
-use super::finish::{Finish, Finished, Report};
 use crate::ask::Ask;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::key::Key;
-use crate::lease::LeaseId;
 use crate::limit::Limit;
 use crate::set::Given;
 
@@ -85,50 +79,9 @@ impl Share {
             granted => granted,
         })
     }
-
-    /// Ends a lease, if it was given here.
-    pub(super) async fn finish(
-        &self,
-        key: Key<'_>,
-        id: LeaseId,
-        how: Finish<'_>,
-        report: &Report,
-    ) -> Option<Result<Finished, Error>> {
-        ours(self.backing.finish(key, id, how, report).await)
-    }
-
-    /// Moves a lease's expiry, if it was given here.
-    pub(super) async fn renew(
-        &self,
-        key: Key<'_>,
-        id: LeaseId,
-        ttl: Duration,
-    ) -> Option<Result<Timestamp, Error>> {
-        ours(self.backing.renew(key, id, ttl).await)
-    }
-
-    /// Changes how much a lease has taken, if it was given here.
-    pub(super) async fn adjust(
-        &self,
-        key: Key<'_>,
-        id: LeaseId,
-        to: &[(&str, u64)],
-        overdraw: bool,
-    ) -> Option<Result<Decision, Error>> {
-        let adjusted = ours(self.backing.adjust(key, id, to, overdraw).await)?;
-        Some(adjusted.map(Decision::without_store))
-    }
 }
 
 /// `limits`, each to a share of so many percent.
 pub(super) fn of(percent: u8, limits: &[Limit]) -> Vec<Limit> {
     limits.iter().map(|limit| limit.share(percent)).collect()
-}
-
-/// Nothing for a lease that is somebody else's.
-fn ours<T>(ended: Result<T, Error>) -> Option<Result<T, Error>> {
-    match ended {
-        Err(Error::Store(StoreError::UnknownLease)) => None,
-        ended => Some(ended),
-    }
 }

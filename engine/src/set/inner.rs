@@ -315,7 +315,11 @@ impl Inner {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
             view.check_reach(&asking.path, &amounts)?;
-            lease(view, asking, ask, (id, &amounts), Detail::OnRefusal)
+            let detail = match ask.standings {
+                true => Detail::Always,
+                false => Detail::OnRefusal,
+            };
+            lease(view, asking, ask, (id, &amounts), detail)
         };
         let read = |answered: Answered<'_>| {
             if answered.reply.verdict() == Some(Verdict::Never)
@@ -394,7 +398,10 @@ impl Inner {
         {
             let (set, key) = (Arc::clone(self), OwnedKey::new(key));
             let lease = Lease::new(set, key, granted, decision.shadowed);
-            return Ok(Admission::Granted(lease));
+            return Ok(Admission::Granted(match decision.standings.is_empty() {
+                true => lease,
+                false => lease.decided(answered.decision()?),
+            }));
         }
         Ok(Admission::Refused(answered.decision()?))
     }

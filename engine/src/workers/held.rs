@@ -18,14 +18,14 @@ use crate::lease::Lease;
 #[must_use = "a lease that is dropped at once protects nothing"]
 pub struct Held {
     /// There until it is dropped.
-    lease: Option<Lease>,
+    lease: Option<Box<Lease>>,
     attempt: Arc<Attempt>,
 }
 
 impl Held {
     pub(super) fn new(lease: Lease, attempt: &Arc<Attempt>) -> Self {
         Self {
-            lease: Some(lease),
+            lease: Some(Box::new(lease)),
             attempt: Arc::clone(attempt),
         }
     }
@@ -35,20 +35,22 @@ impl Deref for Held {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        self.lease.as_ref().expect("there until it is dropped")
+        self.lease.as_deref().expect("there until it is dropped")
     }
 }
 
 impl DerefMut for Held {
     fn deref_mut(&mut self) -> &mut Lease {
-        self.lease.as_mut().expect("there until it is dropped")
+        self.lease
+            .as_deref_mut()
+            .expect("there until it is dropped")
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.attempt.let_go(lease);
+            self.attempt.let_go(*lease);
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use tidegate::gate::{
     Answer as Answered, Entry, Finish, Finished, GateError, Scope, Served, Ticket, Undelivered,
 };
-use tidegate::{Ask, Decision, Settlement};
+use tidegate::{Ask, Settlement};
 
 use crate::amount::InUnit;
 use crate::answer::{self, Answer};
@@ -46,8 +46,7 @@ pub(crate) async fn acquire(
         Entry::Granted(ticket) => {
             let again = request.idempotency_key.is_some();
             let lease = (!again).then(|| Undelivered::new(&served, key, &ticket));
-            let standing = served.peek_at(ticket.member(), key, ask).await.ok();
-            Ok(granted(&served, &ticket, standing.as_ref(), style, lease))
+            Ok(granted(&served, &ticket, style, lease))
         }
     }
 }
@@ -58,7 +57,7 @@ fn ask<'a>(
     named: &'a [(&'a str, u64)],
 ) -> Result<Ask<'a>, GateError> {
     let ask = request::ask(served, request.cost.as_ref(), named)?;
-    let mut ask = ask.priority(request.priority);
+    let mut ask = ask.priority(request.priority).standings();
     let wait = Duration::from_millis(request.wait_ms);
     if !wait.is_zero() {
         ask = ask.within(wait);
@@ -73,15 +72,9 @@ fn ask<'a>(
 }
 
 /// The answer with the lease in it; `lease` goes along until it is delivered.
-fn granted(
-    served: &Served,
-    ticket: &Ticket,
-    standing: Option<&Decision>,
-    style: Style,
-    lease: Option<Undelivered>,
-) -> Response {
-    let mut response = answer::json(StatusCode::OK, &Answer::granted(ticket, standing));
-    if let Some(decision) = standing {
+fn granted(served: &Served, ticket: &Ticket, style: Style, lease: Option<Undelivered>) -> Response {
+    let mut response = answer::json(StatusCode::OK, &Answer::granted(ticket));
+    if let Some(decision) = ticket.decision() {
         let now = served.now();
         headers::put(response.headers_mut(), decision, now, style);
     }
