@@ -22,7 +22,7 @@ pub enum Error {
     #[error("limit `{0}` is defined twice; names are unique in a set")]
     DuplicateLimit(String),
     /// A set or pool without anything in it.
-    #[error("there is nothing in it; add at least one {0}")]
+    #[error("it is empty; add at least one {0}")]
     Nothing(&'static str),
     /// Two members of one pool have the same name.
     #[error("member `{0}` is added twice; names are unique in a pool")]
@@ -65,7 +65,7 @@ pub enum Error {
     #[error("limit `{0}` needs an amount: name it in the ask, or give the ask a cost")]
     NoAmount(String),
     /// Everything is excluded, or the cost is 0.
-    #[error("the ask takes nothing; ask for at least one unit of some limit")]
+    #[error("the request takes nothing; ask for at least one unit of some limit")]
     NothingAsked,
     /// An amount that cannot be one.
     #[error("limit `{limit}`: {source}")]

@@ -30,7 +30,7 @@ pub fn answer(verb: Verb, body: &Value) -> String {
 fn decision(verb: Verb, body: &Value) -> String {
     let mut words = verdict(verb, body);
     if body["degraded"] == true {
-        words += ", although the store cannot tell (so the policy's failure mode says)";
+        words += " (the store is unavailable: decided by the policy's failure_mode)";
     }
     if body["shadowed"] == true {
         words += "; a shadow limit would have refused";

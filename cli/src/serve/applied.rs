@@ -156,7 +156,8 @@ impl Applied {
                 format!("the policies cannot be kept in {path}: {error}; nothing was changed")
             }
             Kept::Store(_) => format!(
-                "the policies cannot be kept in the store: {error}; nothing was changed here"
+                "the store did not confirm: {error}; nothing was changed here, but other servers may \
+                 have the new policies: look with `tidegate policy plan`, then apply again"
             ),
         };
         if let Kept::File(path) = &self.kept {
@@ -265,7 +266,7 @@ fn current(path: &Path, of_file: &PolicyFile) -> Outcome<PolicyFile> {
     let aside = beside(path, "superseded");
     fs::rename(path, &aside).map_err(|error| Trouble::file("move", path, error))?;
     let aside = aside.display();
-    warn!(%aside, "the file has other policies now: it wins, and what was applied is laid aside");
+    warn!(%aside, "the file's policies have changed: using the file; the applied ones were moved");
     Ok(of_file.clone())
 }
 
@@ -281,7 +282,7 @@ fn read(text: &str, of_file: &PolicyFile) -> Result<Option<PolicyFile>, String> 
     let policies = parse(word("name")?, word("text")?);
     let policies = policies.map_err(|faults| format!("it is faulty:\n{faults}\n"))?;
     let by = word("by")?;
-    info!(by, "applied policies go before those of the file");
+    info!(by, "using the policies that were applied, not the file's");
     Ok(Some(policies))
 }
 

@@ -9,14 +9,14 @@ use super::otlp::OtlpArgs;
 
 /// What a server keeps to, for people.
 const BOUNDS: &str = "\
-Bounds, each door's by itself; those with a name are settings of the file's
+Bounds of each listener by itself; those with a name are settings of the file's
 `[server]`, and docs/serve.md has the rest:
   max_connections   10,000  connections at once; one more is told so and closed
   max_in_flight      4,096  requests read and answered at once (HTTP, gRPC; a
                             RESP connection has one at a time); who waits for a
                             lease is bounded by its policy's max_waiting
   longest_wait        300s  that an ask may wait; a longer one is an error
-  shutdown_timeout     10s  for answering who is inside at a stop
+  shutdown_timeout     10s  for finishing requests in flight at a stop
   a request                 64 KiB (HTTP, RESP), 256 KiB (gRPC); a head 32 KiB
   a slow request            30s for its head, 10s for its body
   an idle connection        30s (HTTP/1.1), 300s (RESP); HTTP/2 and gRPC are

@@ -126,7 +126,7 @@ impl Doors {
         let mut serving = self.begin(&gate, http, &closing);
         supervisor::tell("READY=1");
         tokio::select! {
-            () = signals.told_to_stop() => info!("stopping: answering who is inside"),
+            () = signals.told_to_stop() => info!("stopping: finishing requests in flight"),
             Some(ended) = serving.join_next() => return ended_early(ended),
         }
         supervisor::tell("STOPPING=1");

@@ -54,7 +54,7 @@ impl Reload {
                 }
                 match self.again() {
                     Ok(changes) => info!(changes, "the file was read again"),
-                    Err(trouble) => error!("the old goes on, for the new is faulty:\n{trouble}"),
+                    Err(trouble) => error!("configuration not reloaded; the previous one stays in force:\n{trouble}"),
                 }
             }
         })

@@ -50,7 +50,7 @@ pub(crate) enum Fault {
     #[error("a lease's handle is 16 hexadecimal digits; TG.LEASES tells it")]
     Handle,
     /// The end of a page that was never one.
-    #[error("the cursor is none of ours; begin without one")]
+    #[error("invalid cursor; start again without one")]
     Cursor,
     /// A protocol that nobody speaks.
     #[error("unsupported protocol version")]

@@ -111,13 +111,13 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
         ("TG.OVERRIDE LIST COUNT 0", "-ERR COUNT is not a number"),
         (
             "TG.OVERRIDE LIST CURSOR !",
-            "-ERR the cursor is none of ours",
+            "-ERR invalid cursor",
         ),
         (
             "TG.OVERRIDE LIST CURSOR AAAA",
-            "-ERR the cursor is none of ours",
+            "-ERR invalid cursor",
         ),
-        ("TG.KEYS chat CURSOR !", "-ERR the cursor is none of ours"),
+        ("TG.KEYS chat CURSOR !", "-ERR invalid cursor"),
         (
             "TG.KEYS chat KEY a PREFIX b",
             "-ERR syntax error at 'PREFIX'",

@@ -177,14 +177,14 @@ pub(super) fn describe() {
     describe_gauge!("tidegate_waiting", "Asks waiting now");
     describe_gauge!(
         "tidegate_keys",
-        "Keys whose state is held; not counted beyond a network"
+        "Keys whose state is held; of memory and file stores alone"
     );
     describe_gauge!(
         "tidegate_leases",
-        "Leases held now; not counted beyond a network"
+        "Leases held now; of memory and file stores alone"
     );
     describe_gauge!(
         "tidegate_leases_remembered",
-        "Leases remembered after their end; not counted beyond a network"
+        "Leases remembered after their end; of memory and file stores alone"
     );
 }

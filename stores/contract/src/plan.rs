@@ -320,15 +320,8 @@ impl Plan {
         self.keep
     }
 
-    /// Whether `other` decides everything alike: it differs in its version at
-    /// most.
-    #[must_use]
-    pub fn decides_as(&self, other: &Self) -> bool {
-        self.has_limits_of(other) && self.overrides == other.overrides
-    }
-
-    /// As [`decides_as`](Self::decides_as), for keys that have no limits of
-    /// their own.
+    /// Whether `other` decides alike about keys that have no limits of their own: it
+    /// differs in its version at most.
     #[must_use]
     pub fn has_limits_of(&self, other: &Self) -> bool {
         self.levels == other.levels && self.keep == other.keep && self.limits == other.limits

@@ -32,7 +32,7 @@ fn words(error: Result<impl Sized, StoreError>) -> String {
 }
 
 /// The beginning of what is told where a root's row is locked for too long.
-const IN_TIME: &str = "others decide about the same root, and are not done in time";
+const IN_TIME: &str = "timed out waiting for the row of this key's root, which other requests hold";
 
 /// A server that answers, and does not decide: no outage, which a breaker would count.
 fn busy(error: Result<impl Sized, StoreError>) -> &'static str {

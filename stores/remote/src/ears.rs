@@ -131,7 +131,7 @@ impl Ears {
         match listening {
             Ok(_) => Ok(self.ear(turn, channel)),
             Err(_) => Err(StoreError::Unavailable(
-                "the store's channel is not listened to; nobody could be woken".to_owned(),
+                "cannot subscribe to the store's channel; a request that waits would not be woken".to_owned(),
             )),
         }
     }

@@ -56,7 +56,7 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
         ),
         (
             r#"{"policy":"web","key":"k","amounts":{"rpm":0}}"#,
-            "the ask takes nothing",
+            "the request takes nothing",
         ),
         (
             r#"{"policy":"web","key":"k","amounts":{"rpm":1,"rpm":1}}"#,

@@ -86,8 +86,8 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
 }
 
 /// Whoever looks after its own edition tells it within a second or two.
-const UNTOLD: &str = "the Redis server has lost the limits by which others decide about \
-                      this key; they are about to tell them again";
+const UNTOLD: &str = "Redis has lost the limits of another server that decides about this \
+                      key; that server writes them again in about 2 s: try again then";
 
 pub(super) struct Reader {
     values: std::vec::IntoIter<Value>,
