@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::Limit;
+use tidegate::{Ask, Error, Limit};
 
 use super::{KEY, LONG, Lines, acquire, client, one_slot, run, until};
 
@@ -53,5 +53,28 @@ pub(super) fn a_request_that_waits_goes_by_the_newest_capacity<L: Lines>() {
                 .is_some()
         );
         drop(granted);
+    });
+}
+
+/// The limit that it waits for is renamed: it cannot ask again, and nobody stands behind
+/// the place that it had.
+pub(super) fn a_request_that_fits_no_newer_limit_leaves_the_line<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        let held = acquire(&other, LONG).await.expect("it is free");
+        let waiting = {
+            let one = one.clone();
+            tokio::spawn(async move {
+                let named = [("gpu", 1)];
+                one.acquire(KEY, Ask::named(&named).within(LONG)).await
+            })
+        };
+        until(|| server.standing() == 1).await;
+        let renamed = Limit::concurrency("tpu", 5).ttl(2 * LONG);
+        one.replace_limits(&[renamed]).expect("a sound limit");
+        let answer = waiting.await.expect("it ends");
+        assert!(matches!(answer, Err(Error::UnknownLimit { .. })));
+        until(|| server.standing() == 0).await;
+        drop(held);
     });
 }

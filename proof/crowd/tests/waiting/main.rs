@@ -62,6 +62,7 @@ suite! {
     ends::who_waits_is_cut_off_and_waits_on
     changes::who_waits_keeps_its_place_when_the_limits_change
     changes::a_request_that_waits_goes_by_the_newest_capacity
+    changes::a_request_that_fits_no_newer_limit_leaves_the_line
 }
 
 /// The set that all clients have, and the key that is waited for: those of the

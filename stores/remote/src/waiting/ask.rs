@@ -7,6 +7,7 @@ use tidegate_contract::core::{Bounds, Span, Timestamp};
 use tidegate_contract::{
     Command, Ending, Hold, KeyCommand, Op, OwnedPath, OwnedVerb, Plan, Race, Verb,
 };
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// A take with a lease that outlives its call, and how it waits.
@@ -22,6 +23,8 @@ pub struct Waiting {
     patience: Turn,
     /// When it came here, by the caller's clock and by this machine's.
     came: (Timestamp, Instant),
+    /// Its caller gives its place up. Nothing comes if it asks again, or does not wait.
+    left: Option<oneshot::Receiver<()>>,
 }
 
 /// How it waits. One that does not is given its answer, or the lease back, all the same.
@@ -77,7 +80,16 @@ impl Waiting {
             return None;
         };
         let terms = verb.terms()?;
+        let left = command.patience.map(|patience| {
+            let (leave, left) = oneshot::channel();
+            patience.seat.keep(move || {
+                // Nobody listens any more once it was answered.
+                let _ = leave.send(());
+            });
+            left
+        });
         Some(Self {
+            left,
             plan: Arc::clone(command.plan),
             key: OwnedPath::of(&key),
             calendars: command.calendars.into(),
@@ -116,6 +128,14 @@ impl Waiting {
             now,
             calendars: &self.calendars,
             verb,
+        }
+    }
+
+    /// Ends when its caller gives its place up; `false` if it asks again.
+    pub(super) async fn is_left(&mut self) -> bool {
+        match &mut self.left {
+            Some(left) => left.await.is_ok(),
+            None => false,
         }
     }
 

@@ -99,7 +99,7 @@ pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Later {
 /// taken by a try that failed, if it was: whoever asked does not wait for that.
 /// What may be asked for again by an idempotency key stays until it expires.
 async fn run(
-    waiting: Waiting,
+    mut waiting: Waiting,
     mut line: impl Line,
     responder: Responder,
     lost: oneshot::Receiver<Reply>,
@@ -113,9 +113,8 @@ async fn run(
         answer,
         Err(StoreError::Unavailable(_) | StoreError::Busy(_))
     );
-    let leaves = answer
-        .as_ref()
-        .is_err_and(|error| *error != StoreError::StalePlan);
+    let is_stale = matches!(answer, Err(StoreError::StalePlan));
+    let leaves = answer.is_err();
     drop(responder.answer(answer));
     // It ends when somebody has taken the answer, or nobody ever will.
     let is_lost = granted && lost.await.is_ok();
@@ -127,7 +126,8 @@ async fn run(
     if is_surplus {
         line.cancel(&waiting).await;
     }
-    if leaves {
+    // By newer limits it asks again, with its place; or cannot, and gives it up.
+    if leaves && (!is_stale || waiting.is_left().await) {
         line.leave(&waiting).await;
     }
 }
