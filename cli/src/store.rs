@@ -38,7 +38,10 @@ fn guarded(store: Arc<dyn Store>) -> Arc<dyn Store> {
     let watcher = move |position, words: &str| match position {
         Position::Open => {
             answers.set(0.0);
-            warn!(why = words, "the store is unavailable; it is not asked for a while, and policies answer by their failure_mode");
+            warn!(
+                why = words,
+                "the store is unavailable; it is not asked for a while, and policies answer by their failure_mode"
+            );
         }
         Position::HalfOpen => {}
         Position::Closed => {

@@ -35,6 +35,10 @@ impl Moment {
 pub struct Place(pub(crate) i64);
 
 impl Place {
+    /// Of a charge that was more than the state can say: nothing of it is given back,
+    /// since nobody could tell it from what others had used.
+    pub(crate) const NOWHERE: Self = Self(-(1 << 53));
+
     /// The place as a number, for a store to keep.
     #[must_use]
     pub const fn as_i64(self) -> i64 {

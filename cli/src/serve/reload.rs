@@ -54,7 +54,9 @@ impl Reload {
                 }
                 match self.again() {
                     Ok(changes) => info!(changes, "the file was read again"),
-                    Err(trouble) => error!("configuration not reloaded; the previous one stays in force:\n{trouble}"),
+                    Err(trouble) => error!(
+                        "configuration not reloaded; the previous one stays in force:\n{trouble}"
+                    ),
                 }
             }
         })

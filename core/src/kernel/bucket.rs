@@ -214,7 +214,10 @@ impl Bucket {
         state.level += self.weigh(amount);
         if state.level > self.brim() {
             let most = self.most() + forgiven::of(&state.forgiven);
-            state.level = state.level.min(most);
+            if state.level >= most {
+                state.level = most;
+                return Place::NOWHERE;
+            }
         }
         Place::default()
     }
@@ -223,14 +226,18 @@ impl Bucket {
     /// its number, larger than any before.
     #[inline]
     pub fn charge_lease(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        self.charge(state, amount, moment);
-        Place(state.lows.number(moment.now))
+        let place = self.charge(state, amount, moment);
+        let number = Place(state.lows.number(moment.now));
+        match place {
+            Place::NOWHERE => place,
+            _ => number,
+        }
     }
 
     /// Takes back what of `amount` has not drained since a lease was charged at
     /// `place`: after it the level is what it would be, had `amount` never been
-    /// charged, or a little more where that was many leases ago. (A charge that
-    /// the cap on debt cut short may be given back what was cut.)
+    /// charged, or a little more where that was many leases ago. (Of a charge that
+    /// the cap on debt cut short, nothing.)
     #[inline]
     pub fn refund(&self, state: &mut State, amount: Amount, place: Place, moment: &Moment) {
         self.settle_level(state, moment.now);

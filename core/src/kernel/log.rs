@@ -122,14 +122,17 @@ impl Log {
         // A clock slightly behind enters at the newest instant: later is safe.
         let at = moment.now.max(state.newest().unwrap_or(Timestamp::MIN));
         let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, moment.now));
-        let amount = amount.min(room);
+        let (amount, is_cut) = (amount.min(room), amount >= room);
         state.total += amount;
         match state.entries.back_mut() {
             Some((newest, sum)) if *newest == at => *sum += amount,
             _ if amount > 0 => self.push(state, at, amount),
             _ => {}
         }
-        Place(at.as_micros())
+        match is_cut {
+            true => Place::NOWHERE,
+            false => Place(at.as_micros()),
+        }
     }
 
     /// Takes `amount` out of the entry that was charged, or out of the one it

@@ -137,13 +137,16 @@ impl Ring {
             .index(moment.now)
             .max(state.newest().unwrap_or(i64::MIN));
         let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, moment.now));
-        let amount = amount.min(room);
+        let (amount, is_cut) = (amount.min(room), amount >= room);
         match state.counts.back_mut() {
             Some((newest, count)) if *newest == index => *count += amount,
             _ if amount > 0 => state.counts.push_back((index, amount)),
             _ => {}
         }
-        Place(index)
+        match is_cut {
+            true => Place::NOWHERE,
+            false => Place(index),
+        }
     }
 
     /// Uncounts `amount` in the sub-window that was charged.

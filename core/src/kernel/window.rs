@@ -132,7 +132,10 @@ impl Window {
             };
         }
         state.used = state.used.saturating_add(amount).min(amount::MAX_AMOUNT);
-        Place(state.start.as_micros())
+        match state.used {
+            amount::MAX_AMOUNT => Place::NOWHERE,
+            _ => Place(state.start.as_micros()),
+        }
     }
 
     /// Uncounts `amount` in the window that was charged, if it is still there.

@@ -109,14 +109,8 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
             "-ERR 'POLICY' is said twice",
         ),
         ("TG.OVERRIDE LIST COUNT 0", "-ERR COUNT is not a number"),
-        (
-            "TG.OVERRIDE LIST CURSOR !",
-            "-ERR invalid cursor",
-        ),
-        (
-            "TG.OVERRIDE LIST CURSOR AAAA",
-            "-ERR invalid cursor",
-        ),
+        ("TG.OVERRIDE LIST CURSOR !", "-ERR invalid cursor"),
+        ("TG.OVERRIDE LIST CURSOR AAAA", "-ERR invalid cursor"),
         ("TG.KEYS chat CURSOR !", "-ERR invalid cursor"),
         (
             "TG.KEYS chat KEY a PREFIX b",

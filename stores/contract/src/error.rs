@@ -76,7 +76,9 @@ pub enum StoreError {
     #[error(transparent)]
     Unreadable(#[from] DecodeError),
     /// A table answered another question: it is broken.
-    #[error("internal error: the store's answer is of another kind than the command; please report it")]
+    #[error(
+        "internal error: the store's answer is of another kind than the command; please report it"
+    )]
     Mismatch,
     /// Others keep what the command needs for too long: the lock of its root, or the
     /// connections that its key or its set may have. The store answers; nothing was

@@ -129,7 +129,9 @@ const fn advice(code: u16) -> &'static str {
         1046 | 1049 => "the database is not there; create it, and name it in the address",
         1114 | 1021 => "the MariaDB server is full",
         1146 | 1054 => "the tables are not as this version made them",
-        1205 | 1969 => "timed out waiting for the row of this key's root, which other requests hold",
+        1205 | 1969 => {
+            "timed out waiting for the row of this key's root, which other requests hold"
+        }
         1213 | 1062 => "deadlocks on the row of this key's root, repeatedly",
         1290 | 1792 | 1836 => "the MariaDB server takes no writes; name the primary",
         1153 => "a row is too large for the MariaDB server; raise max_allowed_packet",

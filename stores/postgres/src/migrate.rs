@@ -49,6 +49,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "031-prune-in-steps",
     "032-adjust",
     "033-retained",
+    "034-cut-charges",
 ];
 
 /// Under this number one process at a time changes the schema.

@@ -75,10 +75,12 @@ end
 function bucket.charge(rule, cell, amount, now, _, tenure)
   settle_level(rule, cell, now)
   lows.note(cell, cell[2], now)
-  local most = add(rule.most, cell[5] or 0)
-  cell[2] = least(add(cell[2], times(amount, rule.weight)), most)
+  local most, level = add(rule.most, cell[5] or 0), add(cell[2], times(amount, rule.weight))
+  cell[2] = least(level, most)
   if not tenure then return 0, 0 end
-  return lows.number(cell, now), 0
+  local number = lows.number(cell, now)
+  if not less(level, most) then return NOWHERE, 0 end
+  return number, 0
 end
 
 function bucket.refund(rule, cell, amount, place, now)

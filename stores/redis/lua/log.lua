@@ -70,7 +70,9 @@ function log.charge(rule, cell, amount, now)
   local instants, sums = cell[3], cell[4]
   -- A clock slightly behind enters at the newest instant: later is safe.
   local at = max(now, instants[#instants] or BEGINNING)
-  amount = min(amount, MOST - entered(rule, cell, now))
+  local room = MOST - entered(rule, cell, now)
+  local place = amount >= room and NOWHERE or at
+  amount = min(amount, room)
   cell[2] = cell[2] + amount
   if instants[#instants] == at then
     sums[#sums] = sums[#sums] + amount
@@ -78,7 +80,7 @@ function log.charge(rule, cell, amount, now)
     if #instants >= rule.entries then halve(instants, sums) end
     instants[#instants + 1], sums[#sums + 1] = at, amount
   end
-  return at, 0
+  return place, 0
 end
 
 function log.refund(rule, cell, amount, place, now)

@@ -72,13 +72,15 @@ function ring.charge(rule, cell, amount, now)
   local n = #indexes
   -- A clock slightly behind counts into the newest sub-window: later is safe.
   local index = max(index_at(rule, now), indexes[n] or BEGINNING)
-  amount = min(amount, MOST - counted(rule, cell, now))
+  local room = MOST - counted(rule, cell, now)
+  local place = amount >= room and NOWHERE or index
+  amount = min(amount, room)
   if indexes[n] == index then
     counts[n] = counts[n] + amount
   elseif amount > 0 then
     indexes[n + 1], counts[n + 1] = index, amount
   end
-  return index, 0
+  return place, 0
 end
 
 function ring.refund(_, cell, amount, place)

@@ -43,6 +43,7 @@ function window.charge(rule, cell, amount, now, calendar)
     cell[4] = 0
   end
   cell[4] = cell[4] + min(amount, MOST - cell[4])
+  if cell[4] == MOST then return NOWHERE, 0 end
   return cell[2], 0
 end
 

@@ -131,7 +131,8 @@ impl Ears {
         match listening {
             Ok(_) => Ok(self.ear(turn, channel)),
             Err(_) => Err(StoreError::Unavailable(
-                "cannot subscribe to the store's channel; a request that waits would not be woken".to_owned(),
+                "cannot subscribe to the store's channel; a request that waits would not be woken"
+                    .to_owned(),
             )),
         }
     }

@@ -1,6 +1,8 @@
 //! A lease that is adjusted: more, all or nothing; less; into debt.
 
-use tidegate::contract::core::{Amount, Span, Verdict};
+use tidegate::contract::core::{
+    Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Span, Verdict, Window,
+};
 use tidegate::contract::{Decision, Detail, Ending, StoreError, Verb};
 
 use super::Skipped;
@@ -206,5 +208,43 @@ pub(super) fn less_slots_are_held_whatever_the_capacity_has_become(
     assert_eq!(lease.fence, fence, "nothing was granted anew");
     desk.change(&[(0, slots(10))]);
     assert_eq!(desk.left(b"k"), [2]);
+    Ok(())
+}
+
+/// Debt without end is no way to a key that is new: what others used stays used.
+pub(super) fn an_overdraft_that_is_taken_back_leaves_what_others_used(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let hour = Span::from_secs(3_600);
+    let rules = [
+        Bucket::new(1_000, hour, 1_000).map(Rule::Bucket),
+        Window::new(1_000, Align::FirstUse(hour)).map(Rule::Window),
+        Ring::new(1_000, hour, 60).map(Rule::Ring),
+        Log::new(1_000, hour, 64).map(Rule::Log),
+    ];
+    let undo: [(&str, fn(&Desk, u128)); 3] = [
+        ("cancelled", |desk, id| {
+            desk.end(b"k", id, Ending::Cancel).expect("it is held");
+        }),
+        ("settled", |desk, id| {
+            let used = Ending::Settle(&[Some(10)]);
+            desk.end(b"k", id, used).expect("it is held");
+        }),
+        ("adjusted", |desk, id| {
+            assert!(desk.adjust(id, &[Some(10)]).admitted());
+        }),
+    ];
+    for rule in rules.map(|rule| rule.expect("a sound rule")) {
+        for (how, undo) in undo {
+            let desk = Desk::new(subject, 1, &[(0, rule)]);
+            assert!(desk.admits(b"k", &[900]));
+            let (id, _) = desk.hold(b"k", &[10], 30_000 * SECOND);
+            let much = desk.change_of(b"k", id, &[Some(MAX_AMOUNT)], true);
+            assert!(much.expect("it is held").verdict.admitted());
+            undo(&desk, id);
+            assert!(desk.left(b"k")[0] <= 100, "{how}: {rule:?}");
+        }
+    }
     Ok(())
 }

@@ -88,7 +88,7 @@ impl Author {
 
     fn adapt(&mut self) -> Step {
         let capacity = match self.dice.below(20) {
-            0 => MAX_AMOUNT,
+            0 => 1_000_000_000,
             _ => self.dice.between(1, 20),
         };
         Step::Adapt(self.dice.below(MAX_LIMITS as u64) as usize, capacity)
