@@ -1,39 +1,16 @@
 //! A pool of a policy at two servers on one store.
 #![cfg(feature = "gate")]
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+#[path = "support/fleet.rs"]
+mod fleet;
 
-use tidegate::contract::{Abilities, Definitions, Later, Plan, Store, StoreError, Table};
+use std::sync::Arc;
+
+use fleet::Fleet;
+use tidegate::contract::Store;
 use tidegate::gate::{Entry, Gate, Scope};
 use tidegate::policy::parse;
 use tidegate::{Ask, ManualClock};
-use tidegate_memory::MemoryStore;
-
-/// A store of a fleet: who opens a table again has the same one.
-#[derive(Default)]
-struct Fleet(MemoryStore, Mutex<HashMap<String, Arc<dyn Table>>>);
-
-impl Store for Fleet {
-    fn abilities(&self) -> Abilities {
-        Abilities {
-            shared: true,
-            ..self.0.abilities()
-        }
-    }
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
-        self.0.definitions(owner, newer_than)
-    }
-    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
-        let mut tables = self.1.lock().unwrap();
-        if let Some(table) = tables.get(name) {
-            return Ok(Arc::clone(table));
-        }
-        let table = self.0.open(name, plan)?;
-        tables.insert(name.to_owned(), Arc::clone(&table));
-        Ok(table)
-    }
-}
 
 /// Members need not have the same limits: what one does not know, another took.
 #[test]

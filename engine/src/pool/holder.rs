@@ -1,49 +1,116 @@
 //! Which member holds the lease that an idempotent ask was given before.
 //!
 //! The process remembers it of its own grants (`repeats`). What another process was
-//! granted, the members' store knows: each member is asked, all at once, before anything
-//! is taken anew. Two processes that ask the same at the same moment may still be granted
-//! by two members. A member whose store cannot tell is passed over, as it is by the take.
+//! granted, the members' stores know: each member is asked, all at once, before anything
+//! is taken anew. A member that fails, or does not answer within [`PATIENCE`] while others
+//! do, is left out of the ask: it holds up nobody, and what it may hold is not found.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use smallvec::SmallVec;
+use tidegate_contract::StoreError;
+use tidegate_core::Span;
 
 use super::member::Member;
 use crate::ask::Ask;
+use crate::clock::{Clock, Sleep};
+use crate::error::Error;
+
+/// For how long a member is waited for while others have answered. Longer than a breaker
+/// is patient, so that one before a store that hangs counts it as a failure.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What the members have said.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    /// The one that holds the lease.
+    pub(super) holder: Option<&'a Member>,
+    /// Those that could not tell, and why: they are asked for no grant.
+    pub(super) left_out: SmallVec<[(&'a Member, Error); 1]>,
+}
 
 /// Whether one member holds it.
-type Look<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+type Look<'a> = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>>;
 
-/// The first of `members` that says so; none of them takes anything.
+/// Asks all `members` at once which of them granted `ask` before; none of them takes
+/// anything. It answers as soon as one says so, or all have answered, or those that have
+/// not are late and another is left to decide.
+///
+/// A retry is granted a second lease while it holds the first if the member that holds
+/// the first cannot be asked (its store is away, its breaker is open, or it does not
+/// answer within [`PATIENCE`]), another member grants, and this process does not
+/// remember the first. Two processes that ask the same at the same moment may be granted
+/// by two members, too. A lease that is held twice so ends with its own expiry.
 pub(super) async fn holder<'a>(
     members: &'a [Member],
     key: &'a [u8],
     ask: &'a Ask<'a>,
-) -> Option<&'a Member> {
-    ask.idempotency?;
-    let shared = members.iter().filter(|member| member.inner().shared);
+    clock: &Clock,
+) -> Found<'a> {
+    let shared = |member: &&Member| member.inner().shared;
+    if ask.idempotency.is_none() || !members.iter().any(|member| shared(&member)) {
+        return Found::default();
+    }
     let look = |member: &'a Member| -> (&'a Member, Look<'a>) {
-        let set = member.inner();
-        let look = async move { set.has_granted(key, ask).await.unwrap_or(false) };
-        (member, Box::pin(look))
+        (member, Box::pin(member.inner().has_granted(key, ask)))
     };
-    let mut looks: SmallVec<[(&Member, Look<'_>); 4]> = shared.map(look).collect();
-    poll_fn(|context| {
+    let mut round = Round {
+        looks: members.iter().filter(shared).map(look).collect(),
+        can_decide: members.iter().any(|member| !shared(&member)),
+        late: Sleep::until(clock.clone(), clock.now() + Span::from(PATIENCE)),
+        found: Found::default(),
+    };
+    poll_fn(|context| round.poll(context)).await;
+    round.found
+}
+
+/// All members are being asked.
+struct Round<'a> {
+    looks: SmallVec<[(&'a Member, Look<'a>); 4]>,
+    /// Whether a member is there that needs not be asked, or has answered.
+    can_decide: bool,
+    late: Sleep,
+    found: Found<'a>,
+}
+
+impl Round<'_> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut at = 0;
-        while let Some((member, look)) = looks.get_mut(at) {
-            match look.as_mut().poll(context) {
-                Poll::Ready(true) => return Poll::Ready(Some(*member)),
-                Poll::Ready(false) => drop(looks.remove(at)),
-                Poll::Pending => at += 1,
+        while let Some((member, look)) = self.looks.get_mut(at) {
+            let (member, Poll::Ready(answer)) = (*member, look.as_mut().poll(context)) else {
+                at += 1;
+                continue;
+            };
+            drop(self.looks.remove(at));
+            match answer {
+                Ok(true) => {
+                    self.found.holder = Some(member);
+                    return Poll::Ready(());
+                }
+                Ok(false) => self.can_decide = true,
+                Err(error) => self.found.left_out.push((member, error)),
             }
         }
-        match looks.is_empty() {
-            true => Poll::Ready(None),
-            false => Poll::Pending,
+        if self.looks.is_empty() {
+            return Poll::Ready(());
         }
-    })
-    .await
+        let late = Pin::new(&mut self.late).poll(context).is_ready();
+        if !late || !self.can_decide {
+            return Poll::Pending;
+        }
+        let late = self
+            .looks
+            .drain(..)
+            .map(|(member, _)| (member, no_answer()));
+        self.found.left_out.extend(late);
+        Poll::Ready(())
+    }
+}
+
+fn no_answer() -> Error {
+    let words = format!("no answer within {} ms", PATIENCE.as_millis());
+    StoreError::Unavailable(words).into()
 }

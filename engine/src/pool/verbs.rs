@@ -126,6 +126,14 @@ impl LimitPool {
     /// ask's deadline. A member that cools down is waited for too. Given up before its
     /// end, it gives back what it took and its place in every queue.
     ///
+    /// An ask with an idempotency key that this process was not granted asks all members
+    /// on shared stores first, at once, which of them holds its lease. Whoever cannot tell,
+    /// or has not answered 300 ms later while another member has, is left out of this ask.
+    /// So a retry in another process, or after this one has started again, may be granted a
+    /// second lease by another member, if the one that holds the first is left out; each of
+    /// the two ends by itself, at its expiry at the latest. While that member answers, a
+    /// retry gets the first lease.
+    ///
     /// # Errors
     /// [`Error`], if no member could decide; nothing was changed.
     /// [`Error::QueueFull`], if that is so of all members.
@@ -279,7 +287,7 @@ impl LimitPool {
         key: &[u8],
         ask: &Ask<'_>,
     ) -> Result<Admission, Error> {
-        let mut tally = Tally::default();
+        let mut tally = candidates.tally();
         let now = ask.within(Duration::ZERO);
         for member in &candidates.ready {
             let set = member.inner();
@@ -300,16 +308,13 @@ impl LimitPool {
     /// The members in the balancer's order; for an ask that repeats one, the
     /// member that granted it.
     async fn candidates<'c>(&'c self, key: &'c [u8], ask: &'c Ask<'c>) -> Candidates<'c> {
-        let known = match self.repeated(key, ask) {
-            Some(member) => Some(member),
-            None => holder(self.members(), key, ask).await,
-        };
-        match known {
-            Some(member) => Candidates {
-                ready: [member].into_iter().collect(),
-                ..Candidates::default()
-            },
-            None => self.candidates_in_order(),
+        if let Some(member) = self.repeated(key, ask) {
+            return Candidates::only(member);
+        }
+        let found = holder(self.members(), key, ask, self.clock()).await;
+        match found.holder {
+            Some(member) => Candidates::only(member),
+            None => self.candidates_in_order().without(found.left_out),
         }
     }
 

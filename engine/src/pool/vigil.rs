@@ -61,7 +61,7 @@ impl<'a> Vigil<'a> {
         };
         Self {
             places: members.map(place).collect(),
-            tally: Tally::default(),
+            tally: candidates.tally(),
             ledger,
             clock,
             since: clock.now(),

@@ -16,6 +16,41 @@ pub(super) struct Candidates<'a> {
     pub(super) ready: Members<'a>,
     /// With the ends of their cool-downs.
     pub(super) cooling: SmallVec<[(&'a Member, Timestamp); 4]>,
+    /// Why others are not asked: the error that says most.
+    left_out: Option<Error>,
+}
+
+impl<'a> Candidates<'a> {
+    pub(super) fn only(member: &'a Member) -> Self {
+        Self {
+            ready: [member].into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// These but for `left_out`, each with why.
+    pub(super) fn without(
+        mut self,
+        left_out: impl IntoIterator<Item = (&'a Member, Error)>,
+    ) -> Self {
+        let mut tally = Tally::default();
+        for (member, error) in left_out {
+            self.ready.retain(|ready| ready.id() != member.id());
+            self.cooling
+                .retain(|(cooling, _)| cooling.id() != member.id());
+            tally.failed(error);
+        }
+        self.left_out = tally.error;
+        self
+    }
+
+    /// What is known before any of them is asked.
+    pub(super) fn tally(&self) -> Tally {
+        Tally {
+            soonest: None,
+            error: self.left_out.clone(),
+        }
+    }
 }
 
 /// What the members that did not admit have said: the refusal that ends
