@@ -44,6 +44,7 @@ impl Reload {
                 .inspect_err(|error| warn!(%error, "changes of the file are not seen; send SIGHUP"))
         });
         let mut hangups = signal(SignalKind::hangup()).map_err(Trouble::failure)?;
+        let reload = Arc::new(self);
         Ok(async move {
             // Without it, SIGHUP is still heard.
             let _kept = watcher;
@@ -52,7 +53,10 @@ impl Reload {
                     Some(()) = changes.recv() => settle(&mut changes).await,
                     _ = hangups.recv() => {}
                 }
-                match self.again() {
+                // It waits for the disk, and for the store: no thread of requests does.
+                let again = Arc::clone(&reload);
+                let done = tokio::task::spawn_blocking(move || again.again()).await;
+                match done.unwrap_or_else(|panic| Err(Trouble::failure(panic))) {
                     Ok(changes) => info!(changes, "the file was read again"),
                     Err(trouble) => error!(
                         "configuration not reloaded; the previous one stays in force:\n{trouble}"

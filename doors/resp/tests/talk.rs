@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use away::Away;
-use support::{Served, request, tokens, until};
+use support::{CHAT, Served, THREADS, request, tokens, until};
+use tidegate::contract::{
+    Abilities, Definition, Definitions, Later, Plan, Store, StoreError, Table,
+};
 use tidegate::gate::{Credentials, Gate, Scope};
 use tidegate_resp::Settings;
 
@@ -516,6 +519,50 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let error = client.ask("TG.CHECK shut b");
     assert!(error.starts_with("-UNAVAILABLE "), "{error}");
     assert!(error.contains("the cable is pulled"), "{error}");
+}
+
+/// A store that never has what it is told.
+struct Still;
+
+impl Store for Still {
+    fn abilities(&self) -> Abilities {
+        Away.abilities()
+    }
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        Away.definitions(owner, newer_than)
+    }
+    fn define(&self, _: &str, _: Definition) -> Later<bool> {
+        Later::new(std::future::pending())
+    }
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        Away.open(name, plan)
+    }
+}
+
+/// Each had a thread of the runtime until the store had it.
+#[test]
+fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
+    let served = Served::at(
+        Gate::builder().store(Arc::new(Still)),
+        CHAT,
+        Settings::default(),
+    );
+    let changes = (0..2 * THREADS).map(|nth| {
+        let mut client = served.client();
+        client.ask("PING");
+        client.send(request(match nth % 2 {
+            0 => "TG.OVERRIDE SET POLICY chat LIMIT rpm calls 20 per 1h",
+            _ => "TG.OVERRIDE DEL POLICY chat",
+        }));
+        client
+    });
+    let changes: Vec<_> = changes.collect();
+    // Nothing tells when all of them are at the store: others are asked for a while.
+    for nth in 0..100 {
+        let mut other = served.client();
+        assert_eq!(other.ask("PING"), "PONG", "the {nth}th");
+    }
+    drop(changes);
 }
 
 #[test]

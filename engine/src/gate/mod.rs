@@ -5,7 +5,6 @@
 //! | [`Gate`] | the policies by name, on one store; exchanged while in use |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
 //! | `tables` | what the store calls the tables of policies, members and rates |
-//! | `aside` | changes that a store holds up, beside a runtime's tasks |
 //! | [`check_many()`] | the checks of one request, all at one instant |
 //! | [`Number`] | an amount as a request says it, and in its limit's unit |
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
@@ -25,7 +24,6 @@
 mod access;
 mod ad_hoc;
 mod amounts;
-mod aside;
 pub mod audit;
 mod backing;
 mod change;

@@ -14,7 +14,6 @@ use tidegate_contract::{Board, Definition, Definitions, Follower, Later, Store, 
 
 use super::access::{Caller, Credentials, Scope};
 use super::ad_hoc::{self, AdHoc, Rate};
-use super::aside::beside;
 use super::audit;
 use super::backing::Backing;
 use super::change::{self, Change};
@@ -286,7 +285,9 @@ impl Gate {
 
     /// Goes over to the policies of `file`, from the next decision on. What
     /// was used stays used; a policy that is gone, or has other levels, is
-    /// forgotten. Answers what has changed; `by` is noted with it.
+    /// forgotten. Answers what has changed; `by` is noted with it. The calling thread
+    /// waits for the store, to open what is new there: in a runtime, call it where that
+    /// may be (`spawn_blocking`).
     ///
     /// # Errors
     /// A store that cannot do it; then the old policies go on.
@@ -370,7 +371,7 @@ impl Gate {
     /// Tells all servers of the store, this one first; whether that changes anything.
     pub(super) fn tell(&self, definition: Definition) -> Later<bool> {
         match &self.0.store {
-            Some(store) => beside(|| store.define(OWNER, definition)),
+            Some(store) => store.define(OWNER, definition),
             None => at_once(self.0.board.define(OWNER, definition)),
         }
     }

@@ -6,6 +6,7 @@
 //! | [`options`](Options) | when the file is synced, and what is lost if not |
 //! | [`error`](FileError) | why a file cannot be opened, and what to do |
 //! | `table` | one set's table: decide in memory, then wait for the journal |
+//! | `definer` | what is defined, written by a thread of its own |
 //! | `journal` | the changes of all tables, written in groups by one thread |
 //! | `layout` | the tables of the file |
 //! | `bytes` | plans, rows and leases as bytes, with a version |
@@ -52,6 +53,7 @@
 
 mod birth;
 mod bytes;
+mod definer;
 mod disk;
 mod error;
 mod journal;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate_contract::definitions::{at_once, check_lasts};
+use tidegate_contract::definitions::at_once;
 use tidegate_contract::{
     Abilities, Board, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
     TableBounds,
@@ -14,10 +14,10 @@ use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 
 use crate::birth;
+use crate::definer::Definer;
 use crate::disk::Disk;
 use crate::error::{Fault, FileError};
 use crate::journal::{Journal, Layouts, Tracked};
-use crate::layout::definition_key;
 use crate::medium::Medium;
 use crate::open;
 use crate::options::{Options, SyncMode};
@@ -33,10 +33,7 @@ pub struct FileStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<FileTable>>>,
     journal: Arc<Journal>,
-    /// What is defined, as it is in the file.
-    board: Board,
-    /// One definition is written at a time.
-    defining: Mutex<()>,
+    definer: Definer,
 }
 
 impl FileStore {
@@ -76,12 +73,13 @@ impl FileStore {
             let kept = board.define(&owner, Definition::new(key, value));
             kept.map_err(|error| FileError::Journal(error.to_string()))?;
         }
+        let definer = Definer::start(board, Arc::clone(&journal));
+        let definer = definer.map_err(|error| about(error.into()))?;
         Ok(Self {
             bounds: options.bounds,
             tables: Mutex::new(tables.collect()),
+            definer,
             journal,
-            board,
-            defining: Mutex::new(()),
         })
     }
 
@@ -112,14 +110,6 @@ impl FileStore {
         names
     }
 
-    fn keep(&self, owner: &str, definition: Definition) -> Result<bool, StoreError> {
-        check_lasts(&definition)?;
-        let _one_at_a_time = self.defining.lock();
-        let place = definition_key(owner, &definition.key);
-        self.journal.define((place, definition.value.clone()))?;
-        self.board.define(owner, definition)
-    }
-
     fn make(&self, id: u32, name: &str, plan: &Arc<Plan>, bounds: Bounds) -> FileTable {
         let start = (&Adopted::default(), Timestamp::MIN);
         let memory = MemoryTable::watched(plan, bounds, start, 0);
@@ -146,17 +136,17 @@ impl Store for FileStore {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
-        at_once(Ok(self.board.definitions(owner, newer_than)))
+        at_once(Ok(self.definer.board().definitions(owner, newer_than)))
     }
 
     /// Kept once it is in the file, whatever the [`SyncMode`]; and synced,
     /// unless the store never does.
     fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
-        at_once(self.keep(owner, definition))
+        self.definer.define(owner, definition)
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        self.board.follow(owner, follower);
+        self.definer.board().follow(owner, follower);
     }
 
     fn forget(&self, name: &str) {

@@ -173,3 +173,23 @@ fn a_change_is_answered_later_while_the_disk_is_late() {
     house.store.flush().expect("a disk that works");
     assert!(house.set.check("k", 1).wait().expect("no error").admitted());
 }
+
+/// A change of limits is in the file before it holds; a server waited for that on the
+/// threads of its runtime.
+#[test]
+fn an_override_is_answered_later_while_the_disk_is_late() {
+    let house = House::new(SyncMode::Always);
+    let mut context = Context::from_waker(Waker::noop());
+    let limits = [Limit::budget("budget", 2_000, DAY)];
+    house.disk.stall(true);
+    let mut told = Box::pin(house.set.set_override_async("k", &limits));
+    assert!(told.as_mut().poll(&mut context).is_pending());
+    assert!(house.set.override_of("k").is_none());
+    // It goes on by itself, and whoever closes the store waits for it.
+    drop(told);
+    house.disk.stall(false);
+    let folder = house.close();
+    let set = open(&folder.path().join("store"));
+    let given = set.override_of("k").expect("it is in the file");
+    assert_eq!(given.limits, limits);
+}

@@ -22,6 +22,9 @@ use tokio::task::JoinHandle;
 pub const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                         [policy.slots.limits]\nrunning = { concurrency = 1 }\n";
 
+/// How many threads a door has at most, those for what blocks included.
+pub const THREADS: usize = 8;
+
 /// Nothing takes so long, on however busy a machine, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,6 +60,7 @@ impl Served {
         let gate = gate.clock(time.clock()).build(&file).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .max_blocking_threads(THREADS - 2)
             .enable_all()
             .build()
             .unwrap();

@@ -4,7 +4,6 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::gate::aside::beside;
 use crate::gate::error::GateError;
 use tidegate_contract::block_on;
 
@@ -24,12 +23,13 @@ impl<T: Send + 'static> Pending<T> {
         Self::new(ready(what))
     }
 
-    /// Waits for it; a runtime goes on with other tasks on its other threads.
+    /// Waits for it. On a thread of an async runtime, await it instead: others wait for
+    /// that thread.
     ///
     /// # Errors
     /// Those of the change.
     pub fn wait(self) -> Result<T, GateError> {
-        beside(|| block_on(self.0))
+        block_on(self.0)
     }
 }
 

@@ -22,25 +22,25 @@ const LIST: &str = "TG.OVERRIDE LIST [POLICY name] [KEY key] [CURSOR c] [COUNT n
 
 type Fields = Vec<(String, Setting)>;
 
-pub(in crate::command) fn override_(
+pub(in crate::command) async fn override_(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let word = arguments.get(1).unwrap_or_default();
     match word.to_ascii_uppercase().as_slice() {
-        b"SET" => set(session, arguments),
+        b"SET" => set(session, arguments).await,
         b"GET" => get(session, arguments),
-        b"DEL" => del(session, arguments),
+        b"DEL" => del(session, arguments).await,
         b"LIST" => list(session, arguments),
         _ => Err(Fault::UnknownSubcommand("TG.OVERRIDE", quoted(word))),
     }
 }
 
-fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+async fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, SET)?;
     let (gate, caller) = session.at_the_gate()?;
     let placed = gate.write_override(caller, &said.place()?, &said.limits);
-    let placed = placed.wait()?;
+    let placed = placed.await?;
     shown(&mut session.replies, &placed);
     Ok(Flow::Next)
 }
@@ -57,10 +57,10 @@ fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
 }
 
 /// How many were removed: 1 or 0.
-fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
+async fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, DEL)?;
     let (gate, caller) = session.at_the_gate()?;
-    let removed = gate.remove_override(caller, &said.place()?).wait()?;
+    let removed = gate.remove_override(caller, &said.place()?).await?;
     session.replies.integer(removed.into());
     Ok(Flow::Next)
 }
