@@ -163,9 +163,18 @@ impl Decision {
     /// pool's member cools down for longer.
     #[must_use]
     pub fn binding(&self) -> Option<&str> {
-        let limits = &self.view.limits;
-        self.binding
-            .map(|position| limits[position as usize].name())
+        self.binding_at().map(|(_, name)| name)
+    }
+
+    /// The limit that binds, and its position among [`limit_names`](Self::limit_names).
+    pub(crate) fn binding_at(&self) -> Option<(usize, &str)> {
+        let position = self.binding? as usize;
+        Some((position, self.view.limits[position].name()))
+    }
+
+    /// The names of all limits that it was decided by.
+    pub(crate) fn limit_names(&self) -> impl Iterator<Item = &str> {
+        self.view.limits.iter().map(Limit::name)
     }
 
     /// At which of the key's levels the limit stands that binds, counted from 0,
