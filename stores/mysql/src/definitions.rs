@@ -8,7 +8,6 @@ use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_remote::following::{Following, Hearing, Source};
-use tidegate_remote::within;
 use tokio::sync::Notify;
 
 use crate::error::Trouble;
@@ -16,10 +15,6 @@ use crate::names;
 use crate::pace::Pace;
 use crate::sql::{AT_START, NOW, marks};
 use crate::table::Shared;
-
-/// How often those who follow look whether there is news: within five seconds they know,
-/// if the server answers in half that.
-pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
 /// Of so many keys it is remembered when they were changed last.
 const MOST_CHANGES: usize = tidegate_contract::definitions::MOST_CHANGES;
@@ -42,28 +37,6 @@ impl Defined {
         }
     }
 
-    /// Keeps a definition, and has those who follow here go over to it.
-    pub(crate) async fn define(
-        &self,
-        owner: &str,
-        definition: &Definition,
-    ) -> Result<bool, StoreError> {
-        let is_changed = within(self.deadline(), self.write(owner, definition)).await?;
-        self.following.catch_up(owner, self).await;
-        Ok(is_changed)
-    }
-
-    /// Tries again what was lost to others, and what was cut off: it may be done twice.
-    async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
-        let mut pace = Pace::default();
-        loop {
-            match self.write_once(owner, definition).await {
-                Ok(is_changed) => return Ok(is_changed),
-                Err(trouble) => pace.after(trouble).await?,
-            }
-        }
-    }
-
     async fn write_once(&self, owner: &str, definition: &Definition) -> Result<bool, Trouble> {
         let mut lent = self.shared.pool.lend().await?;
         let written = write(&mut lent.conn, &self.shared.prefix, owner, definition).await;
@@ -75,17 +48,6 @@ impl Defined {
             }
         }
         written
-    }
-
-    /// What has changed since a version. That is read first: whatever is newer comes
-    /// again.
-    pub(crate) async fn read(
-        &self,
-        owner: &str,
-        newer_than: u64,
-    ) -> Result<Definitions, StoreError> {
-        let read = self.read_rows(owner, newer_than).await;
-        read.map_err(Trouble::told)
     }
 
     async fn read_rows(&self, owner: &str, newer_than: u64) -> Result<Definitions, Trouble> {
@@ -126,6 +88,21 @@ impl Defined {
 }
 
 impl Source for Defined {
+    /// How often those who follow look whether there is news: within five seconds they know,
+    /// if the server answers in half that.
+    const LOOK: Duration = Duration::from_secs(2);
+
+    /// Tries again what was lost to others, and what was cut off: it may be done twice.
+    async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
+        let mut pace = Pace::default();
+        loop {
+            match self.write_once(owner, definition).await {
+                Ok(is_changed) => return Ok(is_changed),
+                Err(trouble) => pace.after(trouble).await?,
+            }
+        }
+    }
+
     async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
         let ask = format!(
             "SELECT owner, version FROM {}_definition_versions WHERE owner IN ({})",
@@ -149,7 +126,8 @@ impl Source for Defined {
     }
 
     async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        self.read(owner, newer_than).await
+        let read = self.read_rows(owner, newer_than).await;
+        read.map_err(Trouble::told)
     }
 
     fn deadline(&self) -> Duration {

@@ -6,11 +6,10 @@ use std::time::Duration;
 use tidegate_contract::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
-use tidegate_remote::following::{Source, keep_up};
-use tidegate_remote::{Driver, Finish};
+use tidegate_remote::{Driver, Finish, following};
 use tidegate_swap::Clock;
 
-use crate::definitions::{self, Defined};
+use crate::definitions::Defined;
 use crate::error::{MysqlError, Trouble};
 use crate::lock::NativeLock;
 use crate::options::Options;
@@ -153,27 +152,16 @@ impl Store for MysqlStore {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
-        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
-        let read = async move { defined.read(&owner, newer_than).await };
-        self.shared.driver.later(read)
+        following::definitions(&self.shared.driver, &self.defined, owner, newer_than)
     }
 
     /// Others know within five seconds.
     fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
-        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
-        let define = async move { defined.define(&owner, &definition).await };
-        let driver = &self.shared.driver;
-        // Those who follow here have the same time again.
-        Later::new(driver.start_within(driver.deadline(), define))
+        following::define(&self.shared.driver, &self.defined, owner, definition)
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        let begin = || {
-            if let Some(handle) = self.shared.driver.handle() {
-                handle.spawn(keep_up(Arc::downgrade(&self.defined), definitions::LOOK));
-            }
-        };
-        self.defined.following().add(owner, follower, begin);
+        following::follow(&self.shared.driver, &self.defined, owner, follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -7,16 +7,11 @@ use std::time::Duration;
 
 use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_remote::following::{Following, Hearing, Source};
-use tidegate_remote::within;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Row};
 
 use crate::link::Link;
-
-/// How often those who follow look whether there is news, if they are not told: within a
-/// second they know.
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]
@@ -34,17 +29,12 @@ impl Defined {
             following: Following::default(),
         }
     }
+}
 
-    /// Keeps a definition, and has those who follow here go over to it.
-    pub(crate) async fn define(
-        &self,
-        owner: &str,
-        definition: &Definition,
-    ) -> Result<bool, StoreError> {
-        let is_changed = within(self.deadline, self.write(owner, definition)).await?;
-        self.following.catch_up(owner, self).await;
-        Ok(is_changed)
-    }
+impl Source for Defined {
+    /// How often those who follow look whether there is news, if they are not told: within a
+    /// second they know.
+    const LOOK: Duration = Duration::from_millis(500);
 
     async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
         let keep = "INSERT INTO tidegate.definitions (owner, key, long_key, value, ends_at)
@@ -73,13 +63,15 @@ impl Defined {
         Ok(!changed.is_empty())
     }
 
-    /// What has changed since a version. That is read first: whatever is newer comes
-    /// again.
-    pub(crate) async fn read(
-        &self,
-        owner: &str,
-        newer_than: u64,
-    ) -> Result<Definitions, StoreError> {
+    async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
+        let ask = "SELECT coalesce(v.version, 0) FROM unnest($1::text[]) WITH ORDINALITY AS o
+            (owner, place) LEFT JOIN tidegate.definition_versions v ON v.owner = o.owner
+            ORDER BY o.place";
+        let rows = self.link.ask(ask, &[&owners]).await?;
+        Ok(rows.iter().map(|row| number(row, 0)).collect())
+    }
+
+    async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
         let marks = "SELECT version, floor FROM tidegate.definition_versions WHERE owner = $1";
         let all = "SELECT coalesce(long_key, key), value, ends_at - tidegate.clock()
             FROM tidegate.definitions WHERE owner = $1";
@@ -108,20 +100,6 @@ impl Defined {
                 .filter(|one| !whole || one.value.is_some())
                 .collect(),
         })
-    }
-}
-
-impl Source for Defined {
-    async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
-        let ask = "SELECT coalesce(v.version, 0) FROM unnest($1::text[]) WITH ORDINALITY AS o
-            (owner, place) LEFT JOIN tidegate.definition_versions v ON v.owner = o.owner
-            ORDER BY o.place";
-        let rows = self.link.ask(ask, &[&owners]).await?;
-        Ok(rows.iter().map(|row| number(row, 0)).collect())
-    }
-
-    async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        self.read(owner, newer_than).await
     }
 
     fn deadline(&self) -> Duration {

@@ -10,7 +10,6 @@ use futures_util::future::try_join_all;
 use redis::{Client, Value};
 use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_remote::following::{Following, Hearing, Source};
-use tidegate_remote::within;
 use tokio::sync::Notify;
 
 use crate::connection::Connection;
@@ -19,10 +18,6 @@ use crate::keys::Names;
 use crate::link::Link;
 use crate::table::Shared;
 use crate::wakes;
-
-/// How often those who follow look whether there is news, if they are not told: within a
-/// second they know.
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// So many are read at a time, about.
 const AT_ONCE: usize = 1_000;
@@ -44,12 +39,27 @@ impl Defined {
         }
     }
 
-    /// Keeps a definition, and has those who follow here go over to it.
-    pub(crate) async fn define(
-        &self,
-        owner: &str,
-        definition: &Definition,
-    ) -> Result<bool, StoreError> {
+    fn link(&self) -> &Link {
+        &self.shared.link
+    }
+
+    fn keys(&self, owner: &str) -> [Vec<u8>; 4] {
+        Names::new(&self.prefix, owner).definitions()
+    }
+
+    /// On which it is told that something was defined; those who may use the channels on
+    /// which waiters are woken may use it.
+    fn channel(&self) -> String {
+        format!("{}defined:{}", wakes::PREFIX, self.prefix)
+    }
+}
+
+impl Source for Defined {
+    /// How often those who follow look whether there is news, if they are not told: within a
+    /// second they know.
+    const LOOK: Duration = Duration::from_millis(500);
+
+    async fn write(&self, owner: &str, definition: &Definition) -> Result<bool, StoreError> {
         let has_value = if definition.value.is_some() { "1" } else { "0" };
         let lasts = definition.lasts.map(|lasts| lasts.as_micros().to_string());
         let arguments: [Arc<[u8]>; 5] = [
@@ -61,17 +71,21 @@ impl Defined {
         ];
         let script = &self.shared.scripts.define;
         let keys = self.keys(owner);
-        let kept = within(self.deadline(), self.link().call(script, &keys, &arguments)).await?;
-        self.following.catch_up(owner, self).await;
+        let kept = self.link().call(script, &keys, &arguments).await?;
         Ok(kept == Value::Int(1))
     }
 
-    /// What has changed since a version.
-    pub(crate) async fn read(
-        &self,
-        owner: &str,
-        newer_than: u64,
-    ) -> Result<Definitions, StoreError> {
+    async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
+        let version = |owner: &String| {
+            let mut ask = redis::cmd("HGET");
+            let [_, known, ..] = self.keys(owner);
+            ask.arg(known).arg("version");
+            async move { number(self.link().ask(&ask).await?).ok_or_else(|| garbled("no version")) }
+        };
+        try_join_all(owners.iter().map(version)).await
+    }
+
+    async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
         let script = &self.shared.scripts.defined;
         let known: Arc<[u8]> = newer_than.to_string().into_bytes().into();
         let keys = self.keys(owner);
@@ -93,36 +107,6 @@ impl Defined {
             whole: is_whole,
             changed,
         })
-    }
-
-    fn link(&self) -> &Link {
-        &self.shared.link
-    }
-
-    fn keys(&self, owner: &str) -> [Vec<u8>; 4] {
-        Names::new(&self.prefix, owner).definitions()
-    }
-
-    /// On which it is told that something was defined; those who may use the channels on
-    /// which waiters are woken may use it.
-    fn channel(&self) -> String {
-        format!("{}defined:{}", wakes::PREFIX, self.prefix)
-    }
-}
-
-impl Source for Defined {
-    async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
-        let version = |owner: &String| {
-            let mut ask = redis::cmd("HGET");
-            let [_, known, ..] = self.keys(owner);
-            ask.arg(known).arg("version");
-            async move { number(self.link().ask(&ask).await?).ok_or_else(|| garbled("no version")) }
-        };
-        try_join_all(owners.iter().map(version)).await
-    }
-
-    async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-        self.read(owner, newer_than).await
     }
 
     fn deadline(&self) -> Duration {

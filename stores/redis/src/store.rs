@@ -5,10 +5,9 @@ use std::sync::{Arc, Weak};
 use tidegate_contract::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
-use tidegate_remote::following::{Source, keep_up};
-use tidegate_remote::{Ears, Finish};
+use tidegate_remote::{Ears, Finish, following};
 
-use crate::definitions::{self, Defined};
+use crate::definitions::Defined;
 use crate::error::RedisError;
 use crate::keys::Names;
 use crate::link::Link;
@@ -93,27 +92,16 @@ impl Store for RedisStore {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
-        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
-        let read = async move { defined.read(&owner, newer_than).await };
-        self.shared.link.driver().later(read)
+        following::definitions(self.shared.link.driver(), &self.defined, owner, newer_than)
     }
 
     /// Others know within a second.
     fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
-        let (defined, owner) = (Arc::clone(&self.defined), owner.to_owned());
-        let define = async move { defined.define(&owner, &definition).await };
-        let driver = self.shared.link.driver();
-        // Those who follow here have the same time again.
-        Later::new(driver.start_within(driver.deadline(), define))
+        following::define(self.shared.link.driver(), &self.defined, owner, definition)
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        let begin = || {
-            if let Some(handle) = self.shared.link.driver().handle() {
-                handle.spawn(keep_up(Arc::downgrade(&self.defined), definitions::LOOK));
-            }
-        };
-        self.defined.following().add(owner, follower, begin);
+        following::follow(self.shared.link.driver(), &self.defined, owner, follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -10,14 +10,27 @@ use std::pin::Pin;
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
-use tidegate_contract::{Definitions, Follower, Followers, StoreError};
+use tidegate_contract::{Definition, Definitions, Follower, Followers, Later, StoreError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::driver::within;
+use crate::driver::{Driver, within};
 
-/// Where definitions are read.
+/// Where definitions are read, and kept.
 pub trait Source: Send + Sync + 'static {
+    /// How often those who follow look whether there is news, if they are not told.
+    const LOOK: Duration;
+
+    /// Keeps a definition; whether that is a change.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn write(
+        &self,
+        owner: &str,
+        definition: &Definition,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
     /// The version of each of these owners' definitions, in their order; 0 for one that
     /// has none. It costs the server little.
     ///
@@ -79,9 +92,54 @@ impl Default for Following {
     }
 }
 
+/// What has changed of an owner's since `newer_than`, read on the store's thread.
+pub fn definitions<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    newer_than: u64,
+) -> Later<Definitions> {
+    let (source, owner) = (Arc::clone(source), owner.to_owned());
+    driver.later(async move { source.changes(&owner, newer_than).await })
+}
+
+/// Keeps a definition, and has those who follow here go over to it; whether that is a
+/// change. They have as long again as the server.
+pub fn define<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    definition: Definition,
+) -> Later<bool> {
+    let (source, owner) = (Arc::clone(source), owner.to_owned());
+    let define = async move {
+        let written = source.write(&owner, &definition);
+        let is_changed = within(source.deadline(), written).await?;
+        source.following().catch_up(&owner, &*source).await;
+        Ok(is_changed)
+    };
+    Later::new(driver.start_within(driver.deadline(), define))
+}
+
+/// From here on `follower` goes over to whatever is defined for `owner`, for as long as it
+/// is there. The store begins to look for news with the first.
+pub fn follow<S: Source>(
+    driver: &Driver,
+    source: &Arc<S>,
+    owner: &str,
+    follower: Weak<dyn Follower>,
+) {
+    let begin = || {
+        if let Some(handle) = driver.handle() {
+            handle.spawn(keep_up(Arc::downgrade(source)));
+        }
+    };
+    source.following().add(owner, follower, begin);
+}
+
 impl Following {
     /// Adds one. At the first `begin` is to spawn [`keep_up`].
-    pub fn add(&self, owner: &str, follower: Weak<dyn Follower>, begin: impl FnOnce()) {
+    fn add(&self, owner: &str, follower: Weak<dyn Follower>, begin: impl FnOnce()) {
         self.followers.add(owner, follower);
         self.begun.call_once(begin);
         self.bell.notify_one();
@@ -89,7 +147,7 @@ impl Following {
 
     /// Has those who follow `owner` go over to what was defined by now, if that can be done
     /// in time; if not, they do so later.
-    pub async fn catch_up(&self, owner: &str, source: &impl Source) {
+    async fn catch_up(&self, owner: &str, source: &impl Source) {
         let led = async {
             let _one_at_a_time = self.turn.lock().await;
             self.lead(owner, source).await
@@ -135,8 +193,8 @@ impl Following {
 }
 
 /// Follows what is defined, for as long as the store is there: told by the server, and by
-/// one look-up every `every`.
-pub async fn keep_up<S: Source>(store: Weak<S>, every: Duration) {
+/// one look-up every [`Source::LOOK`].
+async fn keep_up<S: Source>(store: Weak<S>) {
     let listening = tokio::spawn(listen(Weak::clone(&store)));
     while let Some(source) = store.upgrade() {
         // What cannot be told now is asked for again.
@@ -144,7 +202,7 @@ pub async fn keep_up<S: Source>(store: Weak<S>, every: Duration) {
         let bell = Arc::clone(&source.following().bell);
         // The store may go meanwhile.
         drop(source);
-        let _ = timeout(every, bell.notified()).await;
+        let _ = timeout(S::LOOK, bell.notified()).await;
     }
     listening.abort();
 }
