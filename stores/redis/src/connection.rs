@@ -140,13 +140,14 @@ impl Connection {
     ///
     /// While a cluster moves the slot of the command's keys, none of which may be there,
     /// neither of its two nodes does anything: it goes to either until it is moved, or the
-    /// deadline is near.
+    /// deadline is near. So it does while the client does not know yet where a slot was
+    /// moved that has just been.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         match self.send_once(command).await {
             Err(error) if is_no_master(&error) && self.turn_away() => {
                 Box::pin(self.send_once(command)).await
             }
-            Err(error) if is_moving(&error) && matches!(self.way, Way::Cluster(..)) => {
+            Err(error) if is_elsewhere(&error) && matches!(self.way, Way::Cluster(..)) => {
                 Box::pin(self.send_when_moved(command, error)).await
             }
             answer => answer,
@@ -162,7 +163,7 @@ impl Connection {
         while Instant::now() < last {
             tokio::time::sleep(self.deadline / PAUSES).await;
             match self.send_once(command).await {
-                Err(again) if is_moving(&again) => error = again,
+                Err(again) if is_elsewhere(&again) => error = again,
                 answer => return answer,
             }
         }
@@ -382,6 +383,12 @@ fn master_of(range: &Value) -> Option<Node> {
         }
         _ => None,
     }
+}
+
+/// Whether a node of a cluster has done nothing, since the keys are at another, or on
+/// their way there.
+fn is_elsewhere(error: &redis::RedisError) -> bool {
+    is_moving(error) || error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
 }
 
 /// The slot of the keys is being moved: nothing was done.

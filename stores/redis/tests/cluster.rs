@@ -186,15 +186,24 @@ fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
     let limits = || plan(0, 1, &[(0, hourly(BUDGET)), (0, slots(2))]);
     let desk = |store| Desk::at(store, "t", limits(), machine_time());
     let (hasty, mut patient) = (desk(&hasty), desk(&patient));
-    assert!(hasty.admits(b"k", &[1, 0]) && patient.admits(b"other", &[1, 0]));
+    // A machine that is slow enough says of any answer that it came too late, now and then.
+    let ask = |key: &[u8]| {
+        let mut answers = (0..10).map(|_| hasty.take(key, &[1, 0]));
+        let late = |answer: &Result<_, _>| matches!(answer, Err(StoreError::Unavailable(_)));
+        answers
+            .find(|answer| !late(answer))
+            .expect("an answer in time")
+    };
+    assert!(patient.admits(b"k", &[1, 0]) && patient.admits(b"other", &[1, 0]));
     let moving = Moving::begin(&cluster, "{tidegate:t:k}:r");
-    let told = hasty.take(b"k", &[1, 0]).expect_err("neither node decides");
+    let told = ask(b"k").expect_err("neither node decides");
     let is_told = matches!(&told, StoreError::Busy(words) if words.contains("moving the slot"));
     assert!(is_told, "{told:?}");
-    assert!(hasty.admits(b"other", &[1, 0]), "another slot");
+    let other = ask(b"other").expect("another slot");
+    assert!(other.admitted());
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| patient.take(b"k", &[1, 0]));
-        let told = hasty.take(b"k", &[1, 0]);
+        let told = ask(b"k");
         assert!(matches!(told, Err(StoreError::Busy(_))), "{told:?}");
         moving.end();
         let told = asked.join().expect("an answer");
