@@ -111,8 +111,9 @@ impl Deref for Seen {
 }
 
 impl Asking<'_> {
-    /// Begins the command.
-    #[inline]
+    /// Begins the command. Inlined, so that it is made where it stays: what was just
+    /// written piece by piece is slow to copy.
+    #[inline(always)]
     pub(super) fn verb(self, verb: Verb<'_>) -> Execution {
         let command = Command {
             plan: &self.view.whole,
@@ -296,7 +297,7 @@ impl Inner {
         });
         self.grant(key, ask, patience.as_ref(), |answered| {
             let waited = answered.later && patience.is_some();
-            Ok((self.admission(key, answered)?, waited))
+            Ok((self.admission(key, answered, None)?, waited))
         })
         .await
     }
@@ -361,12 +362,9 @@ impl Inner {
             // Apart, so that what waiting takes is not carried along by who does not.
             return Box::pin(self.acquire_patiently(key, ask)).await;
         }
-        self.grant(key, ask, None, |answered| {
-            let admission = self.admission(key, answered)?;
-            self.counters.answered(&admission);
-            Ok(admission)
-        })
-        .await
+        let counters = Some(&self.counters);
+        let read = |answered: Answered<'_>| self.admission(key, answered, counters);
+        self.grant(key, ask, None, read).await
     }
 
     async fn acquire_patiently(
@@ -390,12 +388,19 @@ impl Inner {
         Ok(admission)
     }
 
-    /// What was answered as an admission: with the lease, if one was given.
+    /// What was answered as an admission: with the lease, if one was given. Counted
+    /// before it is made, so that it is not looked at where it was just written.
     #[inline]
-    fn admission(self: &Arc<Self>, key: &[u8], answered: Answered<'_>) -> Result<Admission, Error> {
+    fn admission(
+        self: &Arc<Self>,
+        key: &[u8],
+        answered: Answered<'_>,
+        counters: Option<&Counters>,
+    ) -> Result<Admission, Error> {
         if let Reply::Decision(decision) = &*answered.reply
             && let Some(granted) = decision.lease
         {
+            counters.inspect(|counters| counters.admitted());
             let (set, key) = (Arc::clone(self), OwnedKey::new(key));
             let lease = Lease::new(set, key, granted, decision.shadowed);
             return Ok(Admission::Granted(match decision.standings.is_empty() {
@@ -403,7 +408,9 @@ impl Inner {
                 false => lease.decided(answered.decision()?),
             }));
         }
-        Ok(Admission::Refused(answered.decision()?))
+        let refusal = answered.decision()?;
+        counters.inspect(|counters| counters.refused(&refusal));
+        Ok(Admission::Refused(refusal))
     }
 
     /// Forgets a key.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashSet, HashTable};
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Place, Timestamp};
+use tidegate_core::{Amount, Place, Receipt, Timestamp};
 
 use crate::error::StoreError;
 use crate::lease_room::LeaseRoom;
@@ -126,18 +126,31 @@ impl<O> Record<O> {
 
     /// Where to give `amount` of the limit `uid` back, the latest charge first: which
     /// share, and how much of it.
+    #[inline]
     pub fn latest_first(
         &self,
         uid: u32,
         mut amount: Amount,
-    ) -> impl Iterator<Item = (usize, Amount)> {
-        let shares = self.shares.iter().enumerate().rev();
-        let of_limit = shares.filter(move |(_, share)| share.uid == uid);
-        of_limit.map_while(move |(index, share)| {
+    ) -> impl Iterator<Item = (&Share, Amount)> {
+        let shares = self.shares.iter().rev();
+        let of_limit = shares.filter(move |share| share.uid == uid);
+        of_limit.map_while(move |share| {
             let part = share.amount.min(amount);
             amount -= part;
-            (part > 0).then_some((index, part))
+            (part > 0).then_some((share, part))
         })
+    }
+
+    /// Notes what it has taken first of the limit `uid`, as that was booked.
+    #[inline]
+    pub(crate) fn charged(&mut self, uid: u32, amount: Amount, receipt: Receipt) {
+        self.granted.fence = self.granted.fence.max(receipt.fence);
+        self.shares.push(Share {
+            uid,
+            amount,
+            place: receipt.place,
+            forgotten: false,
+        });
     }
 
     /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
@@ -163,10 +176,12 @@ impl<O> Record<O> {
     }
 
     /// Notes that `amount` of the limit `uid` was given back, the latest charge first.
-    pub fn take_less(&mut self, uid: u32, amount: Amount) {
-        let parts: SmallVec<[_; 2]> = self.latest_first(uid, amount).collect();
-        for (index, part) in parts {
-            self.shares[index].amount -= part;
+    pub fn take_less(&mut self, uid: u32, mut amount: Amount) {
+        let shares = self.shares.iter_mut().rev();
+        for share in shares.filter(|share| share.uid == uid) {
+            let part = share.amount.min(amount);
+            amount -= part;
+            share.amount -= part;
         }
         self.shares.retain(|share| share.amount > 0);
     }
@@ -300,7 +315,7 @@ impl<O: PartialEq> Book<O> {
         now: Timestamp,
     ) -> Result<Vacancy, StoreError> {
         let vacancy = Vacancy {
-            id: self.hash(id),
+            id: hash_of(id),
             root: self.root_of(root),
         };
         let held = self
@@ -319,12 +334,29 @@ impl<O: PartialEq> Book<O> {
         Ok(vacancy)
     }
 
-    /// Adds a record where there [is room](Self::check_room), under an idempotency key
-    /// if the ask had one.
-    pub fn insert(&mut self, mut record: Record<O>, vacancy: Vacancy, ask: Option<Box<[u8]>>) {
-        record.idempotency = ask;
-        record.root = vacancy.root;
-        self.keep(record, vacancy.id);
+    /// Adds a lease where there [is room](Self::check_room), under an idempotency key if
+    /// the ask had one. What it has taken is written into what this answers.
+    pub fn insert(
+        &mut self,
+        owner: O,
+        granted: Granted,
+        vacancy: Vacancy,
+        ask: Option<Box<[u8]>>,
+    ) -> &mut Record<O> {
+        let due_at = granted.expires_at;
+        let entry = (granted.id, vacancy.id, due_at);
+        let (place, turn) = self.enter(entry, Some(vacancy.root), ask.as_deref());
+        // Made where it stays: what was just written piece by piece is slow to copy.
+        self.records[place].insert(Record {
+            owner,
+            shares: Shares::new(),
+            granted,
+            stage: Stage::Live,
+            due_at,
+            turn,
+            root: vacancy.root,
+            idempotency: ask,
+        })
     }
 
     /// Puts a record of a key of `root` back as a journal has it; what is
@@ -332,7 +364,7 @@ impl<O: PartialEq> Book<O> {
     pub fn restore(&mut self, mut record: Record<O>, root: &[u8]) {
         let id = record.granted.id;
         record.root = self.root_of(root);
-        self.keep(record, self.hash(id));
+        self.keep(record, hash_of(id));
         if self.place(id).is_some()
             && let Some(changed) = &mut self.changed
         {
@@ -413,7 +445,7 @@ impl<O: PartialEq> Book<O> {
     /// Puts a record back that was taken out, to be looked at again `due_at`.
     pub fn put_back(&mut self, mut record: Record<O>, due_at: Timestamp) {
         record.due_at = due_at;
-        let hash = self.hash(record.granted.id);
+        let hash = hash_of(record.granted.id);
         self.keep(record, hash);
     }
 
@@ -541,39 +573,51 @@ impl<O: PartialEq> Book<O> {
 
     /// Keeps a record whose id has this hash.
     fn keep(&mut self, mut record: Record<O>, hash: u64) {
-        let id = record.granted.id;
+        let entry = (record.granted.id, hash, record.due_at);
+        let root = record.is_live().then_some(record.root);
+        let (place, turn) = self.enter(entry, root, record.held_under());
+        record.turn = turn;
+        self.records[place] = Some(record);
+    }
+
+    /// Enters a record that is due at an instant: where it is to stand, and its turn. A
+    /// live one has a root, and an idempotency key if its ask had one.
+    fn enter(
+        &mut self,
+        (id, hash, due_at): (u128, u64, Timestamp),
+        live: Option<u64>,
+        ask: Option<&[u8]>,
+    ) -> (usize, u64) {
         self.note(id);
-        record.turn = self.next_turn;
+        let turn = self.next_turn;
         self.next_turn += 1;
-        let turn = (record.due_at, record.turn);
-        let is_live = record.is_live();
-        if is_live {
+        if let Some(root) = live {
             self.room.hold();
-            self.count_up(record.root);
+            self.count_up(root);
         } else {
             if !self.room.has_room_beside(self.remembered.len()) {
                 self.forget_first();
             }
             self.room.remember();
         }
-        if let Some(ask) = record.held_under() {
+        if let Some(ask) = ask {
             self.asks.insert(ask.into(), id);
         }
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.records.push(None);
             (self.records.len() - 1) as u32
         });
-        match is_live {
-            true => self.live.insert(turn, place),
-            false => self.remembered.insert(turn, place),
+        match live {
+            Some(_) => self.live.insert((due_at, turn), place),
+            None => self.remembered.insert((due_at, turn), place),
         }
-        self.records[place as usize] = Some(record);
-        let (records, hasher) = (&self.records, &self.hasher);
+        let records = &self.records;
         let rehash = |&place: &u32| {
             let record = records[place as usize].as_ref();
-            record.map_or(0, |record| hasher.hash_one(record.granted.id))
+            record.map_or(hash, |record| hash_of(record.granted.id))
         };
         self.ids.insert_unique(hash, place, rehash);
+        (place as usize, turn)
     }
 
     /// Makes room for one that is to be remembered, in this book.
@@ -617,7 +661,7 @@ impl<O: PartialEq> Book<O> {
             self.room.forget();
             self.remembered.remove(turn);
         }
-        let hash = self.hash(id);
+        let hash = hash_of(id);
         if let Ok(entry) = self.ids.find_entry(hash, |&at| at as usize == place) {
             entry.remove();
         }
@@ -644,13 +688,9 @@ impl<O: PartialEq> Book<O> {
         }
     }
 
-    fn hash(&self, id: u128) -> u64 {
-        self.hasher.hash_one(id)
-    }
-
     /// Where the record of the lease `id` stands.
     fn place(&self, id: u128) -> Option<usize> {
-        self.place_of(id, self.hash(id))
+        self.place_of(id, hash_of(id))
     }
 
     fn place_of(&self, id: u128, hash: u64) -> Option<usize> {
@@ -667,4 +707,10 @@ impl<O: PartialEq> Book<O> {
         hash.write(root);
         hash.finish()
     }
+}
+
+/// What stands for an id in the index: ids are random as they are.
+#[inline]
+const fn hash_of(id: u128) -> u64 {
+    (id ^ (id >> 64)) as u64
 }

@@ -139,6 +139,7 @@ impl Decision {
     }
 
     /// A bare verdict.
+    #[inline]
     #[must_use]
     pub fn bare(verdict: Verdict, binding: Option<usize>) -> Self {
         Self {

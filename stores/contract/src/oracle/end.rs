@@ -57,23 +57,29 @@ fn end_shares<O>(
     uses: &mut SmallVec<[Use; 4]>,
 ) {
     charge_untaken(command, rows, record, ending, uses);
-    let plain = Moment::at(command.now);
-    for (at, share) in record.shares.iter().enumerate() {
-        let uid = share.uid;
-        if record.shares[..at].iter().any(|before| before.uid == uid) {
-            continue;
+    let untaken = uses.len();
+    for share in &record.shares {
+        let (uid, taken) = (share.uid, share.amount);
+        match uses[untaken..].iter_mut().find(|of| of.uid == uid) {
+            Some(of) => of.taken += taken,
+            None => uses.push(Use {
+                uid,
+                taken,
+                used: 0,
+            }),
         }
-        let position = command.plan.position_near(uid, at);
-        let taken = record.taken(uid);
-        let used = position.map_or(taken, |i| used(ending, i, taken));
-        uses.push(Use { uid, taken, used });
+    }
+    let plain = Moment::at(command.now);
+    for (at, of) in uses[untaken..].iter_mut().enumerate() {
+        let position = command.plan.position_near(of.uid, at);
+        of.used = position.map_or(of.taken, |i| used(ending, i, of.taken));
         let Some(position) = position else { continue };
         let moment = match command.calendars.is_empty() {
             true => &plain,
             false => &moment(command, position),
         };
         with_cell_at(command.plan, rows, position, moment, |limit, cell, at| {
-            end_charges(limit, cell, taken, used, record, at);
+            end_charges(limit, cell, of, record, at);
         });
     }
 }
@@ -123,8 +129,7 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
 fn end_charges<O>(
     limit: &PlanLimit,
     cell: &mut State,
-    taken: Amount,
-    used: Amount,
+    of: &Use,
     record: &Record<O>,
     moment: &Moment,
 ) {
@@ -136,11 +141,11 @@ fn end_charges<O>(
         return;
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
-    let charged = if refunded { 0 } else { taken };
-    if used > charged {
-        limit.rule.charge(cell, used - charged, moment, None);
-    } else {
-        give_back(limit, cell, record, charged - used, moment);
+    let charged = if refunded { 0 } else { of.taken };
+    if of.used > charged {
+        limit.rule.charge(cell, of.used - charged, moment, None);
+    } else if of.used < charged {
+        give_back(limit, cell, record, charged - of.used, moment);
     }
 }
 
@@ -152,8 +157,7 @@ pub(super) fn give_back<O>(
     amount: Amount,
     moment: &Moment,
 ) {
-    for (index, part) in record.latest_first(limit.uid, amount) {
-        let share = &record.shares[index];
+    for (share, part) in record.latest_first(limit.uid, amount) {
         if !share.forgotten {
             limit.rule.refund(cell, part, share.place, moment);
         }

@@ -1,12 +1,11 @@
 //! Takes, with and without a lease; debits and peeks.
 
-use tidegate_core::{Amount, Place, Tenure, Timestamp, Verdict, commit, compose};
+use tidegate_core::{Amount, Tenure, Timestamp, Verdict, commit, compose};
 
 use super::step::{Row, decision, each_limit, parts, refunds_on_expiry};
-use crate::book::{Book, Record, Share, Shares};
+use crate::book::{Book, Record};
 use crate::command::{Detail, KeyCommand, Terms};
 use crate::key::KeyPath;
-use crate::plan::PlanLimit;
 use crate::reply::{Answer, Decision, Granted, Reply};
 
 pub(super) fn take(
@@ -46,26 +45,24 @@ pub(super) fn lease<O: PartialEq>(
         Ok(vacancy) => vacancy,
         Err(error) => return *answer = Err(error),
     };
-    let mut granted = Granted {
+    let granted = Granted {
         id: terms.id,
         expires_at: terms.expires_at,
         fence: 0,
         repeated: false,
     };
-    let mut decision = Decision::bare(Verdict::Admit, None);
-    let shares = match all_fit && detail != Detail::Always {
-        true => charge_all(command, rows, amounts, &mut granted),
-        false => charge_some(
-            command,
-            rows,
-            amounts,
-            (&mut granted, &mut decision),
-            detail,
-        ),
+    let record = book.insert(owner(), granted, vacancy, ask);
+    let decision = match all_fit && detail != Detail::Always {
+        true => {
+            charge_all(command, rows, amounts, record);
+            Decision::bare(Verdict::Admit, None)
+        }
+        false => charge_some(command, rows, amounts, record, detail),
     };
-    decision.lease = Some(granted);
-    *answer = Ok(Reply::Decision(decision));
-    book.insert(Record::new(owner(), shares, granted), vacancy, ask);
+    *answer = Ok(Reply::Decision(Decision {
+        lease: Some(record.granted),
+        ..decision
+    }));
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.
@@ -83,23 +80,20 @@ fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bo
 }
 
 /// Charges amounts that [all fit](all_fit).
-fn charge_all(
+fn charge_all<O>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     amounts: &[Amount],
-    granted: &mut Granted,
-) -> Shares {
-    let mut shares = Shares::new();
-    let tenure = Some(tenure(granted));
+    record: &mut Record<O>,
+) {
+    let tenure = Some(tenure(&record.granted));
     each_limit(command, rows, |position, limit, cell, moment| {
         let amount = amounts.get(position).copied().unwrap_or(0);
         if amount > 0 {
             let receipt = limit.rule.charge(cell, amount, moment, tenure);
-            granted.fence = granted.fence.max(receipt.fence);
-            shares.push(share(limit, amount, receipt.place));
+            record.charged(limit.uid, amount, receipt);
         }
     });
-    shares
 }
 
 /// The refusal of amounts that do not [all fit](all_fit); none if only shadows refuse.
@@ -125,34 +119,22 @@ fn refusal<O: PartialEq>(
 
 /// Charges what is admitted, where a shadow may refuse or the standings are asked for.
 #[cold]
-fn charge_some(
+fn charge_some<O>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     amounts: &[Amount],
-    (granted, answered): (&mut Granted, &mut Decision),
+    record: &mut Record<O>,
     detail: Detail,
-) -> Shares {
+) -> Decision {
     let mut parts = parts(command, rows, amounts);
     let answer = compose(&mut parts);
-    commit(&mut parts, Some(tenure(granted)));
-    *answered = decision(command.plan, &parts, answer, detail);
-    let mut shares = Shares::new();
+    commit(&mut parts, Some(tenure(&record.granted)));
     for (part, limit) in parts.iter().zip(command.plan.limits()) {
         if part.amount > 0 && part.verdict.admitted() {
-            granted.fence = granted.fence.max(part.receipt.fence);
-            shares.push(share(limit, part.amount, part.receipt.place));
+            record.charged(limit.uid, part.amount, part.receipt);
         }
     }
-    shares
-}
-
-const fn share(limit: &PlanLimit, amount: Amount, place: Place) -> Share {
-    Share {
-        uid: limit.uid,
-        amount,
-        place,
-        forgotten: false,
-    }
+    decision(command.plan, &parts, answer, detail)
 }
 
 pub(super) const fn tenure(granted: &Granted) -> Tenure {
