@@ -257,6 +257,7 @@ impl Slots {
 
 /// Notes the latest instant, from which a step back is told; answers how far
 /// `now` is behind it.
+#[inline]
 fn catch_up(state: &mut State, now: Timestamp) -> Span {
     let behind = state.at.since(now);
     state.at = state.at.max(now);
@@ -288,6 +289,7 @@ fn remove(state: &mut State, id: u128, expires_at: Timestamp) -> Option<Holder> 
 
 /// Where `id` stands: near its expiry, or anywhere if a step back of the
 /// clock has moved it.
+#[inline]
 fn position(state: &State, id: u128, expires_at: Timestamp) -> Option<usize> {
     if state.holders.front().is_some_and(|h| h.id == id) {
         return Some(0);
@@ -306,11 +308,13 @@ fn prune(state: &mut State, now: Timestamp) {
     }
 }
 
+#[inline]
 fn live(state: &State, now: Timestamp) -> impl Iterator<Item = &Holder> {
     let expired = state.holders.partition_point(|h| h.expires_at <= now);
     state.holders.range(expired..)
 }
 
+#[inline]
 fn held(state: &State, now: Timestamp) -> Amount {
     let expired = state.holders.iter().take_while(|h| h.expires_at <= now);
     state.total - expired.map(|holder| holder.weight).sum::<Amount>()

@@ -195,6 +195,8 @@ impl fmt::Debug for Seat {
 
 /// What to do. Amounts stand in the order of the plan's limits; 0 leaves a
 /// limit out, and so does a level that the key does not reach.
+// Told apart by a byte of its own, and not by a spare value in 128 bits of a lease's.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug)]
 pub enum Verb<'a> {
     /// Take the amounts if all fit; with terms, as a lease.

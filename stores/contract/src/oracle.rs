@@ -62,23 +62,12 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
     owner: impl FnOnce() -> O,
     answer: &mut Answer,
 ) {
-    if let Some(plan) = command.plan.at(&command.key) {
-        let by_its_own = KeyCommand {
-            plan: &plan,
-            ..*command
-        };
-        return decide(&by_its_own, rows, book, owner, answer);
-    }
-    decide(command, rows, book, owner, answer);
-}
-
-fn decide<O: PartialEq + AsRef<[u8]>>(
-    command: &KeyCommand<'_>,
-    rows: &mut [Row],
-    book: &mut Book<O>,
-    owner: impl FnOnce() -> O,
-    answer: &mut Answer,
-) {
+    let (own, by_its_own) = (command.plan.at(&command.key), |plan| KeyCommand {
+        plan,
+        ..*command
+    });
+    let by_its_own = own.as_ref().map(by_its_own);
+    let command = by_its_own.as_ref().unwrap_or(command);
     match command.verb {
         Verb::Take {
             amounts,
@@ -87,7 +76,7 @@ fn decide<O: PartialEq + AsRef<[u8]>>(
         } => *answer = Ok(Reply::Decision(take(command, rows, amounts, detail))),
         Verb::Take {
             amounts,
-            lease: Some(terms),
+            lease: Some(ref terms),
             detail,
         } => lease(
             command,

@@ -175,7 +175,7 @@ pub struct Settlement {
     /// This is the answer given before: nothing was changed this time.
     pub repeated: bool,
     /// For each limit that was taken, by its `uid`: taken and used.
-    pub uses: SmallVec<[Use; 4]>,
+    pub uses: SmallVec<[Use; 3]>,
 }
 
 /// What one limit's share of a lease came to.

@@ -391,7 +391,7 @@ impl Shard {
 
     /// Follows a change of limits, keeps words within reach of the clock, and
     /// retires what is due.
-    #[inline]
+    #[inline(always)]
     fn prepare(
         &mut self,
         plan: &Arc<Plan>,

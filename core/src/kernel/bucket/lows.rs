@@ -138,6 +138,7 @@ impl Lows {
         self.since > self.last
     }
 
+    #[inline]
     fn end(&mut self) {
         (self.since, self.last) = (i64::MAX, i64::MIN);
         match self.marks.capacity() <= FEW_MARKS {
@@ -161,6 +162,7 @@ impl Lows {
 
     /// What comes back of a `weight` that lease `number` did not use, now that
     /// the level is `level`.
+    #[inline]
     pub(super) fn give_back(&mut self, number: i64, weight: u128, level: u128) -> u128 {
         if !(self.since..=self.last).contains(&number) {
             return 0;

@@ -54,7 +54,7 @@ fn end_shares<O>(
     rows: &mut [Row],
     record: &Record<O>,
     ending: Ending<'_>,
-    uses: &mut SmallVec<[Use; 4]>,
+    uses: &mut SmallVec<[Use; 3]>,
 ) {
     charge_untaken(command, rows, record, ending, uses);
     let untaken = uses.len();
@@ -91,7 +91,7 @@ fn charge_untaken<O>(
     rows: &mut [Row],
     record: &Record<O>,
     ending: Ending<'_>,
-    uses: &mut SmallVec<[Use; 4]>,
+    uses: &mut SmallVec<[Use; 3]>,
 ) {
     let Ending::Settle(used) = ending else { return };
     for (position, limit) in command.plan.limits().iter().enumerate() {
@@ -126,6 +126,7 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
     }
 }
 
+#[inline]
 fn end_charges<O>(
     limit: &PlanLimit,
     cell: &mut State,

@@ -26,7 +26,7 @@ pub(super) fn lease<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     (book, owner): (&mut Book<O>, impl FnOnce() -> O),
-    (amounts, terms, detail): (&[Amount], Terms<'_>, Detail),
+    (amounts, terms, detail): (&[Amount], &Terms<'_>, Detail),
     answer: &mut Answer,
 ) {
     let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
@@ -66,6 +66,7 @@ pub(super) fn lease<O: PartialEq>(
 }
 
 /// Whether every amount fits, of shadows too: then each is charged as asked.
+#[inline]
 fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
     let mut all = true;
     each_limit(command, rows, |position, limit, cell, moment| {
