@@ -234,7 +234,7 @@ impl Inner {
     }
 
     /// The newest limits of `key`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn view_at(&self, key: &[u8]) -> Result<Seen, Error> {
         let view = self.view.load();
         if view.has_own_limits() {
@@ -248,32 +248,37 @@ impl Inner {
 
     /// A verb that is answered by a decision.
     #[inline]
-    pub(super) async fn decide(
+    pub(super) fn decide(
         &self,
         key: &[u8],
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
-    ) -> Result<Decision, Error> {
+    ) -> impl Future<Output = Result<Decision, Error>> {
         self.ask(key, None, begin, |answered| answered.decision())
-            .await
     }
 
     /// Takes what `ask` says without a lease; not counted.
     #[inline]
-    pub(crate) async fn check(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+    pub(crate) fn check(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> impl Future<Output = Result<Decision, Error>> {
         self.decide(key, |view, asking| {
             charge(view, asking, ask, Detail::Always)
         })
-        .await
     }
 
     /// The same, for the verdict alone.
     #[inline]
-    pub(super) async fn admit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Verdict, Error> {
+    pub(super) fn admit(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> impl Future<Output = Result<Verdict, Error>> {
         let begin = |view: &View, asking: Asking<'_>| charge(view, asking, ask, Detail::Verdict);
         self.ask(key, None, begin, |answered| {
             Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
         })
-        .await
     }
 
     /// Takes a lease, and waits for it as long as `ask` says; not counted. Whether the
@@ -305,15 +310,15 @@ impl Inner {
     /// The same; `read` reads what was answered where it was written: a decision that
     /// may become another.
     #[inline]
-    async fn grant<T>(
+    fn grant<T>(
         &self,
         key: &[u8],
         ask: &Ask<'_>,
         patience: Option<&Patience>,
         read: impl Fn(Answered<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    ) -> impl Future<Output = Result<T, Error>> {
         let id = rand::rng().random();
-        let begin = |view: &View, asking: Asking<'_>| {
+        let begin = move |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
             view.check_reach(&asking.path, &amounts)?;
             let detail = match ask.standings {
@@ -322,7 +327,7 @@ impl Inner {
             };
             lease(view, asking, ask, (id, &amounts), detail)
         };
-        let read = |answered: Answered<'_>| {
+        let read = move |answered: Answered<'_>| {
             if answered.reply.verdict() == Some(Verdict::Never)
                 && let Reply::Decision(answer) = &*answered.reply
                 && let Ok(amounts) = answered.view.amounts(ask)
@@ -331,7 +336,7 @@ impl Inner {
             }
             read(answered)
         };
-        self.ask(key, patience, begin, read).await
+        self.ask(key, patience, begin, read)
     }
 
     /// Whether it holds the lease that `ask` was given before, by its idempotency key. That
@@ -420,19 +425,19 @@ impl Inner {
     }
 
     /// Ends a lease.
-    pub(crate) async fn end(
+    #[inline]
+    pub(crate) fn end(
         &self,
         key: &[u8],
         id: u128,
         how: How<'_>,
         remember: bool,
-    ) -> Result<Settlement, Error> {
-        let begin = |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
+    ) -> impl Future<Output = Result<Settlement, Error>> {
+        let begin = move |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
         self.ask(key, None, begin, |answered| match answered.reply {
             Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
             _ => Err(StoreError::Mismatch.into()),
         })
-        .await
     }
 
     /// Ends a lease that nobody holds any more: it is under way when this returns, and
