@@ -212,15 +212,6 @@ const FORGOTTEN_AT_ONCE: usize = 256;
 /// A lease remembers so many charges of one limit apart.
 const MOST_CHARGES: usize = 8;
 
-/// Where a lease is to be added: [`Book::check_room`] has found room for it.
-#[derive(Clone, Copy, Debug)]
-pub struct Vacancy {
-    /// What stands for the lease's id.
-    id: u64,
-    /// What stands for the root of its key.
-    root: u64,
-}
-
 /// The records of some rows. See the [module](self).
 #[derive(Debug)]
 pub struct Book<O> {
@@ -303,60 +294,43 @@ impl<O: PartialEq> Book<O> {
         self.ids.is_empty()
     }
 
-    /// Finds room for a lease `id` of a key of `root` at `now`.
+    /// Adds a lease of a key of `root` at `now`, under an idempotency key if the ask had
+    /// one. What it has taken is written into what this answers.
     ///
     /// # Errors
     /// [`StoreError::LeasesFull`], [`StoreError::RootLeasesFull`],
     /// [`StoreError::DuplicateLease`].
-    pub fn check_room(
+    #[inline]
+    pub fn insert(
         &mut self,
-        id: u128,
-        root: &[u8],
-        now: Timestamp,
-    ) -> Result<Vacancy, StoreError> {
-        let vacancy = Vacancy {
-            id: hash_of(id),
-            root: self.root_of(root),
-        };
-        let held = self
-            .of_root
-            .find(vacancy.root, |(of, _)| *of == vacancy.root);
+        owner: impl FnOnce() -> O,
+        granted: Granted,
+        (root, now): (&[u8], Timestamp),
+        ask: Option<Box<[u8]>>,
+    ) -> Result<&mut Record<O>, StoreError> {
+        let (id, due_at) = (granted.id, granted.expires_at);
+        let (hash, root) = (hash_of(id), self.root_of(root));
+        let held = self.of_root.find(root, |(of, _)| *of == root);
         self.room.check(held.map_or(0, |(_, held)| *held))?;
-        if let Some(place) = self.place_of(id, vacancy.id) {
-            if !self.records[place]
-                .as_ref()
-                .is_some_and(|record| record.is_forgotten(now))
-            {
+        if let Some(place) = self.place_of(id, hash) {
+            let there = self.record(place);
+            if there.is_none_or(|record| !record.is_forgotten(now)) {
                 return Err(StoreError::DuplicateLease);
             }
             self.forget_at(place);
         }
-        Ok(vacancy)
-    }
-
-    /// Adds a lease where there [is room](Self::check_room), under an idempotency key if
-    /// the ask had one. What it has taken is written into what this answers.
-    pub fn insert(
-        &mut self,
-        owner: O,
-        granted: Granted,
-        vacancy: Vacancy,
-        ask: Option<Box<[u8]>>,
-    ) -> &mut Record<O> {
-        let due_at = granted.expires_at;
-        let entry = (granted.id, vacancy.id, due_at);
-        let (place, turn) = self.enter(entry, Some(vacancy.root), ask.as_deref());
+        let (place, turn) = self.enter((id, hash, due_at), Some(root), ask.as_deref());
         // Made where it stays: what was just written piece by piece is slow to copy.
-        self.records[place].insert(Record {
-            owner,
+        Ok(self.records[place].insert(Record {
+            owner: owner(),
             shares: Shares::new(),
             granted,
             stage: Stage::Live,
             due_at,
             turn,
-            root: vacancy.root,
+            root,
             idempotency: ask,
-        })
+        }))
     }
 
     /// Puts a record of a key of `root` back as a journal has it; what is

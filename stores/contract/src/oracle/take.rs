@@ -41,17 +41,17 @@ pub(super) fn lease<O: PartialEq>(
         *answer = Ok(Reply::Decision(refusal));
         return;
     }
-    let vacancy = match book.check_room(terms.id, command.key.root(), command.now) {
-        Ok(vacancy) => vacancy,
-        Err(error) => return *answer = Err(error),
-    };
     let granted = Granted {
         id: terms.id,
         expires_at: terms.expires_at,
         fence: 0,
         repeated: false,
     };
-    let record = book.insert(owner(), granted, vacancy, ask);
+    let at = (command.key.root(), command.now);
+    let record = match book.insert(owner, granted, at, ask) {
+        Ok(record) => record,
+        Err(error) => return *answer = Err(error),
+    };
     let decision = match all_fit && detail != Detail::Always {
         true => {
             charge_all(command, rows, amounts, record);
