@@ -7,6 +7,7 @@
 //! Each row prints as `NAME ours_ns theirs_ns ratio min max`.
 
 mod allocator;
+mod floor;
 mod keys;
 mod measure;
 mod options;
