@@ -357,16 +357,15 @@ impl View {
     }
 
     /// What the limits that an ask does not name are taken at.
-    #[inline]
     fn unnamed(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
-        let mut amounts = Amounts::from_elem(0, self.limits.len());
-        for (amount, limit) in amounts.iter_mut().zip(self.limits.iter()) {
-            *amount = match ask.cost {
+        let mut amounts = Amounts::new();
+        for limit in self.limits.iter() {
+            amounts.push(match ask.cost {
                 _ if limit.is_counted() => 1,
                 Some(cost) => cost,
                 None if !ask.named.is_empty() => 0,
                 None => return Err(Error::NoAmount(limit.name().into())),
-            };
+            });
         }
         Ok(amounts)
     }
