@@ -41,8 +41,8 @@ impl<F: Future> Pending<F> {
     /// once where the answer needs no disk, no network and no waiting for others.
     ///
     /// On a thread of an async runtime, await it instead: others wait for that thread.
-    // Inlined, so that what is asked is pinned where the caller made it: a copy of it
-    // takes as long as a tenth of the answer.
+    // Inlined, so that what is asked is pinned where the caller made it: it has some
+    // hundred bytes, and was just written piece by piece.
     #[inline(always)]
     pub fn wait(self) -> F::Output {
         let mut answer = pin!(self.answer);
