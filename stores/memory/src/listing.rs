@@ -259,6 +259,7 @@ fn told(record: &Record<OwnedKey>) -> HeldLease {
     HeldLease {
         key: record.owner.clone(),
         id: record.granted.id,
+        granted_at: record.granted.granted_at,
         expires_at: record.granted.expires_at,
         fence: record.granted.fence,
         taken: shares.map(|share| (share.uid, share.amount)).collect(),

@@ -298,6 +298,7 @@ fn held(
     let taken = record.shares.iter();
     Ok(Some(HeldLease {
         id: granted.id,
+        granted_at: granted.granted_at,
         expires_at: moved(granted.expires_at, now, asked),
         fence: granted.fence,
         taken: taken.map(|share| (share.uid, share.amount)).collect(),

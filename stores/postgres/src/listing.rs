@@ -121,7 +121,8 @@ impl Calls {
         wanted: &Wanted,
     ) -> Result<Page<HeldLease>, StoreError> {
         let statement = "SELECT owner, id::text, expires_at, fence::text,
-                array_to_string(shares, ','), now, root, stage = 0 AND expires_at > now
+                array_to_string(shares, ','), now, root, stage = 0 AND expires_at > now,
+                granted_at
             FROM tidegate.leases,
                 (SELECT CASE WHEN $7 THEN $6 ELSE tidegate.clock() END AS now) AS clock
             WHERE tab = $1 AND root >= $2 AND ($3::bytea IS NULL OR root < $3)
@@ -167,6 +168,7 @@ fn lease(row: &Row, now: Timestamp) -> Result<HeldLease, StoreError> {
     Ok(HeldLease {
         key: OwnedKey::new(row.get(0)),
         id: number(row.get(1))?,
+        granted_at: row.get::<_, Option<_>>(8).map(Timestamp::from_micros),
         expires_at: translated(Timestamp::from_micros(row.get(2)), ahead),
         fence: number(row.get(3))?,
         taken: shares.chunks_exact(4).map(share).collect(),

@@ -50,6 +50,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "032-adjust",
     "033-retained",
     "034-cut-charges",
+    "035-granted-at",
 ];
 
 /// Under this number one process at a time changes the schema.

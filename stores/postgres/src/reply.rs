@@ -8,7 +8,8 @@
 //!                  id, expiry, fence, repeated of the lease, or NULLs,
 //!                  whether standings follow, for each that the key reaches:
 //!                  remaining, debt, when the next is there, when all are (NULL
-//!                  if nothing is used)
+//!                  if nothing is used),
+//!                  and last of a lease when it was granted, or NULL
 //! 7 kept back     as 0: others are first
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
@@ -99,6 +100,15 @@ impl Reader<'_> {
         Ok(at.map(|at| translated(at, self.ahead)))
     }
 
+    /// When a lease was granted: the number at the end, by the clock that noted it.
+    fn granted_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let mut last = Reader {
+            words: self.words.next_back().unwrap_or_default().split(','),
+            ahead: 0,
+        };
+        last.instant()
+    }
+
     fn decision(&mut self, plan: &Plan) -> Result<Decision, StoreError> {
         let (verdict, at) = (self.number::<u8>()?, self.instant()?);
         let verdict = match verdict {
@@ -133,6 +143,7 @@ impl Reader<'_> {
         };
         Ok(Some(Granted {
             id,
+            granted_at: self.granted_at()?,
             expires_at,
             fence,
             repeated: repeated == Some(1),

@@ -58,15 +58,15 @@ local function follow_resets(record)
 end
 
 -- Shares: uid, amount, place, forgotten. A settlement: expired, then uses: uid,
--- taken, used.
+-- taken, used. Older versions did not note when a lease was granted: nil.
 local function read_record(id)
   local found = redis.call('HMGET', BOOK, 'l' .. id, 'f')
   local bytes, reset = found[1], tonumber(found[2] or 0)
   if not bytes then return nil end
   local record = { id = id }
   record.owner, record.expires_at, record.fence, record.stage, record.due,
-    record.number, record.idempotency, record.shares, record.settlement =
-    cmsgpack.unpack(bytes)
+    record.number, record.idempotency, record.shares, record.settlement,
+    record.granted_at = cmsgpack.unpack(bytes)
   if reset > record.number then follow_resets(record) end
   return record
 end
@@ -128,7 +128,8 @@ end
 local function pack_record(record)
   return cmsgpack.pack(
     record.owner, record.expires_at, record.fence, record.stage, record.due,
-    record.number, record.idempotency, record.shares, record.settlement)
+    record.number, record.idempotency, record.shares, record.settlement,
+    record.granted_at)
 end
 
 local function put_record(record, due)

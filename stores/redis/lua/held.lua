@@ -2,8 +2,8 @@
 -- KEYS: the book, its order of time. ARGV: after which place (an instant and a
 -- number); how many are looked at; the instant, or '' for the server's now.
 -- Answers the instant; whether there may be more; the place of the last that was
--- looked at; then each lease: owner, id, expiry, fence, and of each share uid
--- and amount.
+-- looked at; then each lease: owner, id, expiry, fence, whether it is known when
+-- it was granted, when, and of each share uid and amount.
 local LIVE = 0
 local BOOK, DUE = KEYS[1], KEYS[2]
 local number, most = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -39,9 +39,10 @@ for i = 1, #found, 2 do
   local id = string.sub(member, 9)
   local bytes = redis.call('HGET', BOOK, 'l' .. id)
   if bytes then
-    local owner, expires_at, fence, stage, _, _, _, shares = cmsgpack.unpack(bytes)
+    local owner, expires_at, fence, stage, _, _, _, shares, _, granted_at =
+      cmsgpack.unpack(bytes)
     if stage == LIVE and expires_at > now then
-      local lease = { owner, id, expires_at, fence }
+      local lease = { owner, id, expires_at, fence, granted_at and 1 or 0, granted_at or 0 }
       for _, share in ipairs(shares) do
         table.insert(lease, share[1])
         table.insert(lease, share[2])

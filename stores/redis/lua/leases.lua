@@ -4,9 +4,10 @@ local function failed(code, now, at)
   return { FAILED, now, code, at or 0 }
 end
 
--- A lease as granted: id, expiry, fence, whether it was given before.
+-- A lease as granted: id, expiry, fence, whether it was given before, and when, if that
+-- was noted.
 local function granted(record, repeated)
-  return { record.id, record.expires_at, record.fence, repeated }
+  return { record.id, record.expires_at, record.fence, repeated, record.granted_at }
 end
 
 -- What the parts come to, behind whoever waits for the same.
@@ -53,7 +54,7 @@ local function lease(terms, now)
   commit(parts, { terms.id, terms.expires_at })
   local record = {
     id = terms.id, owner = ask.key, expires_at = terms.expires_at, fence = 0,
-    stage = LIVE, idempotency = terms.ask, shares = {}, settlement = false,
+    granted_at = now, stage = LIVE, idempotency = terms.ask, shares = {}, settlement = false,
   }
   for _, part in ipairs(parts) do
     record.fence = max(record.fence, part.fence)

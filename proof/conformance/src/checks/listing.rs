@@ -44,7 +44,7 @@ fn keys(desk: &Desk, select: Select<'_>) -> Result<Vec<OwnedKey>, Skipped> {
     pages(7, list, |_| ())
 }
 
-fn leases(desk: &Desk, select: Select<'_>) -> Result<Vec<HeldLease>, Skipped> {
+pub(super) fn leases(desk: &Desk, select: Select<'_>) -> Result<Vec<HeldLease>, Skipped> {
     let list =
         |most, after: Option<&[u8]>| desk.table.list_leases(&listing(desk, select, most, after));
     pages(3, list, |_| ())

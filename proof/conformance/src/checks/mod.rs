@@ -5,6 +5,7 @@
 //! | `desk` | a table with its plan and a clock, asked in few words |
 //! | `takes` | all or nothing, refusals, instants, debits, a clock that steps back |
 //! | `leases` | settled once, back at expiry, fences, idempotency |
+//! | `granted` | when a lease was granted |
 //! | `adjust` | more, all or nothing; less; into debt |
 //! | `capacities` | capacities that travel with commands |
 //! | `keys` | keys of any bytes |
@@ -27,6 +28,7 @@ mod capacities;
 mod changes;
 mod definitions;
 mod desk;
+mod granted;
 mod keys;
 mod leases;
 mod listing;
@@ -66,6 +68,10 @@ pub const CHECKS: &[(&str, Check)] = table![
     leases::a_retry_after_the_end_of_its_lease_takes_anew,
     leases::a_lease_is_nobody_elses_to_end,
     leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
+    granted::a_lease_says_when_it_was_granted,
+    granted::a_renewal_and_an_adjustment_leave_when_a_lease_was_granted,
+    granted::a_retry_is_told_when_its_lease_was_granted,
+    granted::a_restart_leaves_when_a_lease_was_granted,
     adjust::a_lease_is_adjusted_all_or_nothing,
     adjust::an_adjustment_that_is_repeated_changes_nothing,
     adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
@@ -168,6 +174,10 @@ macro_rules! suite {
             a_retry_after_the_end_of_its_lease_takes_anew
             a_lease_is_nobody_elses_to_end
             a_reset_leaves_alone_what_only_looks_like_a_descendant
+            a_lease_says_when_it_was_granted
+            a_renewal_and_an_adjustment_leave_when_a_lease_was_granted
+            a_retry_is_told_when_its_lease_was_granted
+            a_restart_leaves_when_a_lease_was_granted
             a_lease_is_adjusted_all_or_nothing
             an_adjustment_that_is_repeated_changes_nothing
             a_lease_is_adjusted_into_debt_where_that_is_said

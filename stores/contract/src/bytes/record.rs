@@ -4,7 +4,8 @@
 //! version u8, id u128, expires i64, fence u64, due i64, owner,
 //! n u32, n x (uid u32, amount u64, place i64, forgotten u8),
 //! idempotent u8 [, key], stage u8: 0 live, 1 expired,
-//! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64)
+//! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64);
+//! from version 2 on: known u8 [, granted i64]
 //! ```
 //! Byte strings have their length (u32) before them.
 
@@ -15,9 +16,12 @@ use tidegate_core::{DecodeError, Place};
 use super::reader::Reader;
 use super::{VERSION, put_bytes, versioned};
 
+/// The version that says when a lease was granted.
+const GRANTED_AT: u8 = VERSION + 1;
+
 /// Appends a record.
 pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
-    out.push(VERSION);
+    out.push(GRANTED_AT);
     out.extend(record.granted.id.to_le_bytes());
     out.extend(record.granted.expires_at.as_micros().to_le_bytes());
     out.extend(record.granted.fence.to_le_bytes());
@@ -35,6 +39,10 @@ pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
         put_bytes(key, out);
     }
     encode_stage(&record.stage, out);
+    out.push(u8::from(record.granted.granted_at.is_some()));
+    if let Some(at) = record.granted.granted_at {
+        out.extend(at.as_micros().to_le_bytes());
+    }
 }
 
 fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
@@ -58,9 +66,14 @@ fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
 /// # Errors
 /// [`DecodeError`]; nothing is guessed.
 pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
-    let mut reader = versioned(bytes)?;
+    let says_when = bytes.first() == Some(&GRANTED_AT);
+    let mut reader = match says_when {
+        true => Reader::new(&bytes[1..]),
+        false => versioned(bytes)?,
+    };
     let granted = Granted {
         id: reader.u128()?,
+        granted_at: None,
         expires_at: reader.instant()?,
         fence: reader.u64()?,
         repeated: false,
@@ -75,6 +88,9 @@ pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
     };
     let mut record = Record::new(owner, shares?, granted).under(idempotency);
     record.stage = decode_stage(&mut reader)?;
+    if says_when && reader.flag("granted")? {
+        record.granted.granted_at = Some(reader.instant()?);
+    }
     reader.end()?;
     Ok(record.due(due_at))
 }

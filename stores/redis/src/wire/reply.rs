@@ -6,7 +6,8 @@
 //!                  its instant,
 //!                  binding (-1 none), refused levels, shadowed,
 //!                  whether there is an instant of a refund, which,
-//!                  0 or the lease: [id, expiry, fence, repeated],
+//!                  0 or the lease: [id, expiry, fence, repeated,
+//!                  and when it was granted, if that is known],
 //!                  whether standings follow, for each that the key reaches: remaining, debt, whether anything is used,
 //!                  when the next is there, when all are
 //! 1 settled        expired, repeated, for each use: uid, taken, used
@@ -147,7 +148,7 @@ impl Reader {
         u64::try_from(self.int()?).map_err(|_| garbled("a negative number"))
     }
 
-    fn flag(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn flag(&mut self) -> Result<bool, StoreError> {
         Ok(self.int()? != 0)
     }
 
@@ -233,12 +234,17 @@ impl Reader {
         }
         let mut lease = self.list()?;
         let id = lease.bytes()?.try_into().map_err(|_| garbled("no id"))?;
-        Ok(Some(Granted {
+        let mut granted = Granted {
             id: u128::from_be_bytes(id),
+            granted_at: None,
             expires_at: lease.instant()?,
             fence: lease.amount()?,
             repeated: lease.flag()?,
-        }))
+        };
+        if lease.values.len() > 0 {
+            granted.granted_at = Some(timestamp(lease.int()?));
+        }
+        Ok(Some(granted))
     }
 
     fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {

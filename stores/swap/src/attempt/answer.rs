@@ -6,7 +6,8 @@ use tidegate_contract::{Decision, Reply, StoreError};
 use crate::request::moved;
 
 /// What was answered at `now` by the deciding clock, for a caller whose own stood
-/// at `asked`: he waits as long, whatever his clock says.
+/// at `asked`: he waits as long, whatever his clock says. When a lease was granted stays
+/// as it was noted: it is the same for all who ask.
 pub(super) fn by_the_callers_clock(
     reply: Result<Reply, StoreError>,
     now: Timestamp,

@@ -1,0 +1,115 @@
+//! When a lease was granted: said with it, and the same for as long as it lasts.
+
+use tidegate::contract::core::{Span, Timestamp};
+use tidegate::contract::{Detail, Ending, Select, Verb};
+
+use super::Skipped;
+use super::desk::{Desk, rate, slots};
+use super::listing::leases;
+use crate::Subject;
+
+const SECOND: u64 = 1_000_000;
+
+/// Slots alone, which some stores decide apart, and slots beside a rate.
+fn desks(subject: &Subject) -> [Desk; 2] {
+    [
+        Desk::new(subject, 1, &[(0, slots(2))]),
+        Desk::new(subject, 1, &[(0, slots(2)), (0, rate(1, 100))]),
+    ]
+}
+
+impl Desk {
+    fn ones(&self) -> Vec<u64> {
+        vec![1; self.plan.limits().len()]
+    }
+
+    /// The lease that an ask for one of each limit is given: its id, and when it was
+    /// granted.
+    fn grant(&self, idempotency: Option<&[u8]>) -> (u128, Option<Timestamp>) {
+        let decision = self.lease(b"k", &self.ones(), 5 * SECOND, idempotency);
+        let lease = decision.expect("an answer").lease.expect("it fits");
+        (lease.id, lease.granted_at)
+    }
+
+    /// When the leases that are held were granted, in the order of their ids.
+    fn granted(&self) -> Result<Vec<(u128, Option<Timestamp>)>, Skipped> {
+        let mut held = leases(self, Select::Key(b"k"))?;
+        held.sort_by_key(|lease| lease.id);
+        Ok(held.iter().map(|l| (l.id, l.granted_at)).collect())
+    }
+}
+
+pub(super) fn a_lease_says_when_it_was_granted(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for desk in desks(subject) {
+        let first = desk.grant(None);
+        assert_eq!(first.1, Some(desk.now()));
+        desk.pass(1_500);
+        let second = desk.grant(None);
+        assert_eq!(second.1, Some(desk.now()));
+        desk.pass(SECOND as i64);
+        assert_eq!(desk.granted()?, [first, second]);
+    }
+    Ok(())
+}
+
+pub(super) fn a_renewal_and_an_adjustment_leave_when_a_lease_was_granted(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for desk in desks(subject) {
+        let (id, granted_at) = desk.grant(None);
+        for more in [2, 1] {
+            desk.pass(1_000);
+            let until = desk.now() + Span::from_micros(9 * SECOND);
+            desk.ask(b"k", Verb::Renew { id, until }).expect("held");
+            desk.pass(1_000);
+            let adjusted = desk.ask(
+                b"k",
+                Verb::Adjust {
+                    id,
+                    to: &[Some(more)],
+                    overdraw: false,
+                    detail: Detail::Always,
+                },
+            );
+            let decision = adjusted.and_then(tidegate::contract::Reply::decision);
+            let lease = decision.expect("an answer").lease.expect("it fits");
+            assert_eq!((lease.id, lease.granted_at), (id, granted_at));
+            assert_eq!(desk.granted()?, [(id, granted_at)]);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn a_retry_is_told_when_its_lease_was_granted(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    for desk in desks(subject) {
+        let first = desk.grant(Some(b"once"));
+        assert_eq!(first.1, Some(desk.now()));
+        desk.pass(2_000);
+        assert_eq!(desk.grant(Some(b"once")), first);
+        // A lease that is given after the end of the first one is another.
+        desk.end(b"k", first.0, Ending::Release).expect("held");
+        let next = desk.grant(Some(b"once"));
+        assert_eq!(next.1, Some(desk.now()));
+        assert_ne!(next.0, first.0);
+    }
+    Ok(())
+}
+
+pub(super) fn a_restart_leaves_when_a_lease_was_granted(subject: &Subject) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let reopened = subject.reopened_store()?;
+    let (store, name) = (subject.fresh(), super::desk::table_name());
+    let plan = super::desk::plan(0, 1, &[(0, slots(2)), (0, rate(1, 100))]);
+    let desk = Desk::at(&*store, &name, plan.clone());
+    desk.pass(700);
+    let first = desk.grant(None);
+    assert_eq!(first.1, Some(desk.now()));
+    drop((desk, store));
+    let again = Desk::at(&*reopened(), &name, plan);
+    again.pass(900);
+    assert_eq!(again.granted()?, [first]);
+    Ok(())
+}
