@@ -132,6 +132,14 @@ impl Lease {
         self.granted.repeated
     }
 
+    /// When it was granted, by the store's clock; for one that waited, the end of its wait. Neither a renewal nor an adjustment changes it, and a retry by its
+    /// idempotency key is told the same. `None` if a version that did not note it granted
+    /// the lease.
+    #[must_use]
+    pub fn granted_at(&self) -> Option<Timestamp> {
+        self.granted.granted_at
+    }
+
     /// When it expires unless renewed.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
@@ -371,6 +379,7 @@ impl fmt::Debug for Lease {
         f.debug_struct("Lease")
             .field("id", &self.id())
             .field("key", &String::from_utf8_lossy(self.key()))
+            .field("granted_at", &self.granted.granted_at)
             .field("expires_at", &self.granted.expires_at)
             .field("fence", &self.granted.fence)
             .finish_non_exhaustive()

@@ -66,6 +66,24 @@ fn the_same_idempotency_key_gives_the_same_lease() {
 }
 
 #[test]
+fn when_a_lease_was_granted_stays_as_it_was() {
+    let time = ManualClock::default();
+    let set = calls_and_tokens(&time);
+    let ask = || Ask::from(100).idempotency(b"request 1");
+    let granted_at = set.now();
+    let mut lease = take(&set, ask());
+    assert_eq!(lease.granted_at(), Some(granted_at));
+    time.advance(SECOND);
+    lease.renew(HOUR).wait().expect("it is held");
+    time.advance(SECOND);
+    let adjusted = lease.adjust(&[("tpm", 200)]).wait();
+    assert!(adjusted.expect("it is held").admitted());
+    assert_eq!(lease.granted_at(), Some(granted_at));
+    assert_eq!(take(&set, ask()).granted_at(), Some(granted_at));
+    assert_eq!(take(&set, 1).granted_at(), Some(set.now()));
+}
+
+#[test]
 fn dropping_a_repeated_lease_takes_nothing_from_its_first_holder() {
     let set = builder(&ManualClock::default());
     let set = set.limit(Limit::concurrency("slots", 1)).build().unwrap();

@@ -46,8 +46,8 @@ fn a_lease_is_listed_with_its_limits_names_until_it_ends() {
     let mut lease = lease.granted().unwrap();
     let listed = leases(&set);
     assert_eq!(
-        (listed[0].id, listed[0].expires_at),
-        (lease.id(), lease.expires_at())
+        (listed[0].id, listed[0].granted_at, listed[0].expires_at),
+        (lease.id(), lease.granted_at(), lease.expires_at())
     );
     let mut taken = listed[0].taken.clone();
     taken.sort_unstable();

@@ -99,6 +99,23 @@ fn a_waiter_for_a_rate_wakes_at_its_exact_instant() {
 }
 
 #[test]
+fn a_lease_that_waited_was_granted_at_the_end_of_its_wait() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let first = set.try_acquire("k", ()).wait().unwrap().granted();
+    let first = first.expect("it fits");
+    let mut waiter = Polled::new(set.acquire("k", ()));
+    assert!(waiter.poll().is_none());
+    time.advance(Duration::from_millis(70));
+    drop(first);
+    let granted_at = set.now();
+    // The answer may be looked at as late as it likes.
+    time.advance(Duration::from_millis(5));
+    let second = waiter.granted().expect("it was served");
+    assert_eq!(second.granted_at(), Some(granted_at));
+}
+
+#[test]
 fn a_large_ask_is_not_starved_by_small_ones() {
     let time = ManualClock::default();
     let set = slots(&time, 4);

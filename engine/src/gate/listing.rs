@@ -38,6 +38,9 @@ pub struct HeldTicket {
     pub member: Option<String>,
     /// What it is called.
     pub handle: LeaseHandle,
+    /// When it was granted, by the store's clock; `None` if a version that did not note it
+    /// granted it.
+    pub granted_at: Option<Timestamp>,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without.
@@ -87,6 +90,7 @@ impl HeldTicket {
             member: member.map(|member| member.name().to_owned()),
             handle: LeaseHandle::of(lease.id),
             key: lease.key,
+            granted_at: lease.granted_at,
             expires_at: lease.expires_at,
             fence: lease.fence,
             taken: lease.taken,

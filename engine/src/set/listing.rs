@@ -60,6 +60,9 @@ pub struct ListedLease {
     pub key: Vec<u8>,
     /// Its id: a secret of its holder.
     pub id: LeaseId,
+    /// When it was granted, by the store's clock; `None` if a version that did not note it
+    /// granted it.
+    pub granted_at: Option<Timestamp>,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without.
@@ -190,6 +193,7 @@ fn named(lease: HeldLease, view: &View) -> ListedLease {
     ListedLease {
         key: lease.key.bytes().to_vec(),
         id: LeaseId(lease.id),
+        granted_at: lease.granted_at,
         expires_at: lease.expires_at,
         fence: lease.fence,
         taken: lease.taken.iter().filter_map(name).collect(),
