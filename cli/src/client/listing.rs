@@ -202,7 +202,9 @@ fn lease_line(item: &Value) -> String {
     let amounts = amounts.collect::<Vec<_>>().join(" ");
     let word = |name: &str| item[name].as_str().unwrap_or("?");
     let (handle, until) = (word("handle"), word("expires_at"));
-    format!("{handle}  {}  until {until}  {amounts}", key(item))
+    let since = item["granted_at"].as_str();
+    let since = since.map_or_else(String::new, |since| format!("since {since} "));
+    format!("{handle}  {}  {since}until {until}  {amounts}", key(item))
 }
 
 /// A key as it can be shown: text without what steers a terminal, or Base64.

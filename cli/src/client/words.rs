@@ -82,7 +82,11 @@ fn verdict(verb: Verb, body: &Value) -> String {
 
 fn granted(lease: &Map<String, Value>) -> String {
     let word = |name: &str| lease.get(name).and_then(Value::as_str).unwrap_or("?");
-    let mut words = format!("  lease {}, until {}", word("id"), word("expires_at"));
+    let mut words = format!("  lease {}", word("id"));
+    if let Some(since) = lease.get("granted_at").and_then(Value::as_str) {
+        let _ = write!(words, ", since {since}");
+    }
+    let _ = write!(words, ", until {}", word("expires_at"));
     if let Some(fence) = lease.get("fence").and_then(Value::as_u64)
         && fence > 0
     {

@@ -56,6 +56,8 @@ fn a_lease_is_listed_by_a_handle_and_ended_by_it() {
     let listed = server.ask(&["leases", "-p", "jobs", "--json"]).ends(0);
     let lease = &lines(&listed)[0];
     let handle = lease["handle"].as_str().unwrap();
+    let since = lease["granted_at"].as_str().unwrap();
+    assert!(since < lease["expires_at"].as_str().unwrap());
     assert_eq!(
         (&lease["key"], &lease["amounts"]["running"]),
         (&"nightly".into(), &1.into())
@@ -63,7 +65,7 @@ fn a_lease_is_listed_by_a_handle_and_ended_by_it() {
     assert!(!listed.out.contains(&id.trim()[..8]));
     let shown = server.ask(&["leases", "-p", "jobs"]).ends(0).out;
     assert!(
-        shown.starts_with(&format!("{handle}  nightly  until 2")),
+        shown.starts_with(&format!("{handle}  nightly  since {since} until 2")),
         "{shown}"
     );
     let revoke = |handle: &str| server.ask(&[&job("leases")[..], &["--revoke", handle]].concat());

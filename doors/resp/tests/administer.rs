@@ -160,7 +160,10 @@ fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
         leases.starts_with("[leases,[[key,nightly,member,nil,handle,"),
         "{leases}"
     );
-    assert!(leases.contains("taken,[running,1]"), "{leases}");
+    assert!(
+        leases.contains("taken,[running,1],granted_at_us,17"),
+        "{leases}"
+    );
     let (_, handle) = leases.split_once("handle,").expect("a handle");
     let handle = &handle[..16];
     assert!(!id.contains(handle));

@@ -150,7 +150,11 @@ fn every_verb_has_its_answer() {
         granted.contains(",expires_at_us:1767268805000000,repeated:f,verdict:admitted,"),
         "{granted}"
     );
+    // Last, where a client that reads by place has what it had before.
+    let noted = ",metadata:{},granted_at_us:1767268800000000}";
+    assert!(granted.ends_with(noted), "{granted}");
     let again = client.ask("TG.ACQUIRE slots k IDEMPOTENCY job-1");
+    assert!(again.ends_with(noted), "{again}");
     assert!(again.starts_with(&format!("{{lease:{lease},")) && again.contains("repeated:t"));
     let refused = client.ask("TG.ACQUIRE slots k");
     assert!(
@@ -514,7 +518,10 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let no_lease = "{lease:nil,fence:nil,expires_at_us:nil,repeated:f,";
     assert_eq!(
         client.ask("TG.ACQUIRE open b WAIT 5"),
-        format!("{no_lease}{},metadata:{{}}}}", facts.trim_end_matches('}'))
+        format!(
+            "{no_lease}{},metadata:{{}},granted_at_us:nil}}",
+            facts.trim_end_matches('}')
+        )
     );
     let error = client.ask("TG.CHECK shut b");
     assert!(error.starts_with("-UNAVAILABLE "), "{error}");

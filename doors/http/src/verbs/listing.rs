@@ -189,6 +189,8 @@ struct ShownLease<'a> {
     member: Option<&'a str>,
     handle: String,
     fence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granted_at: Option<Instant>,
     expires_at: Instant,
     amounts: Taken<'a>,
 }
@@ -255,6 +257,7 @@ impl<'a> ShownLease<'a> {
             member: held.member.as_deref(),
             handle: held.handle.to_string(),
             fence: held.fence,
+            granted_at: held.granted_at.map(Instant),
             expires_at: Instant(held.expires_at),
             amounts: Taken(served, &held.taken),
         }

@@ -19,6 +19,7 @@ async fn a_lease_is_granted_with_its_id_fence_and_expiry() {
     let lease = &body["lease"];
     assert_eq!(lease["id"].as_str().unwrap().len(), 32);
     assert!(lease["fence"].as_u64().unwrap() > 0);
+    assert_eq!(lease["granted_at"], "2026-01-01T12:00:00Z");
     assert_eq!(lease["expires_at"], "2026-01-01T12:00:30Z");
     assert_eq!(lease["repeated"], false);
 }
@@ -172,6 +173,7 @@ async fn the_same_idempotency_key_gives_the_same_lease() {
     assert_eq!(first["expires_at"], "2026-01-01T12:00:05Z");
     let again = house.post("/v1/acquire", ask).await.json()["lease"].clone();
     assert_eq!(again["id"], first["id"]);
+    assert_eq!(again["granted_at"], first["granted_at"]);
     assert_eq!(again["repeated"], true);
     let long = json!({"policy": "jobs", "key": "k", "idempotency_key": "x".repeat(256)});
     let detail = house

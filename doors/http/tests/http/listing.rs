@@ -73,6 +73,7 @@ async fn a_lease_is_listed_without_its_id_and_can_be_revoked() {
     assert!(!page.text().contains(&id[..8]), "{}", page.text());
     let lease = &page.json()["leases"][0];
     assert_eq!(lease["amounts"], json!({"running": 1}));
+    assert_eq!(lease["granted_at"], "2026-01-01T12:00:00Z");
     assert_eq!(lease["expires_at"], "2026-01-01T12:00:30Z");
     let revoke = json!({"policy": "jobs", "key": "alice", "handle": lease["handle"]});
     let ended = house.post("/v1/leases/revoke", revoke.clone()).await;

@@ -213,9 +213,13 @@ impl Both {
             .ok_or_else(|| format!("no lease: {answer:?}"))
     }
 
-    /// The same lease, whoever is asked.
+    /// The same lease, granted at the same instant, whoever is asked.
     fn given_again(&mut self, ask: &Call) -> Result<(), String> {
-        let given = self.granted(0, ask)?;
+        let first = self.ask(0, ask)?;
+        let (Some(given), Some(granted_at)) = (first.lease.clone(), first.granted_at.clone())
+        else {
+            return Err(format!("no lease with its instant: {first:?}"));
+        };
         for turn in [1, 0, 1] {
             let again = self.ask(turn, ask)?;
             let is_same = again.lease.as_ref() == Some(&given);
@@ -223,8 +227,25 @@ impl Both {
             expect(is_same && says_so, || {
                 format!("{given} at first, and {again:?} {:?}", again.lease)
             })?;
+            self.granted_then(turn, &granted_at, again.granted_at.as_deref(), ask)?;
         }
         Ok(())
+    }
+
+    /// The instant of the first answer, in a later one and in a listing.
+    fn granted_then(
+        &mut self,
+        turn: usize,
+        first: &str,
+        again: Option<&str>,
+        ask: &Call,
+    ) -> Result<(), String> {
+        let leases = Call::of(Verb::Leases, &ask.policy, &self.key);
+        let listed = self.ask(turn, &leases)?.granted_at;
+        expect(
+            again == Some(first) && listed.as_deref() == Some(first),
+            || format!("granted at {first}, then at {again:?}; listed: {listed:?}"),
+        )
     }
 
     /// The same end, whoever is told.

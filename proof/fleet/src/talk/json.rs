@@ -73,6 +73,13 @@ fn acquired(answer: &mut Answer, said: &Value) {
         "has a fence",
         lease["fence"].as_u64().is_some_and(|fence| fence > 0),
     );
+    answer.granted_at = granted_at(lease);
+}
+
+/// As HTTP says it, or RESP.
+fn granted_at(lease: &Value) -> Option<String> {
+    let said = lease.get("granted_at").or(lease.get("granted_at_us"));
+    said.filter(|said| !said.is_null()).map(Value::to_string)
 }
 
 fn ended(answer: &mut Answer, said: &Value) {
@@ -130,6 +137,7 @@ fn held(answer: &mut Answer, said: &Value) {
         }
         let handle = lease["handle"].as_str().map(str::to_owned);
         answer.lease = answer.lease.take().or(handle);
+        answer.granted_at = answer.granted_at.take().or_else(|| granted_at(lease));
     }
 }
 

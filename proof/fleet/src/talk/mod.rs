@@ -180,6 +180,8 @@ pub struct Answer {
     pub facts: BTreeMap<String, String>,
     /// The lease's id; the handle of the first lease of a listing.
     pub lease: Option<String>,
+    /// When that lease was granted, in the protocol's own form.
+    pub granted_at: Option<String>,
     /// What was said, for people.
     pub detail: String,
 }

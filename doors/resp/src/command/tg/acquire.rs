@@ -12,8 +12,8 @@ use crate::reply::Replies;
 use crate::session::Session;
 
 /// How many facts an answer to ACQUIRE has: the lease's four, the decision's,
-/// and the words that come with it.
-const FACTS: usize = 5 + facts::DECISION_FACTS;
+/// the words that come with it, and when it was granted.
+const FACTS: usize = 6 + facts::DECISION_FACTS;
 
 pub(in crate::command) async fn acquire(
     session: &mut Session,
@@ -59,6 +59,8 @@ fn write(replies: &mut Replies, served: &Served, entry: &Entry) {
         replies.text(name);
         replies.text(word);
     }
+    replies.text("granted_at_us");
+    facts::optional_instant(replies, ticket.and_then(|ticket| ticket.granted_at));
 }
 
 /// Four facts: what settles it, its fence, its expiry, whether it is an old one.

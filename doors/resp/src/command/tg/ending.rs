@@ -167,8 +167,5 @@ pub(super) fn write(replies: &mut Replies, served: &Served, finished: &Finished)
     replies.text("member");
     facts::optional_text(replies, finished.member.as_deref());
     replies.text("cooling_until_us");
-    match finished.cooling_until {
-        Some(until) => replies.integer(until.as_micros()),
-        None => replies.null(),
-    }
+    facts::optional_instant(replies, finished.cooling_until);
 }

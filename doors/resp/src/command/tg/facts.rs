@@ -130,6 +130,13 @@ pub(super) fn optional_text(replies: &mut Replies, text: Option<&str>) {
     }
 }
 
+pub(super) fn optional_instant(replies: &mut Replies, at: Option<Timestamp>) {
+    match at {
+        Some(at) => replies.integer(at.as_micros()),
+        None => replies.null(),
+    }
+}
+
 /// Rounded up.
 fn millis(span: Span) -> u64 {
     span.as_micros().div_ceil(1_000)

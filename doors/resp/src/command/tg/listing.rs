@@ -152,7 +152,7 @@ fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey) {
 }
 
 fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
-    replies.map(6);
+    replies.map(7);
     replies.text("key");
     replies.bulk(&held.key);
     replies.text("member");
@@ -169,4 +169,6 @@ fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
         replies.text(name);
         facts::amount(replies, served.unit(name), *amount);
     }
+    replies.text("granted_at_us");
+    facts::optional_instant(replies, held.granted_at);
 }
