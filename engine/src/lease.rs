@@ -61,6 +61,8 @@ pub struct Lease {
     set: Arc<Inner>,
     key: OwnedKey,
     granted: Granted,
+    /// When it was asked for.
+    asked_at: Timestamp,
     ended: bool,
     failed: bool,
     outcome: Outcome,
@@ -72,11 +74,18 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted, shadowed: bool) -> Self {
+    pub(crate) fn new(
+        set: Arc<Inner>,
+        key: OwnedKey,
+        granted: Granted,
+        asked_at: Timestamp,
+        shadowed: bool,
+    ) -> Self {
         Self {
             set,
             key,
             granted,
+            asked_at,
             ended: false,
             failed: false,
             outcome: Outcome::Succeeded,
@@ -103,6 +112,19 @@ impl Lease {
 
     pub(crate) fn source(&self) -> Option<&Member> {
         self.member.as_ref()
+    }
+
+    pub(crate) const fn set(&self) -> &Arc<Inner> {
+        &self.set
+    }
+
+    pub(crate) const fn asked_at(&self) -> Timestamp {
+        self.asked_at
+    }
+
+    /// It was renewed elsewhere.
+    pub(crate) fn lasts_until(&mut self, expires_at: Timestamp) {
+        self.granted.expires_at = expires_at;
     }
 
     /// Its name, for settling it from elsewhere.
@@ -349,7 +371,7 @@ impl Lease {
         }
     }
 
-    fn check_live(&self) -> Result<(), Error> {
+    pub(crate) fn check_live(&self) -> Result<(), Error> {
         if self.ended {
             return Err(contract::StoreError::LeaseEnded(self.granted.expires_at).into());
         }

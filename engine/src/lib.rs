@@ -70,6 +70,7 @@ pub use error::{AmountError, Error, LimitError};
 pub use key::Key;
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
 pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
+pub use lock::KeptLease;
 pub use pending::Pending;
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};

@@ -87,7 +87,7 @@ impl Attempt<'_> {
             }
             Admission::Granted(lease) => {
                 let sure_until = told(shared, &lease, came).await?;
-                let permit = Permit::begin(shared, lease, sure_until);
+                let permit = Permit::begin(shared, lease, sure_until)?;
                 Ok(Answer::Told(Some(permit)))
             }
         }
@@ -159,7 +159,7 @@ impl Attempt<'_> {
 /// first.
 async fn told(shared: &Shared, lease: &Lease, came: Timestamp) -> Result<Timestamp, Error> {
     let (clock, ttl) = (&shared.clock, Span::from(shared.ttl));
-    let own = shared.has_own_clock;
+    let own = shared.set.inner().has_own_clock;
     // As long as it waited, two clocks told when.
     let waited = clock.now().since(came).as_micros();
     let measured = Span::from_micros(ttl.as_micros().saturating_add(waited));

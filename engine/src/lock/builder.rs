@@ -8,7 +8,6 @@ use std::time::Duration;
 use tidegate_contract::Store;
 use tidegate_core::Amount;
 
-use super::keeper::Keeper;
 use super::mutex::Mutex;
 use super::semaphore::Semaphore;
 use crate::clock::Clock;
@@ -30,7 +29,6 @@ pub struct Builder<L> {
     ttl: Duration,
     longest_hold: Option<Duration>,
     set: LimitSetBuilder,
-    has_own_clock: bool,
     made: PhantomData<fn() -> L>,
 }
 
@@ -41,10 +39,7 @@ pub(super) struct Shared {
     pub(super) limit: String,
     pub(super) ttl: Duration,
     pub(super) longest_hold: Option<Duration>,
-    /// Two clocks measure a lease: the store's and ours.
-    pub(super) has_own_clock: bool,
     pub(super) clock: Clock,
-    pub(super) keeper: Keeper,
 }
 
 impl<L> Builder<L> {
@@ -58,7 +53,6 @@ impl<L> Builder<L> {
             slots,
             ttl: TTL,
             longest_hold: None,
-            has_own_clock: false,
             made: PhantomData,
         }
     }
@@ -68,7 +62,6 @@ impl<L> Builder<L> {
     /// --limit NAME=SLOTS`, a server with such a policy. Without it they are this
     /// process's (feature `memory`).
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.has_own_clock = store.abilities().own_clock;
         self.set = self.set.store(store);
         self
     }
@@ -106,13 +99,13 @@ impl<L> Builder<L> {
         lease_length(ttl)?;
         let limit = Limit::concurrency(self.name.as_str(), self.slots);
         let set = self.set.limit(limit).build()?;
+        // Now, and not with the first permit: so a permit that is granted is kept.
+        set.inner().renewals()?;
         Ok(Semaphore::new(Shared {
             clock: set.inner().clock.clone(),
-            keeper: Keeper::start()?,
             limit: self.name,
             ttl,
             longest_hold: self.longest_hold,
-            has_own_clock: self.has_own_clock,
             set,
         }))
     }

@@ -1,4 +1,4 @@
-//! The thread that renews the permits of one semaphore: on any async runtime, or
+//! The thread that renews the kept leases of one set, the permits of a semaphore: on any async runtime, or
 //! none, and whatever the holders' threads are busy with.
 //!
 //! It runs futures, each when it is woken, and sleeps otherwise. A renewal at a
@@ -15,9 +15,9 @@ use crate::error::Error;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// See the [module](self). Dropped, it lets its thread end when the last permit
+/// See the [module](self). Dropped, it lets its thread end when the last lease
 /// has.
-pub(super) struct Keeper(Arc<Queue>);
+pub(crate) struct Keeper(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -44,7 +44,7 @@ struct Task {
 impl Keeper {
     /// # Errors
     /// [`Error::NoWorker`].
-    pub(super) fn start() -> Result<Self, Error> {
+    pub(crate) fn start() -> Result<Self, Error> {
         let queue = Arc::<Queue>::default();
         let runs = Arc::clone(&queue);
         let thread = thread::Builder::new().name("tidegate-keeper".into());
@@ -54,7 +54,7 @@ impl Keeper {
     }
 
     /// Runs `work` to its end, or until the answer is dropped.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Kept {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Kept {
         let task = Arc::new(Task {
             work: Mutex::new(Some(Box::pin(work))),
             is_woken: Mutex::new(false),
@@ -68,7 +68,7 @@ impl Keeper {
 
 /// Work under way. Dropped, it is dropped, too, and with it the store that it
 /// asks: whoever has let go of everything may open that anew at once.
-pub(super) struct Kept(Arc<Task>);
+pub(crate) struct Kept(Arc<Task>);
 
 impl Drop for Kept {
     fn drop(&mut self) {

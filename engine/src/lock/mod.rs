@@ -24,11 +24,12 @@
 //! | [`Builder`] | how one is made |
 //! | `acquire` | an ask that outlives a lost answer, and never takes twice |
 //! | [`Permit`] | what is held; given back when dropped |
+//! | [`KeptLease`] | a lease of any set that is renewed: what a permit is, too |
 //! | [`Watch`], [`Loss`] | for how long it is surely held, and why it is not any more |
 //! | `tenure` | what both read: until when, by this machine's clock |
-//! | `renewal` | one permit renewed, until it is given back or lost |
+//! | `renewal` | one lease renewed, until its holder lets go or it is lost |
 //! | [`Pace`] | when a lease is renewed, and when tried again |
-//! | `keeper` | the thread that renews all permits of a semaphore |
+//! | `keeper` | the thread that renews all leases of a set that are kept |
 //!
 //! # What a holder may believe
 //!
@@ -54,6 +55,7 @@
 mod acquire;
 mod builder;
 mod keeper;
+mod kept;
 mod mutex;
 mod pace;
 mod permit;
@@ -63,6 +65,8 @@ mod tenure;
 mod watch;
 
 pub use builder::{Builder, DRIFT};
+pub(crate) use keeper::Keeper;
+pub use kept::KeptLease;
 pub use mutex::Mutex;
 pub use pace::Pace;
 pub use permit::Permit;

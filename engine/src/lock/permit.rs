@@ -1,19 +1,16 @@
 //! What a holder has.
 
 use std::fmt;
-use std::sync::Arc;
 
 use tidegate_contract::StoreError;
-use tidegate_core::{Span, Timestamp};
+use tidegate_core::Timestamp;
 
 use super::builder::Shared;
-use super::keeper::Kept;
-use super::renewal::{Renewal, Renewed};
-use super::tenure::{End, Loss, Tenure};
+use super::kept::KeptLease;
+use super::tenure::Loss;
 use super::watch::Watch;
 use crate::error::Error;
 use crate::lease::{Lease, LeaseId, Settlement};
-use tidegate_contract::block_on;
 
 /// Slots that are held, and renewed by a thread of the semaphore's until this is
 /// dropped, which gives them back. If the process is killed they are back within
@@ -24,40 +21,21 @@ use tidegate_contract::block_on;
 /// then nothing is given back of what the store may have after all.
 #[must_use = "slots are given back when this is dropped"]
 pub struct Permit {
-    // Declared first, dropped first: no renewal follows on a release.
-    term: Term,
-    lease: Lease,
-    shared: Arc<Shared>,
-}
-
-/// Ends the tenure when its holder lets go, and the renewal.
-struct Term {
-    tenure: Arc<Tenure>,
-    _renewal: Kept,
-}
-
-impl Drop for Term {
-    fn drop(&mut self) {
-        self.tenure.finish(End::GivenBack);
-    }
+    kept: KeptLease,
 }
 
 impl Permit {
     /// The permit that `lease` is, surely held until then; its renewal begins.
-    pub(super) fn begin(shared: &Arc<Shared>, lease: Lease, sure_until: Timestamp) -> Self {
-        let clock = shared.clock.clone();
-        let longest = shared.longest_hold.map(|l| clock.now() + Span::from(l));
-        let tenure = Arc::new(Tenure::new(clock, sure_until, longest));
-        let renewal = Renewal::new(shared, lease.key(), lease.id(), &tenure);
-        let term = Term {
-            _renewal: shared.keeper.spawn(renewal.run()),
-            tenure,
-        };
-        Self {
-            term,
-            lease,
-            shared: Arc::clone(shared),
-        }
+    ///
+    /// # Errors
+    /// [`Error::NoWorker`].
+    pub(super) fn begin(
+        shared: &Shared,
+        lease: Lease,
+        sure_until: Timestamp,
+    ) -> Result<Self, Error> {
+        let kept = KeptLease::begin(lease, shared.ttl, sure_until, shared.longest_hold)?;
+        Ok(Self { kept })
     }
 
     /// Its fencing token: larger than that of every earlier permit of this key,
@@ -66,39 +44,39 @@ impl Permit {
     /// smaller one than it has seen.
     #[must_use]
     pub fn fence(&self) -> u64 {
-        self.lease.fence()
+        self.kept.fence()
     }
 
     /// Its name, by which it can be given back from elsewhere; a secret of its
     /// holder's.
     #[must_use]
     pub fn id(&self) -> LeaseId {
-        self.lease.id()
+        self.kept.id()
     }
 
     /// The key that it is for.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        self.lease.key()
+        self.kept.key()
     }
 
     /// Whether it is surely held now. Once it is not, it never is again.
     #[must_use]
     pub fn is_sure(&self) -> bool {
-        self.term.tenure.end().is_none()
+        self.kept.is_held()
     }
 
     /// Until when it is surely held if it is not renewed any more, by the clock
     /// of its semaphore.
     #[must_use]
     pub fn sure_until(&self) -> Timestamp {
-        self.term.tenure.sure_until()
+        self.kept.sure_until()
     }
 
     /// Why it is lost, if it is.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
-        self.watch().loss()
+        self.kept.loss()
     }
 
     /// Ends when it is lost, at the latest at the instant from which another may
@@ -107,7 +85,7 @@ impl Permit {
     pub async fn lost(&self) -> Loss {
         loop {
             // Nobody gives it back who still borrows it.
-            if let Some(loss) = self.watch().lost().await {
+            if let Some(loss) = self.kept.lost().await {
                 return loss;
             }
         }
@@ -116,7 +94,7 @@ impl Permit {
     /// An eye on it for others, threads among them.
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch(Arc::clone(&self.term.tenure))
+        self.kept.watch()
     }
 
     /// Renews it now, before a step that matters; `false` if it is lost.
@@ -124,7 +102,7 @@ impl Permit {
     /// # Errors
     /// *Cannot tell*: it is held for as long as it is [sure](Self::is_sure).
     pub fn confirm(&self) -> Result<bool, Error> {
-        block_on(self.confirm_async())
+        self.kept.confirm().wait()
     }
 
     /// As [`confirm`](Self::confirm), on any async runtime.
@@ -132,12 +110,7 @@ impl Permit {
     /// # Errors
     /// As [`confirm`](Self::confirm).
     pub async fn confirm_async(&self) -> Result<bool, Error> {
-        if !self.is_sure() {
-            return Ok(false);
-        }
-        let (key, id) = (self.lease.key(), self.lease.id());
-        let renewal = Renewal::new(&self.shared, key, id, &self.term.tenure);
-        Ok(renewal.renew().await? != Renewed::Lost && self.is_sure())
+        self.kept.confirm().await
     }
 
     /// Gives it back, and says whether it was held until now.
@@ -170,7 +143,7 @@ impl Permit {
     /// The lease, renewed no more, and until when it was sure.
     fn let_go(self) -> (Lease, Timestamp) {
         let sure_until = self.sure_until();
-        (self.lease, sure_until)
+        (self.kept.into_lease(), sure_until)
     }
 }
 

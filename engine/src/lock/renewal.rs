@@ -1,4 +1,4 @@
-//! One permit, renewed until it is given back or lost.
+//! One lease, renewed until its holder lets go or it is lost.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,26 +9,27 @@ use std::time::Duration;
 use tidegate_contract::{OwnedKey, StoreError};
 use tidegate_core::{Span, Timestamp};
 
-use super::builder::Shared;
 use super::pace::Pace;
 use super::tenure::{End, Loss, Tenure};
 use super::watch::Ending;
 use crate::clock::Sleep;
 use crate::error::Error;
-use crate::lease::LeaseId;
-use crate::set::LimitSet;
+use crate::lease::{Lease, LeaseId};
+use crate::pool::Member;
+use crate::set::Inner;
 
 /// Why a permit is not renewed any more.
 const LAST: &str = "it was held for as long as it may be";
 
 /// What is renewed, and how.
 pub(super) struct Renewal {
-    pub(super) set: LimitSet,
-    pub(super) key: OwnedKey,
-    pub(super) id: LeaseId,
-    pub(super) ttl: Duration,
-    pub(super) has_own_clock: bool,
-    pub(super) tenure: Arc<Tenure>,
+    set: Arc<Inner>,
+    /// The pool's member that gave it.
+    member: Option<Member>,
+    key: OwnedKey,
+    id: LeaseId,
+    ttl: Duration,
+    tenure: Arc<Tenure>,
 }
 
 /// What a renewal came to.
@@ -42,13 +43,13 @@ pub(super) enum Renewed {
 }
 
 impl Renewal {
-    pub(super) fn new(shared: &Shared, key: &[u8], id: LeaseId, tenure: &Arc<Tenure>) -> Self {
+    pub(super) fn new(lease: &Lease, ttl: Duration, tenure: &Arc<Tenure>) -> Self {
         Self {
-            set: shared.set.clone(),
-            key: OwnedKey::new(key),
-            id,
-            ttl: shared.ttl,
-            has_own_clock: shared.has_own_clock,
+            set: Arc::clone(lease.set()),
+            member: lease.source().cloned(),
+            key: OwnedKey::new(lease.key()),
+            id: lease.id(),
+            ttl,
             tenure: Arc::clone(tenure),
         }
     }
@@ -108,11 +109,14 @@ impl Renewal {
             self.tenure.note(LAST.to_owned());
             return Ok(renewed);
         }
-        let answer = self.set.renew(self.key.bytes(), self.id, length);
+        let answer = self.set.renew(self.key.bytes(), self.id.0, length);
         let loss = match answer.await {
             Ok(until) => {
-                let sure = sure_until(until, Span::from(length), self.has_own_clock);
+                let sure = sure_until(until, Span::from(length), self.set.has_own_clock);
                 self.tenure.extend(sure);
+                if let Some(member) = &self.member {
+                    member.renewed(self.id.0, until);
+                }
                 if renewed == Renewed::Rest {
                     self.tenure.note(LAST.to_owned());
                 }

@@ -15,14 +15,14 @@ use crate::clock::Clock;
 pub enum Loss {
     /// The store says that it has ended: it expired, or was released or revoked
     /// by its id.
-    #[error("the permit has ended at the store: it expired, or somebody revoked it")]
+    #[error("it has ended at the store: it expired, or somebody revoked it")]
     Ended,
     /// The store does not know it: it ended long ago, or the store has lost what
     /// it held (a restart without persistence, a failover).
-    #[error("the store does not know the permit: it ended long ago, or the store lost its state")]
+    #[error("the store does not know it: it ended long ago, or the store lost its state")]
     Forgotten,
     /// It was not renewed in time: from here on another may have it.
-    #[error("the permit was not renewed in time: {0}")]
+    #[error("it was not renewed in time: {0}")]
     NotRenewed(String),
 }
 

@@ -1,7 +1,7 @@
 //! What a set and its leases share: commands to the table.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::decision::{Admission, Decision};
 use crate::error::Error;
 use crate::lease::{Lease, Settlement};
+use crate::lock::Keeper as Renewals;
 use crate::statistics::Counters;
 
 /// How much earlier a step of priority counts as having come.
@@ -42,6 +43,10 @@ pub(crate) struct Inner {
     pub(crate) crowd: Crowd,
     /// Other processes use its store, too: what it holds is counted there.
     pub(crate) shared: bool,
+    /// Two clocks measure its leases: the store's and this one.
+    pub(crate) has_own_clock: bool,
+    /// What renews the leases that are kept, once one is.
+    renewals: OnceLock<Renewals>,
     pub(super) changes: Changes,
     /// Where its overrides are kept; `None`: they are its gate's.
     pub(super) keeper: Option<Keeper>,
@@ -166,7 +171,7 @@ impl Inner {
         let given = keeper.as_ref().map(Keeper::given).transpose()?;
         let view = changes.begin(view, given.unwrap_or_default());
         let table = store.open_within(&name, &view.plan, &builder.bounds)?;
-        let shared = store.abilities().shared;
+        let abilities = store.abilities();
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {
             view: ArcSwap::from_pointee(view),
@@ -176,7 +181,9 @@ impl Inner {
             clock: builder.clock,
             metadata: builder.metadata,
             counters: Counters::default(),
-            shared,
+            shared: abilities.shared,
+            has_own_clock: abilities.own_clock,
+            renewals: OnceLock::new(),
             changes,
             keeper,
             cooling: Cooling::new(clock, name, store),
@@ -186,6 +193,19 @@ impl Inner {
             keeper.follow(Arc::downgrade(&inner));
         }
         Ok(inner)
+    }
+
+    /// The thread that renews the leases that are kept.
+    ///
+    /// # Errors
+    /// [`Error::NoWorker`].
+    pub(crate) fn renewals(&self) -> Result<&Renewals, Error> {
+        if let Some(running) = self.renewals.get() {
+            return Ok(running);
+        }
+        let started = Renewals::start()?;
+        // Of two that are started at once one ends: it has nothing to do.
+        Ok(self.renewals.get_or_init(|| started))
     }
 
     /// Asks the table by the newest limits, again if they change meanwhile. `begin` makes
@@ -407,7 +427,8 @@ impl Inner {
         {
             counters.inspect(|counters| counters.admitted());
             let (set, key) = (Arc::clone(self), OwnedKey::new(key));
-            let lease = Lease::new(set, key, granted, decision.shadowed);
+let (asked, shadowed) = (answered.now, decision.shadowed);
+            let lease = Lease::new(set, key, granted, asked, shadowed);
             return Ok(Admission::Granted(match decision.standings.is_empty() {
                 true => lease,
                 false => lease.decided(answered.decision()?),

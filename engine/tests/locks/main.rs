@@ -2,6 +2,7 @@
 //! fenced; and a store that is away, or whose answers are lost.
 
 mod flaky;
+mod kept;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,0 +1,200 @@
+//! Leases of any set that are kept: renewed while they are held, lost in time, and said
+//! so to whoever watches.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::flaky::{Flaky, Mood};
+use super::{TTL, clock, until};
+use tidegate::contract::StoreError;
+use tidegate::lock::Loss;
+use tidegate::{
+    Ask, Error, KeptLease, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, ManualClock,
+};
+
+/// Jobs that run, and how many may start: general limits, not a semaphore's.
+fn builder(clock: &ManualClock) -> LimitSetBuilder {
+    let limits = [
+        Limit::concurrency("running", 1),
+        Limit::calls("tokens", 100, Duration::from_secs(86_400)),
+    ];
+    LimitSet::builder().limits(limits).clock(clock.clock())
+}
+
+fn flaky(clock: &ManualClock) -> (LimitSet, Arc<Flaky>) {
+    let store = Arc::<Flaky>::default();
+    let set = builder(clock).store(Arc::<Flaky>::clone(&store)).build();
+    (set.expect("sound"), store)
+}
+
+fn ask() -> Ask<'static> {
+    Ask::named(&[("running", 1), ("tokens", 40)]).ttl(TTL)
+}
+
+fn take(set: &LimitSet) -> Lease {
+    let admission = set.try_acquire("nightly", ask()).wait();
+    admission.expect("an answer").granted().expect("it fits")
+}
+
+fn keep(set: &LimitSet) -> KeptLease {
+    take(set).keep_alive(TTL).expect("it is held")
+}
+
+fn is_held(set: &LimitSet) -> bool {
+    let asked = set.try_acquire("nightly", &[("running", 1)]).wait();
+    asked.expect("an answer").granted().is_none()
+}
+
+fn pass_a_third(clock: &ManualClock, lease: &KeptLease) {
+    let before = lease.sure_until();
+    clock.advance(TTL / 3);
+    until(|| lease.sure_until() > before);
+}
+
+#[test]
+fn a_kept_lease_is_renewed_at_each_third_for_as_long_as_it_is_held() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let mut job = keep(&set);
+    let (id, granted_at) = (job.id(), job.granted_at());
+    for _ in 0..12 {
+        pass_a_third(&clock, &job);
+        assert!(job.is_held() && is_held(&set));
+    }
+    assert_eq!((job.id(), job.granted_at()), (id, granted_at));
+    let settled = job.settle(&[("tokens", 30)]).wait().expect("it was held");
+    assert!(!settled.expired() && !settled.repeated());
+    assert!(!is_held(&set));
+    assert_eq!((job.is_held(), job.loss()), (false, None));
+    assert_eq!(job.lost().wait(), None, "its holder has ended it");
+    until(|| clock.next_alarm().is_none());
+}
+
+#[test]
+fn a_lease_that_nobody_keeps_is_not_renewed() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let lease = take(&set);
+    assert_eq!(clock.next_alarm(), None, "there is nothing to do");
+    clock.advance(TTL);
+    assert!(lease.is_expired() && !is_held(&set));
+    let kept = lease.keep_alive(TTL).map(|_| ());
+    assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
+}
+
+#[test]
+fn a_kept_lease_that_is_dropped_is_given_back_and_renewed_no_more() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let job = keep(&set);
+    let watch = job.watch();
+    drop(job);
+    assert!(!is_held(&set));
+    assert_eq!((watch.is_sure(), watch.wait()), (false, None));
+    until(|| clock.next_alarm().is_none());
+    // The thread is the set's, and serves the next one.
+    let job = keep(&set);
+    pass_a_third(&clock, &job);
+    assert!(job.is_held());
+}
+
+#[test]
+fn a_kept_lease_that_somebody_ended_is_lost_at_its_next_renewal() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let job = keep(&set);
+    let watch = job.watch();
+    let told = thread::spawn(move || watch.wait());
+    set.release("nightly", job.id()).wait().expect("it is held");
+    assert!(job.is_held(), "nobody has told its holder yet");
+    clock.advance(TTL / 3);
+    assert_eq!(told.join().expect("it ends"), Some(Loss::Ended));
+    assert_eq!((job.is_held(), job.loss()), (false, Some(Loss::Ended)));
+    assert_eq!(job.confirm().wait(), Ok(false));
+}
+
+#[test]
+fn a_kept_lease_that_nobody_can_renew_is_lost_when_it_expires_and_not_before() {
+    let clock = clock();
+    let (set, store) = flaky(&clock);
+    let job = keep(&set);
+    let sure_until = job.sure_until();
+    store.is(Mood::Away);
+    clock.advance(TTL - Duration::from_micros(1));
+    assert!(job.is_held());
+    assert_eq!(job.sure_until(), sure_until);
+    clock.advance(Duration::from_micros(1));
+    let lost = job.lost().wait();
+    assert!(matches!(lost, Some(Loss::NotRenewed(_))), "{lost:?}");
+    store.is(Mood::Well);
+    assert!(!job.is_held(), "what was lost stays lost");
+}
+
+#[test]
+fn a_store_that_comes_back_in_time_keeps_the_lease() {
+    let clock = clock();
+    let (set, store) = flaky(&clock);
+    let job = keep(&set);
+    let before = job.sure_until();
+    store.is(Mood::Away);
+    let asked = store.asked();
+    clock.advance(TTL / 3);
+    until(|| store.asked() > asked);
+    store.is(Mood::Well);
+    // It is tried again before the end.
+    let again = || clock.next_alarm().filter(|at| *at < before);
+    until(|| again().is_some());
+    let pause = again().map(|at| at.since(clock.clock().now()).as_duration());
+    clock.advance(pause.expect("an alarm"));
+    until(|| job.sure_until() > before);
+    assert!(job.is_held());
+}
+
+#[test]
+fn a_kept_lease_is_adjusted_and_handed_on() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let mut job = keep(&set);
+    let adjusted = job.adjust(&[("tokens", 90)]).wait().expect("it is held");
+    assert!(adjusted.admitted());
+    pass_a_third(&clock, &job);
+    let sure_until = job.sure_until();
+    let mut lease = job.into_lease();
+    assert_eq!(lease.expires_at(), sure_until);
+    until(|| clock.next_alarm().is_none());
+    let settled = lease.settle(&[]).wait().expect("it is held");
+    assert_eq!(settled.usage("tokens").map(|usage| usage.taken), Some(90));
+}
+
+#[test]
+fn a_length_that_no_lease_has_and_a_lease_that_has_ended_are_errors() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let kept = take(&set).keep_alive(Duration::ZERO).map(|_| ());
+    assert_eq!(kept, Err(Error::LeaseLength(Duration::ZERO)));
+    assert!(!is_held(&set), "it was dropped");
+    let mut lease = take(&set);
+    lease.release().wait().expect("it is held");
+    let kept = lease.keep_alive(TTL).map(|_| ());
+    assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
+}
+
+#[test]
+fn a_lease_of_a_pool_is_kept_at_the_member_that_gave_it() {
+    let clock = clock();
+    let set = builder(&clock).build().expect("sound");
+    let pool = LimitPool::builder().member("only", set.clone()).build();
+    let pool = pool.expect("sound");
+    let lease = pool
+        .try_acquire("nightly", ask())
+        .wait()
+        .expect("an answer");
+    let job = lease.granted().expect("it fits").keep_alive(TTL);
+    let job = job.expect("it is held");
+    for _ in 0..4 {
+        pass_a_third(&clock, &job);
+    }
+    assert!(job.is_held() && is_held(&set));
+    assert_eq!(job.member(), Some("only"));
+}
