@@ -60,9 +60,12 @@ pub enum Outcome {
 pub struct Lease {
     set: Arc<Inner>,
     key: OwnedKey,
-    granted: Granted,
-    /// When it was asked for.
-    asked_at: Timestamp,
+    // What was granted, without the room between: a lease is moved a lot.
+    id: u128,
+    granted_at: Option<Timestamp>,
+    expires_at: Timestamp,
+    fence: u64,
+    repeated: bool,
     ended: bool,
     failed: bool,
     outcome: Outcome,
@@ -74,18 +77,15 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(
-        set: Arc<Inner>,
-        key: OwnedKey,
-        granted: Granted,
-        asked_at: Timestamp,
-        shadowed: bool,
-    ) -> Self {
+    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted, shadowed: bool) -> Self {
         Self {
             set,
             key,
-            granted,
-            asked_at,
+            id: granted.id,
+            granted_at: granted.granted_at,
+            expires_at: granted.expires_at,
+            fence: granted.fence,
+            repeated: granted.repeated,
             ended: false,
             failed: false,
             outcome: Outcome::Succeeded,
@@ -103,7 +103,7 @@ impl Lease {
 
     /// The same, as given by this member.
     pub(crate) fn of(mut self, member: &Member) -> Self {
-        if !self.granted.repeated {
+        if !self.repeated {
             member.began();
         }
         self.member = Some(member.clone());
@@ -118,19 +118,15 @@ impl Lease {
         &self.set
     }
 
-    pub(crate) const fn asked_at(&self) -> Timestamp {
-        self.asked_at
-    }
-
     /// It was renewed elsewhere.
     pub(crate) fn lasts_until(&mut self, expires_at: Timestamp) {
-        self.granted.expires_at = expires_at;
+        self.expires_at = expires_at;
     }
 
     /// Its name, for settling it from elsewhere.
     #[must_use]
     pub fn id(&self) -> LeaseId {
-        LeaseId(self.granted.id)
+        LeaseId(self.id)
     }
 
     /// The key it was taken for.
@@ -143,7 +139,7 @@ impl Lease {
     /// slots. Hand it to the resource, which refuses a smaller one.
     #[must_use]
     pub fn fence(&self) -> u64 {
-        self.granted.fence
+        self.fence
     }
 
     /// Whether it was given before, to an ask with the same idempotency key.
@@ -151,27 +147,28 @@ impl Lease {
     /// be settled, released and cancelled all the same.
     #[must_use]
     pub fn is_repeated(&self) -> bool {
-        self.granted.repeated
+        self.repeated
     }
 
-    /// When it was granted, by the store's clock; for one that waited, the end of its wait. Neither a renewal nor an adjustment changes it, and a retry by its
+    /// When it was granted, by the store's clock; for one that waited, the end of its
+    /// wait. Neither a renewal nor an adjustment changes it, and a retry by its
     /// idempotency key is told the same. `None` if a version that did not note it granted
     /// the lease.
     #[must_use]
     pub fn granted_at(&self) -> Option<Timestamp> {
-        self.granted.granted_at
+        self.granted_at
     }
 
     /// When it expires unless renewed.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
-        self.granted.expires_at
+        self.expires_at
     }
 
     /// Whether it has expired by now.
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.granted.expires_at <= self.set.clock.now()
+        self.expires_at <= self.set.clock.now()
     }
 
     /// Where the limits stood when it was granted, if its ask
@@ -269,12 +266,12 @@ impl Lease {
     ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
         Pending::new(async move {
             self.check_live()?;
-            let renewed = self.set.renew(self.key.bytes(), self.granted.id, ttl);
-            self.granted.expires_at = renewed.await?;
+            let renewed = self.set.renew(self.key.bytes(), self.id, ttl);
+            self.expires_at = renewed.await?;
             if let Some(member) = &self.member {
-                member.renewed(self.granted.id, self.granted.expires_at);
+                member.renewed(self.id, self.expires_at);
             }
-            Ok(self.granted.expires_at)
+            Ok(self.expires_at)
         })
     }
 
@@ -313,9 +310,9 @@ impl Lease {
 
     async fn change(&mut self, to: &[(&str, Amount)], overdraw: bool) -> Result<Decision, Error> {
         self.check_live()?;
-        let (key, id) = (self.key.bytes(), self.granted.id);
+        let (key, id) = (self.key.bytes(), self.id);
         let (decision, fence) = self.set.adjust(key, id, to, overdraw).await?;
-        self.granted.fence = fence.unwrap_or(self.granted.fence);
+        self.fence = fence.unwrap_or(self.fence);
         Ok(match &self.member {
             Some(member) => decision.of(member),
             None => decision,
@@ -343,16 +340,16 @@ impl Lease {
     /// Whether its end is still to be counted. A repeated lease is counted where
     /// it was given first.
     const fn is_counted(&self) -> bool {
-        !self.ended && !self.granted.repeated
+        !self.ended && !self.repeated
     }
 
     async fn end(&mut self, how: How<'_>) -> Result<Settlement, Error> {
         self.check_live()?;
-        let ended = self.set.end(self.key.bytes(), self.granted.id, how, false);
+        let ended = self.set.end(self.key.bytes(), self.id, how, false);
         let ended = ended.await;
         if ended.is_ok() {
             if let Some(member) = &self.member {
-                member.forgets(self.granted.id);
+                member.forgets(self.id);
             }
             self.over();
         }
@@ -371,9 +368,9 @@ impl Lease {
         }
     }
 
-    pub(crate) fn check_live(&self) -> Result<(), Error> {
+    fn check_live(&self) -> Result<(), Error> {
         if self.ended {
-            return Err(contract::StoreError::LeaseEnded(self.granted.expires_at).into());
+            return Err(contract::StoreError::LeaseEnded(self.expires_at).into());
         }
         Ok(())
     }
@@ -392,7 +389,7 @@ impl Drop for Lease {
             true => How::Fail,
             false => How::Release,
         };
-        self.set.end_unseen(self.key.bytes(), self.granted.id, how);
+        self.set.end_unseen(self.key.bytes(), self.id, how);
     }
 }
 
@@ -401,9 +398,9 @@ impl fmt::Debug for Lease {
         f.debug_struct("Lease")
             .field("id", &self.id())
             .field("key", &String::from_utf8_lossy(self.key()))
-            .field("granted_at", &self.granted.granted_at)
-            .field("expires_at", &self.granted.expires_at)
-            .field("fence", &self.granted.fence)
+            .field("granted_at", &self.granted_at)
+            .field("expires_at", &self.expires_at)
+            .field("fence", &self.fence)
             .finish_non_exhaustive()
     }
 }

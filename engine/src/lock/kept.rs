@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
 use tidegate_core::{Amount, Span, Timestamp};
 
 use super::keeper::Kept;
@@ -17,7 +16,6 @@ use crate::decision::Decision;
 use crate::error::Error;
 use crate::lease::{Lease, Settlement};
 use crate::pending::Pending;
-use crate::set::lease_length;
 
 /// A lease that a thread of its set renews until this is dropped, which ends the lease
 /// as dropping a [`Lease`] does. If the process is killed, the lease expires within the
@@ -27,8 +25,8 @@ use crate::set::lease_length;
 /// [`is_held`](Self::is_held) is false from then on. Stop the work then.
 ///
 /// It reads as the [`Lease`] that it keeps: its id, key, fence, and when it was granted.
-/// (`expires_at` is what the store said at first; [`sure_until`](Self::sure_until) is
-/// what holds now.)
+/// (`expires_at` is what the store said when this was made;
+/// [`sure_until`](Self::sure_until) is what holds now.)
 #[must_use = "what is held is given back when this is dropped"]
 pub struct KeptLease {
     // Declared first, dropped first: no renewal follows on an end.
@@ -171,22 +169,24 @@ impl KeptLease {
 }
 
 impl Lease {
-    /// Keeps it: a thread of its set, the one that renews every lease that is kept,
-    /// renews it for `ttl` (1 ms to 400 days) each time a third of that has passed,
-    /// until what this answers is dropped or ended. A set whose leases are not kept has
-    /// no such thread. Beyond a network a ttl of a second is short.
+    /// Keeps it: renews it for `ttl` (1 ms to 400 days) now, and each time a third of
+    /// that has passed, until what this answers is dropped or ended. A thread of its set
+    /// does so, one for all leases that are kept; a set without any has no such thread.
+    /// Beyond a network a ttl of a second is short.
     ///
     /// While the store does not answer it is asked again, until the lease must have
     /// expired: then it is lost.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tidegate::{Ask, Limit, LimitSet};
+    /// use tidegate::{Limit, LimitSet};
     ///
-    /// let set = LimitSet::new([Limit::concurrency("jobs", 2), Limit::calls("starts", 9, Duration::from_secs(60))])?;
-    /// let ttl = Duration::from_secs(30);
-    /// if let Some(lease) = set.try_acquire("nightly", Ask::default().ttl(ttl)).wait()?.granted() {
-    ///     let mut job = lease.keep_alive(ttl)?;
+    /// let set = LimitSet::new([
+    ///     Limit::concurrency("jobs", 2),
+    ///     Limit::calls("starts", 9, Duration::from_secs(60)),
+    /// ])?;
+    /// if let Some(lease) = set.try_acquire("nightly", ()).wait()?.granted() {
+    ///     let mut job = lease.keep_alive(Duration::from_secs(30)).wait()?;
     ///     for step in 0..3 {
     ///         if !job.is_held() {
     ///             break; // stop: another may have begun
@@ -199,19 +199,18 @@ impl Lease {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LeaseLength`]; a lease that has ended or expired; no thread
-    /// ([`Error::NoWorker`]). The lease is dropped then.
-    pub fn keep_alive(self, ttl: Duration) -> Result<KeptLease, Error> {
-        lease_length(ttl)?;
-        self.check_live()?;
-        let (set, expires_at) = (self.set(), self.expires_at());
-        if self.is_expired() {
-            return Err(StoreError::LeaseEnded(expires_at).into());
-        }
-        // So long two clocks have told, and will have.
-        let measured = expires_at.since(self.asked_at());
-        let sure_until = sure_until(expires_at, measured, set.has_own_clock);
-        KeptLease::begin(self, ttl, sure_until, None)
+    /// [`Error::LeaseLength`]; a lease that has ended or expired; the store; no thread
+    /// ([`Error::NoWorker`]). The lease is dropped then: what it holds is given back.
+    pub fn keep_alive(
+        mut self,
+        ttl: Duration,
+    ) -> Pending<impl Future<Output = Result<KeptLease, Error>> + Send> {
+        Pending::new(async move {
+            // So it is known for how long two clocks have measured it.
+            let until = self.renew(ttl).await?;
+            let sure_until = sure_until(until, Span::from(ttl), self.set().has_own_clock);
+            KeptLease::begin(self, ttl, sure_until, None)
+        })
     }
 }
 

@@ -427,8 +427,7 @@ impl Inner {
         {
             counters.inspect(|counters| counters.admitted());
             let (set, key) = (Arc::clone(self), OwnedKey::new(key));
-let (asked, shadowed) = (answered.now, decision.shadowed);
-            let lease = Lease::new(set, key, granted, asked, shadowed);
+            let lease = Lease::new(set, key, granted, decision.shadowed);
             return Ok(Admission::Granted(match decision.standings.is_empty() {
                 true => lease,
                 false => lease.decided(answered.decision()?),

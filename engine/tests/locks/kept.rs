@@ -38,7 +38,7 @@ fn take(set: &LimitSet) -> Lease {
 }
 
 fn keep(set: &LimitSet) -> KeptLease {
-    take(set).keep_alive(TTL).expect("it is held")
+    take(set).keep_alive(TTL).wait().expect("it is held")
 }
 
 fn is_held(set: &LimitSet) -> bool {
@@ -79,7 +79,7 @@ fn a_lease_that_nobody_keeps_is_not_renewed() {
     assert_eq!(clock.next_alarm(), None, "there is nothing to do");
     clock.advance(TTL);
     assert!(lease.is_expired() && !is_held(&set));
-    let kept = lease.keep_alive(TTL).map(|_| ());
+    let kept = lease.keep_alive(TTL).wait().map(|_| ());
     assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
 }
 
@@ -171,12 +171,12 @@ fn a_kept_lease_is_adjusted_and_handed_on() {
 fn a_length_that_no_lease_has_and_a_lease_that_has_ended_are_errors() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
-    let kept = take(&set).keep_alive(Duration::ZERO).map(|_| ());
+    let kept = take(&set).keep_alive(Duration::ZERO).wait().map(|_| ());
     assert_eq!(kept, Err(Error::LeaseLength(Duration::ZERO)));
     assert!(!is_held(&set), "it was dropped");
     let mut lease = take(&set);
     lease.release().wait().expect("it is held");
-    let kept = lease.keep_alive(TTL).map(|_| ());
+    let kept = lease.keep_alive(TTL).wait().map(|_| ());
     assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
 }
 
@@ -190,7 +190,7 @@ fn a_lease_of_a_pool_is_kept_at_the_member_that_gave_it() {
         .try_acquire("nightly", ask())
         .wait()
         .expect("an answer");
-    let job = lease.granted().expect("it fits").keep_alive(TTL);
+    let job = lease.granted().expect("it fits").keep_alive(TTL).wait();
     let job = job.expect("it is held");
     for _ in 0..4 {
         pass_a_third(&clock, &job);

@@ -9,6 +9,7 @@
 //! | `answers_lost` | a connection that is cut between a grant and its answer |
 //! | `clocks` | a client whose clock is an hour off |
 //! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
+//! | `kept` | a lease of several limits that its holder keeps |
 //! | `visitors` | slots are conserved while processes come and go |
 //! | `holder`, `servers` | a process, the servers |
 
@@ -17,6 +18,7 @@ mod clocks;
 mod fences;
 mod holder;
 mod holders;
+mod kept;
 mod page;
 mod servers;
 mod servers_away;
