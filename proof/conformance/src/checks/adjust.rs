@@ -223,7 +223,8 @@ pub(super) fn an_overdraft_that_is_taken_back_leaves_what_others_used(
         Ring::new(1_000, hour, 60).map(Rule::Ring),
         Log::new(1_000, hour, 64).map(Rule::Log),
     ];
-    let undo: [(&str, fn(&Desk, u128)); 3] = [
+    type Undo = fn(&Desk, u128);
+    let undo: [(&str, Undo); 3] = [
         ("cancelled", |desk, id| {
             desk.end(b"k", id, Ending::Cancel).expect("it is held");
         }),
