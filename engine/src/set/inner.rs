@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use rand::RngExt;
 use tidegate_contract::{
     self as contract, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
-    Patience, Plan, Race, Reply, Seat, StoreError, Table, Terms, Timer, Verb,
+    Patience, Plan, Race, Reply, Seat, StoreError, Table, TableBounds, Terms, Timer, Verb,
 };
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
 
@@ -170,7 +170,11 @@ impl Inner {
         let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
         let given = keeper.as_ref().map(Keeper::given).transpose()?;
         let view = changes.begin(view, given.unwrap_or_default());
-        let table = store.open_within(&name, &view.plan, &builder.bounds)?;
+        let bounds = TableBounds {
+            steady_clock: true,
+            ..builder.bounds
+        };
+        let table = store.open_within(&name, &view.plan, &bounds)?;
         let abilities = store.abilities();
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {

@@ -123,7 +123,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// How much one table may hold; `None`: as its store says.
+/// How much one table may hold, and by what clock it is asked; `None`: as its store says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableBounds {
     /// The most keys (and ancestors) whose state matters at once.
@@ -137,6 +137,11 @@ pub struct TableBounds {
     pub max_leases_per_root: Option<usize>,
     /// The most leases that are remembered after their end.
     pub max_remembered_leases: Option<usize>,
+    /// The clock of those who ask never steps back. So a command that is older than one
+    /// before it was held up on its way (its thread had to wait for a processor), and a
+    /// store that goes by its callers' clock decides it as of the latest. Else the clock
+    /// was set back, and limits go on from there.
+    pub steady_clock: bool,
 }
 
 /// The state of one limit set, for all its keys. Commands on one root are executed one

@@ -164,9 +164,9 @@ impl Store for FileStore {
         &self,
         name: &str,
         plan: &Arc<Plan>,
-        bounds: &TableBounds,
+        asked: &TableBounds,
     ) -> Result<Arc<dyn Table>, StoreError> {
-        let bounds = self.bounds.within(bounds);
+        let bounds = self.bounds.within(asked);
         let mut tables = self.tables.lock();
         if let Some(table) = tables.get(name) {
             if Arc::strong_count(table) > 1 {
@@ -181,6 +181,7 @@ impl Store for FileStore {
                 });
             }
             table.tracked().memory.bound(bounds);
+            table.tracked().memory.asked_by(asked.steady_clock);
             return Ok(Arc::clone(table) as Arc<dyn Table>);
         }
         self.journal.check()?;
@@ -188,6 +189,7 @@ impl Store for FileStore {
         let ids = ids.chain(self.journal.forgotten());
         let id = ids.max().map_or(0, |id| id + 1);
         let table = Arc::new(self.make(id, name, plan, bounds));
+        table.tracked().memory.asked_by(asked.steady_clock);
         // If it cannot be written now, it is there to be opened again later.
         tables.insert(name.to_owned(), Arc::clone(&table));
         self.journal.add(Arc::clone(table.tracked()))?;

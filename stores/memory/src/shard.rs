@@ -39,6 +39,8 @@ pub(crate) struct Shard {
     /// back behind the other; not known until the rows are first swept.
     spent_from: Timestamp,
     swept_at: Timestamp,
+    /// The latest instant that anything was decided at, by a clock that never steps back.
+    pub(crate) latest: Timestamp,
     /// The row that a word is unpacked into, so that no command allocates one.
     scratch: Row,
     /// What a journal is to be told, if there is one.
@@ -84,6 +86,7 @@ impl Shard {
             hand: 0,
             spent_from: Timestamp::MIN,
             swept_at: Timestamp::MIN,
+            latest: Timestamp::MIN,
             scratch: Box::new([State::Fresh]),
             watch: None,
         }
@@ -95,6 +98,40 @@ impl Shard {
     /// # Errors
     /// Those that come before anything is decided.
     pub(crate) fn execute(
+        &mut self,
+        command: &KeyCommand<'_>,
+        root: u64,
+        room: &Room,
+        answer: &mut Answer,
+    ) -> Result<(), StoreError> {
+        let now = self.instant(command.now, command.calendars, room);
+        if now > command.now {
+            let held_up = KeyCommand { now, ..*command };
+            return self.execute_now(&held_up, root, room, answer);
+        }
+        self.execute_now(command, root, room, answer)
+    }
+
+    /// The instant that a command is decided as of. Its caller may have been held up
+    /// between a look at the clock and the lock here, while others were decided: as of an
+    /// earlier instant, time would pass twice for its key.
+    #[inline]
+    fn instant(&mut self, now: Timestamp, calendars: &[Option<Bounds>], room: &Room) -> Timestamp {
+        if !room.has_steady_clock() {
+            return now;
+        }
+        self.latest = self.latest.max(now);
+        // The calendar's windows came with it: they must be those of that instant.
+        let mut ends = calendars.iter().flatten().map(|bounds| bounds.end);
+        match ends.all(|end| end > self.latest) {
+            true => self.latest,
+            false => now,
+        }
+    }
+
+    /// As [`execute`](Self::execute), as of the command's own instant.
+    #[inline]
+    fn execute_now(
         &mut self,
         command: &KeyCommand<'_>,
         root: u64,
@@ -193,6 +230,7 @@ impl Shard {
         detail: Detail,
         room: &Room,
     ) -> Result<Option<Reply>, StoreError> {
+        let now = self.instant(now, &[], room);
         self.prepare(plan, now, &[], room)?;
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);

@@ -139,9 +139,9 @@ impl Store for MemoryStore {
         &self,
         name: &str,
         plan: &Arc<Plan>,
-        bounds: &TableBounds,
+        asked: &TableBounds,
     ) -> Result<Arc<dyn Table>, StoreError> {
-        let bounds = self.bounds.within(bounds);
+        let bounds = self.bounds.within(asked);
         let mut tables = self.tables.lock();
         let table = tables
             .entry(name.to_owned())
@@ -158,6 +158,7 @@ impl Store for MemoryStore {
             });
         }
         table.table().bound(bounds);
+        table.table().asked_by(asked.steady_clock);
         Ok(Arc::clone(table) as Arc<dyn Table>)
     }
 }

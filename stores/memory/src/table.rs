@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use tidegate_contract::core::Timestamp;
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use tidegate_contract::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use tidegate_contract::{
     Answer, Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op,
     Out, Plan, Reply, StoreError, Table, Verb, oracle,
@@ -44,6 +44,8 @@ pub(crate) struct Room {
     full_since: AtomicI64,
     /// How often an instant was found from which a row can be dropped earlier.
     lowered: AtomicUsize,
+    /// The clock of those who ask never steps back.
+    steady_clock: AtomicBool,
     /// Which shard is swept next: each sweep begins where the last one ended.
     hand: AtomicUsize,
 }
@@ -57,8 +59,15 @@ impl Room {
             full_until: AtomicI64::new(i64::MIN),
             full_since: AtomicI64::new(i64::MIN),
             lowered: AtomicUsize::new(0),
+            steady_clock: AtomicBool::new(false),
             hand: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether the clock of those who ask never steps back.
+    #[inline]
+    pub(crate) fn has_steady_clock(&self) -> bool {
+        self.steady_clock.load(Ordering::Relaxed)
     }
 
     /// Any row may be spent sooner.
@@ -149,6 +158,15 @@ impl MemoryTable {
         per_root.store(bounds.of_root(), Ordering::Relaxed);
         self.room.reopen();
         self.leases.bound(bounds.of_leases());
+    }
+
+    /// From here on it is asked by another clock, which steps back or never does.
+    pub fn asked_by(&self, steady_clock: bool) {
+        for shard in &self.shards {
+            shard.0.lock().latest = Timestamp::MIN;
+        }
+        let steady = &self.room.steady_clock;
+        steady.store(steady_clock, Ordering::Relaxed);
     }
 
     /// The plan that its rows go by.
