@@ -12,7 +12,8 @@
 //! | `cargo xtask fleet` | real servers, two at a time on one store; the table of what holds |
 //! | `cargo xtask paused` | a store that stands still under 64 clients: who waits how long |
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
-//! | `cargo xtask soak` | laws, interleavings and fuzzing for hours |
+//! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
+//! | `cargo xtask soak` | a paced load on every kind of policy: who is refused, late, what grows |
 //! | `cargo xtask ways` | how many functions, files and ways a decision has, at any commit |
 
 mod bench;
@@ -26,6 +27,7 @@ mod layers;
 mod needs;
 mod plan;
 mod postgres;
+mod proofs;
 mod server;
 mod soak;
 mod steps;
@@ -48,7 +50,10 @@ cargo xtask fleet [--program PATH]                      two servers on one store
 cargo xtask paused [--seconds N] [--clients N] [--program PATH]
                                                         a store stands still: who waits how long
 cargo xtask postgres [VERSION ...]                      the store's tests on 13, 14, 16, 17, 18
-cargo xtask soak [--minutes N]                          the same proofs, for longer
+cargo xtask proofs [--minutes N]                        the same proofs, for longer
+cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture PATH]
+                                                        a paced load on every kind of policy, ten
+                                                        minutes a store; 2: the machine is too slow
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
 ";
 
@@ -56,6 +61,9 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
+    if command == "soak" {
+        return soak::run(&rest);
+    }
     let outcome = match command.as_str() {
         "test" => test::run(&rest),
         "demo" => demo::run(&rest),
@@ -66,7 +74,7 @@ fn main() -> ExitCode {
         "fleet" => fleet::run(&rest),
         "paused" => fleet::paused(&rest),
         "postgres" => postgres::run(&rest),
-        "soak" => soak::run(&rest),
+        "proofs" => proofs::run(&rest),
         "ways" => ways::run(&rest),
         _ => Err(HELP.to_owned()),
     };

@@ -3,8 +3,8 @@
 /// Property tests run this often each, in `test`.
 pub const LAW_CASES: u32 = 10_000;
 
-/// And this often in `soak`.
-pub const SOAK_CASES: u32 = 1_000_000;
+/// And this often in `proofs`.
+pub const LONG_CASES: u32 = 1_000_000;
 
 /// Crates whose interleavings are explored: built with `--cfg shuttle`, in a
 /// target directory of their own. The tests are those whose path contains
