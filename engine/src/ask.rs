@@ -22,9 +22,10 @@ pub const MAX_IDEMPOTENCY_KEY: usize = 255;
 /// # let _ = (one_of_each, four_thousand_tokens, named);
 /// ```
 ///
-/// Limits of calls and concurrency that are not named are taken at 1. A rate
-/// that is not named is taken at the cost; without a cost it is left out, or,
-/// if nothing at all is named, is an error. Amount 0 leaves a limit out.
+/// Limits of calls and concurrency that are not named are taken at 1. A rate or budget
+/// that is not named is taken at the cost. **Without a cost it is not charged** once any
+/// other limit is named; if nothing at all is named, that is an error. Amount 0 leaves a
+/// limit out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ask<'a> {
     pub(crate) cost: Option<Amount>,
@@ -40,6 +41,10 @@ pub struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     /// Named amounts.
+    ///
+    /// **A rate or budget that is not named is not charged**: add [`cost`](Self::cost) to
+    /// charge every one that is not named. Limits of calls and concurrency that are not
+    /// named are taken at 1.
     #[must_use]
     pub fn named(named: &'a [(&'a str, Amount)]) -> Self {
         Self {
@@ -48,7 +53,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// `cost` units of every rate that is not named.
+    /// `cost` units of every rate and budget that is not named.
     #[must_use]
     pub fn cost(mut self, cost: Amount) -> Self {
         self.cost = Some(cost);

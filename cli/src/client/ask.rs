@@ -35,11 +35,12 @@ pub struct Subject {
 #[derive(Clone, Debug, Args)]
 pub struct Amounts {
     /// How much of which limit; calls and concurrency that are not named are
-    /// taken at 1, and amount 0 leaves a limit out
+    /// taken at 1, and amount 0 leaves a limit out. A rate or budget that is not
+    /// named is not charged once any limit is named: give --cost to charge every one
     #[arg(value_name = "LIMIT=AMOUNT")]
     pub amounts: Vec<Amount>,
 
-    /// How much of every rate that is not named
+    /// How much of every rate and budget that is not named
     #[arg(long, value_name = "AMOUNT")]
     pub cost: Option<Quantity>,
 }
