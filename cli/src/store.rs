@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use metrics::{describe_gauge, gauge};
 use tidegate::contract::Store;
-use tidegate_guard::{Breaker, Guarded, Position, Settings};
+use tidegate_guard::{Breaker, Change, Guarded, Settings};
 use tidegate_url::UrlError;
 pub use tidegate_url::{Opened, shown};
 use tracing::{info, warn};
@@ -22,31 +22,36 @@ pub fn open(url: &str) -> Outcome<Opened> {
         error => Trouble::usage(error),
     })?;
     if opened.is_far() {
-        opened.store = guarded(opened.store);
+        opened.store = guarded(opened.store, shown(url));
     }
     Ok(opened)
 }
 
 /// The store, not asked by everyone while it is away.
-fn guarded(store: Arc<dyn Store>) -> Arc<dyn Store> {
+fn guarded(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
     describe_gauge!(
         "tidegate_store_answers",
-        "1 while the store is asked, 0 while it is away"
+        "1 while the store answers, 0 while it is away"
     );
     let answers = gauge!("tidegate_store_answers");
     answers.set(1.0);
-    let watcher = move |position, words: &str| match position {
-        Position::Open => {
+    let watcher = move |change, words: &str| match change {
+        Change::Failed => warn!(store = name, why = words, "the store gave no answer"),
+        Change::Away => {
             answers.set(0.0);
             warn!(
+                store = name,
                 why = words,
                 "the store is unavailable; it is not asked for a while, and policies answer by their failure_mode"
             );
         }
-        Position::HalfOpen => {}
-        Position::Closed => {
+        Change::Answers(away) => {
             answers.set(1.0);
-            info!("the store answers again");
+            let away = away.as_secs_f64();
+            info!(
+                store = name,
+                "the store answers again, it was away for {away:.1} s"
+            );
         }
     };
     let breaker = Breaker::new(Settings::default(), Some(Arc::new(watcher)));

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tidegate_contract::StoreError;
 use tidegate_contract::sync::Mutex;
 
-use crate::circuit::{Circuit, Place, Position};
+use crate::circuit::{Change, Circuit, Place, Position};
 use crate::settings::Settings;
 
-/// Told of every change of a breaker's position, and of the words of the failure
-/// that opened it.
-pub type Watcher = dyn Fn(Position, &str) + Send + Sync;
+/// Told when a store goes away and when it answers again, with the words of the last
+/// failure.
+pub type Watcher = dyn Fn(Change, &str) + Send + Sync;
 
 /// One for all tables of a store: they share its fate.
 pub struct Breaker {
@@ -25,7 +25,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// A closed one, whose changes `watcher` is told.
+    /// A closed one, whose `watcher` is told of every [`Change`].
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -52,12 +52,13 @@ impl Breaker {
     /// # Errors
     /// [`StoreError::Unavailable`], at once: it is not asked now.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<Entry, StoreError> {
-        let place = self.turned(|circuit, now| Ok((circuit.enter(now, &self.settings)?, now)));
+        let now = self.now();
+        let place = self.circuit.lock().enter(now, &self.settings);
         match place {
-            Ok((place, since)) => Ok(Entry {
+            Ok(place) => Ok(Entry {
                 breaker: Arc::clone(self),
                 place: Some(place),
-                since,
+                since: now,
             }),
             Err(left) => Err(self.refusal(left)),
         }
@@ -72,21 +73,16 @@ impl Breaker {
         StoreError::Unavailable(format!("{asked}; it last said: {words}"))
     }
 
-    /// Does something with the circuit, and tells if that has turned it.
-    fn turned<T>(&self, act: impl FnOnce(&mut Circuit, Duration) -> T) -> T {
+    /// Does something with the circuit, and tells what that has changed.
+    fn tell(&self, act: impl FnOnce(&mut Circuit, Duration) -> Option<Change>) {
         let now = self.now();
-        let (done, before, after) = {
-            let mut circuit = self.circuit.lock();
-            let before = circuit.position();
-            (act(&mut circuit, now), before, circuit.position())
-        };
+        let change = act(&mut self.circuit.lock(), now);
         if let Some(watcher) = &self.watcher
-            && before != after
+            && let Some(change) = change
         {
             let words = self.words.lock().clone();
-            watcher(after, &words);
+            watcher(change, &words);
         }
-        done
     }
 
     #[expect(
@@ -100,7 +96,7 @@ impl Breaker {
     fn failed(&self, place: Place, words: &str) {
         words.clone_into(&mut self.words.lock());
         let jitter = fastrand::f64();
-        self.turned(|circuit, now| circuit.failed(place, now, &self.settings, jitter));
+        self.tell(|circuit, now| circuit.failed(place, now, &self.settings, jitter));
     }
 }
 
@@ -140,7 +136,7 @@ impl Entry {
             None => {
                 let settings = &self.breaker.settings;
                 self.breaker
-                    .turned(|circuit, _| circuit.answered(place, settings));
+                    .tell(|circuit, now| circuit.answered(place, now, settings));
             }
         }
     }
@@ -159,7 +155,7 @@ impl Drop for Entry {
         };
         let waited = self.breaker.now().saturating_sub(self.since);
         match waited < self.breaker.settings.patience {
-            true => self.breaker.turned(|circuit, _| circuit.given_up(place)),
+            true => self.breaker.circuit.lock().given_up(place),
             false => {
                 let words = format!("no answer within {} ms", waited.as_millis());
                 self.breaker.failed(place, &words);

@@ -15,6 +15,19 @@ pub enum Position {
     HalfOpen,
 }
 
+/// What those who ask a store learn of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// An ask got no answer, the first after the last answer. Told once in the longest
+    /// pause at most.
+    Failed,
+    /// Several in a row got none: it is away, and not asked for a while. Told once until it
+    /// answers.
+    Away,
+    /// An ask got an answer, so long after the first that got none.
+    Answers(Duration),
+}
+
 /// A place that an ask has taken. Its outcome counts only for as long as the
 /// circuit is as it was then: of a thousand asks that fail together, one turns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +40,18 @@ pub(crate) struct Circuit {
     turn: u64,
     /// How often it was opened without an answer since it was last closed.
     round: u32,
+    /// The asks since the last answer that got none.
+    trouble: Option<Trouble>,
+    /// When a failure was told last.
+    told: Option<Duration>,
+}
+
+/// Asks that got no answer, and none did since.
+#[derive(Debug)]
+struct Trouble {
+    since: Duration,
+    is_told: bool,
+    is_away: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +81,8 @@ impl Circuit {
             state: State::Closed { failures: 0 },
             turn: 0,
             round: 0,
+            trouble: None,
+            told: None,
         }
     }
 
@@ -95,10 +122,21 @@ impl Circuit {
     }
 
     /// The ask got its answer.
-    pub(crate) fn answered(&mut self, place: Place, settings: &Settings) {
+    pub(crate) fn answered(
+        &mut self,
+        place: Place,
+        now: Duration,
+        settings: &Settings,
+    ) -> Option<Change> {
         if place.0 != self.turn {
-            return;
+            return None;
         }
+        self.count_answer(settings);
+        let trouble = self.trouble.take().filter(|trouble| trouble.is_told)?;
+        Some(Change::Answers(now.saturating_sub(trouble.since)))
+    }
+
+    fn count_answer(&mut self, settings: &Settings) {
         match &mut self.state {
             State::Closed { failures } => *failures = 0,
             State::Open { .. } => {}
@@ -124,16 +162,50 @@ impl Circuit {
     }
 
     /// The ask got none. `jitter` is from 0 to 1.
-    pub(crate) fn failed(&mut self, place: Place, now: Duration, settings: &Settings, jitter: f64) {
+    pub(crate) fn failed(
+        &mut self,
+        place: Place,
+        now: Duration,
+        settings: &Settings,
+        jitter: f64,
+    ) -> Option<Change> {
         if place.0 != self.turn {
-            return;
+            return None;
         }
+        let failed = self.note_failure(now, settings);
         if let State::Closed { failures } = &mut self.state {
             *failures += 1;
             if *failures < settings.failures {
-                return;
+                return failed;
             }
         }
+        self.open(now, settings, jitter);
+        let trouble = self.trouble.as_mut()?;
+        trouble.is_told = true;
+        let is_news = !std::mem::replace(&mut trouble.is_away, true);
+        is_news.then_some(Change::Away)
+    }
+
+    /// The change, if it is the first failure after an answer and none was told just now.
+    fn note_failure(&mut self, now: Duration, settings: &Settings) -> Option<Change> {
+        if self.trouble.is_some() {
+            return None;
+        }
+        let is_told = self
+            .told
+            .is_none_or(|told| now >= told + settings.longest_pause);
+        if is_told {
+            self.told = Some(now);
+        }
+        self.trouble = Some(Trouble {
+            since: now,
+            is_told,
+            is_away: false,
+        });
+        is_told.then_some(Change::Failed)
+    }
+
+    fn open(&mut self, now: Duration, settings: &Settings, jitter: f64) {
         let longer = 1_u32.checked_shl(self.round).unwrap_or(u32::MAX);
         let pause = settings.pause.saturating_mul(longer);
         let pause = pause.min(settings.longest_pause);
@@ -198,9 +270,9 @@ mod tests {
         for outcome in [false, false, true, false, false, true] {
             let place = enter(&mut circuit, ms(0)).unwrap();
             match outcome {
-                true => circuit.answered(place, &SETTINGS),
+                true => circuit.answered(place, ms(0), &SETTINGS),
                 false => circuit.failed(place, ms(0), &SETTINGS, 0.5),
-            }
+            };
             assert_eq!(circuit.position(), Position::Closed);
         }
         assert_eq!(opened().position(), Position::Open);
@@ -234,10 +306,49 @@ mod tests {
                 .collect();
             assert!(enter(&mut circuit, ms(100)).is_err(), "no more than {most}");
             for place in places {
-                circuit.answered(place, &SETTINGS);
+                circuit.answered(place, ms(100), &SETTINGS);
             }
         }
         assert_eq!(circuit.position(), Position::Closed);
+    }
+
+    #[test]
+    fn an_outage_is_told_as_it_begins_and_ends_and_a_failure_now_and_then_seldom() {
+        let mut circuit = Circuit::new();
+        let fail = |circuit: &mut Circuit, now| {
+            let place = enter(circuit, now).unwrap();
+            circuit.failed(place, now, &SETTINGS, 0.5)
+        };
+        let answer = |circuit: &mut Circuit, now| {
+            let place = enter(circuit, now).unwrap();
+            circuit.answered(place, now, &SETTINGS)
+        };
+        assert_eq!(answer(&mut circuit, ms(0)), None);
+        assert_eq!(fail(&mut circuit, ms(10)), Some(Change::Failed));
+        assert_eq!(fail(&mut circuit, ms(20)), None);
+        assert_eq!(fail(&mut circuit, ms(30)), Some(Change::Away));
+        // Who tries and gets no answer tells nothing new.
+        assert_eq!(fail(&mut circuit, ms(130)), None);
+        // The first answer is one, long before the store is asked by everyone.
+        let back = Some(Change::Answers(ms(500)));
+        assert_eq!(answer(&mut circuit, ms(510)), back);
+        assert_eq!(circuit.position(), Position::HalfOpen);
+        assert_eq!(answer(&mut circuit, ms(511)), None);
+        // Soon after, one failure is not worth a line, but another outage is.
+        assert_eq!(fail(&mut circuit, ms(520)), Some(Change::Away));
+        let back = Some(Change::Answers(ms(480)));
+        assert_eq!(answer(&mut circuit, ms(1_000)), back);
+        for _ in 0..200 {
+            assert_eq!(answer(&mut circuit, ms(1_001)), None);
+        }
+        assert_eq!(circuit.position(), Position::Closed);
+        assert_eq!(fail(&mut circuit, ms(1_100)), None);
+        assert_eq!(answer(&mut circuit, ms(1_110)), None);
+        assert_eq!(fail(&mut circuit, ms(2_010)), Some(Change::Failed));
+        assert_eq!(
+            answer(&mut circuit, ms(2_020)),
+            Some(Change::Answers(ms(10)))
+        );
     }
 
     #[test]
@@ -246,8 +357,8 @@ mod tests {
         let slow = enter(&mut circuit, ms(100)).unwrap();
         assert!(enter(&mut circuit, ms(149)).is_err());
         let other = enter(&mut circuit, ms(150)).unwrap();
-        circuit.answered(other, &SETTINGS);
-        circuit.answered(slow, &SETTINGS);
+        circuit.answered(other, ms(150), &SETTINGS);
+        circuit.answered(slow, ms(150), &SETTINGS);
         assert!(enter(&mut circuit, ms(151)).is_ok());
     }
 
@@ -271,7 +382,7 @@ mod tests {
                 now += ms(gap);
                 match what {
                     0 => open.extend(enter(&mut circuit, now).ok()),
-                    1 => open.pop().into_iter().for_each(|p| circuit.answered(p, &SETTINGS)),
+                    1 => open.pop().into_iter().for_each(|p| { circuit.answered(p, now, &SETTINGS); }),
                     2 => open.pop().into_iter().for_each(|p| circuit.given_up(p)),
                     _ => if let Some(place) = open.pop() {
                         circuit.failed(place, now, &SETTINGS, jitter);
@@ -285,7 +396,7 @@ mod tests {
             while circuit.position() != Position::Closed {
                 let place = enter(&mut circuit, now);
                 prop_assert!(place.is_ok(), "{circuit:?}");
-                circuit.answered(place.unwrap(), &SETTINGS);
+                circuit.answered(place.unwrap(), now, &SETTINGS);
             }
         }
     }

@@ -22,6 +22,6 @@ mod guarded;
 mod settings;
 
 pub use breaker::{Breaker, Watcher};
-pub use circuit::Position;
+pub use circuit::{Change, Position};
 pub use guarded::Guarded;
 pub use settings::Settings;
