@@ -14,6 +14,9 @@ use redis::{Client, IntoConnectionInfo, TlsMode};
 
 use crate::error::{RedisError, reason};
 
+/// The port of a server that does not say its own.
+const PORT: u16 = 6_379;
+
 /// The port of a sentinel that does not say its own.
 const SENTINEL_PORT: u16 = 26_379;
 
@@ -26,6 +29,17 @@ pub(crate) enum Address {
 }
 
 impl Address {
+    /// Who is asked, as messages name it: the hosts, without user and password.
+    pub(crate) fn place(address: &str) -> String {
+        let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+        let (_, hosts) = split_login(rest);
+        let hosts = hosts.split(['/', '?']).next().unwrap_or_default();
+        match address.contains('+') || hosts.contains(':') {
+            true => hosts.to_owned(),
+            false => format!("{hosts}:{PORT}"),
+        }
+    }
+
     pub(crate) fn parse(address: &str, deadline: std::time::Duration) -> Result<Self, RedisError> {
         let wrong = |error: redis::RedisError| RedisError::Address(reason(&error));
         let Some((scheme, rest)) = address.split_once("://") else {
@@ -131,6 +145,19 @@ mod tests {
             "redis+sentinel://u:p@h/main/3",
         ] {
             assert!(Address::parse(good, SECOND).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_place_has_no_password() {
+        let places = [
+            ("redis://u:p%40@h/2", "h:6379"),
+            ("redis://u:secret@[::1]:7", "[::1]:7"),
+            ("redis+cluster://:secret@h:1,i:2/", "h:1,i:2"),
+            ("redis+sentinel://u:secret@h,i:2/main/3", "h,i:2"),
+        ];
+        for (address, place) in places {
+            assert_eq!(Address::place(address), place);
         }
     }
 

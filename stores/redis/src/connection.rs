@@ -18,12 +18,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
 
-/// The longest pause between two attempts to connect.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How many attempts to connect are made for one command; the next begins anew.
-const ATTEMPTS: usize = 6;
-
 /// A command that was not answered for this part of its deadline, and was given up, was
 /// said to nobody.
 const SILENCE: u32 = 4;
@@ -87,8 +81,8 @@ impl Connection {
                 let there = client.clone();
                 let make = move || {
                     let config = ConnectionManagerConfig::new()
-                        .set_max_delay(LONGEST_PAUSE)
-                        .set_number_of_retries(ATTEMPTS)
+                        // Each command tries once, and is told at once if that fails.
+                        .set_number_of_retries(0)
                         .set_connection_timeout(Some(deadline))
                         // Whoever asks has a deadline, and one timer is enough.
                         .set_response_timeout(None);
@@ -149,6 +143,11 @@ impl Connection {
             }
             Err(error) if is_elsewhere(&error) && matches!(self.way, Way::Cluster(..)) => {
                 Box::pin(self.send_when_moved(command, error)).await
+            }
+            // That may have been refused to an earlier command, which had the connection made
+            // anew: nothing was sent, and this one is told what came of that.
+            Err(error) if error.is_connection_refusal() && matches!(self.way, Way::Server(_)) => {
+                Box::pin(self.send_once(command)).await
             }
             answer => answer,
         }

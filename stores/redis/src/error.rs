@@ -22,10 +22,11 @@ pub enum RedisError {
     Server(String),
 }
 
-/// What to tell about a failed command.
-pub(crate) fn unavailable(error: &redis::RedisError) -> StoreError {
+/// What to tell about a failed command to the servers at `place`.
+pub(crate) fn unavailable(error: &redis::RedisError, place: &str) -> StoreError {
     match is_moving(error) {
         true => StoreError::Busy(words(error)),
+        false if error.kind() == ErrorKind::Io => StoreError::Unavailable(silent(error, place)),
         false => StoreError::Unavailable(words(error)),
     }
 }
@@ -45,6 +46,17 @@ pub(crate) fn reason(error: &redis::RedisError) -> String {
     }
 }
 
+/// It was not reached, or said nothing.
+fn silent(error: &redis::RedisError, place: &str) -> String {
+    let what = match error.is_timeout() {
+        true => "does not answer",
+        false => "cannot be reached",
+    };
+    let why = std::error::Error::source(error);
+    let why = why.map_or_else(|| error.category().to_owned(), ToString::to_string);
+    format!("the Redis server at {place} {what}: {why}")
+}
+
 fn words(error: &redis::RedisError) -> String {
     let advice = match (error.kind(), error.code()) {
         (_, Some("OOM")) => "the Redis server is full and may drop nothing; raise its maxmemory",
@@ -57,8 +69,6 @@ fn words(error: &redis::RedisError) -> String {
         (_, Some("MISCONF")) => "the Redis server cannot save, and takes no writes",
         (_, Some("NOREPLICAS")) => "the Redis server has too few replicas, and takes no writes",
         (ErrorKind::Server(kind), _) => by_kind(kind),
-        (ErrorKind::Io, _) if error.is_timeout() => "the Redis server does not answer",
-        (ErrorKind::Io, _) => "the Redis server cannot be reached",
         _ => "the Redis server answered with an error",
     };
     match (error.detail(), std::error::Error::source(error)) {

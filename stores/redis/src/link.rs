@@ -22,6 +22,8 @@ use crate::script::Script;
 pub(crate) struct Link {
     connection: Arc<Connection>,
     driver: Driver,
+    /// Who is asked, as messages name it.
+    place: String,
 }
 
 impl Link {
@@ -38,6 +40,7 @@ impl Link {
         Ok(Self {
             connection: Arc::new(connection),
             driver,
+            place: Address::place(address),
         })
     }
 
@@ -66,16 +69,20 @@ impl Link {
         &self.connection
     }
 
+    fn unavailable(&self, error: &redis::RedisError) -> StoreError {
+        unavailable(error, &self.place)
+    }
+
     /// Greets whoever is there.
     pub(crate) async fn greet(&self) -> Result<(), StoreError> {
         let greeted = self.connection.greet().await;
-        greeted.map_err(|error| unavailable(&error))
+        greeted.map_err(|error| self.unavailable(&error))
     }
 
     /// Sends one command.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
         let answer = self.connection.send(command).await;
-        answer.map_err(|error| unavailable(&error))
+        answer.map_err(|error| self.unavailable(&error))
     }
 
     /// A step of a walk through all keys: those found, and where it goes on. A
@@ -88,7 +95,7 @@ impl Link {
         count: usize,
     ) -> Result<(Option<Vec<u8>>, Vec<Vec<u8>>), StoreError> {
         let masters = self.connection.masters().await;
-        let masters = masters.map_err(|error| unavailable(&error))?;
+        let masters = masters.map_err(|error| self.unavailable(&error))?;
         let named = |(host, port): &(String, u16)| format!("{host}:{port}");
         let from = str::from_utf8(from).map_err(|_| StoreError::UnknownPage)?;
         let (name, cursor) = from.split_once(' ').unwrap_or(("", from));
@@ -109,7 +116,7 @@ impl Link {
             Some(master) => self.connection.send_to(master, &scan).await,
             None => self.connection.send(&scan).await,
         };
-        let (next, found) = scanned(answer.map_err(|error| unavailable(&error))?)?;
+        let (next, found) = scanned(answer.map_err(|error| self.unavailable(&error))?)?;
         let next = match (next == b"0", masters.get(at), masters.get(at + 1)) {
             (true, _, None) => None,
             (true, _, Some(after)) => Some(format!("{} 0", named(after)).into_bytes()),
@@ -134,7 +141,7 @@ impl Link {
             let key = keys.first().map_or(&[][..], AsRef::as_ref);
             let called = self.call_function(&script.library, key, &by_name).await;
             if let Some(answer) = called {
-                return answer.map_err(|error| unavailable(&error));
+                return answer.map_err(|error| self.unavailable(&error));
             }
         }
         Box::pin(self.call_script(script, keys, arguments)).await
@@ -216,7 +223,7 @@ impl Link {
             }
             answer => answer,
         };
-        answer.map_err(|error| unavailable(&error))
+        answer.map_err(|error| self.unavailable(&error))
     }
 }
 
