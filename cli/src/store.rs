@@ -18,13 +18,21 @@ pub const USUAL: &str = "file:tidegate.redb?sync=interval=100ms";
 /// Opens the store that `url` names.
 pub fn open(url: &str) -> Outcome<Opened> {
     let mut opened = tidegate_url::open(url).map_err(|error| match error {
-        UrlError::Store(why) => Trouble::failure(why),
+        UrlError::Store(why) => {
+            Trouble::failure(format!("the store `{}` (--store): {why}", shown(url)))
+        }
         error => Trouble::usage(error),
     })?;
     if opened.is_far() {
         opened.store = guarded(opened.store, shown(url));
     }
     Ok(opened)
+}
+
+/// What is wrong with a store's URL, without opening it.
+pub fn fault(url: &str) -> Option<String> {
+    let wrong = tidegate_url::check(url).err()?;
+    Some(wrong.to_string())
 }
 
 /// The store, not asked by everyone while it is away.

@@ -1,5 +1,7 @@
 //! The engines, each opened by its own crate.
 
+#[cfg(feature = "file")]
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_memory::MemoryStore;
@@ -8,13 +10,18 @@ use crate::Opened;
 use crate::error::UrlError;
 use crate::options::Options;
 
-pub fn memory(said: &Options) -> Result<Opened, UrlError> {
+/// What opens a store whose URL makes sense.
+pub type Opener = Box<dyn FnOnce() -> Result<Opened, UrlError>>;
+
+pub fn memory(said: &Options) -> Result<Opener, UrlError> {
     said.done("memory")?;
-    Ok(Opened::near(Arc::new(MemoryStore::default())))
+    Ok(Box::new(|| {
+        Ok(Opened::near(Arc::new(MemoryStore::default())))
+    }))
 }
 
 #[cfg(feature = "file")]
-pub fn file(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+pub fn file(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_file::{FileStore, Options as FileOptions, SyncMode};
 
     let path = address.trim_start_matches("file:");
@@ -32,15 +39,33 @@ pub fn file(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
         ..FileOptions::default()
     };
     said.done("file")?;
-    let file = Arc::new(FileStore::open(path, options).map_err(UrlError::store)?);
-    Ok(Opened {
-        file: Some(Arc::clone(&file)),
-        ..Opened::near(file)
-    })
+    let path = PathBuf::from(path);
+    Ok(Box::new(move || {
+        has_folder(&path)?;
+        let file = Arc::new(FileStore::open(&path, options).map_err(UrlError::store)?);
+        Ok(Opened {
+            file: Some(Arc::clone(&file)),
+            ..Opened::near(file)
+        })
+    }))
+}
+
+/// That the file could be made: its folder is there.
+#[cfg(feature = "file")]
+fn has_folder(path: &Path) -> Result<(), UrlError> {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") && !folder.is_dir() => {
+            let (path, folder) = (path.display(), folder.display());
+            Err(UrlError::Store(format!(
+                "{path}: the folder {folder} is not there; make it (mkdir -p {folder}), or name another file"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(feature = "redis")]
-pub fn redis(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+pub fn redis(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_redis::{Options as RedisOptions, RedisStore};
 
     let usual = RedisOptions::default();
@@ -50,12 +75,15 @@ pub fn redis(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
         ..RedisOptions::default()
     };
     said.done("Redis")?;
-    let store = RedisStore::open(address, options).map_err(UrlError::store)?;
-    Ok(Opened::far(Arc::new(store)))
+    let address = address.to_owned();
+    Ok(Box::new(move || {
+        let store = RedisStore::open(&address, options).map_err(UrlError::store)?;
+        Ok(Opened::far(Arc::new(store)))
+    }))
 }
 
 #[cfg(feature = "postgres")]
-pub fn postgres(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+pub fn postgres(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_postgres::{Options as PostgresOptions, PostgresStore, Tables};
 
     let usual = PostgresOptions::default();
@@ -75,12 +103,15 @@ pub fn postgres(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
         ..usual
     };
     said.done("PostgreSQL")?;
-    let store = PostgresStore::open(address, options).map_err(UrlError::store)?;
-    Ok(Opened::far(Arc::new(store)))
+    let address = address.to_owned();
+    Ok(Box::new(move || {
+        let store = PostgresStore::open(&address, options).map_err(UrlError::store)?;
+        Ok(Opened::far(Arc::new(store)))
+    }))
 }
 
 #[cfg(feature = "mysql")]
-pub fn mysql(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
+pub fn mysql(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_mysql::{MysqlStore, Options as MysqlOptions};
 
     let usual = MysqlOptions::default();
@@ -91,15 +122,18 @@ pub fn mysql(address: &str, said: &mut Options) -> Result<Opened, UrlError> {
         clock: usual.clock,
     };
     said.done("MariaDB")?;
-    let store = MysqlStore::open(address, options).map_err(UrlError::store)?;
-    Ok(Opened::far(Arc::new(store)))
+    let address = address.to_owned();
+    Ok(Box::new(move || {
+        let store = MysqlStore::open(&address, options).map_err(UrlError::store)?;
+        Ok(Opened::far(Arc::new(store)))
+    }))
 }
 
 /// What this build was made without.
 macro_rules! not_built {
     ($opened:ident, $feature:literal, $engine:literal) => {
         #[cfg(not(feature = $feature))]
-        pub fn $opened(_: &str, _: &mut Options) -> Result<Opened, UrlError> {
+        pub fn $opened(_: &str, _: &mut Options) -> Result<Opener, UrlError> {
             Err(UrlError::NotBuilt {
                 engine: $engine,
                 feature: $feature,

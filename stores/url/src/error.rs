@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum UrlError {
     /// No store is called so.
     #[error(
-        "`{0}` is no store; write memory:, file:PATH, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE or mysql://HOST/DATABASE"
+        "`{0}` is no store; {hint}", hint = hint(.0)
     )]
     Unknown(String),
     /// This build was made without the engine.
@@ -32,6 +32,18 @@ pub enum UrlError {
     /// The store cannot be opened or written, and says why.
     #[error("{0}")]
     Store(String),
+}
+
+/// What to write instead.
+fn hint(url: &str) -> String {
+    if url == "memory" {
+        return "write memory:".to_owned();
+    }
+    let is_path = !url.contains(':') && (url.contains(['/', '.']) || url.ends_with("redb"));
+    if is_path {
+        return format!("for a file, write file:{url}");
+    }
+    "write memory:, file:PATH, redis://HOST, redis+cluster://HOST, redis+sentinel://HOST/SERVICE, postgres://HOST/DATABASE or mysql://HOST/DATABASE".to_owned()
 }
 
 impl UrlError {

@@ -115,18 +115,32 @@ impl fmt::Debug for Opened {
 /// # Errors
 /// [`UrlError`]; a password is in none of its messages.
 pub fn open(url: &str) -> Result<Opened, UrlError> {
+    opener(url)?()
+}
+
+/// Checks that `url` names a store and its options make sense, and opens nothing. Whether
+/// its server is there, and takes the address, [`open`] tells.
+///
+/// # Errors
+/// [`UrlError`], but for [`UrlError::Store`]; a password is in none of its messages.
+pub fn check(url: &str) -> Result<(), UrlError> {
+    opener(url).map(drop)
+}
+
+fn opener(url: &str) -> Result<engine::Opener, UrlError> {
     let unknown = || UrlError::Unknown(shown(url));
     let (scheme, _) = url.split_once(':').ok_or_else(unknown)?;
     let (address, mut options) = Options::split(url)?;
-    let opened = match scheme {
+    let opener = match scheme {
         "memory" if address == "memory:" => engine::memory(&options)?,
         "file" if address.len() > "file:".len() => engine::file(&address, &mut options)?,
         "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
         "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,
-        scheme if scheme.starts_with("redis") => engine::redis(&address, &mut options)?,
+        "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
+        | "rediss+sentinel" => engine::redis(&address, &mut options)?,
         _ => return Err(unknown()),
     };
-    Ok(opened)
+    Ok(opener)
 }
 
 /// A URL as it may be shown: without user and password, and without what stands

@@ -6,7 +6,7 @@
     feature = "mysql"
 ))]
 
-use tidegate_url::{UrlError, open, shown};
+use tidegate_url::{UrlError, check, open, shown};
 
 #[test]
 fn a_store_is_named_by_its_url() {
@@ -44,6 +44,39 @@ fn an_option_that_makes_no_sense_is_named() {
             Err(UrlError::Option { name: told, .. }) => assert_eq!(told, name, "{url}"),
             other => panic!("{url}: {other:?}"),
         }
+    }
+}
+
+#[test]
+fn a_url_is_checked_without_its_store() {
+    for url in [
+        "redis://127.0.0.1:1",
+        "postgres://127.0.0.1:1/d",
+        "memory:",
+        "file:/no/x",
+    ] {
+        assert_eq!(check(url), Ok(()), "{url}");
+    }
+    for url in ["redsi://127.0.0.1:1", "redish://127.0.0.1:1", "file:"] {
+        assert!(matches!(check(url), Err(UrlError::Unknown(_))), "{url}");
+    }
+    assert!(matches!(
+        check("file:/x?sync=perhaps"),
+        Err(UrlError::Option { .. })
+    ));
+}
+
+#[test]
+fn what_was_probably_meant_is_said() {
+    let said = |url: &str| open(url).expect_err("no store").to_string();
+    for (url, meant) in [
+        ("./foo.redb", "file:./foo.redb"),
+        ("foo.redb", "file:foo.redb"),
+        ("/var/lib/state", "file:/var/lib/state"),
+        ("memory", "memory:"),
+        ("file:/nonexistent/folder/x", "mkdir -p /nonexistent/folder"),
+    ] {
+        assert!(said(url).contains(meant), "{}", said(url));
     }
 }
 
