@@ -298,6 +298,10 @@ fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token
         ("open.toml", CHAT),
         ("locked.toml", &format!("{entry}\n{CHAT}")),
         ("next.toml", &CHAT.replace("10", "20")),
+        (
+            "next-locked.toml",
+            &format!("{entry}\n{}", CHAT.replace("10", "20")),
+        ),
         ("bad.toml", "[policy.chat.limits]\nrpm = 3\n"),
     ]);
     let path = folder.path();
@@ -307,14 +311,21 @@ fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token
     assert!(code == 1 && errors.contains("--applied FILE"), "{errors}");
     let (code, _, errors) = server.apply(path, &["bad.toml"]);
     assert!(code == 1 && errors.contains("bad.toml:2:7"), "{errors}");
-    // A server's own settings are not sent anywhere.
-    let (code, _, errors) = server.apply(path, &["locked.toml"]);
-    assert!(
-        code == 1 && errors.contains("`token` is not a setting"),
-        "{errors}"
-    );
     drop(server);
     let applied = ["--store", "memory:", "--applied", "applied.json"];
+    // A server's own settings are not sent anywhere, and its policies are.
+    let server = Server::start(path, "open.toml", &applied);
+    let (code, said, errors) = server.apply(path, &["next-locked.toml"]);
+    assert!(code == 0 && said.contains("raised"), "{said} {errors}");
+    assert!(
+        said.ends_with(&format!("applied at {}\n", server.url)),
+        "{said}"
+    );
+    assert!(errors.contains("[[token]] are not sent"), "{errors}");
+    let kept = std::fs::read_to_string(path.join("applied.json")).unwrap();
+    assert!(!kept.contains("sha256"), "{kept}");
+    drop(server);
+    std::fs::remove_file(path.join("applied.json")).unwrap();
     let server = Server::start(path, "locked.toml", &applied);
     let (code, _, errors) = server.plan(path, &["next.toml"]);
     assert!(code == 1 && errors.contains("401"), "{errors}");

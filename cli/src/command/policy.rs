@@ -1,8 +1,9 @@
 //! Finding a policy by the name that the command line gives.
 
-use tidegate::policy::{Policy, PolicyFile, parse};
+use tidegate::policy::{Policy, PolicyFile};
 
 use crate::args::PolicyName;
+use crate::serve::configuration;
 use crate::trouble::{Outcome, Trouble};
 
 /// A policy, and whether its file has others beside it.
@@ -15,7 +16,8 @@ pub struct Found {
 pub fn find(wanted: &PolicyName) -> Outcome<Found> {
     let path = &wanted.file;
     let text = std::fs::read_to_string(path).map_err(|error| Trouble::file("read", path, error))?;
-    let file = parse(&path.to_string_lossy(), &text).map_err(Trouble::failure)?;
+    let config = configuration::parse(&path.to_string_lossy(), &text);
+    let file = config.map_err(Trouble::failure)?.policies;
     let policy = pick(&file, wanted)?.clone();
     if policy.is_pool() {
         let name = &policy.name;

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-use tidegate::policy::{PolicyErrors, PolicyFile, parse, parse_config};
+use serde_json::{Map, Value, json};
+use tidegate::policy::{PolicyErrors, PolicyFile, ServerSettings, Shape, parse};
 
+use crate::serve::configuration;
 use crate::trouble::{Outcome, Trouble};
 
 /// A file that was looked at.
@@ -15,7 +16,8 @@ pub struct Read {
 }
 
 enum Found {
-    Sound(PolicyFile),
+    /// Its policies, and what a server here would still miss.
+    Sound(PolicyFile, Option<String>),
     Faulty(PolicyErrors),
     Unreadable(String),
 }
@@ -23,7 +25,7 @@ enum Found {
 impl Read {
     /// Whether nothing is wrong with it.
     pub const fn is_sound(&self) -> bool {
-        matches!(self.found, Found::Sound(_))
+        matches!(self.found, Found::Sound(..))
     }
 }
 
@@ -31,8 +33,8 @@ impl Read {
 pub fn read(path: &Path) -> Read {
     let found = match text(path) {
         Err(trouble) => Found::Unreadable(trouble.to_string()),
-        Ok(text) => match parse_config(&path.to_string_lossy(), &text) {
-            Ok(config) => Found::Sound(config.policies),
+        Ok(text) => match configuration::parse(&path.to_string_lossy(), &text) {
+            Ok(config) => Found::Sound(config.policies, note(&config.server)),
             Err(errors) => Found::Faulty(errors),
         },
     };
@@ -45,17 +47,73 @@ pub fn read(path: &Path) -> Read {
 /// The policies of a file that is to be sound.
 pub fn sound(path: &Path) -> Outcome<PolicyFile> {
     match read(path).found {
-        Found::Sound(policies) => Ok(policies),
+        Found::Sound(policies, _) => Ok(policies),
         Found::Faulty(errors) => Err(Trouble::failure(errors)),
         Found::Unreadable(message) => Err(Trouble::failure(message)),
     }
 }
 
-/// The text of a file that is sound and has policies alone.
-pub fn alone(path: &Path) -> Outcome<String> {
-    let text = text(path)?;
-    parse(&path.to_string_lossy(), &text).map_err(Trouble::failure)?;
-    Ok(text)
+/// Policies as they are sent to a server.
+pub struct Sent {
+    /// What its language goes by.
+    pub name: String,
+    /// The file as it is, or what it says of policies.
+    pub text: String,
+    /// The file has more, which is left out.
+    pub is_part: bool,
+}
+
+/// The policies of a file that is to be sound, without a server's settings and tokens.
+pub fn to_be_sent(path: &Path) -> Outcome<Sent> {
+    let (name, text) = (path.to_string_lossy().into_owned(), text(path)?);
+    if parse(&name, &text).is_ok() {
+        let is_part = false;
+        return Ok(Sent {
+            name,
+            text,
+            is_part,
+        });
+    }
+    let file = sound(path)?;
+    let policies = file
+        .policies
+        .iter()
+        .map(|policy| (policy.name.clone(), value(&policy.shape)));
+    let policies: Map<String, Value> = policies.collect();
+    Ok(Sent {
+        // JSON is YAML.
+        name: "policies.json".to_owned(),
+        text: json!({"policy": policies}).to_string(),
+        is_part: true,
+    })
+}
+
+fn value(shape: &Shape) -> Value {
+    match shape {
+        Shape::Text(text) => text.as_str().into(),
+        Shape::Integer(number) => i64::try_from(*number).unwrap_or(i64::MAX).into(),
+        Shape::Flag(flag) => (*flag).into(),
+        Shape::List(items) => items.iter().map(value).collect(),
+        Shape::Table(entries) => {
+            let entries = entries
+                .iter()
+                .map(|(name, shape)| (name.clone(), value(shape)));
+            Value::Object(entries.collect())
+        }
+        _ => Value::Null,
+    }
+}
+
+/// What is there where the file is served, perhaps, but not here.
+fn note(server: &ServerSettings) -> Option<String> {
+    let audit = Path::new(server.audit.as_ref()?);
+    let folder = audit.parent().filter(|folder| *folder != Path::new(""))?;
+    (!folder.is_dir()).then(|| {
+        let folder = folder.display();
+        format!(
+            "`audit`: the folder {folder} is not on this machine; a server needs it at its start"
+        )
+    })
 }
 
 fn text(path: &Path) -> Outcome<String> {
@@ -67,8 +125,12 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
     let (mut output, mut errors) = (std::io::stdout().lock(), std::io::stderr().lock());
     for Read { path, found } in files {
         let told = match found {
-            Found::Sound(policies) => {
+            Found::Sound(policies, note) => {
                 let names: Vec<&str> = policies.names().collect();
+                if let Some(note) = note {
+                    writeln!(errors, "warning: {}: {note}", path.display())
+                        .map_err(Trouble::failure)?;
+                }
                 writeln!(output, "{}: sound ({})", path.display(), names.join(", "))
             }
             Found::Faulty(faults) => writeln!(errors, "error: {faults}\n"),
@@ -79,12 +141,15 @@ pub fn tell(files: &[Read]) -> Outcome<()> {
     Ok(())
 }
 
-/// The same for programs: `{"files": [{"file", "policies" | "faults" | "error"}]}`.
+/// The same for programs: `{"files": [{"file", "policies" | "faults" | "error", "warning"}]}`.
 pub fn json(files: &[Read]) -> Value {
     let files = files.iter().map(|Read { path, found }| {
         let mut file = json!({"file": path.to_string_lossy(), "sound": false});
         match found {
-            Found::Sound(policies) => {
+            Found::Sound(policies, note) => {
+                if let Some(note) = note {
+                    file["warning"] = note.as_str().into();
+                }
                 file["sound"] = true.into();
                 file["policies"] = policies.names().collect();
             }

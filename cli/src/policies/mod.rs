@@ -24,6 +24,7 @@ use args::{Apply, Check, Command, Diff, Plan, Showing};
 use files::Read;
 
 use crate::command::runtime;
+use crate::store::shown;
 use crate::trouble::Outcome;
 
 /// The exit code of `--exit-code` where something changes.
@@ -77,9 +78,17 @@ fn show(changes: &[Change], showing: &Showing) -> Outcome<ExitCode> {
 }
 
 fn apply(args: &Apply) -> Outcome<ExitCode> {
-    let text = files::alone(&args.file)?;
+    let sent = files::to_be_sent(&args.file)?;
     let client = args.server.connect()?;
-    let rows = runtime()?.block_on(server::apply(&client, &args.file, text))?;
+    if sent.is_part {
+        eprintln!(
+            "note: [server] and [[token]] are not sent: the server has its own, in its own file"
+        );
+    }
+    let rows = runtime()?.block_on(server::apply(&client, &args.file, sent))?;
     table::show(&rows, args.json)?;
+    if !args.json {
+        println!("applied at {}", shown(&args.server.server));
+    }
     Ok(ExitCode::SUCCESS)
 }

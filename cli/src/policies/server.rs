@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, json};
 use tidegate::policy::{Language, PolicyFile, parse};
 
+use super::files::Sent;
 use super::table::Row;
 use crate::client::{Client, PATIENCE, Reply};
 use crate::trouble::{Outcome, Trouble};
@@ -36,13 +37,13 @@ pub async fn policies(client: &Client) -> Outcome<PolicyFile> {
     parse("the server.json", &text).map_err(Trouble::failure)
 }
 
-/// Sends the text of `file`; answers what was changed.
-pub async fn apply(client: &Client, file: &Path, text: String) -> Outcome<Vec<Row>> {
-    let kind = match Language::of(&file.to_string_lossy()) {
+/// Sends the policies of `file`; answers what was changed.
+pub async fn apply(client: &Client, file: &Path, sent: Sent) -> Outcome<Vec<Row>> {
+    let kind = match Language::of(&sent.name) {
         Language::Yaml => "application/yaml",
         _ => "application/toml",
     };
-    let reply = client.put(PATH, kind, text).await?;
+    let reply = client.put(PATH, kind, sent.text).await?;
     if !reply.is_success() {
         return Err(refused(file, &reply));
     }

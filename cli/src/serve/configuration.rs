@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use tidegate::policy::{Config, parse_config};
+use tidegate::policy::{Config, PolicyErrors, parse_config_for};
 
+use crate::store;
 use crate::trouble::{Outcome, Trouble};
 
 const EXAMPLE: &str = include_str!("example.toml");
@@ -18,7 +19,12 @@ pub fn read(path: Option<&Path>) -> Outcome<Config> {
             (path.to_string_lossy().into_owned(), text)
         }
     };
-    parse_config(&name, &text).map_err(Trouble::failure)
+    parse(&name, &text).map_err(Trouble::failure)
+}
+
+/// Reads a server's file from its text, for this program's stores.
+pub fn parse(name: &str, text: &str) -> Result<Config, PolicyErrors> {
+    parse_config_for(name, text, &store::fault)
 }
 
 #[cfg(test)]

@@ -96,19 +96,66 @@ pub struct ServerSettings {
     pub otlp_keys: Option<bool>,
 }
 
+impl ServerSettings {
+    /// The names of the settings that hold from the start on and that `other` says
+    /// otherwise. (Certificates and the audit log's path are read again.)
+    #[must_use]
+    pub fn settled_otherwise(&self, other: &Self) -> Vec<&'static str> {
+        let differ = [
+            ("http", self.http != other.http),
+            ("grpc", self.grpc != other.grpc),
+            ("resp", self.resp != other.resp),
+            ("store", self.store != other.store),
+            (
+                "max_connections",
+                self.max_connections != other.max_connections,
+            ),
+            ("max_in_flight", self.max_in_flight != other.max_in_flight),
+            ("longest_wait", self.longest_wait != other.longest_wait),
+            (
+                "shutdown_timeout",
+                self.shutdown_timeout != other.shutdown_timeout,
+            ),
+            ("otlp", self.otlp != other.otlp),
+            ("otlp_one_in", self.otlp_one_in != other.otlp_one_in),
+            ("otlp_keys", self.otlp_keys != other.otlp_keys),
+        ];
+        let differ = differ.into_iter().filter(|(_, differs)| *differs);
+        differ.map(|(name, _)| name).collect()
+    }
+}
+
+/// What is wrong with a store's URL, if anything is, in words that say what to write.
+pub type StoreCheck<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Reads a server's file from its text. `source_name` is what the errors call
-/// it, usually the file's path.
+/// it, usually the file's path. Which stores there are the server knows: any URL is
+/// taken, unless [`parse_config_for`] is told.
 ///
 /// # Errors
 ///
 /// [`PolicyErrors`] has every fault of the file, not only the first.
 pub fn parse_config(source_name: &str, text: &str) -> Result<Config, PolicyErrors> {
+    parse_config_for(source_name, text, &|_| None)
+}
+
+/// As [`parse_config`], for a server that opens the stores that `check` finds nothing
+/// wrong with.
+///
+/// # Errors
+///
+/// As [`parse_config`].
+pub fn parse_config_for(
+    source_name: &str,
+    text: &str,
+    check: StoreCheck<'_>,
+) -> Result<Config, PolicyErrors> {
     let mut server = ServerSettings::default();
     let mut tokens = Vec::new();
     let policies =
         file::parse_beside(source_name, text, &["server", "token"], |fields, faults| {
             if let Some(field) = fields.take("server") {
-                server = settings(&field, faults);
+                server = settings(&field, check, faults);
             }
             if let Some(field) = fields.take("token") {
                 tokens = credentials(&field, faults);
@@ -121,20 +168,51 @@ pub fn parse_config(source_name: &str, text: &str) -> Result<Config, PolicyError
     })
 }
 
-fn settings(field: &Field<'_>, faults: &mut Faults<'_>) -> ServerSettings {
+/// An address to listen at, or `off`. A name is looked up where it is served.
+fn address(fields: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<String> {
+    const EXAMPLE: &str = "127.0.0.1:7400";
+    let field = fields.take(name)?;
+    let text = field.text(EXAMPLE, faults)?;
+    let parts = text.rsplit_once(':');
+    let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    if text != "off" && !parts.is_some_and(has_port) {
+        let message = format!("`{name}` is `{text}`, which is no address");
+        let help = format!("write an address and a port, such as \"{EXAMPLE}\", or \"off\"");
+        faults.add(&field.span, message, help);
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn store(
+    fields: &mut Fields<'_>,
+    check: StoreCheck<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<String> {
+    let field = fields.take("store")?;
+    let text = field.text("memory:", faults)?;
+    if let Some(wrong) = check(text) {
+        faults.add(&field.span, "`store` names no store", wrong);
+    }
+    Some(text.to_owned())
+}
+
+fn settings(field: &Field<'_>, check: StoreCheck<'_>, faults: &mut Faults<'_>) -> ServerSettings {
     let Some(mut fields) = field.table("`[server]`", faults) else {
         return ServerSettings::default();
     };
+    let [http, grpc, resp] =
+        ["http", "grpc", "resp"].map(|name| address(&mut fields, name, faults));
+    let store = store(&mut fields, check, faults);
     let mut text = |name: &str, example: &str, faults: &mut Faults<'_>| {
         let field = fields.take(name)?;
         field.text(example, faults).map(str::to_owned)
     };
-    let address = "127.0.0.1:7400";
     let mut settings = ServerSettings {
-        http: text("http", address, faults),
-        grpc: text("grpc", address, faults),
-        resp: text("resp", address, faults),
-        store: text("store", "memory:", faults),
+        http,
+        grpc,
+        resp,
+        store,
         audit: text("audit", "audit.log", faults),
         tls_certificate: text("tls_certificate", "server.pem", faults),
         tls_key: text("tls_key", "server.key", faults),
@@ -294,6 +372,40 @@ mod tests {
                     sha256 = 'xyz'\nscopes = ['rule']\n[policy.chat.limits]\nrpm = {}\n";
         let lines: Vec<usize> = faults(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [2, 3, 6, 7, 9]);
+    }
+
+    #[test]
+    fn an_address_and_a_store_that_cannot_be_served_are_faults() {
+        let check = |url: &str| (url != "memory:").then(|| "write memory:".to_owned());
+        let read = |text: &str| parse_config_for("t.toml", text, &check);
+        let text = format!(
+            "[server]\nhttp = 'foo'\ngrpc = '127.0.0.1'\nresp = ':7402'\nstore = 'redsi://x'\n\
+             {POLICY}"
+        );
+        let errors = read(&text).unwrap_err();
+        let lines: Vec<usize> = errors.faults().iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [2, 3, 4, 5]);
+        assert!(errors.to_string().contains("write memory:"), "{errors}");
+        let text = format!(
+            "[server]\nhttp = 'localhost:7400'\ngrpc = '[::1]:0'\nresp = 'off'\n\
+             store = 'memory:'\n{POLICY}"
+        );
+        assert!(read(&text).is_ok());
+    }
+
+    #[test]
+    fn what_holds_from_the_next_start_on_is_told_by_name() {
+        let read = |server: &str| {
+            let config = parse_config("t.toml", &format!("[server]\n{server}\n{POLICY}"));
+            config.unwrap_or_else(|e| panic!("{e}")).server
+        };
+        let old = read("http = 'off'\nstore = 'memory:'\naudit = 'a'");
+        let new = read("http = '[::1]:7'\naudit = 'b'\nlongest_wait = '3s'");
+        assert_eq!(
+            old.settled_otherwise(&new),
+            ["http", "store", "longest_wait"]
+        );
+        assert!(old.settled_otherwise(&old).is_empty());
     }
 
     /// It was for all of them.

@@ -49,7 +49,7 @@ mod tree;
 mod yaml;
 
 #[cfg(feature = "gate")]
-pub use config::{Config, ServerSettings, parse_config};
+pub use config::{Config, ServerSettings, StoreCheck, parse_config, parse_config_for};
 pub use definition::{FailureMode, Policy};
 pub use fault::{Fault, PolicyErrors};
 pub use file::{PolicyFile, parse};
