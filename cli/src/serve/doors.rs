@@ -58,14 +58,23 @@ impl Doors {
         tls: Option<Arc<Tls>>,
         traces: Traces,
     ) -> Outcome<Self> {
-        Ok(Self {
+        let doors = Self {
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
             settings: file.clone(),
             tls,
             traces,
-        })
+        };
+        if [&doors.http, &doors.grpc, &doors.resp]
+            .iter()
+            .all(|door| door.is_none())
+        {
+            return Err(Trouble::usage(
+                "every door is off, and nobody could ask: leave http, grpc or resp on",
+            ));
+        }
+        Ok(doors)
     }
 
     /// Whether anyone beyond this machine can reach a door.

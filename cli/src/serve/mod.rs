@@ -15,7 +15,7 @@
 mod address;
 mod applied;
 mod args;
-mod configuration;
+pub mod configuration;
 mod denied;
 mod doors;
 mod hurried;
@@ -65,6 +65,10 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .transpose()?
         .map(Arc::new);
     let recorder = doors::recorder()?;
+    // A port that is taken leaves nothing behind.
+    let runtime = runtime()?;
+    let open = Doors::open(args, &config.server, tls.clone(), traces.clone());
+    let doors = runtime.block_on(open)?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open(url)?;
@@ -87,8 +91,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     if let Some(applied) = &applied {
         applied.follow(&gate);
     }
-    runtime()?.block_on(async {
-        let doors = Doors::open(args, &config.server, tls.clone(), traces.clone()).await?;
+    runtime.block_on(async {
         let reload = Reload {
             args: args.clone(),
             gate: gate.clone(),
@@ -96,6 +99,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
             tls,
             audit,
             public: doors.are_public(),
+            settings: config.server.clone(),
         };
         reload.is_safe(&config)?;
         // Whoever reads the announcement may send a signal at once.

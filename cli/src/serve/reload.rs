@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tidegate::gate::{Gate, audit};
-use tidegate::policy::Config;
+use tidegate::policy::{Config, ServerSettings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -32,6 +32,8 @@ pub struct Reload {
     pub audit: AuditLog,
     /// Whether anyone beyond this machine can reach a door.
     pub public: bool,
+    /// What the file said at the start.
+    pub settings: ServerSettings,
 }
 
 impl Reload {
@@ -95,6 +97,11 @@ impl Reload {
         }
         if let (Some(old), Some(new)) = (&self.tls, tls) {
             old.exchange(new);
+        }
+        let settled = self.settings.settled_otherwise(&config.server);
+        if !settled.is_empty() {
+            let settled = settled.join("`, `");
+            warn!("`{settled}` changed; they hold from the next start on");
         }
         Ok(changes.len())
     }
