@@ -214,6 +214,7 @@ impl Follower for Applied {
             return;
         }
         let applied = text.as_deref().map(|text| read(text, &state.of_file));
+        let is_lost = text.is_none() && state.told.is_some();
         state.told = text;
         let current = match applied.transpose() {
             Ok(applied) => applied.flatten().unwrap_or_else(|| state.of_file.clone()),
@@ -222,7 +223,19 @@ impl Follower for Applied {
         if fingerprint(&current) == fingerprint(&state.current) {
             return;
         }
-        match gate.exchange("another server", &current) {
+        let by = if is_lost {
+            "the store"
+        } else {
+            "another server"
+        };
+        match gate.exchange(by, &current) {
+            Ok(_) if is_lost => {
+                warn!(
+                    "the store no longer has the policies that were applied: those of the file \
+                     hold again; if the store was emptied, apply them anew"
+                );
+                state.current = current;
+            }
             Ok(changes) => {
                 info!(
                     changes = changes.len(),

@@ -173,8 +173,13 @@ impl Follower for Shared {
         let unread = |place: &Place, error: StoreError| overrides::tell_of(place, &error);
         let stored = self.overrides.write();
         let mut stored = stored.unwrap_or_else(PoisonError::into_inner);
+        let had_any = !stored.is_empty();
         let touched = stored.follow(definitions, unread);
+        let is_lost = had_any && stored.is_empty() && definitions.version < definitions.newer_than;
         drop(stored);
+        if is_lost {
+            overrides::tell_of_loss();
+        }
         // A store may hold this up, and with it nobody who looks at what is stored.
         overrides::go_over(&self.all_served(), &self.stored(), &touched);
         self.version.store(definitions.version, Ordering::Release);

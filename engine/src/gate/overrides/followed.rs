@@ -47,6 +47,15 @@ pub(in crate::gate) fn tell_of(place: &Place, error: &StoreError) {
     );
 }
 
+/// Logs that a store has none of what it had, with what to do.
+pub(in crate::gate) fn tell_of_loss() {
+    tracing::warn!(
+        target: "tidegate::overrides",
+        "the store no longer has the overrides that were set: the policies' own limits hold \
+         again; if the store was emptied, set them anew",
+    );
+}
+
 fn tell_of_policy(name: &str, error: &Error) {
     tracing::error!(
         target: "tidegate::overrides",

@@ -21,7 +21,7 @@ mod stored;
 mod verbs;
 mod written;
 
-pub(super) use followed::{go_over, tell_of};
+pub(super) use followed::{go_over, tell_of, tell_of_loss};
 pub use pending::Pending;
 pub use place::{Level, Place};
 pub(super) use resolve::{given, limits};

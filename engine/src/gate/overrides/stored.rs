@@ -108,7 +108,7 @@ impl Stored {
     }
 
     /// Whether nothing is set at all.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::gate) fn is_empty(&self) -> bool {
         self.by_place.is_empty()
     }
 
