@@ -21,6 +21,7 @@ pub(super) struct Meters {
     /// By the limit that refused: each of the policy's.
     refusals: Box<[(String, Counter)]>,
     failed: Counter,
+    invalid: Counter,
     full: Counter,
     degraded: Counter,
     shadowed: Counter,
@@ -58,6 +59,7 @@ impl Meters {
             admitted: decisions("admitted"),
             refused: decisions("refused"),
             failed: decisions("failed"),
+            invalid: decisions("invalid"),
             refusals,
             full: counter!("tidegate_full_total", "policy" => policy.clone()),
             degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
@@ -104,6 +106,11 @@ impl Meters {
         self.failed.increment(1);
     }
 
+    /// The request could not be decided, whatever the store says: it is the caller's to mend.
+    pub(super) fn invalid(&self) {
+        self.invalid.increment(1);
+    }
+
     /// There was no room for the key or the lease.
     pub(super) fn full(&self) {
         self.full.increment(1);
@@ -146,7 +153,7 @@ fn refusals(policy: &str, limit: &str) -> Counter {
 pub(super) fn describe() {
     describe_counter!(
         "tidegate_decisions_total",
-        "Decisions, by policy and outcome"
+        "Decisions, by policy and outcome: admitted, refused, invalid (the caller must change the request), failed (the store could not tell, or there was no room)"
     );
     describe_counter!(
         "tidegate_refusals_total",

@@ -727,9 +727,15 @@ impl Served {
                 Ok(store)
             }
             error => {
-                self.meters.failed();
-                if error.kind() == Kind::Full {
-                    self.meters.full();
+                match error.kind() {
+                    Kind::Invalid | Kind::Never | Kind::NotFound | Kind::Ended => {
+                        self.meters.invalid();
+                    }
+                    Kind::Full => {
+                        self.meters.failed();
+                        self.meters.full();
+                    }
+                    _ => self.meters.failed(),
                 }
                 spans::outcome(key.bytes(), error.kind().code());
                 Err(error)
