@@ -30,7 +30,7 @@ use crate::set::{LimitSet, PageOf};
 
 /// The policy whose name stands for all rates that come with the call: in
 /// tokens' rights, and in what is measured.
-pub const POLICY: &str = "throttle";
+pub const POLICY: &str = crate::policy::RESERVED;
 
 /// The limit's name in each of them.
 pub const LIMIT: &str = "rate";

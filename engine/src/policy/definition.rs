@@ -169,8 +169,29 @@ impl Policy {
     }
 }
 
+/// The name that stands for all rates that come with the call, in tokens' rights and in
+/// what is measured.
+pub(crate) const RESERVED: &str = "throttle";
+
+fn check_name(entry: &Field<'_>, faults: &mut Faults<'_>) {
+    match entry.name {
+        "" => faults.add(
+            &entry.key_span,
+            "a policy has no name",
+            "write `[policy.NAME.limits]` with a name of at least one letter",
+        ),
+        RESERVED => faults.add(
+            &entry.key_span,
+            format!("`{RESERVED}` is taken: it stands for the rates that come with a THROTTLE"),
+            "give the policy another name",
+        ),
+        _ => {}
+    }
+}
+
 /// Reads a policy; `None` if it is none at all.
 pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
+    check_name(entry, faults);
     let mut fields = entry.table(&format!("`[policy.{}.limits]`", entry.name), faults)?;
     let levels = levels::read(&mut fields, faults);
     let shadow = fields.take("shadow").and_then(|field| field.flag(faults));

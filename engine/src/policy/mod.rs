@@ -50,6 +50,8 @@ mod yaml;
 
 #[cfg(feature = "gate")]
 pub use config::{Config, ServerSettings, StoreCheck, parse_config, parse_config_for};
+#[cfg(feature = "gate")]
+pub(crate) use definition::RESERVED;
 pub use definition::{FailureMode, Policy};
 pub use fault::{Fault, PolicyErrors};
 pub use file::{PolicyFile, parse};

@@ -429,3 +429,14 @@ fn no_text_makes_it_panic() {
         }
     }
 }
+
+/// The one is what RESP calls the rates that come with the call; both were served.
+#[test]
+fn a_policy_without_a_name_or_with_a_reserved_one_is_a_fault() {
+    for name in ["throttle", "''"] {
+        let text = format!("[policy.{name}.limits]\nrpm = {{ calls = 3, per = '1m' }}\n");
+        let errors = parse("t.toml", &text).unwrap_err();
+        let lines: Vec<usize> = errors.faults().iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [1], "{errors}");
+    }
+}
