@@ -22,7 +22,8 @@ const MOST_BYTES: usize = 48 * 1024;
 #[command(after_help = format!("\
 Each line is a check as POST /v1/check takes it:
   {{\"policy\": \"chat\", \"key\": \"alice\", \"amounts\": {{\"tpm\": 1200}}}}
-and is answered, in order, with the server's answer or its {{\"problem\": ...}}.
+and is answered, in order, with the server's answer or its {{\"problem\": ...}}; a line
+that is no check is answered by a problem that names it, and the others are asked.
 The exit code is 0 if all were admitted, 1 if some were refused, and otherwise
 that of the first problem.
 
@@ -53,24 +54,22 @@ impl CheckMany {
             if line.trim().is_empty() {
                 continue;
             }
-            let check = self.check(&line).map_err(|why| {
-                Stop::usage(format!("{}:{}: {why}", self.file.display(), number + 1))
-            })?;
             if !batch.has_room(line.len()) {
                 worst = worse(worst, runtime.block_on(batch.ask(&client))?);
             }
-            batch.add(check, line.len());
+            let check = self.check(&line);
+            batch.add(check.map_err(|why| bad_line(number + 1, &why)), line.len());
         }
-        if !batch.checks.is_empty() {
+        if !batch.lines.is_empty() {
             worst = worse(worst, runtime.block_on(batch.ask(&client))?);
         }
         Ok(worst)
     }
 
     fn check(&self, line: &str) -> Result<Value, String> {
-        let check: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let check: Value = serde_json::from_str(line).map_err(|_| "not JSON".to_owned())?;
         let Value::Object(mut check) = check else {
-            return Err("this is no JSON object".to_owned());
+            return Err("no JSON object".to_owned());
         };
         match (check.contains_key("policy"), &self.policy) {
             (true, _) => {}
@@ -84,39 +83,58 @@ impl CheckMany {
 /// Checks that are asked for together.
 #[derive(Default)]
 struct Batch {
-    checks: Vec<Value>,
+    /// A check, or what is answered in its place.
+    lines: Vec<Result<Value, Value>>,
     bytes: usize,
 }
 
 impl Batch {
     fn has_room(&self, bytes: usize) -> bool {
-        self.checks.is_empty() || self.checks.len() < AT_ONCE && self.bytes + bytes <= MOST_BYTES
+        self.lines.is_empty() || self.lines.len() < AT_ONCE && self.bytes + bytes <= MOST_BYTES
     }
 
-    fn add(&mut self, check: Value, bytes: usize) {
-        self.checks.push(check);
+    fn add(&mut self, line: Result<Value, Value>, bytes: usize) {
+        self.lines.push(line);
         self.bytes += bytes;
     }
 
     /// Asks, prints, and begins anew.
     async fn ask(&mut self, client: &Client) -> Outcome<Exit> {
-        let checks = std::mem::take(&mut self.checks);
+        let lines = std::mem::take(&mut self.lines);
         self.bytes = 0;
-        let request = json!({ "checks": checks });
-        let reply = client
-            .post_within("/v1/check-many", &request, PATIENCE)
-            .await?;
-        if !reply.is_success() {
-            return Err(reply.stop());
+        let checks: Vec<&Value> = lines.iter().flatten().collect();
+        let mut answers = Vec::new();
+        if !checks.is_empty() {
+            let request = json!({ "checks": checks });
+            let reply = client
+                .post_within("/v1/check-many", &request, PATIENCE)
+                .await?;
+            if !reply.is_success() {
+                return Err(reply.stop());
+            }
+            answers = reply.body["answers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
         }
-        let mut worst = Exit::Done;
-        let answers = reply.body["answers"].as_array();
-        for answer in answers.map_or(&[][..], Vec::as_slice) {
+        let (mut answers, mut worst) = (answers.into_iter(), Exit::Done);
+        for line in lines {
+            let answer = match line {
+                Ok(_) => answers.next().unwrap_or_default(),
+                Err(problem) => problem,
+            };
             print_line(&answer.to_string())?;
-            worst = worse(worst, exit(answer));
+            worst = worse(worst, exit(&answer));
         }
         Ok(worst)
     }
+}
+
+/// What is answered in the place of a line that cannot be asked, as a server answers a
+/// check that makes no sense.
+fn bad_line(number: usize, why: &str) -> Value {
+    let detail = format!("line {number}: {why}");
+    json!({"problem": {"status": 400, "code": "invalid", "title": "the line is no check", "detail": detail}})
 }
 
 /// How a check alone would have ended.

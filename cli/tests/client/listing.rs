@@ -117,11 +117,14 @@ fn many_checks_are_answered_a_line_each_in_order() {
         lines(&ask(other).ends(6))[1]["problem"]["code"],
         "not_found"
     );
-    let faulty = ask("{\"key\":\"k1\"}\n[]\n").ends(2);
-    assert!(
-        faulty.error.contains("-:2: this is no JSON object"),
-        "{faulty:?}"
-    );
+    // A bad line is answered in its place, and keeps no other from being asked.
+    let faulty = "{\"key\":\"k2\",\"cost\":1}\n\n{\"key\n[]\n{\"key\":\"k3\",\"cost\":1}\n";
+    let faulty = lines(&ask(faulty).ends(2));
+    let told = |at: usize| faulty[at]["problem"]["detail"].clone();
+    assert_eq!(faulty[0]["admitted"], true);
+    assert_eq!(told(1), "line 3: not JSON");
+    assert_eq!(told(2), "line 4: no JSON object");
+    assert_eq!(faulty[3]["admitted"], true);
 }
 
 #[test]
