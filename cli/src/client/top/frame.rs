@@ -31,10 +31,10 @@ pub struct Row {
     pub failed: f64,
     /// Now.
     pub waiting: f64,
-    /// Now.
-    pub leases: f64,
-    /// Now.
-    pub keys: f64,
+    /// Now, where the store says so: one beyond a network does not.
+    pub leases: Option<f64>,
+    /// Likewise.
+    pub keys: Option<f64>,
     /// Of the waits for leases granted meanwhile.
     pub p50: Option<Quantile>,
     /// Of the same.
@@ -124,8 +124,8 @@ impl Row {
             rate(self.refused),
             rate(self.failed),
             self.waiting.to_string(),
-            self.leases.to_string(),
-            self.keys.to_string(),
+            known(self.leases),
+            known(self.keys),
             wait(self.p50),
             wait(self.p99),
         ]
@@ -134,14 +134,16 @@ impl Row {
 
 fn total(rows: &[Row]) -> Row {
     let sum = |part: fn(&Row) -> f64| rows.iter().map(part).sum();
+    // Of what is known of each alone.
+    let sum_known = |part: fn(&Row) -> Option<f64>| rows.iter().map(part).sum();
     Row {
         policy: "all".to_owned(),
         admitted: sum(|row| row.admitted),
         refused: sum(|row| row.refused),
         failed: sum(|row| row.failed),
         waiting: sum(|row| row.waiting),
-        leases: sum(|row| row.leases),
-        keys: sum(|row| row.keys),
+        leases: sum_known(|row| row.leases),
+        keys: sum_known(|row| row.keys),
         p50: None,
         p99: None,
     }
@@ -156,8 +158,8 @@ impl Order {
             Self::Refused => most(|row| row.refused),
             Self::Failed => most(|row| row.failed),
             Self::Waiting => most(|row| row.waiting),
-            Self::Leases => most(|row| row.leases),
-            Self::Keys => most(|row| row.keys),
+            Self::Leases => most(|row| row.leases.unwrap_or(-1.0)),
+            Self::Keys => most(|row| row.keys.unwrap_or(-1.0)),
             Self::P50 => most(|row| seconds(row.p50)),
             Self::P99 => most(|row| seconds(row.p99)),
         }
@@ -177,6 +179,10 @@ fn seconds(quantile: Option<Quantile>) -> f64 {
         None => -1.0,
         Some(Quantile::About(seconds) | Quantile::Beyond(seconds)) => seconds,
     }
+}
+
+fn known(count: Option<f64>) -> String {
+    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
 }
 
 fn rate(rate: f64) -> String {
@@ -232,7 +238,7 @@ mod tests {
         let after = metrics(&[("a", 300, 30), ("b", 50, 90), ("c", 20, 20)]);
         let mut frame = Frame::between(&before, &after, Duration::from_secs(2), Order::Refused);
         assert_eq!(names(&frame), ["b", "a", "c"]);
-        let cells = ["b", "25", "45", "0", "4", "2", "0", "200ms", "984ms"];
+        let cells = ["b", "25", "45", "0", "4", "2", "-", "200ms", "984ms"];
         assert_eq!(frame.rows[0].cells(), cells);
         assert_eq!(frame.total.cells()[..3], ["all", "135", "65"]);
         frame.sort(Order::Policy);

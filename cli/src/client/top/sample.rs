@@ -30,10 +30,10 @@ pub struct Counts {
     pub degraded: f64,
     /// Who waits now.
     pub waiting: f64,
-    /// Leases held now.
-    pub leases: f64,
-    /// Keys held now.
-    pub keys: f64,
+    /// Leases held now; `None` where the store does not say.
+    pub leases: Option<f64>,
+    /// Keys held now, likewise.
+    pub keys: Option<f64>,
     /// How long those who were granted a lease have waited.
     pub waits: Buckets,
 }
@@ -93,8 +93,8 @@ impl Counts {
             ("tidegate_decisions_total", "failed") => &mut self.failed,
             ("tidegate_degraded_total", _) => &mut self.degraded,
             ("tidegate_waiting", _) => &mut self.waiting,
-            ("tidegate_leases", _) => &mut self.leases,
-            ("tidegate_keys", _) => &mut self.keys,
+            ("tidegate_leases", _) => self.leases.get_or_insert_default(),
+            ("tidegate_keys", _) => self.keys.get_or_insert_default(),
             ("tidegate_wait_seconds_bucket", _) => {
                 return self.waits.add(label("le"), line.value);
             }
