@@ -77,6 +77,15 @@ impl Display for Stop {
     }
 }
 
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Usage(message) => Self::usage(message),
+            Trouble::Failure(message) => Self::failed(message),
+        }
+    }
+}
+
 impl From<Stop> for Trouble {
     fn from(stop: Stop) -> Self {
         match stop.exit {

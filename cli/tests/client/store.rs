@@ -126,10 +126,16 @@ fn what_a_store_cannot_be_asked_is_told_with_what_to_write() {
     let (code, said) = run(&["--store", "memory:", "--limit", "gpu=0", "--", "true"]);
     assert!(code == Some(2) && said.contains("gpu"), "{said}");
     let (code, said) = run(&["--store", "disk:x", "--limit", "gpu=1", "--", "true"]);
-    assert!(code == Some(125) && said.contains("redis://HOST"), "{said}");
+    assert!(code == Some(2) && said.contains("redis://HOST"), "{said}");
+    let (code, said) = run(&["--store", "memory:", "--limit", "gpu=1", "--", "true"]);
+    assert!(code == Some(2) && said.contains("guards nothing"), "{said}");
     let away = "redis://u:secret@127.0.0.1:1";
     let (code, said) = run(&["--store", away, "--limit", "gpu=1", "--", "true"]);
     assert!(code == Some(125) && !said.contains("secret"), "{said}");
+    assert!(
+        said.contains("--store") && said.contains("127.0.0.1:1"),
+        "{said}"
+    );
 }
 
 /// The store neither answers nor closes anything, and has a minute to do so: the command

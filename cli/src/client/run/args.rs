@@ -25,7 +25,7 @@ Exit codes:
   127  there is no such command
 
 The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_POLICY, TIDEGATE_KEY
-and (without --store) TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
+(not with --key-base64) and (without --store) TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
 it to what the command writes to, so that a late writer can be told. It does not find
 TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: a command that asks the
 server itself needs a token of its own.
@@ -39,6 +39,9 @@ Examples:
 
   Two at a time on any number of machines, with a Redis and no server:
     tidegate run --store redis://10.0.0.5 --limit gpu=2 --wait 1h -- python train.py";
+
+/// The key at a store, if none is said.
+const EVERYONE: &str = "all";
 
 /// Run a command while a lease is held
 ///
@@ -79,7 +82,7 @@ pub struct Run {
     #[arg(long = "amount", short, value_name = "LIMIT=AMOUNT")]
     pub amounts: Vec<Amount>,
 
-    /// How much of every rate that is not named
+    /// How much of every rate and budget that is not named
     #[arg(long, value_name = "AMOUNT")]
     pub cost: Option<Quantity>,
 
@@ -130,6 +133,15 @@ impl Run {
         }
     }
 
+    /// The key as text, unless it was said in Base64.
+    pub fn shown_key(&self) -> Option<&str> {
+        match (&self.key_base64, &self.key, &self.store) {
+            (Some(_), ..) | (None, None, None) => None,
+            (None, Some(key), _) => Some(key),
+            (None, None, Some(_)) => Some(EVERYONE),
+        }
+    }
+
     /// The key at a store.
     pub fn key(&self) -> Outcome<Vec<u8>> {
         match (&self.key_base64, &self.key) {
@@ -137,7 +149,7 @@ impl Run {
                 let key = STANDARD.decode(text);
                 key.map_err(|error| Stop::usage(format!("--key-base64 is not Base64: {error}")))
             }
-            (None, key) => Ok(key.as_deref().unwrap_or("all").into()),
+            (None, key) => Ok(key.as_deref().unwrap_or(EVERYONE).into()),
         }
     }
 }

@@ -101,9 +101,9 @@ fn command(run: &Run, held: &Held) -> Command {
     if run.store.is_none() {
         command.env("TIDEGATE_SERVER", &run.options.server);
     }
-    match &run.key {
-        Some(key) if run.key_base64.is_none() => command.env("TIDEGATE_KEY", key),
-        _ => command.env_remove("TIDEGATE_KEY"),
+    match run.shown_key() {
+        Some(key) => command.env("TIDEGATE_KEY", key),
+        None => command.env_remove("TIDEGATE_KEY"),
     };
     command
 }

@@ -59,7 +59,13 @@ impl<'r> Direct<'r> {
         let policy = json!({"policy": {name: {"limits": limits}}}).to_string();
         let file = tidegate::policy::parse("--limit.json", &policy);
         let file = file.map_err(Stop::usage)?;
-        let opened = store::open(url).map_err(Stop::failed)?;
+        if url.starts_with("memory:") {
+            return Err(Stop::usage(
+                "--store memory: guards nothing: another process has a memory of its own; name \
+                 a store that all share, redis://HOST say, or file:PATH for one at a time",
+            ));
+        }
+        let opened = store::open(url).map_err(Stop::from)?;
         // Whoever runs it says how long, and nobody else is held up.
         let builder = Gate::builder().longest_wait(Duration::MAX);
         let builder = builder.store(Arc::clone(&opened.store));
