@@ -55,9 +55,12 @@ pub struct Token {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
-  1  a file is missing or faulty, or could not be written
-  2  the command line makes no sense";
+  0  done; of check, acquire and the like: admitted
+  1  a file is missing or faulty, or could not be written; of check, acquire and
+     the like: refused, not now
+  2  the command line or the request makes no sense
+Commands that ask a server have more (3 never, 4 not allowed, 5 failed, 6 gone),
+and so have run and policy: `tidegate COMMAND --help` lists them.";
 
 const REPLAY: &str = "\
 The trace is played in virtual time: an hour of traffic takes a moment, and the

@@ -152,7 +152,9 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The worker pool has stopped.
-    #[error("the workers have stopped")]
+    #[error(
+        "the server is closing (or the runtime that the workers need has ended); ask again elsewhere, or later"
+    )]
     Stopped,
     /// No worker could be started at all.
     #[error("no worker could be started: {0}")]

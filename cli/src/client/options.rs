@@ -51,7 +51,7 @@ impl Options {
 fn first_line(path: &Path) -> Outcome<String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Stop::failed(format!("cannot read the token from {shown}: {error}")))?;
+        .map_err(|error| Stop::usage(format!("--token-file {shown}: cannot be read: {error}")))?;
     let line = text.lines().next().unwrap_or_default().trim();
     match line.is_empty() {
         true => Err(Stop::failed(format!(

@@ -61,7 +61,7 @@ fn overridden(body: &Value) -> String {
 fn verdict(verb: Verb, body: &Value) -> String {
     let admitted = body["admitted"] == true;
     let (yes, no) = match verb {
-        Verb::Debit => ("charged", "charged; no more may start"),
+        Verb::Debit => ("charged", "charged; the next request is refused"),
         Verb::Adjust => ("adjusted", "not adjusted: refused"),
         Verb::Peek => ("would be admitted", "would be refused"),
         _ => ("admitted", "refused"),
@@ -70,6 +70,15 @@ fn verdict(verb: Verb, body: &Value) -> String {
         return yes.to_owned();
     }
     let mut words = no.to_owned();
+    if verb == Verb::Debit {
+        if let Some(until) = body["not_until"].as_str() {
+            let _ = write!(words, " until {until}");
+        }
+        if let Some(limit) = body["binding"].as_str() {
+            let _ = write!(words, ", by limit `{limit}`");
+        }
+        return words;
+    }
     if let Some(limit) = body["binding"].as_str() {
         let _ = write!(words, " by {limit}");
     }

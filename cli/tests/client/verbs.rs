@@ -145,7 +145,10 @@ fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
     let server = Server::start(POLICY);
     let debit = server.ask(&with("debit", CHAT, &["tpm=1500"])).ends(0);
     assert!(
-        debit.out.starts_with("charged; no more may start by tpm"),
+        debit
+            .out
+            .starts_with("charged; the next request is refused until ")
+            && debit.out.contains(", by limit `tpm`"),
         "{debit:?}"
     );
     let forecast = server.ask(&with("forecast", CHAT, &["--cost", "10", "--json"]));
@@ -207,6 +210,9 @@ fn without_the_right_token_it_is_not_allowed() {
     assert!(server.ask(&reset).ends(4).error.contains("administer"));
     std::fs::write(&path, "").unwrap();
     assert!(server.ask(&reset).ends(5).error.contains("holds no token"));
+    std::fs::remove_file(&path).unwrap();
+    let said = server.ask(&reset).ends(2).error;
+    assert!(said.contains("--token-file"), "{said}");
 }
 
 /// Amounts were whole numbers alone.
