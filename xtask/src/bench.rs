@@ -4,6 +4,12 @@
 use crate::command::{self, cargo, target_directory};
 use std::process::Command;
 
+/// As the bench itself says it.
+pub const HELP: &str = include_str!("../../proof/bench/src/help.txt");
+
+/// As the command of that bench says it.
+pub const STORES_HELP: &str = include_str!("../../proof/bench-stores/src/help.txt");
+
 /// `cargo xtask bench`: the arguments are the bench's own, but for `server` and
 /// `stores`.
 pub fn run(arguments: &[String]) -> Result<(), String> {

@@ -57,10 +57,50 @@ cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
 ";
 
+/// What is printed where help is wanted, by this program alone: nothing is built for it.
+fn help(command: &str, rest: &[String]) -> Option<String> {
+    let is_wanted = |words: &[String]| words.iter().any(|word| word == "--help" || word == "-h");
+    let command = match command {
+        "--help" | "-h" | "help" => return Some(HELP.to_owned()),
+        _ if !is_wanted(rest) => return None,
+        command => command,
+    };
+    match (command, rest[0].as_str()) {
+        ("ways", _) => Some(ways::HELP.to_owned()),
+        ("bench", "server") => Some(server::HELP.to_owned()),
+        ("bench", "stores") => Some(bench::STORES_HELP.to_owned()),
+        ("bench", _) => Some(bench::HELP.to_owned()),
+        _ => Some(lines_of(command)).filter(|lines| !lines.is_empty()),
+    }
+}
+
+fn unknown(command: &str) -> String {
+    match command {
+        "" => HELP.to_owned(),
+        command => format!("there is no `cargo xtask {command}`\n\n{HELP}"),
+    }
+}
+
+/// What [`HELP`] says of one command.
+fn lines_of(command: &str) -> String {
+    let mut is_its = false;
+    let lines = HELP.lines().filter(|line| {
+        if let Some(rest) = line.strip_prefix("cargo xtask ") {
+            is_its = rest.split(' ').next() == Some(command);
+        }
+        is_its
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
+    if let Some(help) = help(&command, &rest) {
+        println!("{}", help.trim_end());
+        return ExitCode::SUCCESS;
+    }
     if command == "soak" {
         return soak::run(&rest);
     }
@@ -76,7 +116,7 @@ fn main() -> ExitCode {
         "postgres" => postgres::run(&rest),
         "proofs" => proofs::run(&rest),
         "ways" => ways::run(&rest),
-        _ => Err(HELP.to_owned()),
+        command => Err(unknown(command)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -84,5 +124,33 @@ fn main() -> ExitCode {
             eprintln!("{message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HELP, help};
+
+    /// `bench --help` built the peers first; others took it for an argument.
+    #[test]
+    fn every_command_prints_its_help_and_builds_nothing() {
+        let commands = HELP
+            .lines()
+            .filter_map(|line| line.strip_prefix("cargo xtask "));
+        let commands: Vec<_> = commands.filter_map(|line| line.split(' ').next()).collect();
+        assert!(commands.len() > 10);
+        for command in commands {
+            let said = help(command, &["--help".to_owned()]).expect(command);
+            assert!(said.contains(command) || command == "bench", "{said}");
+        }
+        let of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            help("bench", &words).unwrap_or_default()
+        };
+        assert!(of(&["--help"]).contains("--rounds N"));
+        assert!(of(&["server", "--help"]).contains("cargo xtask bench server"));
+        assert!(of(&["stores", "--only", "redis", "-h"]).contains("cargo xtask bench stores"));
+        assert_eq!(help("bench", &["server".to_owned()]), None);
+        assert_eq!(help("nothing", &["--help".to_owned()]), None);
     }
 }

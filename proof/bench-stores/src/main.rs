@@ -41,7 +41,7 @@ const ENGINES: [(&str, Rows); 3] = [
 
 /// Stores beside the least that their servers could be asked for the same.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask bench stores")]
+#[command(name = "cargo xtask bench stores", override_help = include_str!("help.txt"))]
 struct Options {
     /// How often each of a row is asked
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]

@@ -3,15 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub const HELP: &str = "\
-Measures Tidegate beside its peers, in one run, in turns.
-
-  --only PATTERN   only rows whose name contains PATTERN (may be repeated)
-  --rounds N       rounds for each row (default 15)
-  --quick          5 short rounds: to see that it runs, not to quote
-  --json FILE      where to write the same figures (default: last.json beside Cargo.toml)
-  --list           the names of the groups
-";
+pub const HELP: &str = include_str!("help.txt");
 
 #[derive(Clone, Debug)]
 pub struct Options {

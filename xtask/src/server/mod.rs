@@ -21,6 +21,7 @@ mod peers;
 mod report;
 mod rows;
 
+pub use options::HELP;
 use options::Options;
 
 /// Runs the rows that are wanted, prints them, and writes JSON if asked.

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use checkout::Checkout;
 use passed::{Decision, Function};
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 cargo xtask ways [--at COMMIT]... [--names]
 
 Counts, from the code of each COMMIT (HEAD, if none is named; what is not committed is not
