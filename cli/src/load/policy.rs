@@ -206,13 +206,17 @@ async fn fetch(load: &Load, name: &str) -> Outcome<Value> {
         request = request.bearer_auth(token);
     }
     let response = request.send().await.map_err(|e| help(&e))?;
-    let told = response.status().is_success();
+    let status = response.status();
     let bytes = response.bytes().await.map_err(|e| help(&e))?;
     let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    match told {
-        true => Ok(body),
-        false => Err(help(&body["detail"].as_str().unwrap_or("no reason given"))),
-    }
+    let flag = match status.as_u16() {
+        200..300 => return Ok(body),
+        401 | 403 => "--token",
+        404 => "--policy",
+        _ => return Err(help(&body["detail"].as_str().unwrap_or("no reason given"))),
+    };
+    let why = body["detail"].as_str().unwrap_or("no reason given");
+    Err(Trouble::failure(format!("{flag}: {why}")))
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Connections {
     async fn open(load: &Load, place: SocketAddr) -> Outcome<Self> {
         let help = |error: String| {
             Trouble::failure(format!(
-                "cannot connect to {place}: {error}; is a server there?"
+                "cannot connect to {place} (--server, --door): {error}; is a server there?"
             ))
         };
         let (mut streams, mut channels) = (Vec::new(), Vec::new());
@@ -124,7 +124,9 @@ impl Connections {
                     .as_ref()
                     .map(|token| format!("Bearer {token}").parse());
                 let token = token.transpose();
-                let token = token.map_err(|_| Trouble::usage("such a token cannot be sent"))?;
+                let token = token.map_err(|_| {
+                    Trouble::usage("--token: it has characters that a header cannot hold")
+                })?;
                 for channel in channels {
                     let (run, question) = (Rc::clone(run), Rc::clone(question));
                     let asker = Asker::new(run, question, channel, token.clone());
