@@ -283,6 +283,51 @@ fn is_applied_everywhere(store: &Beyond) {
     );
 }
 
+/// They were called sound, and the server did not start.
+#[test]
+fn a_servers_file_that_cannot_be_served_is_not_sound() {
+    let server = "[server]\nhttp = 'foo'\nstore = 'redsi://x'\n";
+    let sound = "[server]\nhttp = '127.0.0.1:0'\nstore = 'redis://u:secret@nowhere:1'\n\
+        audit = '/nonexistent/folder/audit.log'\n";
+    let folder = folder(&[
+        ("bad.toml", &format!("{server}{CHAT}")),
+        ("good.toml", &format!("{sound}{CHAT}")),
+    ]);
+    let (code, _, errors) = policy(folder.path(), &["check", "bad.toml"]);
+    assert!(code == 1 && errors.contains("bad.toml:2:"), "{errors}");
+    assert!(
+        errors.contains("bad.toml:3:") && errors.contains("redis://HOST"),
+        "{errors}"
+    );
+    // What is elsewhere cannot be looked at here.
+    let (code, said, errors) = policy(folder.path(), &["check", "good.toml"]);
+    assert_eq!((code, said.as_str()), (0, "good.toml: sound (chat)\n"));
+    assert!(
+        errors.contains("warning") && errors.contains("/nonexistent/folder"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_server_that_nobody_could_ask_is_none_and_a_taken_port_leaves_no_file() {
+    let folder = folder(&[("chat.toml", CHAT)]);
+    let path = folder.path();
+    let off = ["--http", "off", "--grpc", "off", "--resp", "off"];
+    let serve = ["serve", "--config", "chat.toml"];
+    let output = tidegate(path, &[&serve[..], &off].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("every door is off"),
+        "{said}"
+    );
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let doors = ["--http", &at, "--grpc", "off", "--resp", "off"];
+    let output = tidegate(path, &[&serve[..], &doors].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!path.join("tidegate.redb").exists());
+}
+
 #[test]
 fn a_server_that_was_not_told_to_refuses_and_so_does_one_without_the_right_token() {
     let made = tidegate(

@@ -63,6 +63,8 @@ fn is_a_semaphore_for_scripts(store: &Beyond) {
     let (mut first, fence) = holder(store, &[]);
     let (mut second, later) = holder(store, &["--ttl", "1s"]);
     assert!(later > fence);
+    let is_all = "test \"$TIDEGATE_KEY\" = all";
+    assert_eq!(ended(store, &["--policy", "third"], is_all).0, Some(0));
     let (code, said) = ended(store, &[], "true");
     assert_eq!(code, Some(121), "{said}");
     assert!(said.contains("refused by `gpu`"), "{said}");

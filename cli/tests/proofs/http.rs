@@ -25,9 +25,18 @@ impl Http {
 
     /// The status of the answer, and its body.
     pub fn post(&mut self, path: &str, body: &Value) -> io::Result<(u16, Value)> {
+        self.send("POST", path, body)
+    }
+
+    /// As [`post`](Self::post), in place of what is there.
+    pub fn put(&mut self, path: &str, body: &Value) -> io::Result<(u16, Value)> {
+        self.send("PUT", path, body)
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: &Value) -> io::Result<(u16, Value)> {
         let body = body.to_string();
         let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );

@@ -9,6 +9,7 @@
 //! | `together` | all doors at once: never more than the limit, and instants that hold |
 //! | `reload` | other limits, and bad files, while clients ask |
 //! | `outage` | a store that is away, and comes back |
+//! | `told` | what whoever runs it is told |
 //! | `hostile`, `crowd` | idle, slow and greedy clients: bounded memory, and others are served |
 //!
 //! 20 kills for each way to sync, `TIDEGATE_KILLS=200 cargo test -p tidegate-cli
@@ -33,3 +34,4 @@ mod reload;
 mod resp;
 mod server;
 mod together;
+mod told;

@@ -1,0 +1,91 @@
+//! What a server tells whoever runs it: settings that changed and do not hold yet, a store
+//! that was emptied, and whose fault an error is.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+use tidegate_conformance::Beyond;
+
+use crate::http::Http;
+use crate::server::{FILE, Server, folder, until};
+
+const POLICY: &str = "[policy.web.limits]\nrpm = { calls = 10, per = '1h' }\n\
+    tpm = { rate = 10, per = '1h' }\n";
+
+/// They changed without a word, and nobody knew that a start was needed.
+#[test]
+fn settings_that_hold_from_the_next_start_on_are_named_when_they_change() {
+    let folder = folder(POLICY);
+    let server = Server::start(folder.path(), &["--store", "memory:"]);
+    let text = format!("[server]\nhttp = 'localhost:1'\nlongest_wait = '3s'\n{POLICY}");
+    std::fs::write(folder.path().join(FILE), text).expect("written");
+    server.hang_up();
+    until("a warning", || {
+        server.logged("`http`, `longest_wait` changed; they hold from the next start on") > 0
+    });
+}
+
+/// All of it was counted as `failed`, and an alert on a store that is away rang for a typing
+/// error.
+#[test]
+fn what_its_caller_must_change_is_counted_apart_from_what_failed() {
+    let folder = folder(POLICY);
+    let server = Server::start(folder.path(), &["--store", "memory:"]);
+    let mut http = Http::connect(server.http).expect("it listens");
+    let asks = [
+        (400, json!({"policy": "web", "key": "k"})),
+        (
+            400,
+            json!({"policy": "web", "key": "k", "amounts": {"tqm": 1}}),
+        ),
+        (
+            422,
+            json!({"policy": "web", "key": "k", "amounts": {"tpm": 11}}),
+        ),
+    ];
+    for (expected, ask) in asks {
+        let (status, said) = http.post("/v1/check", &ask).expect("an answer");
+        assert_eq!(status, expected, "{said}");
+    }
+    let mut count = |outcome: &str| {
+        let name = format!("tidegate_decisions_total{{policy=\"web\",outcome=\"{outcome}\"}}");
+        http.metric(&name).expect("it is there")
+    };
+    assert_eq!((count("invalid"), count("failed")), (3.0, 0.0));
+}
+
+/// The log said that another server had done it.
+#[test]
+fn a_store_that_was_emptied_no_longer_has_what_was_set_and_says_so() {
+    if let Some(store) = Beyond::redis() {
+        let folder = folder(POLICY);
+        let arguments = ["--store", &store.url, "--applied", "store"];
+        let server = Server::start(folder.path(), &arguments);
+        let mut http = Http::connect(server.http).expect("it listens");
+        let limits =
+            json!({"policy": "web", "key": "k", "limits": {"rpm": {"calls": 5, "per": "1h"}}});
+        let (status, said) = http.put("/v1/overrides", &limits).expect("an answer");
+        assert_eq!(status, 200, "{said}");
+        let policies = json!({"policy": {"web": {"limits": {"rpm": {"calls": 7, "per": "1h"}}}}});
+        let (status, said) = http.put("/v1/policies", &policies).expect("an answer");
+        assert_eq!(status, 200, "{said}");
+        let place = store.url.trim_start_matches("redis://");
+        let mut redis = TcpStream::connect(place).expect("a server");
+        redis.write_all(b"FLUSHALL\r\n").expect("sent");
+        let mut answer = [0; 5];
+        redis.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"+OK\r\n");
+        until("it is told of the policies", || {
+            server.logged("the store no longer has the policies that were applied") > 0
+        });
+        until("it is told of the overrides", || {
+            server.logged("the store no longer has the overrides that were set") > 0
+        });
+        assert_eq!(server.logged("applied at another server"), 0);
+        let (_, said) = http
+            .post("/v1/peek", &json!({"policy": "web", "key": "k", "cost": 1}))
+            .expect("an answer");
+        assert_eq!(said["limits"]["rpm"]["limit"], 10, "{said}");
+    }
+}
