@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::time::Span;
+
 /// A rule that makes no sense; names the parameter and what it may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -27,7 +29,18 @@ impl fmt::Display for RuleError {
             least,
             most,
         } = self;
-        write!(f, "{parameter} is {got}; it must be {least} to {most}")
+        match *parameter {
+            "period" | "window" | "ttl" => {
+                let (got, least) = (Span::from_micros(*got), Span::from_micros(*least));
+                let (got, least) = (got.as_duration(), least.as_duration());
+                let days = most / Span::from_secs(86_400).as_micros();
+                write!(
+                    f,
+                    "{parameter} is {got:?}; it must be {least:?} to {days} days"
+                )
+            }
+            _ => write!(f, "{parameter} is {got}; it must be {least} to {most}"),
+        }
     }
 }
 

@@ -183,11 +183,9 @@ pub enum LimitError {
     /// An override that would count in another way.
     #[error("an override changes how much, not how it is counted: {0}")]
     Unlike(&'static str),
-    /// A burst for an algorithm that has none.
-    #[error(
-        "a burst goes with a bucket over a fixed period, not with a calendar, concurrency or {0:?}"
-    )]
-    NoBurst(Algorithm),
+    /// A burst for what has none, in words.
+    #[error("a burst goes with a bucket over a fixed period, and this is {0}; leave the burst out")]
+    NoBurst(&'static str),
 }
 
 /// What is wrong with an amount.

@@ -56,6 +56,14 @@ fn limits_that_make_no_sense_are_refused_by_name_and_parameter() {
     build_error(Limit::rate("x", 1, SECOND).at_level("nowhere"));
     build_error(Limit::rate("x", 1, Period::day("UTC")).algorithm(Algorithm::SlidingLog));
     build_error(Limit::budget("x", 1, SECOND).burst(2));
+    let said = |limit| build_error(limit).to_string();
+    let burst = said(Limit::concurrency("x", 2).burst(3));
+    assert!(burst.contains("this is concurrency"), "{burst}");
+    let period = said(Limit::rate("x", 1, Duration::from_micros(999)));
+    assert!(
+        period.contains("period is 999µs; it must be 1ms to 400 days"),
+        "{period}"
+    );
 }
 
 /// They were bounded over HTTP alone: two thousand asks for one token of a million, each

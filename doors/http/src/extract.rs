@@ -166,8 +166,25 @@ fn wrong<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = serde_path_to_error::deserialize::<_, Object<T>>(&mut json);
     let path = read.err().map(|error| error.path().to_string());
+    let words = in_words(error);
     match path.as_deref() {
-        None | Some(".") => Problem::invalid(error.to_string()),
-        Some(path) => Problem::invalid(format!("`{path}`: {error}")),
+        // What is not known ends before its name does.
+        None | Some("." | "?") => Problem::invalid(words),
+        Some(path) => Problem::invalid(format!("`{path}`: {words}")),
     }
+}
+
+/// What was found, and what was expected.
+fn in_words(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        let (line, column) = (error.line(), error.column());
+        return format!(
+            "the body ends before its JSON object does (line {line}, column {column}); expected \
+             an object such as {{\"policy\": \"chat\", \"key\": \"alice\"}}"
+        );
+    }
+    let words = error.to_string();
+    let found = ["invalid type: ", "invalid value: "];
+    let found = found.iter().find_map(|sort| words.strip_prefix(sort));
+    found.map_or(words.clone(), |found| format!("found {found}"))
 }

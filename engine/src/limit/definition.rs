@@ -297,7 +297,11 @@ impl Limit {
 
     fn rule(&self) -> Result<Rule, LimitError> {
         if self.burst.is_some() && !self.bursts() {
-            return Err(LimitError::NoBurst(self.algorithm));
+            return Err(LimitError::NoBurst(match &self.period {
+                None => "concurrency: at most its slots are held at once",
+                Some(period) if period.span().is_none() => "a calendar's window",
+                Some(_) => "a window or a log",
+            }));
         }
         let Some(period) = &self.period else {
             return Ok(Rule::Slots(Slots::new(

@@ -10,23 +10,15 @@ use crate::support::House;
 async fn what_is_wrong_with_a_body_is_said_and_where() {
     let house = House::new();
     let cases = [
-        ("", "EOF while parsing a value at line 1 column 0"),
-        ("{", "EOF while parsing an object at line 1 column 1"),
-        ("[]", "invalid type: sequence, expected an object"),
-        (
-            r#"["web","k"]"#,
-            "invalid type: sequence, expected an object",
-        ),
+        ("", "the body ends before its JSON object does"),
+        ("{", "ends before its JSON object does (line 1, column 1)"),
+        (r#"{"policy":"web","ke"#, "expected an object such as"),
+        ("[]", "found sequence, expected an object"),
+        (r#"["web","k"]"#, "found sequence, expected an object"),
         (r#"{"key":"k"}"#, "missing field `policy`"),
         (r#"{"policy":"web"}"#, "`key` is missing"),
-        (
-            r#"{"policy":"web","key":null}"#,
-            "`key`: invalid type: null",
-        ),
-        (
-            r#"{"policy":"web","key":7}"#,
-            "`key`: invalid type: integer `7`",
-        ),
+        (r#"{"policy":"web","key":null}"#, "`key`: found null"),
+        (r#"{"policy":"web","key":7}"#, "`key`: found integer `7`"),
         (
             r#"{"policy":"web","key":"k","key_base64":"aw=="}"#,
             "not both",
@@ -52,7 +44,7 @@ async fn what_is_wrong_with_a_body_is_said_and_where() {
         ),
         (
             r#"{"policy":"web","key":"k","amounts":[1]}"#,
-            "`amounts`: invalid type: sequence",
+            "`amounts`: found sequence",
         ),
         (
             r#"{"policy":"web","key":"k","amounts":{"rpm":0}}"#,
@@ -93,8 +85,8 @@ async fn an_amount_is_a_whole_number_that_fits() {
         ("\".5\"", "`.5` is no amount"),
         ("\"\"", "`` is no amount"),
         ("\"0.1234567891\"", "`0.1234567891` is no amount"),
-        ("true", "invalid type: boolean"),
-        ("null", "invalid type: null"),
+        ("true", "found boolean"),
+        ("null", "found null"),
     ];
     for (amount, expected) in cases {
         let asks = [
