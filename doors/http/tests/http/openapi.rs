@@ -159,6 +159,22 @@ async fn the_document_is_valid() {
     assert!(output.status.success(), "{}", tools::said(&output));
 }
 
+/// An adjustment took decimals, and the document let it take whole numbers alone.
+#[tokio::test]
+async fn every_request_may_have_amounts_that_are_decimals() {
+    let document = document().await;
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let requests = schemas.iter().filter(|(name, _)| name.ends_with("Request"));
+    let amounts: Vec<_> = requests
+        .filter_map(|(name, schema)| Some((name, schema["properties"].get("amounts")?)))
+        .collect();
+    assert!(amounts.len() >= 3);
+    for (name, amounts) in amounts {
+        let kinds = &amounts["additionalProperties"]["type"];
+        assert_eq!(kinds, &serde_json::json!(["integer", "string"]), "{name}");
+    }
+}
+
 /// All checks but those that cannot know what the server was set up with: which
 /// policies there are, and whether a token is needed. And a proxy passes all
 /// headers of its client on, so none that is unknown may be an error there. A body
