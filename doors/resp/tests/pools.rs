@@ -39,7 +39,10 @@ fn a_lease_names_its_member_which_cools_down_when_it_drops_work() {
         "{ended}"
     );
     let granted = client.ask("TG.ACQUIRE chat other");
-    assert!(granted.contains(",member:us,metadata:{},granted_at_us:"), "{granted}");
+    assert!(
+        granted.contains(",member:us,metadata:{},granted_at_us:"),
+        "{granted}"
+    );
     let lease = &granted.strip_prefix("{lease:").unwrap()[..32];
     let ended = client.ask(&format!(
         "TG.SETTLE chat other {lease} USED rpm 1 COOLDOWN 5000"

@@ -5,7 +5,7 @@
 //! has been first for a second on, after a 64th of the time that it has been, up to
 //! 128. Sooner where its limits name an instant. Others look how many are before
 //! them: who is next every 2 to 16 milliseconds, others every 16 for each who stands
-//! before them, and at most every 128. A look is one statement that finds its answer
+//! before them, and at least every 512. A look is one statement that finds its answer
 //! in an index; a try is a transaction.
 
 use std::sync::Arc;
@@ -28,8 +28,12 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 /// Its longest at first, and that of others for each who stands before them.
 const PAUSE: Duration = Duration::from_millis(16);
 
-/// Nobody pauses for longer.
+/// Nobody who is first pauses for longer.
 const LONGEST_PAUSE: Duration = Duration::from_millis(128);
+
+/// Nor does anybody else for longer than this: a crowd before one key leaves the server
+/// and its connections to those who give something back.
+const FARTHEST_PAUSE: Duration = Duration::from_millis(512);
 
 /// Who has been first for so many times as long, may pause for one.
 const PART: u32 = 64;
@@ -77,18 +81,21 @@ impl InLine {
             return Ok(());
         };
         loop {
-            let look = {
-                let _share = self.table.share(&self.root).await.ok();
-                timeout(deadline, turn.look(&self.table)).await
+            let look = match self.table.share(&self.root).await {
+                Ok(_share) => timeout(deadline, turn.look(&self.table)).await,
+                Err(busy) => Ok(Err(busy.into())),
             };
             let look = look.map_err(|_| too_late(deadline))?;
-            let pause = match look.map_err(Trouble::told)? {
-                0 => return Ok(()),
-                1 => {
+            let pause = match look.map_err(Trouble::told) {
+                Ok(0) => return Ok(()),
+                Ok(1) => {
                     self.pause = (self.pause * 2).min(PAUSE);
                     self.pause
                 }
-                others => (PAUSE * others).min(LONGEST_PAUSE),
+                Ok(others) => (PAUSE * others).min(FARTHEST_PAUSE),
+                // Too many look at once: that is no answer, and no reason to look sooner.
+                Err(StoreError::Busy(_)) => FARTHEST_PAUSE,
+                Err(error) => return Err(error),
             };
             sleep(pause).await;
         }
