@@ -139,10 +139,10 @@ fn turn(server: &Server, folder: &Path, observer: &mut dyn Client, change: usize
     let mut limit = || observer.peek(UNITS).expect("no error")["units"].limit;
     match change % 3 {
         1 => {
-            let (before, faults) = (limit(), server.logged("the new is faulty"));
+            let (before, faults) = (limit(), server.logged("configuration not reloaded"));
             write(folder, NONSENSE[change / 3 % NONSENSE.len()]);
             server.hang_up();
-            let noticed = || server.logged("the new is faulty") > faults;
+            let noticed = || server.logged("configuration not reloaded") > faults;
             until("a fault", noticed);
             assert_eq!(limit(), before);
         }
