@@ -251,6 +251,7 @@ fn what_is_applied_is_kept_in_a_shared_store_and_served_by_every_server() {
 fn is_applied_everywhere(store: &Beyond) {
     let folder = folder(&[
         ("server.yaml", YAML),
+        ("rolled.yaml", &YAML.replace("10", "40")),
         ("next.toml", &CHAT.replace("10", "20")),
         ("last.toml", &CHAT.replace("10", "25")),
     ]);
@@ -270,6 +271,15 @@ fn is_applied_everywhere(store: &Beyond) {
     drop(one);
     let one = Server::start(path, "server.yaml", &shared);
     assert_eq!(one.calls(path), "25", "a restart keeps them");
+    // Halfway through a roll-out of another file: what is applied over that is not for
+    // those who do not have it yet, and takes nothing from them.
+    let rolled = Server::start(path, "rolled.yaml", &shared);
+    assert_eq!(rolled.apply(path, &["next.toml"]).0, 0);
+    assert_eq!(rolled.calls(path), "20");
+    for _ in 0..60 {
+        assert_eq!((&*one.calls(path), &*other.calls(path)), ("25", "25"));
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
     // A file with other policies wins, at the server that has it.
     std::fs::write(path.join("server.yaml"), YAML.replace("10", "30")).unwrap();
     wait_for(|| one.calls(path) == "30");

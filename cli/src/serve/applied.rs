@@ -217,6 +217,15 @@ impl Follower for Applied {
         let is_lost = text.is_none() && state.told.is_some();
         state.told = text;
         let current = match applied.transpose() {
+            // Halfway through a roll-out of the file the one half must not take from the
+            // other what it serves.
+            Ok(Some(None)) => {
+                return warn!(
+                    "policies were applied at a server whose file says other policies: they do \
+                     not hold here, and what this server serves stays in force until its file \
+                     is read again"
+                );
+            }
             Ok(applied) => applied.flatten().unwrap_or_else(|| state.of_file.clone()),
             Err(wrong) => return error!("policies were applied at another server, and {wrong}"),
         };

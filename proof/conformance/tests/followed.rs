@@ -300,7 +300,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     told.awaits(b"acme", Some(&[9, 1, 2, 3]));
     // Who follows the same owner may be told a moment after another.
     while set.check_overrides().is_ok() {
-        thread::sleep(Duration::from_millis(2));
+        thread::park_timeout(Duration::from_millis(2));
     }
     assert!(matches!(set.check_overrides(), Err(Error::Store(_))));
     let own = set.override_of("acme").expect("it stays");
