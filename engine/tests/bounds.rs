@@ -73,23 +73,34 @@ fn where_too_many_leases_are_remembered_the_oldest_are_forgotten_first() {
     );
 }
 
-/// A busy key fills what is shared, and no more: what others remember stays.
+/// A busy key fills what is shared, and no more: what others remember stays. (But for those
+/// whose leases stand in the same book as its own: one of some sixty, by chance.)
 #[test]
 fn a_busy_key_makes_nobody_else_forget() {
     let time = ManualClock::default();
     let set = rate(&time).max_remembered_leases(12_800).build().unwrap();
-    let quiet = detached(&set, "quiet").unwrap();
-    set.release("quiet", quiet).wait().unwrap();
+    let end = |name: &str| -> Vec<(String, LeaseId)> {
+        let keys = (0..20).map(|nth| format!("{name} {nth}"));
+        let ended = keys.map(|key| {
+            let id = detached(&set, &key).unwrap();
+            set.release(&*key, id).wait().unwrap();
+            (key, id)
+        });
+        ended.collect()
+    };
+    let remembered = |ended: &[(String, LeaseId)]| {
+        let again = |(key, id): &&(String, LeaseId)| set.release(&**key, *id).wait().is_ok();
+        ended.iter().filter(again).count()
+    };
+    let quiet = end("quiet");
     for _ in 0..20_000 {
         let id = detached(&set, "busy").unwrap();
         set.release("busy", id).wait().unwrap();
         time.advance(Duration::from_micros(20));
     }
     assert!(set.leases_remembered().wait().unwrap().unwrap() <= 12_800);
-    assert!(set.release("quiet", quiet).wait().unwrap().repeated());
-    let late = detached(&set, "late").unwrap();
-    set.release("late", late).wait().unwrap();
-    assert!(set.release("late", late).wait().unwrap().repeated());
+    assert!(remembered(&quiet) >= 15);
+    assert!(remembered(&end("late")) >= 15);
 }
 
 #[test]
