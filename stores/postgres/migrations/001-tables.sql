@@ -54,31 +54,55 @@ CREATE TABLE tidegate.editions (
 -- never seen.
 CREATE TYPE tidegate.cell AS (n numeric[]);
 
--- A row of one bucket without lows is kept as `level` and `at`, so that one
--- UPDATE decides; any other as `cells`. `due` and `followed` are a root's: when
--- something is to be done about its leases next, and up to which edition changes
--- of limits were followed by them. No index holds anything that changes, so that
--- an update stays in its page.
+-- The state of a limit that the plan at hand does not know, and the rule that wrote it.
+CREATE TYPE tidegate.retained AS (rule tidegate.rule, n numeric[]);
+
+-- The cells of one level, and what it retains.
+CREATE TYPE tidegate.carried AS (cells tidegate.cell[], retained tidegate.retained[]);
+
+-- A plain row, of one bucket without lows, is one number: `tat`, the instant at
+-- which the bucket will be empty, in parts of a microsecond, of which one has
+-- `drain` (GCRA's theoretical arrival time: ITU-T I.371, annex A). Its level at
+-- `latest`, by which it was written, is `tat - latest * drain`, not below 0. Less is
+-- computed and written for a take than of a level and its instant: an UPDATE's
+-- expressions are made ready each time it is executed, and that costs more than
+-- executing them. Any other row has `cells`.
+--
+-- `due` and `followed` are a root's: when something is to be done about its leases
+-- next, and up to which edition changes of limits were followed by them. No index
+-- holds anything that changes, so that an update stays in its page.
 CREATE TABLE tidegate.rows (
   tab integer NOT NULL,
   edition bigint NOT NULL,
   latest bigint NOT NULL,
-  forget_at bigint NOT NULL,
+  -- Null of a plain row, whose `tat` says it.
+  forget_at bigint,
   due bigint NOT NULL,
   followed bigint NOT NULL,
-  level bigint,
-  at bigint,
+  tat bigint,
+  drain bigint,
+  -- Of a root's row: until when anybody might stand in line under it.
+  line_until bigint NOT NULL DEFAULT -9223372036854775808,
   key bytea NOT NULL,
   long_key bytea,
   cells tidegate.cell[],
   -- The rules that its cells go by, if its key has some of its own.
   own tidegate.rule[],
+  -- Null where nothing is retained, as in every plain row.
+  retained tidegate.retained[],
   PRIMARY KEY (tab, key)
 ) WITH (fillfactor = 60);
 
 -- Leases, until they are forgotten. Stages: 0 live, 1 expired, 2 ended. Shares
 -- are uid, amount, place, forgotten; a settlement is expired, then uid, taken
--- and used of each limit.
+-- and used of each limit. When a lease was granted, neither a renewal nor an
+-- adjustment changes; for one that waited it is the end of its wait.
+--
+-- Every question about leases and about requests that wait is answered by one index,
+-- and no other looks fit: by the planner's guess a root has one lease, and to walk
+-- through all of them in the order of what is due, for one of which the name is known,
+-- is then as good as to look it up. So an index in such an order says its table's
+-- number in another type, and only what asks by that order says it so.
 CREATE TABLE tidegate.leases (
   tab integer NOT NULL,
   stage integer NOT NULL,
@@ -96,22 +120,25 @@ CREATE TABLE tidegate.leases (
   session bigint,
   shares numeric[] NOT NULL,
   settlement numeric[],
+  granted_at bigint NOT NULL,
   PRIMARY KEY (tab, root, id)
 );
-CREATE INDEX leases_due ON tidegate.leases (tab, root, due, number);
+CREATE INDEX leases_due ON tidegate.leases ((tab::bigint), root, due, number);
 CREATE INDEX leases_session ON tidegate.leases (tab, root, session)
   WHERE session IS NOT NULL AND stage = 0;
-CREATE INDEX leases_ask ON tidegate.leases (tab, ask) WHERE ask IS NOT NULL;
+CREATE INDEX leases_ask ON tidegate.leases (tab, ask) WHERE ask IS NOT NULL AND stage = 0;
 
 -- Numbers of sessions: each holds the advisory lock that `tidegate.session_lock`
 -- says for as long as it lasts.
 CREATE SEQUENCE tidegate.sessions MAXVALUE 2147483647 CYCLE;
 
--- What is defined for an owner; a key as an index holds it, and a long one whole.
+-- What is defined for an owner, until `ends_at` (null: until it is removed); a key as an
+-- index holds it, and a long one whole.
 CREATE TABLE tidegate.definitions (
   owner text NOT NULL,
   key bytea NOT NULL,
   long_key bytea,
   value bytea NOT NULL,
+  ends_at bigint,
   PRIMARY KEY (owner, key)
 );

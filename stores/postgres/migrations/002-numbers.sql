@@ -43,9 +43,10 @@ CREATE FUNCTION tidegate.div_up(a numeric, b numeric) RETURNS numeric
 LANGUAGE sql IMMUTABLE AS
 $$ SELECT div(a + b - 1, b) $$;
 
--- The machine's clock in microseconds since 1970.
+-- By a float's seconds: exact to the microsecond until 2041, within one after that,
+-- and never backwards.
 CREATE FUNCTION tidegate.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
-$$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+$$ SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint $$;
 
 -- A key as an index holds it: a long one by its beginning and its hash. (No key
 -- of 255 bytes or less has 256.)

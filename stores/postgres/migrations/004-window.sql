@@ -74,14 +74,28 @@ BEGIN
   RETURN c[2];
 END $$;
 
+-- The window's beginning stays, so that it ends however often it is carried to and
+-- fro; and no later than by the old rule, if this one's windows are no longer.
 CREATE FUNCTION tidegate.window_adopt(
   r tidegate.rule, c numeric[], p_old tidegate.rule, p_now numeric, p_calendar numeric[])
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_bounds numeric[];
+  v_was numeric;
+  v_is numeric;
 BEGIN
   IF p_now >= c[2] THEN RETURN NULL; END IF;
   IF r.align = p_old.align AND r.period IS NOT DISTINCT FROM p_old.period
     AND p_calendar[1] IS NULL THEN
     RETURN c;
   END IF;
-  RETURN tidegate.window_bounds(r, p_now, p_calendar) || c[3];
+  v_bounds := tidegate.window_bounds(r, p_now, p_calendar);
+  -- Boundaries of a change long ago say nothing of this window.
+  IF v_bounds[2] <= p_now THEN RETURN c; END IF;
+  v_was := CASE p_old.align WHEN 2 THEN c[2] - c[1] ELSE p_old.period END;
+  v_is := CASE r.align WHEN 2 THEN v_bounds[2] - v_bounds[1] ELSE r.period END;
+  IF r.align = 1 THEN v_bounds[2] := tidegate.later(c[1], r.period); END IF;
+  IF v_is > v_was THEN c[2] := v_bounds[2]; ELSE c[2] := least(v_bounds[2], c[2]); END IF;
+  IF c[2] <= p_now THEN RETURN NULL; END IF;
+  RETURN c;
 END $$;

@@ -136,7 +136,8 @@ BEGIN
     tidegate.ring_freed(r, c, v_debt + 1, p_now), tidegate.ring_forget_at(r, c)];
 END $$;
 
--- Where sub-windows differ, a count goes into the one in which its own ended.
+-- Counts that the old rule had let go of stay gone. Where sub-windows differ, a count
+-- goes into the one in which its own ended.
 CREATE FUNCTION tidegate.ring_adopt(
   r tidegate.rule, c numeric[], p_old tidegate.rule, p_now numeric)
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
@@ -144,9 +145,10 @@ DECLARE
   v_oldest numeric := tidegate.ring_oldest(p_old, p_now);
   v_kept numeric[] := '{}';
 BEGIN
-  IF r.step = p_old.step THEN RETURN c; END IF;
   FOR i IN 1 .. cardinality(c) - 1 BY 2 LOOP
-    IF c[i] >= v_oldest THEN
+    IF c[i] >= v_oldest AND r.step = p_old.step THEN
+      v_kept := v_kept || c[i] || c[i + 1];
+    ELSIF c[i] >= v_oldest THEN
       v_kept := tidegate.ring_charge(r, v_kept, c[i + 1],
         least((c[i] + 1) * p_old.step - 1, tidegate.never(), p_now));
     END IF;

@@ -165,3 +165,19 @@ BEGIN
   IF cardinality(c) = 3 THEN RETURN v_passed; END IF;
   RETURN greatest(c[cardinality(c) - 2], v_passed);
 END $$;
+
+-- Another weight for a holder of slots, be it free or not.
+CREATE FUNCTION tidegate.slots_resize(
+  c numeric[], p_id numeric, p_expires_at numeric, p_weight numeric, p_now numeric)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_position integer;
+BEGIN
+  c := tidegate.slots_pruned(c, p_now);
+  v_position := tidegate.slots_position(c, p_id, p_expires_at);
+  IF v_position IS NULL THEN RETURN c; END IF;
+  c[1] := c[1] - c[v_position + 2];
+  c[v_position + 2] := least(p_weight, greatest(tidegate.most_amount() - c[1], 0));
+  c[1] := c[1] + c[v_position + 2];
+  RETURN c;
+END $$;

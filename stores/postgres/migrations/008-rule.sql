@@ -45,12 +45,21 @@ BEGIN
 END $$;
 
 -- Where what a lease was charged at an instant was booked, by the cell as it is
--- after that.
+-- after that. Of a charge that was more than a cell can say, nothing is given back:
+-- nobody could tell it from what others had used (`core/src/rule.rs`, `Place::NOWHERE`).
 CREATE FUNCTION tidegate.place(r tidegate.rule, c numeric[], p_now numeric)
 RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_is_cut boolean := CASE r.kind
+    WHEN 1 THEN c[1] >= r.most + tidegate.forgiven(c)
+    WHEN 2 THEN c[3] >= tidegate.most_amount()
+    WHEN 3 THEN tidegate.ring_used(r, c, p_now) >= tidegate.most_amount()
+    WHEN 4 THEN tidegate.log_used(r, c, p_now) >= tidegate.most_amount()
+    ELSE false END;
 BEGIN
+  IF v_is_cut THEN RETURN -9007199254740992; END IF;
   RETURN CASE r.kind
-    WHEN 1 THEN c[4]
+    WHEN 1 THEN CASE WHEN c[3] IS NULL THEN c[7] ELSE c[4] END
     WHEN 2 THEN c[1]
     WHEN 3 THEN tidegate.ring_place(r, c, p_now)
     WHEN 4 THEN greatest(p_now, CASE WHEN cardinality(c) > 1 THEN c[cardinality(c) - 1] END)
@@ -95,17 +104,19 @@ BEGIN
     ELSE tidegate.slots_forget_at(c) END;
 END $$;
 
--- Carries a cell over from the rule that wrote it. Between kinds what is in use
--- stays in use (at most the new capacity); holders of slots do not carry over
--- into a rate, nor the reverse.
+-- Carries a cell over from the rule that wrote it. Between kinds what is in use stays
+-- in use, as if it was taken now; holders of slots do not carry over into a rate, nor
+-- the reverse.
 CREATE FUNCTION tidegate.adopt(
   r tidegate.rule, c numeric[], p_old tidegate.rule, p_now numeric, p_calendar numeric[])
 RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
+  v_standing numeric[];
   v_used numeric;
 BEGIN
   IF c IS NULL THEN RETURN NULL; END IF;
-  c := tidegate.observe(p_old, c, p_now, p_calendar);
+  -- A change from before the cell was written last is followed as of then.
+  p_now := greatest(p_now, tidegate.latest(p_old, c));
   IF r.kind = p_old.kind THEN
     RETURN CASE r.kind
       WHEN 1 THEN tidegate.bucket_adopt(r, c, p_old, p_now)
@@ -115,7 +126,16 @@ BEGIN
       ELSE c END;
   END IF;
   IF r.kind = 5 OR p_old.kind = 5 THEN RETURN NULL; END IF;
-  v_used := p_old.capacity - (tidegate.standing(p_old, c, p_now))[1];
+  v_standing := tidegate.standing(p_old, c, p_now);
+  v_used := p_old.capacity - v_standing[1] + v_standing[2];
+  IF p_old.kind = 1 THEN
+    v_used := least(tidegate.div_up(tidegate.bucket_level(p_old, c, p_now), p_old.weight),
+      tidegate.most_amount());
+  END IF;
   IF v_used = 0 THEN RETURN NULL; END IF;
-  RETURN tidegate.charge(r, NULL, least(v_used, r.capacity), p_now, p_calendar, NULL, NULL);
+  IF r.kind = 1 THEN
+    RETURN tidegate.forgive_above(r, ARRAY[v_used * r.weight, p_now], r.brim,
+      greatest(coalesce(v_standing[4], p_now) - p_now, 0));
+  END IF;
+  RETURN tidegate.charge(r, NULL, v_used, p_now, p_calendar, NULL, NULL);
 END $$;

@@ -71,8 +71,9 @@ BEGIN
   RETURN v_cells;
 END $$;
 
--- A decision in numbers: what `src/reply.rs` reads. A lease is id, expiry,
--- fence, and whether it was given before; or nulls.
+-- A decision in numbers: what `src/reply.rs` reads. A lease is id, expiry, fence, and
+-- whether it was given before, or nulls; when it was granted is the last number, behind
+-- the standings.
 CREATE FUNCTION tidegate.decision(
   p_rules tidegate.rule[], p_step tidegate.step, p_detail integer, p_now numeric,
   p_refund_at numeric, p_lease numeric[])
@@ -105,5 +106,6 @@ BEGIN
       v_reply := v_reply || tidegate.standing(p_rules[i], (v_cells[i]).n, p_now);
     END LOOP;
   END IF;
+  IF p_lease IS NOT NULL THEN v_reply := v_reply || p_lease[5]; END IF;
   RETURN v_reply;
 END $$;

@@ -1,11 +1,17 @@
 -- Rows: read and written by whoever holds the lock on their root's row.
 
+-- From when on a row equals one never seen.
+CREATE FUNCTION tidegate.forget_at(p_row tidegate.rows) RETURNS numeric
+LANGUAGE sql IMMUTABLE AS
+$$ SELECT coalesce(p_row.forget_at, tidegate.div_up(p_row.tat, p_row.drain)) $$;
+
 -- The cells of a row whose plan has so many limits at its level.
 CREATE FUNCTION tidegate.cells_of(p_row tidegate.rows, p_width integer)
 RETURNS tidegate.cell[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF p_row.level IS NOT NULL THEN
-    RETURN ARRAY[ROW(ARRAY[p_row.level, p_row.at]::numeric[])::tidegate.cell];
+  IF p_row.tat IS NOT NULL THEN
+    RETURN ARRAY[ROW(ARRAY[
+      greatest(p_row.tat - p_row.latest * p_row.drain, 0), p_row.latest]::numeric[])::tidegate.cell];
   END IF;
   IF p_row.cells IS NOT NULL THEN RETURN p_row.cells; END IF;
   RETURN array_fill(ROW(NULL)::tidegate.cell, ARRAY[p_width]);
@@ -25,7 +31,8 @@ BEGIN
   RETURN v_at;
 END $$;
 
--- Writes a row: its cells, by the rules of its level, which are its own or not.
+-- Writes a row: its cells, by the rules of its level, which are its own or not. A row
+-- that retains something is none that is plain, and is kept for as long as that matters.
 CREATE FUNCTION tidegate.save_row(
   p_tab integer, p_key bytea, p_edition bigint, p_latest numeric, p_rules tidegate.rule[],
   p_is_own boolean, p_cells tidegate.cell[], p_due bigint, p_followed bigint)
@@ -35,26 +42,30 @@ DECLARE
   v_forget_at numeric := tidegate.row_forget_at(p_rules, p_cells);
   c numeric[] := (p_cells[1]).n;
   v_own tidegate.rule[] := CASE WHEN p_is_own THEN p_rules END;
-  v_level bigint;
-  v_at bigint;
+  v_tat bigint;
+  v_drain bigint;
 BEGIN
   IF v_forget_at IS NULL THEN
     p_cells := NULL;
     v_forget_at := tidegate.beginning();
-  ELSIF cardinality(p_cells) = 1 AND (p_rules[1]).kind = 1 AND cardinality(c) = 2
-    AND c[1] < 4611686018427387904 THEN
-    v_level := c[1];
-    v_at := c[2];
+  ELSIF NOT p_is_own AND cardinality(p_cells) = 1
+    AND tidegate.is_plain(p_rules[1], c, p_latest)
+    AND NOT EXISTS (SELECT FROM tidegate.rows WHERE tab = p_tab AND key = v_short
+      AND (line_until > p_latest OR retained IS NOT NULL)) THEN
+    v_drain := (p_rules[1]).drain;
+    v_tat := p_latest * v_drain + c[1];
     p_cells := NULL;
+    v_forget_at := NULL;
   END IF;
-  UPDATE tidegate.rows SET edition = p_edition, latest = p_latest, forget_at = v_forget_at,
-    due = p_due, followed = p_followed, level = v_level, at = v_at, cells = p_cells,
-    own = v_own
+  UPDATE tidegate.rows SET edition = p_edition, latest = p_latest, due = p_due,
+    forget_at = CASE WHEN retained IS NULL THEN v_forget_at
+      ELSE greatest(v_forget_at, tidegate.retained_forget_at(retained)) END,
+    followed = p_followed, tat = v_tat, drain = v_drain, cells = p_cells, own = v_own
   WHERE tab = p_tab AND key = v_short;
   IF FOUND THEN RETURN; END IF;
   INSERT INTO tidegate.rows
-    (tab, edition, latest, forget_at, due, followed, level, at, key, long_key, cells, own)
-  VALUES (p_tab, p_edition, p_latest, v_forget_at, p_due, p_followed, v_level, v_at, v_short,
+    (tab, edition, latest, forget_at, due, followed, tat, drain, key, long_key, cells, own)
+  VALUES (p_tab, p_edition, p_latest, v_forget_at, p_due, p_followed, v_tat, v_drain, v_short,
     CASE WHEN length(p_key) > 255 THEN p_key END, p_cells, v_own);
 END $$;
 
@@ -86,4 +97,33 @@ DECLARE
   v_now bigint := tidegate.clock();
 BEGIN
   RETURN CASE WHEN p_latest BETWEEN v_now AND v_now + 10000000 THEN p_latest ELSE v_now END;
+END $$;
+
+-- Whether a bucket by this rule, with this cell, can be a plain row written at an
+-- instant: the numbers of `tidegate.take_plain` stay within 63 bits until 2112.
+CREATE FUNCTION tidegate.is_plain(r tidegate.rule, c numeric[], p_latest numeric)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS
+$$ SELECT r.kind = 1 AND cardinality(c) = 2 AND c[2] = p_latest
+     AND c[1] < 4611686018427387904 AND r.drain <= 1024
+     AND p_latest BETWEEN 0 AND 4503599627370496 $$;
+
+-- Makes a plain row one like all others. It is, where somebody stands in line: what
+-- reads plain rows need not look.
+CREATE FUNCTION tidegate.make_general(p_tab integer, p_root bytea) RETURNS void
+LANGUAGE sql AS $$
+  UPDATE tidegate.rows r SET tat = NULL, drain = NULL, forget_at = tidegate.forget_at(r),
+    cells = tidegate.cells_of(r, 1)
+  WHERE tab = p_tab AND key = p_root AND tat IS NOT NULL
+$$;
+
+-- The latest instant that a cell which a rule wrote tells of.
+CREATE FUNCTION tidegate.latest(r tidegate.rule, c numeric[]) RETURNS numeric
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN CASE r.kind
+    WHEN 1 THEN c[2]
+    WHEN 2 THEN c[1]
+    WHEN 3 THEN least(c[cardinality(c) - 1] * r.step, tidegate.never())
+    WHEN 4 THEN CASE WHEN cardinality(c) > 1 THEN c[cardinality(c) - 1] END
+    END;
 END $$;

@@ -1,7 +1,7 @@
--- Those who wait under one root, of all processes, in order of arrival: read and
--- written by whoever holds the lock on the root's row. Nobody overtakes who waits
--- for a row of his path; others under the same root may pass. Who is to ask again
--- is notified on the channel of his process when the transaction is committed.
+-- Requests that wait under one root, of all processes, in order of arrival: read and
+-- written by whoever holds the lock on the root's row. No request overtakes one that
+-- waits for a row of its path; others under the same root may pass. One that is to ask
+-- again is notified on the channel of its process when the transaction is committed.
 --
 -- Not logged: by the time a server has come back after a crash, nobody would have
 -- been heard of for long enough anyway.
@@ -21,10 +21,8 @@ CREATE UNLOGGED TABLE tidegate.waiters (
   waits_for bytea[] NOT NULL,
   PRIMARY KEY (tab, root, turn)
 );
-CREATE INDEX waiters_order ON tidegate.waiters (tab, root, came, number);
 
--- Of a root's row: until when anybody might stand in line under it.
-ALTER TABLE tidegate.rows ADD COLUMN line_until bigint NOT NULL DEFAULT -9223372036854775808;
+CREATE INDEX waiters_order ON tidegate.waiters ((tab::bigint), root, came, number);
 
 -- The names of the rows of a key's path.
 CREATE FUNCTION tidegate.path_of(p_key bytea, p_ends integer[]) RETURNS bytea[]
@@ -38,8 +36,65 @@ BEGIN
   RETURN v_path;
 END $$;
 
--- The rows of a path for which somebody ahead waits; null if nobody does. Ahead of
--- who has no place, and asks for none, are all.
+-- If the set is slots alone, none of which is left once this take is done: when the
+-- first is back by itself. Null otherwise: somebody may have room, as after an answer
+-- that is given again, for which nothing was taken now.
+CREATE FUNCTION tidegate.full_until(a tidegate.command) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  e tidegate.editions;
+  v_row tidegate.rows;
+  c numeric[];
+  v_free numeric;
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows WHERE tab = a.tab AND key = a.root AND own IS NULL;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  e := tidegate.edition(a.tab, v_row.edition);
+  IF e.levels <> 1 OR cardinality(e.rules) <> 1 OR (e.rules[1]).kind <> 5 THEN RETURN NULL; END IF;
+  c := (v_row.cells[1]).n;
+  v_free := (tidegate.standing(e.rules[1], c, a.now))[1];
+  -- The row is as it was before this take, of which the lease tells.
+  IF tidegate.slots_position(coalesce(c, '{}'), a.id, a.now) IS NULL AND EXISTS (
+    SELECT FROM tidegate.leases WHERE tab = a.tab AND root = a.root AND id = a.id) THEN
+    v_free := v_free - a.amounts[1];
+  END IF;
+  IF v_free > 0 THEN RETURN NULL; END IF;
+  RETURN nullif(tidegate.next_due(a.tab, a.root), 9223372036854775807);
+END $$;
+
+-- Gives up the place of one who has what he waited for. If nothing of it is left before
+-- p_until, who is next is not made to ask in vain; it is told that instant if it might
+-- not ask before it by itself: a NOTIFY makes the commits of the whole database go one
+-- after the other, and wakes every connection that listens.
+CREATE FUNCTION tidegate.leave_until(
+  p_tab integer, p_root bytea, p_turn numeric, p_now bigint, p_until bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_next record;
+BEGIN
+  IF p_until > p_now THEN
+    DELETE FROM tidegate.waiters WHERE tab = p_tab AND root = p_root AND turn = p_turn;
+    SELECT channel, turn, alive_until INTO v_next FROM tidegate.waiters
+    WHERE tab::bigint = p_tab AND root = p_root AND alive_until > p_now
+    ORDER BY came, number LIMIT 1;
+    IF FOUND THEN
+      -- It is heard of before `alive_until`, or has lost its place.
+      IF p_until < v_next.alive_until THEN
+        PERFORM pg_notify(v_next.channel, v_next.turn || ' ' || p_until - p_now);
+      END IF;
+      RETURN;
+    END IF;
+  END IF;
+  PERFORM tidegate.leave(p_tab, p_root, p_turn, p_now);
+END $$;
+
+-- A request that waited has what it waited for, and gives its place up.
+CREATE FUNCTION tidegate.leave_served(a tidegate.command, p_turn numeric)
+RETURNS void LANGUAGE sql AS
+$$ SELECT tidegate.leave_until(a.tab, a.root, p_turn, a.now, tidegate.full_until(a)) $$;
+
+-- The rows of a path for which somebody ahead waits; null if nobody does. A request
+-- that has no place, and asks for none, is behind all.
 CREATE FUNCTION tidegate.kept_at(
   p_tab integer, p_root bytea, p_path bytea[], p_turn numeric, p_ahead bigint, p_now bigint)
 RETURNS bytea[] LANGUAGE plpgsql AS $$
@@ -56,14 +111,14 @@ BEGIN
     v_number := coalesce(v_mine.number, v_number);
   END IF;
   SELECT waits_for INTO v_waits_for FROM tidegate.waiters
-  WHERE tab = p_tab AND root = p_root AND (came, number) < (v_came, v_number)
+  WHERE tab::bigint = p_tab AND root = p_root AND (came, number) < (v_came, v_number)
     AND alive_until > p_now AND waits_for && p_path
   ORDER BY came, number LIMIT 1;
   IF NOT FOUND THEN RETURN NULL; END IF;
   RETURN ARRAY(SELECT unnest(p_path) INTERSECT SELECT unnest(v_waits_for));
 END $$;
 
--- An ask stands in line, and waits for these rows; p_until is what its root's row
+-- A request stands in line, and waits for these rows; p_until is what its root's row
 -- says of the line.
 CREATE FUNCTION tidegate.stay(
   p_tab integer, p_root bytea, p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint,
@@ -79,11 +134,12 @@ BEGIN
   IF p_until < tidegate.later(p_now, p_alive) THEN
     UPDATE tidegate.rows SET line_until = tidegate.later(p_now, 2 * p_alive)
     WHERE tab = p_tab AND key = p_root;
+    PERFORM tidegate.make_general(p_tab, p_root);
   END IF;
 END $$;
 
--- Notifies everyone whom nobody keeps back: no more than so many at once, the
--- others find out by themselves. Who was not heard of for too long has lost his
+-- Notifies every request that nobody is ahead of: no more than so many at once, the
+-- others find out by themselves. One that was not heard of for too long has lost its
 -- place.
 CREATE FUNCTION tidegate.wake(p_tab integer, p_root bytea, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -93,7 +149,7 @@ DECLARE
   v_looked integer := 0;
 BEGIN
   FOR w IN SELECT turn, channel, alive_until, path, waits_for FROM tidegate.waiters
-    WHERE tab = p_tab AND root = p_root ORDER BY came, number
+    WHERE tab::bigint = p_tab AND root = p_root ORDER BY came, number
   LOOP
     IF w.alive_until <= p_now THEN
       DELETE FROM tidegate.waiters WHERE tab = p_tab AND root = p_root AND turn = w.turn;
@@ -133,13 +189,12 @@ BEGIN
     CASE WHEN p_caller THEN p_now ELSE tidegate.instant(v_latest) END);
 END $$;
 
--- After the limits of a set have changed: the first of each of its lines is
--- notified, as many as one call does.
+-- After the limits of a set have changed: the first of each of its lines is notified.
 CREATE FUNCTION tidegate.wake_first(p_tab integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_notify(f.channel, f.turn::text) FROM (
     SELECT DISTINCT ON (root) channel, turn FROM tidegate.waiters
-    WHERE tab = p_tab ORDER BY root, came, number LIMIT 1000) AS f;
+    WHERE tab::bigint = p_tab ORDER BY root, came, number LIMIT 1000) AS f;
 END $$;
 
 -- Forgets those who were not heard of, under roots that nobody asks. It waits for
@@ -155,7 +210,7 @@ BEGIN
   RETURN v_deleted;
 END $$;
 
--- A take, as a lease or not, where somebody stands in line or the ask may wait
+-- A take, as a lease or not, where somebody stands in line or the request may wait
 -- (p_turn is not null then). p_kept_at are the rows at which others are first.
 CREATE FUNCTION tidegate.in_turn(
   a tidegate.command, e tidegate.editions, p_cells tidegate.cell[], p_verb integer,
@@ -173,14 +228,13 @@ BEGIN
     IF FOUND THEN
       v_out.cells := p_cells;
       v_out.reply := ARRAY[0, a.now, 0, 0, 0, 0, 0, NULL,
-        v_mine.id, v_mine.expires_at, v_mine.fence, 0, 0];
+        v_mine.id, v_mine.expires_at, v_mine.fence, 0, 0, v_mine.granted_at];
       RETURN v_out;
     END IF;
   END IF;
-  IF p_verb = 1 AND a.ask IS NOT NULL THEN
-    PERFORM FROM tidegate.leases WHERE tab = a.tab AND ask = tidegate.ask_of(a.key, a.ask);
-    -- It has its lease already.
-    IF FOUND THEN RETURN tidegate.lease(a, e, p_cells); END IF;
+  -- It has its lease already.
+  IF p_verb = 1 AND (tidegate.known(a)).id IS NOT NULL THEN
+    RETURN tidegate.lease(a, e, p_cells);
   END IF;
   IF p_kept_at IS NULL AND p_verb = 1 THEN RETURN tidegate.lease(a, e, p_cells); END IF;
   IF p_kept_at IS NULL THEN RETURN tidegate.take(a, e, p_cells); END IF;
@@ -195,7 +249,7 @@ BEGIN
   RETURN v_out;
 END $$;
 
--- What a reply to an ask that may wait comes to. Refused, it stands in line for the
+-- What a reply to a request that may wait comes to. Refused, it stands in line for the
 -- rows that refused it and those at which others are first; kind 7 says that
 -- others are. Answered in any other way, it has no place any more.
 CREATE FUNCTION tidegate.stand_or_leave(
@@ -216,7 +270,14 @@ BEGIN
       v_waits_for, p_until);
     IF p_kept_at IS NOT NULL THEN p_reply[1] := 7; END IF;
   ELSIF p_until > a.now THEN
-    PERFORM tidegate.leave(a.tab, a.root, p_turn, a.now);
+    IF p_reply[3] = 0 THEN PERFORM tidegate.leave_served(a, p_turn);
+    ELSE PERFORM tidegate.leave(a.tab, a.root, p_turn, a.now);
+    END IF;
   END IF;
   RETURN p_reply;
 END $$;
+
+-- The advisory lock of a name: for `pg_advisory_lock`, or in a transaction of
+-- one's own for `pg_advisory_xact_lock`.
+CREATE FUNCTION tidegate.lock_key(p_name text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT hashtextextended(p_name, 8388065) $$;

@@ -1,5 +1,5 @@
 //! Leases of a set of slots alone, as semaphores and mutexes are: functions of their own
-//! (`migrations/026-lone-slots.sql`), which answer as `tidegate.decide` does.
+//! (`migrations/021-lone-slots.sql`), which answer as `tidegate.decide` does.
 
 use tidegate_contract::StoreError;
 use tidegate_contract::core::Rule;

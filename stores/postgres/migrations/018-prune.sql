@@ -1,8 +1,3 @@
--- What nobody asks for any more goes in steps along the primary key, each of so many
--- rows and so much time: one statement for the whole table is cancelled by the deadline
--- when the table is large, each time, and nothing ever goes.
-DROP FUNCTION tidegate.prune(integer);
-
 -- One step: rows that equal "never seen", leases that are due, and those whose session
 -- has ended, of the p_most rows behind a place. It waits for no lock, and one at a time
 -- runs; others go away at once. Answers how many rows it looked after, and where to go

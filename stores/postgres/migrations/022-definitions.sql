@@ -1,7 +1,6 @@
 -- Definitions that others follow: each owner's have a version, which every change raises
 -- in its own transaction, whoever makes it. It is the server's clock in microseconds, and
 -- one more where that stands: it grows also after a failover that has lost the last ones.
-ALTER TABLE tidegate.definitions ADD COLUMN ends_at bigint;
 
 -- Who knows less than the floor is given everything.
 CREATE TABLE tidegate.definition_versions (

@@ -1,5 +1,6 @@
 -- Adds an edition to a set's plans, and answers its number. p_numbers are the
 -- rules. The first plan of a process is no change if the newest is the same already.
+
 CREATE FUNCTION tidegate.register(
   p_tab integer, p_is_first boolean, p_version numeric, p_at bigint, p_caller boolean,
   p_levels integer, p_keep numeric, p_numbers numeric[], p_names text[], p_calendars bigint[])

@@ -1,13 +1,15 @@
 -- A set of slots alone, without levels: semaphores and mutexes. What `tidegate.decide`
--- does of it, with as few statements as there can be, since those who wait stand behind
+-- does of it, with as few statements as there can be, since requests that wait stand behind
 -- the lock on the one row. The arithmetic is the cells' own (007-slots.sql). Whatever is
 -- out of the ordinary is `tidegate.decide`'s.
 
--- Whether nothing is to be done about a row of slots before it is used.
-CREATE FUNCTION tidegate.is_settled(r tidegate.rows, p_edition bigint, p_now bigint)
+-- Whether nothing is to be done about a row of slots before it is used. What a row
+-- retains is for `tidegate.decide`.
+CREATE FUNCTION tidegate.is_settled(
+  r tidegate.rows, p_edition bigint, p_now bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
 $$ SELECT r.edition = p_edition AND r.followed >= p_edition AND r.own IS NULL
-     AND r.due > p_now AND r.latest <= p_now
+     AND r.due > p_now AND r.latest <= p_now AND r.retained IS NULL
      AND coalesce((r.cells[1]).n[3] <= p_now, true) $$;
 
 -- A decision about them in numbers, as `tidegate.decision` has it.
@@ -22,10 +24,14 @@ DECLARE
     0, NULL, p_lease[1], p_lease[2], p_lease[3], p_lease[4]];
   r tidegate.rule;
 BEGIN
-  IF p_detail + v_refuses < 2 THEN RETURN (v_reply || 0::numeric)::text; END IF;
-  r.kind := 5;
-  r.capacity := p_capacity;
-  RETURN (v_reply || 1::numeric || tidegate.standing(r, c, p_now))::text;
+  v_reply := v_reply || (p_detail + v_refuses >= 2)::integer::numeric;
+  IF p_detail + v_refuses >= 2 THEN
+    r.kind := 5;
+    r.capacity := p_capacity;
+    v_reply := v_reply || tidegate.standing(r, c, p_now);
+  END IF;
+  IF p_lease IS NOT NULL THEN v_reply := v_reply || p_lease[5]; END IF;
+  RETURN v_reply::text;
 END $$;
 
 -- So many slots as a lease; p_amount is no more than p_capacity, and the key such as
@@ -89,9 +95,9 @@ BEGIN
   v_due := least(v_row.due, v_until);
   c := tidegate.slots_grant(c, p_id, p_amount, v_until, v_now);
   INSERT INTO tidegate.leases
-    (tab, stage, expires_at, due, root, id, fence, owner, ends, shares)
+    (tab, stage, expires_at, due, root, id, fence, owner, ends, shares, granted_at)
   VALUES (p_tab, 0, v_until, v_until, p_key, p_id, c[2], p_key, ARRAY[length(p_key)],
-    ARRAY[p_uid, p_amount, 0, 0]);
+    ARRAY[p_uid, p_amount, 0, 0], v_now);
   UPDATE tidegate.rows SET latest = v_now, forget_at = tidegate.slots_forget_at(c), due = v_due,
     cells = ARRAY[ROW(c)::tidegate.cell]
   WHERE tab = p_tab AND key = p_key;
@@ -99,20 +105,9 @@ BEGIN
     PERFORM tidegate.leave_until(p_tab, p_key, p_turn, v_now,
       CASE WHEN c[1] >= p_capacity THEN v_due END);
   END IF;
-  RETURN tidegate.slots_decision(0, v_now, NULL, false, ARRAY[p_id, v_until, c[2], 0], p_detail,
-    p_capacity, c);
+  RETURN tidegate.slots_decision(0, v_now, NULL, false, ARRAY[p_id, v_until, c[2], 0, v_now],
+    p_detail, p_capacity, c);
 END $$;
-
--- What an ending says was used, of so much taken (013-verbs.sql).
-CREATE FUNCTION tidegate.used_of(p_ending integer, p_used numeric, p_taken numeric)
-RETURNS numeric LANGUAGE sql IMMUTABLE AS
-$$ SELECT CASE WHEN p_ending = 0 THEN coalesce(p_used, p_taken)
-     WHEN p_ending = 3 OR (p_ending = 2 AND p_used = 1) THEN 0
-     ELSE p_taken END $$;
-CREATE OR REPLACE FUNCTION tidegate.used_of(
-  a tidegate.command, p_position integer, p_taken numeric)
-RETURNS numeric LANGUAGE sql IMMUTABLE AS
-$$ SELECT tidegate.used_of(a.ending, a.used[p_position], p_taken) $$;
 
 -- The end of such a lease: p_keep is for how long it is remembered, if it is to be.
 CREATE FUNCTION tidegate.end_slots(

@@ -8,7 +8,7 @@ DECLARE
   v_due bigint;
 BEGIN
   SELECT due INTO v_due FROM tidegate.leases
-  WHERE tab = p_tab AND root = p_root ORDER BY due LIMIT 1;
+  WHERE tab::bigint = p_tab AND root = p_root ORDER BY due LIMIT 1;
   RETURN coalesce(v_due, 9223372036854775807);
 END $$;
 
@@ -51,6 +51,24 @@ BEGIN
   END LOOP;
 END $$;
 
+-- A cell after so much was given back where it was charged, the latest first.
+CREATE FUNCTION tidegate.give_back(
+  r tidegate.rule, c numeric[], p_shares numeric[], p_amount numeric, p_now numeric)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_part numeric;
+BEGIN
+  FOR s IN REVERSE cardinality(p_shares) - 3 .. 1 BY 4 LOOP
+    CONTINUE WHEN p_shares[s] <> r.uid;
+    v_part := least(p_shares[s + 1], p_amount);
+    p_amount := p_amount - v_part;
+    IF v_part > 0 AND p_shares[s + 3] = 0 THEN
+      c := tidegate.refund(r, c, v_part, p_shares[s + 2], p_now);
+    END IF;
+  END LOOP;
+  RETURN c;
+END $$;
+
 -- Deals with what is due by an edition of the plan. Whether that was all: no
 -- call looks at more than so many leases, so that none takes long.
 CREATE FUNCTION tidegate.retire(
@@ -61,7 +79,7 @@ DECLARE
 BEGIN
   FOR i IN 1 .. 500 LOOP
     SELECT * INTO v_lease FROM tidegate.leases
-    WHERE tab = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
+    WHERE tab::bigint = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
     IF NOT FOUND THEN RETURN true; END IF;
     IF v_lease.stage <> 0 THEN
       DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
@@ -131,7 +149,7 @@ BEGIN
 END $$;
 
 -- Takes a lease's slots out of the rows of its owner, by whatever rules wrote
--- them.
+-- them, those that a row retains with them.
 CREATE FUNCTION tidegate.free_slots(p_lease tidegate.leases, p_now bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,6 +158,8 @@ DECLARE
   v_cells tidegate.cell[];
   v_key bytea;
 BEGIN
+  PERFORM tidegate.move_retained_slots(p_lease.tab, p_lease.owner, p_lease.ends, p_lease.id,
+    p_lease.expires_at, NULL, p_now);
   FOR v_level IN 1 .. cardinality(p_lease.ends) LOOP
     v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[v_level]);
     SELECT * INTO v_row FROM tidegate.rows

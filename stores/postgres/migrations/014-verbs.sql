@@ -73,6 +73,7 @@ CREATE FUNCTION tidegate.ask_of(p_key bytea, p_ask bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE AS
 $$ SELECT sha256(int4send(length(p_key)) || p_key || p_ask) $$;
 
+-- A take that is held as a lease, or the lease that the ask was given before.
 CREATE FUNCTION tidegate.lease(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,11 +86,10 @@ DECLARE
 BEGIN
   v_out.cells := p_cells;
   IF a.ask IS NOT NULL THEN
-    SELECT * INTO v_known FROM tidegate.leases
-    WHERE tab = a.tab AND ask = tidegate.ask_of(a.key, a.ask);
-    IF FOUND THEN
+    v_known := tidegate.known(a);
+    IF v_known.id IS NOT NULL THEN
       v_out.reply := ARRAY[0, a.now, 0, 0, 0, 0, 0, NULL,
-        v_known.id, v_known.expires_at, v_known.fence, 1, 0];
+        v_known.id, v_known.expires_at, v_known.fence, 1, 0, v_known.granted_at];
       RETURN v_out;
     END IF;
   END IF;
@@ -116,73 +116,53 @@ BEGIN
     END IF;
   END LOOP;
   INSERT INTO tidegate.leases
-    (tab, stage, expires_at, due, root, id, fence, owner, ends, session, ask, shares)
+    (tab, stage, expires_at, due, root, id, fence, owner, ends, session, ask, shares,
+      granted_at)
   VALUES (a.tab, 0, a.until, a.until, a.root, a.id, v_fence, a.key, a.ends, a.session,
-    CASE WHEN a.ask IS NOT NULL THEN tidegate.ask_of(a.key, a.ask) END, v_shares);
+    CASE WHEN a.ask IS NOT NULL THEN tidegate.ask_of(a.key, a.ask) END, v_shares, a.now);
   v_out.cells := v_step.cells;
   v_out.leases_changed := true;
   v_out.reply := tidegate.decision(e.rules, v_step, a.detail, a.now, NULL,
-    ARRAY[a.id, a.until, v_fence, 0]);
+    ARRAY[a.id, a.until, v_fence, 0, a.now]);
   RETURN v_out;
 END $$;
 
--- What an ending says was used of the plan's limit at a position. Endings: 0
--- settle, 1 release, 2 fail, 3 cancel.
-CREATE FUNCTION tidegate.used_of(a tidegate.command, p_position integer, p_taken numeric)
-RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF a.ending = 0 THEN RETURN coalesce(a.used[p_position], p_taken); END IF;
-  IF a.ending = 3 OR (a.ending = 2 AND a.used[p_position] = 1) THEN RETURN 0; END IF;
-  RETURN p_taken;
-END $$;
+-- What an ending says was used, of so much taken. Endings: 0 settle, 1 release,
+-- 2 fail, 3 cancel.
+CREATE FUNCTION tidegate.used_of(p_ending integer, p_used numeric, p_taken numeric)
+RETURNS numeric LANGUAGE sql IMMUTABLE AS
+$$ SELECT CASE WHEN p_ending = 0 THEN coalesce(p_used, p_taken)
+     WHEN p_ending = 3 OR (p_ending = 2 AND p_used = 1) THEN 0
+     ELSE p_taken END $$;
 
--- A cell after the end of a lease's share in it.
-CREATE FUNCTION tidegate.end_share(
-  a tidegate.command, p_lease tidegate.leases, r tidegate.rule, p_calendar numeric[],
-  c numeric[], p_share numeric[], p_used numeric)
-RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  v_charged numeric := p_share[2];
-BEGIN
-  c := tidegate.observe(r, c, a.now, p_calendar);
-  IF r.kind = 5 THEN
-    IF c IS NULL THEN RETURN NULL; END IF;
-    RETURN tidegate.slots_release(c, p_lease.id, p_lease.expires_at, a.now);
-  END IF;
-  IF r.refund AND p_lease.stage = 1 THEN v_charged := 0; END IF;
-  IF p_used > v_charged THEN
-    RETURN tidegate.charge(r, c, p_used - v_charged, a.now, p_calendar, NULL, NULL);
-  END IF;
-  IF p_used < v_charged AND p_share[4] = 0 THEN
-    RETURN tidegate.refund(r, c, v_charged - p_used, p_share[3], a.now);
-  END IF;
-  RETURN c;
-END $$;
+-- The same of the plan's limit at a position.
+CREATE FUNCTION tidegate.used_of(
+  a tidegate.command, p_position integer, p_taken numeric)
+RETURNS numeric LANGUAGE sql IMMUTABLE AS
+$$ SELECT tidegate.used_of(a.ending, a.used[p_position], p_taken) $$;
 
--- Ends the shares of a lease; the reply is what was used: uid, taken, used of
--- each. Limits that were not taken are charged first: left out by the ask, or
--- added since. (A shadow that would have refused goes on as if it had.)
+-- Ends the shares of a lease, all charges of a limit together; the reply is what was
+-- used: uid, taken, used of each. Limits that were not taken are charged first: left out
+-- by the ask, or added since. (A shadow that would have refused goes on as if it had.)
 CREATE FUNCTION tidegate.end_shares(
   a tidegate.command, e tidegate.editions, p_lease tidegate.leases, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_out tidegate.outcome;
   v_uses numeric[] := '{}';
+  v_done numeric[] := '{}';
   v_calendar numeric[];
   v_position integer;
-  v_share numeric[];
+  v_uid numeric;
+  v_taken numeric;
   v_used numeric;
   r tidegate.rule;
 BEGIN
   IF a.ending = 0 THEN
     FOR i IN 1 .. cardinality(p_cells) LOOP
       r := e.rules[i];
-      CONTINUE WHEN coalesce(a.used[i], 0) = 0 OR r.shadow OR r.kind = 5;
-      v_used := NULL;
-      FOR s IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
-        IF p_lease.shares[s] = r.uid THEN v_used := 0; END IF;
-      END LOOP;
-      CONTINUE WHEN v_used IS NOT NULL;
+      CONTINUE WHEN coalesce(a.used[i], 0) = 0 OR r.shadow OR r.kind = 5
+        OR tidegate.taken_of(p_lease.shares, r.uid) > 0;
       v_calendar := a.calendars[3 * i - 2 : 3 * i];
       p_cells[i] := ROW(tidegate.charge(r,
         tidegate.observe(r, (p_cells[i]).n, a.now, v_calendar),
@@ -191,18 +171,21 @@ BEGIN
     END LOOP;
   END IF;
   FOR s IN 1 .. cardinality(p_lease.shares) - 3 BY 4 LOOP
-    v_share := p_lease.shares[s : s + 3];
-    v_position := tidegate.position_of(e.rules, v_share[1]);
-    v_used := v_share[2];
+    v_uid := p_lease.shares[s];
+    CONTINUE WHEN v_uid = ANY (v_done);
+    v_done := v_done || v_uid;
+    v_position := tidegate.position_of(e.rules, v_uid);
+    v_taken := tidegate.taken_of(p_lease.shares, v_uid);
+    v_used := v_taken;
     IF v_position IS NOT NULL THEN
-      v_used := tidegate.used_of(a, v_position, v_used);
+      v_used := tidegate.used_of(a, v_position, v_taken);
       IF v_position <= cardinality(p_cells) THEN
-        p_cells[v_position] := ROW(tidegate.end_share(a, p_lease, e.rules[v_position],
+        p_cells[v_position] := ROW(tidegate.end_charges(a, p_lease, e.rules[v_position],
           a.calendars[3 * v_position - 2 : 3 * v_position], (p_cells[v_position]).n,
-          v_share, v_used))::tidegate.cell;
+          v_taken, v_used))::tidegate.cell;
       END IF;
     END IF;
-    v_uses := v_uses || ARRAY[v_share[1], v_share[2], v_used];
+    v_uses := v_uses || ARRAY[v_uid, v_taken, v_used];
   END LOOP;
   v_out.cells := p_cells;
   v_out.reply := v_uses;
@@ -231,7 +214,11 @@ BEGIN
     RETURN v_out;
   END IF;
   v_out := tidegate.end_shares(a, e, v_lease, p_cells);
-  v_settlement := CASE WHEN v_lease.expires_at <= a.now THEN 1 ELSE 0 END || v_out.reply;
+  IF tidegate.took_of_others(e.rules, v_lease.shares) THEN
+    PERFORM tidegate.move_retained_slots(
+      a.tab, a.key, a.ends, a.id, v_lease.expires_at, NULL, a.now);
+  END IF;
+  v_settlement := (v_lease.expires_at <= a.now)::integer::numeric || v_out.reply;
   IF a.remember OR v_lease.ask IS NOT NULL THEN
     UPDATE tidegate.leases SET stage = 2, settlement = v_settlement, number = DEFAULT,
       due = tidegate.later(a.now, e.keep)
@@ -244,7 +231,8 @@ BEGIN
   RETURN v_out;
 END $$;
 
-CREATE FUNCTION tidegate.renew(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.renew(
+  a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -274,6 +262,10 @@ BEGIN
     END IF;
     p_cells[v_position] := ROW(c)::tidegate.cell;
   END LOOP;
+  IF tidegate.took_of_others(e.rules, v_lease.shares) THEN
+    PERFORM tidegate.move_retained_slots(
+      a.tab, a.key, a.ends, a.id, v_lease.expires_at, a.until::bigint, a.now);
+  END IF;
   UPDATE tidegate.leases SET expires_at = a.until, due = a.until, number = DEFAULT
   WHERE tab = a.tab AND root = a.root AND id = a.id;
   v_out.cells := p_cells;
@@ -282,14 +274,17 @@ BEGIN
   RETURN v_out;
 END $$;
 
--- Forgets what was used of the key's own limits. Slots stay with their holders,
--- and what a lease took before is not given back after.
-CREATE FUNCTION tidegate.reset(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+-- Forgets what was used of the key's own limits, with those that its row retains. Slots
+-- stay with their holders, and what a lease took before is not given back after.
+CREATE FUNCTION tidegate.reset(
+  a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
   v_level integer := cardinality(a.ends);
   v_own numeric[] := '{}';
+  v_retained tidegate.retained[];
+  v_left tidegate.retained[];
   v_lease tidegate.leases;
 BEGIN
   FOR i IN 1 .. cardinality(p_cells) LOOP
@@ -299,6 +294,16 @@ BEGIN
       p_cells[i] := ROW(NULL)::tidegate.cell;
     END IF;
   END LOOP;
+  SELECT retained INTO v_retained FROM tidegate.rows
+  WHERE tab = a.tab AND key = tidegate.short(a.key);
+  FOR i IN 1 .. coalesce(cardinality(v_retained), 0) LOOP
+    v_own := v_own || ((v_retained[i]).rule).uid;
+    IF ((v_retained[i]).rule).kind = 5 THEN v_left := v_left || v_retained[i]; END IF;
+  END LOOP;
+  IF v_left IS DISTINCT FROM v_retained THEN
+    UPDATE tidegate.rows SET retained = v_left
+    WHERE tab = a.tab AND key = tidegate.short(a.key);
+  END IF;
   FOR v_lease IN SELECT * FROM tidegate.leases
     WHERE tab = a.tab AND root = a.root
       AND substring(owner FROM 1 FOR ends[v_level]) = a.key
@@ -312,4 +317,19 @@ BEGIN
   v_out.cells := p_cells;
   v_out.reply := ARRAY[2, a.now];
   RETURN v_out;
+END $$;
+
+-- The lease that an ask was given before, if it is held.
+CREATE FUNCTION tidegate.known(a tidegate.command) RETURNS tidegate.leases
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_known tidegate.leases;
+BEGIN
+  IF a.ask IS NULL THEN RETURN NULL; END IF;
+  SELECT * INTO v_known FROM tidegate.leases
+  WHERE tab = a.tab AND ask = tidegate.ask_of(a.key, a.ask) AND stage = 0
+    AND expires_at > a.now;
+  -- It ended with its session, which has ended.
+  IF pg_try_advisory_xact_lock(tidegate.session_lock(v_known.session)) THEN RETURN NULL; END IF;
+  RETURN v_known;
 END $$;

@@ -99,7 +99,8 @@ END $$;
 -- its own (null if none): step by step from an older one (of which the last 64
 -- are followed one by one), at once from a newer one. Another process may have
 -- other limits: then the row is carried to and fro. A row with rules of its own
--- goes by them until the last step.
+-- goes by them until the last step. A change forgets what it removes, unless the row
+-- was written since: then another process goes on by the limits before it.
 CREATE FUNCTION tidegate.carry_row(
   p_tab integer, p_key bytea, p_level integer, p_edition bigint, p_own tidegate.rule[],
   p_now bigint, p_caller boolean, p_calendars numeric[])
@@ -109,7 +110,7 @@ DECLARE
   v_new tidegate.editions;
   v_old tidegate.rule[];
   v_rules tidegate.rule[];
-  v_cells tidegate.cell[];
+  v_carried tidegate.carried;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = tidegate.short(p_key);
   IF NOT FOUND OR (v_row.edition = p_edition AND v_row.own IS NOT DISTINCT FROM p_own) THEN
@@ -117,12 +118,15 @@ BEGIN
   END IF;
   v_old := coalesce(v_row.own,
     tidegate.rules_at((tidegate.edition(p_tab, v_row.edition)).rules, p_level));
-  v_cells := tidegate.cells_of(v_row, cardinality(v_old));
+  v_carried.cells := tidegate.cells_of(v_row, cardinality(v_old));
+  v_carried.retained := v_row.retained;
   IF v_row.edition >= p_edition THEN
     v_new := tidegate.edition(p_tab, p_edition);
     v_rules := coalesce(p_own, tidegate.rules_at(v_new.rules, p_level));
-    v_cells := tidegate.adopt_cells(v_rules, v_old, v_cells, p_now, p_calendars,
+    v_carried := tidegate.carry(v_rules, v_old, v_carried, p_now, p_calendars,
       tidegate.limits_before(v_new.rules, p_level));
+    -- All that it retains was there when it was written.
+    IF v_carried.retained IS NOT NULL THEN v_row.latest := greatest(v_row.latest, p_now); END IF;
   ELSE
     FOR v_new IN SELECT * FROM tidegate.editions
       WHERE tab = p_tab AND edition > greatest(v_row.edition, p_edition - 65)
@@ -132,12 +136,17 @@ BEGIN
       CONTINUE WHEN v_row.own IS NOT NULL AND v_new.edition < p_edition;
       v_rules := tidegate.rules_at(v_new.rules, p_level);
       IF v_new.edition = p_edition THEN v_rules := coalesce(p_own, v_rules); END IF;
-      v_cells := tidegate.adopt_cells(v_rules, v_old, v_cells,
+      v_carried := tidegate.carry(v_rules, v_old, v_carried,
         tidegate.moment_of(v_new.at, v_row.latest, p_now, p_caller), v_new.calendars::numeric[],
         tidegate.limits_before(v_new.rules, p_level));
+      IF v_new.at >= v_row.latest THEN v_carried.retained := NULL; END IF;
       v_old := v_rules;
     END LOOP;
   END IF;
+  IF v_carried.retained IS DISTINCT FROM v_row.retained THEN
+    UPDATE tidegate.rows SET retained = v_carried.retained
+    WHERE tab = p_tab AND key = tidegate.short(p_key);
+  END IF;
   PERFORM tidegate.save_row(p_tab, p_key, p_edition, v_row.latest, v_rules, p_own IS NOT NULL,
-    v_cells, v_row.due, v_row.followed);
+    v_carried.cells, v_row.due, v_row.followed);
 END $$;

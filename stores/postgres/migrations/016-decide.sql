@@ -1,3 +1,23 @@
+-- How a command is decided.
+
+-- What a verb makes of the cells: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end,
+-- 5 renew, 6 reset, 8 adjust.
+CREATE FUNCTION tidegate.do_verb(
+  p_verb integer, a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
+BEGIN
+  CASE p_verb
+    WHEN 0 THEN RETURN tidegate.take(a, e, p_cells);
+    WHEN 1 THEN RETURN tidegate.lease(a, e, p_cells);
+    WHEN 2 THEN RETURN tidegate.debit(a, e, p_cells);
+    WHEN 3 THEN RETURN tidegate.peek(a, e, p_cells);
+    WHEN 4 THEN RETURN tidegate.end_lease(a, e, p_cells);
+    WHEN 5 THEN RETURN tidegate.renew(a, e, p_cells);
+    WHEN 6 THEN RETURN tidegate.reset(a, e, p_cells);
+    WHEN 8 THEN RETURN tidegate.adjust(a, e, p_cells);
+  END CASE;
+END $$;
+
 -- One command on one key and its ancestors, wholly or not at all. A translation
 -- of the crates `core` and `contract`: whoever changes a rule there changes it
 -- here, and the differential test finds who did not.
@@ -8,13 +28,17 @@
 -- has some of its own, and p_own says which levels have.
 -- A lease ends with p_session, if that is not null; a lease that is refused looks
 -- first whether one has ended.
--- Verbs: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end, 5 renew, 6 reset, 7
--- bring the rows up to the plan, and say whether the last matters.
+-- Verbs: as `tidegate.do_verb` has them, and 7: bring the rows up to the plan, and say
+-- whether the last matters.
+-- p_turn is the place of an ask that may wait, and null for any other; p_channel is
+-- where it listens, p_ahead how much earlier than it did it counts as having come,
+-- p_alive for how long it is taken for alive. All are microseconds.
 CREATE FUNCTION tidegate.decide(
   p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_ends integer[], p_rules numeric[], p_own boolean[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
   p_detail integer, p_id numeric, p_until bigint, p_ask bytea, p_ending integer,
-  p_used bigint[], p_remember boolean, p_session bigint)
+  p_used bigint[], p_remember boolean, p_session bigint, p_turn numeric DEFAULT NULL,
+  p_channel text DEFAULT NULL, p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   a tidegate.command;
@@ -34,6 +58,9 @@ DECLARE
   v_from integer := 1;
   v_to integer;
   v_out tidegate.outcome;
+  v_in_line boolean;
+  v_path bytea[];
+  v_kept_at bytea[];
 BEGIN
   IF p_rules IS NOT NULL THEN e.rules := tidegate.rules_of(p_rules); END IF;
   IF p_verb IN (3, 7) THEN
@@ -86,21 +113,30 @@ BEGIN
   a := ROW(p_tab, v_root, p_key, p_ends, v_now, p_calendars, p_amounts, p_detail, p_id,
     CASE WHEN p_caller THEN p_until ELSE tidegate.later(p_until, v_now::numeric - p_now) END,
     p_ask, p_ending, p_used, p_remember, p_session, v_due)::tidegate.command;
-  IF p_verb = 0 THEN v_out := tidegate.take(a, e, v_kept);
-  ELSIF p_verb = 1 THEN v_out := tidegate.lease(a, e, v_kept);
-  ELSIF p_verb = 2 THEN v_out := tidegate.debit(a, e, v_kept);
-  ELSIF p_verb = 3 THEN v_out := tidegate.peek(a, e, v_kept);
-  ELSIF p_verb = 4 THEN v_out := tidegate.end_lease(a, e, v_kept);
-  ELSIF p_verb = 5 THEN v_out := tidegate.renew(a, e, v_kept);
-  ELSE v_out := tidegate.reset(a, e, v_kept);
+  v_in_line := p_turn IS NOT NULL OR coalesce((v_rows[1]).line_until > v_now, false);
+  IF v_in_line AND p_verb < 2 THEN
+    v_path := tidegate.path_of(p_key, p_ends);
+    v_kept_at := tidegate.kept_at(p_tab, v_root, v_path, p_turn, p_ahead, v_now);
+    v_out := tidegate.in_turn(a, e, v_kept, p_verb, p_turn, v_kept_at);
+  ELSE
+    v_out := tidegate.do_verb(p_verb, a, e, v_kept);
   END IF;
-  IF p_verb = 1 AND v_out.reply[3] <> 0
+  IF p_verb IN (1, 8) AND v_out.reply[3] <> 0
     AND tidegate.free_ended(p_tab, v_root, v_now) THEN
     RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, p_ends, p_rules, p_own,
       p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_ask, p_ending, p_used,
-      p_remember, p_session);
+      p_remember, p_session, p_turn, p_channel, p_ahead, p_alive);
+  END IF;
+  IF p_turn IS NOT NULL THEN
+    v_out.reply := tidegate.stand_or_leave(a, v_out.reply, p_turn, p_channel, p_ahead, p_alive,
+      v_path, v_kept_at, (v_rows[1]).line_until);
+  ELSIF v_in_line AND p_verb IN (4, 5, 6, 8) THEN
+    PERFORM tidegate.wake(p_tab, v_root, v_now);
   END IF;
   IF NOT v_locked OR (v_out.cells = v_kept AND v_out.leases_changed IS NULL) THEN
+    -- Nothing that a crash may not take back: no disk is waited for, with the root's
+    -- row locked.
+    PERFORM set_config('synchronous_commit', 'off', true);
     RETURN v_out.reply::text;
   END IF;
 
