@@ -62,7 +62,7 @@ pub struct Lease {
     key: OwnedKey,
     // What was granted, without the room between: a lease is moved a lot.
     id: u128,
-    granted_at: Option<Timestamp>,
+    granted_at: Timestamp,
     expires_at: Timestamp,
     fence: u64,
     repeated: bool,
@@ -152,10 +152,9 @@ impl Lease {
 
     /// When it was granted, by the store's clock; for one that waited, the end of its
     /// wait. Neither a renewal nor an adjustment changes it, and a retry by its
-    /// idempotency key is told the same. `None` if a version that did not note it granted
-    /// the lease.
+    /// idempotency key is told the same.
     #[must_use]
-    pub fn granted_at(&self) -> Option<Timestamp> {
+    pub fn granted_at(&self) -> Timestamp {
         self.granted_at
     }
 

@@ -72,15 +72,15 @@ fn when_a_lease_was_granted_stays_as_it_was() {
     let ask = || Ask::from(100).idempotency(b"request 1");
     let granted_at = set.now();
     let mut lease = take(&set, ask());
-    assert_eq!(lease.granted_at(), Some(granted_at));
+    assert_eq!(lease.granted_at(), granted_at);
     time.advance(SECOND);
     lease.renew(HOUR).wait().expect("it is held");
     time.advance(SECOND);
     let adjusted = lease.adjust(&[("tpm", 200)]).wait();
     assert!(adjusted.expect("it is held").admitted());
-    assert_eq!(lease.granted_at(), Some(granted_at));
-    assert_eq!(take(&set, ask()).granted_at(), Some(granted_at));
-    assert_eq!(take(&set, 1).granted_at(), Some(set.now()));
+    assert_eq!(lease.granted_at(), granted_at);
+    assert_eq!(take(&set, ask()).granted_at(), granted_at);
+    assert_eq!(take(&set, 1).granted_at(), set.now());
 }
 
 #[test]

@@ -91,11 +91,8 @@ fn verdict(verb: Verb, body: &Value) -> String {
 
 fn granted(lease: &Map<String, Value>) -> String {
     let word = |name: &str| lease.get(name).and_then(Value::as_str).unwrap_or("?");
-    let mut words = format!("  lease {}", word("id"));
-    if let Some(since) = lease.get("granted_at").and_then(Value::as_str) {
-        let _ = write!(words, ", since {since}");
-    }
-    let _ = write!(words, ", until {}", word("expires_at"));
+    let (id, since, until) = (word("id"), word("granted_at"), word("expires_at"));
+    let mut words = format!("  lease {id}, since {since}, until {until}");
     if let Some(fence) = lease.get("fence").and_then(Value::as_u64)
         && fence > 0
     {

@@ -88,7 +88,7 @@ fn lease(held: HeldTicket) -> proto::ListedLease {
         fence: held.fence,
         expires_at_us: held.expires_at.as_micros(),
         taken: held.taken.into_iter().collect(),
-        granted_at_us: held.granted_at.map(|at| at.as_micros()),
+        granted_at_us: held.granted_at.as_micros(),
     }
 }
 

@@ -131,7 +131,7 @@ pub fn lease(ticket: &Ticket) -> proto::Lease {
         repeated: ticket.repeated,
         member: ticket.member().unwrap_or_default().to_owned(),
         metadata: words(ticket.metadata()),
-        granted_at_us: ticket.granted_at.map(|at| at.as_micros()),
+        granted_at_us: ticket.granted_at.as_micros(),
     }
 }
 

@@ -56,8 +56,7 @@ impl Serialize for Overrides<'_> {
 struct Lease<'a> {
     id: String,
     fence: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    granted_at: Option<Instant>,
+    granted_at: Instant,
     expires_at: Instant,
     repeated: bool,
     #[serde(skip_serializing_if = "Metadata::is_empty")]
@@ -171,7 +170,7 @@ impl<'a> Answer<'a> {
             lease: Some(Lease {
                 id: ticket.id.to_string(),
                 fence: ticket.fence,
-                granted_at: ticket.granted_at.map(Instant),
+                granted_at: Instant(ticket.granted_at),
                 expires_at: Instant(ticket.expires_at),
                 repeated: ticket.repeated,
                 metadata: ticket.metadata(),

@@ -38,9 +38,8 @@ pub struct HeldTicket {
     pub member: Option<String>,
     /// What it is called.
     pub handle: LeaseHandle,
-    /// When it was granted, by the store's clock; `None` if a version that did not note it
-    /// granted it.
-    pub granted_at: Option<Timestamp>,
+    /// When it was granted, by the store's clock.
+    pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without.

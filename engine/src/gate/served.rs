@@ -75,9 +75,8 @@ pub struct Ticket {
     pub id: LeaseId,
     /// Larger than that of every earlier lease on the same slots; 0 without.
     pub fence: u64,
-    /// When it was granted, by the store's clock; `None` if a version that did not note it
-    /// granted it.
-    pub granted_at: Option<Timestamp>,
+    /// When it was granted, by the store's clock.
+    pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
     /// It was given before, to an ask with the same idempotency key.

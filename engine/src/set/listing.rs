@@ -60,9 +60,8 @@ pub struct ListedLease {
     pub key: Vec<u8>,
     /// Its id: a secret of its holder.
     pub id: LeaseId,
-    /// When it was granted, by the store's clock; `None` if a version that did not note it
-    /// granted it.
-    pub granted_at: Option<Timestamp>,
+    /// When it was granted, by the store's clock.
+    pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without.

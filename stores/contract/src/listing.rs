@@ -56,9 +56,8 @@ pub struct HeldLease {
     pub key: OwnedKey,
     /// Its id: a secret of its holder.
     pub id: u128,
-    /// When it was granted, by the clock that decided; `None` if a version that did not
-    /// note it granted it.
-    pub granted_at: Option<Timestamp>,
+    /// When it was granted, by the clock that decided.
+    pub granted_at: Timestamp,
     /// When it expires unless renewed.
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without.

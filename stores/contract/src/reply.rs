@@ -160,9 +160,8 @@ pub struct Granted {
     /// Its id (the earlier one's, for a repeated idempotency key).
     pub id: u128,
     /// When it was granted, by the clock that decided; for one that waited, the end of its
-    /// wait. Neither a renewal nor an adjustment changes it. `None` if a version that did
-    /// not note it granted it.
-    pub granted_at: Option<Timestamp>,
+    /// wait. Neither a renewal nor an adjustment changes it.
+    pub granted_at: Timestamp,
     /// When it expires.
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without slots.

@@ -168,7 +168,7 @@ fn lease(row: &Row, now: Timestamp) -> Result<HeldLease, StoreError> {
     Ok(HeldLease {
         key: OwnedKey::new(row.get(0)),
         id: number(row.get(1))?,
-        granted_at: row.get::<_, Option<_>>(8).map(Timestamp::from_micros),
+        granted_at: Timestamp::from_micros(row.get(8)),
         expires_at: translated(Timestamp::from_micros(row.get(2)), ahead),
         fence: number(row.get(3))?,
         taken: shares.chunks_exact(4).map(share).collect(),

@@ -9,7 +9,7 @@
 //!                  whether standings follow, for each that the key reaches:
 //!                  remaining, debt, when the next is there, when all are (NULL
 //!                  if nothing is used),
-//!                  and last of a lease when it was granted, or NULL
+//!                  and last of a lease when it was granted
 //! 7 kept back     as 0: others are first
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
@@ -101,12 +101,12 @@ impl Reader<'_> {
     }
 
     /// When a lease was granted: the number at the end, by the clock that noted it.
-    fn granted_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+    fn granted_at(&mut self) -> Result<Timestamp, StoreError> {
         let mut last = Reader {
             words: self.words.next_back().unwrap_or_default().split(','),
             ahead: 0,
         };
-        last.instant()
+        last.instant()?.ok_or_else(|| garbled("no instant"))
     }
 
     fn decision(&mut self, plan: &Plan) -> Result<Decision, StoreError> {

@@ -58,7 +58,7 @@ local function follow_resets(record)
 end
 
 -- Shares: uid, amount, place, forgotten. A settlement: expired, then uses: uid,
--- taken, used. Older versions did not note when a lease was granted: nil.
+-- taken, used.
 local function read_record(id)
   local found = redis.call('HMGET', BOOK, 'l' .. id, 'f')
   local bytes, reset = found[1], tonumber(found[2] or 0)

@@ -42,7 +42,7 @@ for i = 1, #found, 2 do
     local owner, expires_at, fence, stage, _, _, _, shares, _, granted_at =
       cmsgpack.unpack(bytes)
     if stage == LIVE and expires_at > now then
-      local lease = { owner, id, expires_at, fence, granted_at and 1 or 0, granted_at or 0 }
+      local lease = { owner, id, expires_at, fence, granted_at }
       for _, share in ipairs(shares) do
         table.insert(lease, share[1])
         table.insert(lease, share[2])

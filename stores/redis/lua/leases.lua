@@ -4,8 +4,7 @@ local function failed(code, now, at)
   return { FAILED, now, code, at or 0 }
 end
 
--- A lease as granted: id, expiry, fence, whether it was given before, and when, if that
--- was noted.
+-- A lease as granted: id, expiry, fence, whether it was given before, and when.
 local function granted(record, repeated)
   return { record.id, record.expires_at, record.fence, repeated, record.granted_at }
 end

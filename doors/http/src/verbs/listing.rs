@@ -189,8 +189,7 @@ struct ShownLease<'a> {
     member: Option<&'a str>,
     handle: String,
     fence: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    granted_at: Option<Instant>,
+    granted_at: Instant,
     expires_at: Instant,
     amounts: Taken<'a>,
 }
@@ -257,7 +256,7 @@ impl<'a> ShownLease<'a> {
             member: held.member.as_deref(),
             handle: held.handle.to_string(),
             fence: held.fence,
-            granted_at: held.granted_at.map(Instant),
+            granted_at: Instant(held.granted_at),
             expires_at: Instant(held.expires_at),
             amounts: Taken(served, &held.taken),
         }

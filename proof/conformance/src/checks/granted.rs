@@ -25,14 +25,14 @@ impl Desk {
 
     /// The lease that an ask for one of each limit is given: its id, and when it was
     /// granted.
-    fn grant(&self, idempotency: Option<&[u8]>) -> (u128, Option<Timestamp>) {
+    fn grant(&self, idempotency: Option<&[u8]>) -> (u128, Timestamp) {
         let decision = self.lease(b"k", &self.ones(), 5 * SECOND, idempotency);
         let lease = decision.expect("an answer").lease.expect("it fits");
         (lease.id, lease.granted_at)
     }
 
     /// When the leases that are held were granted, in the order of their ids.
-    fn granted(&self) -> Result<Vec<(u128, Option<Timestamp>)>, Skipped> {
+    fn granted(&self) -> Result<Vec<(u128, Timestamp)>, Skipped> {
         let mut held = leases(self, Select::Key(b"k"))?;
         held.sort_by_key(|lease| lease.id);
         Ok(held.iter().map(|l| (l.id, l.granted_at)).collect())
@@ -43,10 +43,10 @@ pub(super) fn a_lease_says_when_it_was_granted(subject: &Subject) -> Result<(), 
     subject.needs_the_callers_clock()?;
     for desk in desks(subject) {
         let first = desk.grant(None);
-        assert_eq!(first.1, Some(desk.now()));
+        assert_eq!(first.1, desk.now());
         desk.pass(1_500);
         let second = desk.grant(None);
-        assert_eq!(second.1, Some(desk.now()));
+        assert_eq!(second.1, desk.now());
         desk.pass(SECOND as i64);
         assert_eq!(desk.granted()?, [first, second]);
     }
@@ -86,13 +86,13 @@ pub(super) fn a_retry_is_told_when_its_lease_was_granted(subject: &Subject) -> R
     subject.needs_the_callers_clock()?;
     for desk in desks(subject) {
         let first = desk.grant(Some(b"once"));
-        assert_eq!(first.1, Some(desk.now()));
+        assert_eq!(first.1, desk.now());
         desk.pass(2_000);
         assert_eq!(desk.grant(Some(b"once")), first);
         // A lease that is given after the end of the first one is another.
         desk.end(b"k", first.0, Ending::Release).expect("held");
         let next = desk.grant(Some(b"once"));
-        assert_eq!(next.1, Some(desk.now()));
+        assert_eq!(next.1, desk.now());
         assert_ne!(next.0, first.0);
     }
     Ok(())
@@ -106,7 +106,7 @@ pub(super) fn a_restart_leaves_when_a_lease_was_granted(subject: &Subject) -> Re
     let desk = Desk::at(&*store, &name, plan.clone());
     desk.pass(700);
     let first = desk.grant(None);
-    assert_eq!(first.1, Some(desk.now()));
+    assert_eq!(first.1, desk.now());
     drop((desk, store));
     let again = Desk::at(&*reopened(), &name, plan);
     again.pass(900);

@@ -328,7 +328,7 @@ fn acquired(said: proto::AcquireResponse) -> Answer {
         answer.fact("repeated", lease.repeated);
         answer.fact("has a fence", lease.fence > 0);
         answer.lease = Some(lease.id);
-        answer.granted_at = lease.granted_at_us.map(|at| at.to_string());
+        answer.granted_at = Some(lease.granted_at_us.to_string());
     }
     answer
 }
@@ -379,8 +379,8 @@ fn leases(said: proto::ListLeasesResponse) -> Answer {
             answer.fact(fact, taken);
         }
         answer.lease = answer.lease.take().or(Some(lease.handle));
-        let granted_at = lease.granted_at_us.map(|at| at.to_string());
-        answer.granted_at = answer.granted_at.take().or(granted_at);
+        let granted_at = || Some(lease.granted_at_us.to_string());
+        answer.granted_at = answer.granted_at.take().or_else(granted_at);
     }
     answer
 }

@@ -23,7 +23,7 @@ pub use row::{Written, decode_row, encode_own, encode_row, row_head};
 
 use tidegate_core::DecodeError;
 
-/// The version written, and the newest that is read.
+/// The version of all but records: written, and the newest that is read.
 pub const VERSION: u8 = 1;
 
 /// A reader of what follows the version.
@@ -31,10 +31,14 @@ pub const VERSION: u8 = 1;
 /// # Errors
 /// No version, none that there ever was, or a newer one.
 pub fn versioned(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
+    of_version(bytes, VERSION)
+}
+
+fn of_version(bytes: &[u8], known: u8) -> Result<Reader<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
     match reader.u8()? {
-        VERSION => Ok(reader),
-        0 => Err(DecodeError::Corrupt("version")),
+        version if version == known => Ok(reader),
+        version if version < known => Err(DecodeError::Corrupt("version")),
         version => Err(DecodeError::Newer { version }),
     }
 }

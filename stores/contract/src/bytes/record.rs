@@ -1,11 +1,10 @@
 //! A lease's record.
 //!
 //! ```text
-//! version u8, id u128, expires i64, fence u64, due i64, owner,
+//! version u8, id u128, granted i64, expires i64, fence u64, due i64, owner,
 //! n u32, n x (uid u32, amount u64, place i64, forgotten u8),
 //! idempotent u8 [, key], stage u8: 0 live, 1 expired,
-//! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64);
-//! from version 2 on: known u8 [, granted i64]
+//! 2 ended: expired u8, n u32, n x (uid u32, taken u64, used u64)
 //! ```
 //! Byte strings have their length (u32) before them.
 
@@ -14,15 +13,16 @@ use crate::{Granted, OwnedKey, Settlement, Use};
 use tidegate_core::{DecodeError, Place};
 
 use super::reader::Reader;
-use super::{VERSION, put_bytes, versioned};
+use super::{of_version, put_bytes};
 
-/// The version that says when a lease was granted.
-const GRANTED_AT: u8 = VERSION + 1;
+/// The version written, and the only one that is read: no earlier one was released.
+const RECORD: u8 = 3;
 
 /// Appends a record.
 pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
-    out.push(GRANTED_AT);
+    out.push(RECORD);
     out.extend(record.granted.id.to_le_bytes());
+    out.extend(record.granted.granted_at.as_micros().to_le_bytes());
     out.extend(record.granted.expires_at.as_micros().to_le_bytes());
     out.extend(record.granted.fence.to_le_bytes());
     out.extend(record.due_at().as_micros().to_le_bytes());
@@ -39,10 +39,6 @@ pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
         put_bytes(key, out);
     }
     encode_stage(&record.stage, out);
-    out.push(u8::from(record.granted.granted_at.is_some()));
-    if let Some(at) = record.granted.granted_at {
-        out.extend(at.as_micros().to_le_bytes());
-    }
 }
 
 fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
@@ -66,14 +62,10 @@ fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
 /// # Errors
 /// [`DecodeError`]; nothing is guessed.
 pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
-    let says_when = bytes.first() == Some(&GRANTED_AT);
-    let mut reader = match says_when {
-        true => Reader::new(&bytes[1..]),
-        false => versioned(bytes)?,
-    };
+    let mut reader = of_version(bytes, RECORD)?;
     let granted = Granted {
         id: reader.u128()?,
-        granted_at: None,
+        granted_at: reader.instant()?,
         expires_at: reader.instant()?,
         fence: reader.u64()?,
         repeated: false,
@@ -88,9 +80,6 @@ pub fn decode_record(bytes: &[u8]) -> Result<Record<OwnedKey>, DecodeError> {
     };
     let mut record = Record::new(owner, shares?, granted).under(idempotency);
     record.stage = decode_stage(&mut reader)?;
-    if says_when && reader.flag("granted")? {
-        record.granted.granted_at = Some(reader.instant()?);
-    }
     reader.end()?;
     Ok(record.due(due_at))
 }

@@ -43,7 +43,7 @@ pub(super) fn lease<O: PartialEq>(
     }
     let granted = Granted {
         id: terms.id,
-        granted_at: Some(command.now),
+        granted_at: command.now,
         expires_at: terms.expires_at,
         fence: 0,
         repeated: false,

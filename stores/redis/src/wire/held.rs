@@ -57,12 +57,12 @@ fn lease(mut reader: Reader) -> Result<HeldLease, StoreError> {
     let key = OwnedKey::new(&reader.bytes()?);
     let id = reader.bytes()?.try_into().map_err(|_| garbled("no id"))?;
     let (expires_at, fence) = (reader.instant()?, reader.amount()?);
-    let (is_known, granted_at) = (reader.flag()?, timestamp(reader.int()?));
+    let granted_at = timestamp(reader.int()?);
     let taken = reader.rest(|reader| Ok((reader.amount()? as u32, reader.amount()?)))?;
     Ok(HeldLease {
         key,
         id: u128::from_be_bytes(id),
-        granted_at: is_known.then_some(granted_at),
+        granted_at,
         expires_at,
         fence,
         taken: taken.into_iter().collect(),

@@ -6,8 +6,7 @@
 //!                  its instant,
 //!                  binding (-1 none), refused levels, shadowed,
 //!                  whether there is an instant of a refund, which,
-//!                  0 or the lease: [id, expiry, fence, repeated,
-//!                  and when it was granted, if that is known],
+//!                  0 or the lease: [id, expiry, fence, repeated, granted],
 //!                  whether standings follow, for each that the key reaches: remaining, debt, whether anything is used,
 //!                  when the next is there, when all are
 //! 1 settled        expired, repeated, for each use: uid, taken, used
@@ -234,17 +233,15 @@ impl Reader {
         }
         let mut lease = self.list()?;
         let id = lease.bytes()?.try_into().map_err(|_| garbled("no id"))?;
-        let mut granted = Granted {
+        let (expires_at, fence) = (lease.instant()?, lease.amount()?);
+        let (repeated, granted_at) = (lease.flag()?, timestamp(lease.int()?));
+        Ok(Some(Granted {
             id: u128::from_be_bytes(id),
-            granted_at: None,
-            expires_at: lease.instant()?,
-            fence: lease.amount()?,
-            repeated: lease.flag()?,
-        };
-        if lease.values.len() > 0 {
-            granted.granted_at = Some(timestamp(lease.int()?));
-        }
-        Ok(Some(granted))
+            granted_at,
+            expires_at,
+            fence,
+            repeated,
+        }))
     }
 
     fn standing(&mut self, limit: u64) -> Result<Standing, StoreError> {

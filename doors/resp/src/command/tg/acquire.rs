@@ -60,7 +60,7 @@ fn write(replies: &mut Replies, served: &Served, entry: &Entry) {
         replies.text(word);
     }
     replies.text("granted_at_us");
-    facts::optional_instant(replies, ticket.and_then(|ticket| ticket.granted_at));
+    facts::optional_instant(replies, ticket.map(|ticket| ticket.granted_at));
 }
 
 /// Four facts: what settles it, its fence, its expiry, whether it is an old one.

@@ -170,5 +170,5 @@ fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
         facts::amount(replies, served.unit(name), *amount);
     }
     replies.text("granted_at_us");
-    facts::optional_instant(replies, held.granted_at);
+    replies.integer(held.granted_at.as_micros());
 }
