@@ -188,7 +188,7 @@ fn everything_wrong_with_an_override_is_told_at_once() {
     assert!(matches!(unknown, Err(GateError::UnknownPolicy { .. })));
     let chat = gate.policy(&caller, Scope::Decide, "chat").unwrap();
     assert_eq!(
-        chat.set().set_override("k", &[rpm(1)]),
+        chat.set().set_override("k", &[rpm(1)]).wait(),
         Err(Error::Governed)
     );
 }

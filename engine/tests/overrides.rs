@@ -46,7 +46,7 @@ fn admitted(set: &LimitSet, key: &str) -> u64 {
 fn an_override_holds_for_its_key_alone_by_every_way_it_is_asked() {
     let time = ManualClock::default();
     let set = lone(&time);
-    set.set_override("acme", &[rpm(25)]).unwrap();
+    set.set_override("acme", &[rpm(25)]).wait().unwrap();
     assert_eq!(admitted(&set, "acme"), 25);
     assert_eq!(admitted(&set, "other"), 10);
     time.advance(MINUTE);
@@ -81,12 +81,12 @@ fn an_override_reaches_cells_that_are_held_already_and_leaves_them_again() {
     for _ in 0..6 {
         assert!(set.admit("acme", 1).wait().unwrap().admitted());
     }
-    set.set_override("acme", &[rpm(30)]).unwrap();
+    set.set_override("acme", &[rpm(30)]).wait().unwrap();
     assert_eq!(left(&set, "acme"), 24);
     assert!((0..24).all(|_| handle.admit(1).wait().unwrap().admitted()));
     assert!(!handle.admit(1).wait().unwrap().admitted());
     assert!(!set.admit("acme", 1).wait().unwrap().admitted());
-    assert!(set.remove_override("acme").unwrap());
+    assert!(set.remove_override("acme").wait().unwrap());
     assert!(!handle.admit(1).wait().unwrap().admitted());
     time.advance(MINUTE);
     assert_eq!(
@@ -95,7 +95,7 @@ fn an_override_reaches_cells_that_are_held_already_and_leaves_them_again() {
             .count(),
         10
     );
-    assert!(!set.remove_override("acme").unwrap());
+    assert!(!set.remove_override("acme").wait().unwrap());
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn lowering_keeps_what_is_used_and_removing_returns_to_the_sets_limit() {
     let time = ManualClock::default();
     let set = lone(&time);
     assert!(set.check("acme", 4).wait().unwrap().admitted());
-    set.set_override("acme", &[rpm(5)]).unwrap();
+    set.set_override("acme", &[rpm(5)]).wait().unwrap();
     assert_eq!(left(&set, "acme"), 1);
-    set.remove_override("acme").unwrap();
+    set.remove_override("acme").wait().unwrap();
     assert_eq!(left(&set, "acme"), 6);
 }
 
@@ -121,9 +121,11 @@ fn whoever_waits_and_fits_the_larger_limit_is_woken_by_the_override() {
         .unwrap();
     let mut waiting = Polled::waiting(set.acquire("acme", 1));
     set.set_override("other", &[Limit::concurrency("running", 2)])
+        .wait()
         .unwrap();
     assert!(waiting.poll().is_none());
     set.set_override("acme", &[Limit::concurrency("running", 2)])
+        .wait()
         .unwrap();
     assert!(waiting.woken());
     assert!(waiting.granted().is_some());
@@ -139,8 +141,10 @@ fn ancestors_have_overrides_of_their_own() {
     let built = built.limit(org(10)).limit(user(4)).clock(time.clock());
     let set = built.build().unwrap();
     set.set_override("acme", &[Limit::calls("org", 20, MINUTE)])
+        .wait()
         .unwrap();
     set.set_override("acme/a", &[Limit::calls("user", 15, MINUTE)])
+        .wait()
         .unwrap();
     let count = |key| {
         (0..100)
@@ -151,7 +155,9 @@ fn ancestors_have_overrides_of_their_own() {
     assert_eq!(count("acme/b"), 4);
     assert_eq!(count("acme/c"), 1);
     assert_eq!(count("else/a"), 4);
-    let refused = set.set_override("acme/a", &[Limit::calls("org", 9, MINUTE)]);
+    let refused = set
+        .set_override("acme/a", &[Limit::calls("org", 9, MINUTE)])
+        .wait();
     assert!(matches!(
         refused,
         Err(Error::OtherLevel {
@@ -160,7 +166,7 @@ fn ancestors_have_overrides_of_their_own() {
             ..
         })
     ));
-    set.remove_override("acme").unwrap();
+    set.remove_override("acme").wait().unwrap();
     time.advance(MINUTE);
     assert_eq!(count("acme/a"), 10);
 }
@@ -170,7 +176,7 @@ fn an_override_outlives_the_rows_of_its_key() {
     let time = ManualClock::default();
     let builder = LimitSet::builder().limit(rpm(10)).max_keys(4);
     let set = builder.clock(time.clock()).build().unwrap();
-    set.set_override("acme", &[rpm(30)]).unwrap();
+    set.set_override("acme", &[rpm(30)]).wait().unwrap();
     for round in 0..3 {
         assert_eq!(admitted(&set, "acme"), 30);
         for other in 0..3 {
@@ -201,6 +207,7 @@ fn a_row_is_kept_for_as_long_as_its_own_limit_needs_it() {
     let builder = LimitSet::builder().limit(rpm(10)).max_keys(2);
     let set = builder.clock(time.clock()).build().unwrap();
     set.set_override("acme", &[Limit::rate("rpm", 10, HOUR)])
+        .wait()
         .unwrap();
     assert_eq!(admitted(&set, "acme"), 10);
     time.advance(2 * MINUTE);
@@ -221,6 +228,7 @@ fn overrides_are_put_over_limits_that_change_and_wait_for_those_that_are_gone() 
     let time = ManualClock::default();
     let set = set(&time, [rpm(10), Limit::concurrency("running", 1)]);
     set.set_override("acme", &[rpm(30), Limit::concurrency("running", 3)])
+        .wait()
         .unwrap();
     assert!(
         set.check("acme", &[("rpm", 20), ("running", 0)])
@@ -244,7 +252,7 @@ fn overrides_are_put_over_limits_that_change_and_wait_for_those_that_are_gone() 
 fn overrides_are_listed_in_pages_in_the_order_of_keys() {
     let set = lone(&ManualClock::default());
     for key in ["c", "a", "b"] {
-        set.set_override(key, &[rpm(30)]).unwrap();
+        set.set_override(key, &[rpm(30)]).wait().unwrap();
     }
     let page = |after: Option<&str>| -> Vec<_> {
         let page = set.overrides(after.map(str::as_bytes), 2);
@@ -262,7 +270,7 @@ fn overrides_are_listed_in_pages_in_the_order_of_keys() {
 fn an_override_that_makes_no_sense_is_an_error_and_changes_nothing() {
     let daily = |zone: &str| Limit::budget("daily", 5, Period::day(zone));
     let set = set(&ManualClock::default(), [rpm(10), daily("UTC")]);
-    let refuse = |limits: &[Limit]| set.set_override("acme", limits).unwrap_err();
+    let refuse = |limits: &[Limit]| set.set_override("acme", limits).wait().unwrap_err();
     assert_eq!(refuse(&[]), Error::Nothing("limit"));
     assert!(matches!(
         refuse(&[Limit::calls("rpn", 1, MINUTE)]),
@@ -291,8 +299,9 @@ fn an_override_that_makes_no_sense_is_an_error_and_changes_nothing() {
         assert!(matches!(source, LimitError::Unlike(_)), "{source}");
     }
     assert!(set.override_of("acme").is_none());
-    assert!(set.set_override("", &[rpm(1)]).is_err());
+    assert!(set.set_override("", &[rpm(1)]).wait().is_err());
     set.set_override("acme", &[daily("UTC").with_capacity(7)])
+        .wait()
         .unwrap();
     assert_eq!(
         set.peek("acme", 1)
@@ -316,6 +325,7 @@ fn a_lease_taken_under_one_limit_is_settled_under_another() {
         ],
     );
     set.set_override("acme", &[Limit::rate("rpm", 100, HOUR)])
+        .wait()
         .unwrap();
     let mut lease = set
         .try_acquire("acme", 80)
@@ -324,10 +334,11 @@ fn a_lease_taken_under_one_limit_is_settled_under_another() {
         .granted()
         .unwrap();
     set.set_override("acme", &[Limit::rate("rpm", 50, HOUR)])
+        .wait()
         .unwrap();
     lease.settle(&[("rpm", 20)]).wait().unwrap();
     assert!(left(&set, "acme") <= 50);
-    set.remove_override("acme").unwrap();
+    set.remove_override("acme").wait().unwrap();
     assert!(set.try_acquire("acme", 1).wait().is_ok());
     time.advance(HOUR);
     assert_eq!(left(&set, "acme"), 10);
@@ -338,7 +349,7 @@ fn slots_are_held_as_long_as_the_keys_own_limit_says() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::concurrency("running", 1).ttl(MINUTE)]);
     let longer = Limit::concurrency("running", 1).ttl(HOUR);
-    set.set_override("acme", &[longer]).unwrap();
+    set.set_override("acme", &[longer]).wait().unwrap();
     let held = set
         .try_acquire("acme", 1)
         .wait()
@@ -361,9 +372,14 @@ fn slots_are_held_as_long_as_the_keys_own_limit_says() {
 fn many_keys_with_one_override_share_it() {
     let set = lone(&ManualClock::default());
     for key in 0..2_000_u32 {
-        set.set_override(&key.to_be_bytes(), &[rpm(30)]).unwrap();
+        set.set_override(&key.to_be_bytes(), &[rpm(30)])
+            .wait()
+            .unwrap();
     }
-    assert_eq!(set.set_override(&7_u32.to_be_bytes(), &[rpm(40)]), Ok(()));
+    assert_eq!(
+        set.set_override(&7_u32.to_be_bytes(), &[rpm(40)]).wait(),
+        Ok(())
+    );
     assert_eq!(
         set.peek(&6_u32.to_be_bytes(), 1)
             .wait()
@@ -397,7 +413,7 @@ fn many_keys_with_one_override_share_it() {
 #[test]
 fn a_verdict_on_more_than_the_keys_limit_is_never() {
     let set = lone(&ManualClock::default());
-    set.set_override("acme", &[rpm(3)]).unwrap();
+    set.set_override("acme", &[rpm(3)]).wait().unwrap();
     assert!(matches!(
         set.admit("acme", 4).wait(),
         Err(Error::NeverFits { capacity: 3, .. })
@@ -421,6 +437,6 @@ fn one_store_serves_sets_with_overrides_of_their_own() {
         builder.store(Arc::clone(&store)).build().unwrap()
     };
     let (one, two) = (on("one"), on("two"));
-    one.set_override("acme", &[rpm(3)]).unwrap();
+    one.set_override("acme", &[rpm(3)]).wait().unwrap();
     assert_eq!((left(&one, "acme"), left(&two, "acme")), (3, 10));
 }

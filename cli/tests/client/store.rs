@@ -100,16 +100,20 @@ fn is_shared_with_a_program(store: &Beyond) {
     let builder = Semaphore::builder("gpu", 2).store(opened.store);
     let gpus = builder.build().expect("sound");
     let (mut command, fence) = holder(store, &["--policy", "gpu"]);
-    let permit = gpus.try_acquire().expect("an answer").expect("one is free");
+    let permit = gpus
+        .try_acquire()
+        .wait()
+        .expect("an answer")
+        .expect("one is free");
     assert!(permit.fence() > fence);
-    assert!(gpus.try_acquire().expect("an answer").is_none());
+    assert!(gpus.try_acquire().wait().expect("an answer").is_none());
     let (code, said) = ended(store, &["--policy", "gpu"], "true");
     assert_eq!(code, Some(121), "{said}");
-    permit.release().expect("held to the end");
+    permit.release().wait().expect("held to the end");
     assert_eq!(ended(store, &["--policy", "gpu"], "exit 3").0, Some(3));
     signal("TERM", &command);
     command.wait().expect("it ends");
-    assert_eq!(gpus.available(), Ok(2));
+    assert_eq!(gpus.available().wait(), Ok(2));
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn waits_on(store: &Beyond) {
     let opened = tidegate_url::open(&format!("{}?deadline=60s", store.url));
     let builder = Semaphore::builder("gpu", 2).store(opened.expect("a server").store);
     let gpus = builder.build().expect("sound");
-    let held = gpus.acquire().expect("an answer");
+    let held = gpus.acquire().wait().expect("an answer");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let url = format!("{}?deadline=2s", store.url);
     command.args(["run", "--store", &url, "--limit", "gpu=2"]);
@@ -201,15 +205,15 @@ fn waits_on(store: &Beyond) {
     let said = BufReader::new(waiting.stderr.take().expect("piped"));
     let mut said = said.lines().map(|line| line.expect("text"));
     // Nobody overtakes it as soon as it stands in line.
-    while let Some(other) = gpus.try_acquire().expect("an answer") {
-        other.release().expect("held to the end");
+    while let Some(other) = gpus.try_acquire().wait().expect("an answer") {
+        other.release().wait().expect("held to the end");
     }
     let paused = Paused::new(store.pid);
     let line = said.next().expect("it is told");
     assert!(line.contains("waiting on"), "{line}");
     drop(paused);
-    held.release().expect("held to the end");
+    held.release().wait().expect("held to the end");
     let status = waiting.wait().expect("it ends");
     assert_eq!(status.code(), Some(8), "{:?}", said.collect::<Vec<_>>());
-    assert_eq!(gpus.available(), Ok(2));
+    assert_eq!(gpus.available().wait(), Ok(2));
 }

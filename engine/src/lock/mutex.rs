@@ -1,5 +1,6 @@
 //! One holder at a time.
 
+use std::future::Future;
 use std::time::Duration;
 
 use super::builder::Builder;
@@ -7,6 +8,7 @@ use super::permit::Permit;
 use super::semaphore::Semaphore;
 use crate::error::Error;
 use crate::key::Key;
+use crate::pending::Pending;
 
 /// A [`Semaphore`] of one slot for each key: a lock by name. What it guards is
 /// elsewhere, and is to be told the [fence](Permit::fence).
@@ -15,10 +17,10 @@ use crate::key::Key;
 /// use tidegate::lock::Mutex;
 ///
 /// let accounts = Mutex::builder("account").build()?;
-/// let held = accounts.of("alice").lock()?;
-/// assert!(accounts.of("alice").try_lock()?.is_none());
-/// assert!(accounts.of("bob").try_lock()?.is_some());
-/// held.release()?;
+/// let held = accounts.of("alice").lock().wait()?;
+/// assert!(accounts.of("alice").try_lock().wait()?.is_none());
+/// assert!(accounts.of("bob").try_lock().wait()?.is_some());
+/// held.release().wait()?;
 /// # Ok::<(), tidegate::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -46,48 +48,27 @@ impl Mutex {
     ///
     /// # Errors
     /// As [`Semaphore::try_acquire`].
-    pub fn try_lock(&self) -> Result<Option<Permit>, Error> {
+    pub fn try_lock(&self) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
         self.0.try_acquire()
     }
 
-    /// Takes it; the thread waits for it.
+    /// Takes it, waited for as long as it takes. Given up before its end, it gives back
+    /// its place and what it was given.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`].
-    pub fn lock(&self) -> Result<Permit, Error> {
+    pub fn lock(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
         self.0.acquire()
     }
 
-    /// Takes it, if the thread need not wait longer than this.
+    /// Takes it, if it need not be waited for longer than this.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_within`].
-    pub fn lock_within(&self, longest_wait: Duration) -> Result<Option<Permit>, Error> {
+    pub fn lock_within(
+        &self,
+        longest_wait: Duration,
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
         self.0.acquire_within(longest_wait)
-    }
-
-    /// As [`try_lock`](Self::try_lock), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`Semaphore::try_acquire`].
-    pub async fn try_lock_async(&self) -> Result<Option<Permit>, Error> {
-        self.0.try_acquire_async().await
-    }
-
-    /// As [`lock`](Self::lock), on any async runtime. Dropping the future gives
-    /// back its place and what it was given.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire_async`].
-    pub async fn lock_async(&self) -> Result<Permit, Error> {
-        self.0.acquire_async().await
-    }
-
-    /// As [`lock_within`](Self::lock_within), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire_async`].
-    pub async fn lock_within_async(&self, longest_wait: Duration) -> Result<Option<Permit>, Error> {
-        self.0.acquire_within_async(longest_wait).await
     }
 }

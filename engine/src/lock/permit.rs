@@ -1,6 +1,7 @@
 //! What a holder has.
 
 use std::fmt;
+use std::future::Future;
 
 use tidegate_contract::StoreError;
 use tidegate_core::Timestamp;
@@ -10,7 +11,8 @@ use super::kept::KeptLease;
 use super::tenure::Loss;
 use super::watch::Watch;
 use crate::error::Error;
-use crate::lease::{Lease, LeaseId, Settlement};
+use crate::lease::{Lease, LeaseId};
+use crate::pending::Pending;
 
 /// Slots that are held, and renewed by a thread of the semaphore's until this is
 /// dropped, which gives them back. If the process is killed they are back within
@@ -101,16 +103,8 @@ impl Permit {
     ///
     /// # Errors
     /// *Cannot tell*: it is held for as long as it is [sure](Self::is_sure).
-    pub fn confirm(&self) -> Result<bool, Error> {
-        self.kept.confirm().wait()
-    }
-
-    /// As [`confirm`](Self::confirm), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`confirm`](Self::confirm).
-    pub async fn confirm_async(&self) -> Result<bool, Error> {
-        self.kept.confirm().await
+    pub fn confirm(&self) -> Pending<impl Future<Output = Result<bool, Error>> + Send> {
+        self.kept.confirm()
     }
 
     /// Gives it back, and says whether it was held until now.
@@ -119,18 +113,16 @@ impl Permit {
     /// It had ended at the store ([`StoreError::LeaseEnded`],
     /// [`StoreError::UnknownLease`]). *Cannot tell*: the slots are back within
     /// the ttl at the latest.
-    pub fn release(self) -> Result<(), Error> {
-        let (mut lease, expired_at) = self.let_go();
-        held_to_the_end(&lease.release().wait()?, expired_at)
-    }
-
-    /// As [`release`](Self::release), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`release`](Self::release).
-    pub async fn release_async(self) -> Result<(), Error> {
-        let (mut lease, expired_at) = self.let_go();
-        held_to_the_end(&lease.release().await?, expired_at)
+    pub fn release(self) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        Pending::new(async move {
+            let (mut lease, expired_at) = self.let_go();
+            let settlement = lease.release().await?;
+            // A repeated answer is that to another, who released it by its id.
+            match settlement.expired() || settlement.repeated() {
+                true => Err(StoreError::LeaseEnded(expired_at).into()),
+                false => Ok(()),
+            }
+        })
     }
 
     /// Leaves it to whoever knows its id: it is not renewed any more, and unless
@@ -144,14 +136,6 @@ impl Permit {
     fn let_go(self) -> (Lease, Timestamp) {
         let sure_until = self.sure_until();
         (self.kept.into_lease(), sure_until)
-    }
-}
-
-fn held_to_the_end(settlement: &Settlement, expired_at: Timestamp) -> Result<(), Error> {
-    // A repeated answer is that to another, who released it by its id.
-    match settlement.expired() || settlement.repeated() {
-        true => Err(StoreError::LeaseEnded(expired_at).into()),
-        false => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Slots for each of many keys, held for as long as they are renewed.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +14,14 @@ use crate::ask::Ask;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::LeaseId;
+use crate::pending::Pending;
 use crate::set::LimitSet;
-use tidegate_contract::block_on;
 
 /// The key that is meant if none is said; `tidegate run --store` means it, too.
 const USUAL_KEY: &[u8] = b"all";
 
 /// A number of slots that holders share, wherever the store is reached from.
 /// First come, first served, as the store keeps its line. Cloning shares it.
-///
-/// Verbs without `_async` hold their thread while they wait, and must not be
-/// used on a thread that drives an async runtime.
 #[derive(Clone)]
 pub struct Semaphore {
     pub(super) shared: Arc<Shared>,
@@ -79,36 +77,14 @@ impl Semaphore {
     /// # Errors
     /// [`Error::NeverFits`]: more slots than there are. *Cannot tell*: if the
     /// store granted it all the same, the slot is back within its ttl.
-    pub fn try_acquire(&self) -> Result<Option<Permit>, Error> {
-        block_on(self.try_acquire_async())
+    pub fn try_acquire(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+        self.acquire_within(Duration::ZERO)
     }
 
-    /// A permit; the thread waits for it.
-    ///
-    /// # Errors
-    /// As [`acquire_async`](Self::acquire_async).
-    pub fn acquire(&self) -> Result<Permit, Error> {
-        block_on(self.acquire_async())
-    }
-
-    /// A permit, if the thread need not wait longer than this. `None`: it would.
-    ///
-    /// # Errors
-    /// As [`acquire_async`](Self::acquire_async).
-    pub fn acquire_within(&self, longest_wait: Duration) -> Result<Option<Permit>, Error> {
-        block_on(self.acquire_within_async(longest_wait))
-    }
-
-    /// As [`try_acquire`](Self::try_acquire), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`try_acquire`](Self::try_acquire).
-    pub async fn try_acquire_async(&self) -> Result<Option<Permit>, Error> {
-        acquire(self, Patience::Within(Duration::ZERO)).await
-    }
-
-    /// A permit; the task waits for it. Dropping the future gives back its place
-    /// and what it was given.
+    /// A permit, waited for as long as it takes. Given up before its end, it gives back
+    /// its place and what it was given.
     ///
     /// A store that does not answer is asked again for as long as one ttl, in such
     /// a way that a lost answer never takes a second slot.
@@ -117,42 +93,38 @@ impl Semaphore {
     /// [`Error::NeverFits`]: more slots than there are. [`Error::QueueFull`].
     /// *Cannot tell*: if the store granted it all the same, the slot is back
     /// within its ttl.
-    pub async fn acquire_async(&self) -> Result<Permit, Error> {
-        loop {
-            if let Some(permit) = acquire(self, Patience::Endless).await? {
-                return Ok(permit);
+    pub fn acquire(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
+        Pending::new(async move {
+            loop {
+                if let Some(permit) = acquire(self, Patience::Endless).await? {
+                    return Ok(permit);
+                }
             }
-        }
+        })
     }
 
-    /// As [`acquire_within`](Self::acquire_within), on any async runtime.
+    /// A permit, if it need not be waited for longer than this. `None`: it would.
     ///
     /// # Errors
-    /// As [`acquire_async`](Self::acquire_async).
-    pub async fn acquire_within_async(
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_within(
         &self,
         longest_wait: Duration,
-    ) -> Result<Option<Permit>, Error> {
-        acquire(self, Patience::Within(longest_wait)).await
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+        Pending::new(acquire(self, Patience::Within(longest_wait)))
     }
 
     /// How many slots are free now.
     ///
     /// # Errors
     /// The store.
-    pub fn available(&self) -> Result<Amount, Error> {
-        block_on(self.available_async())
-    }
-
-    /// As [`available`](Self::available), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`available`](Self::available).
-    pub async fn available_async(&self) -> Result<Amount, Error> {
-        let limit = &self.shared.limit;
-        let one = [(limit.as_str(), 1)];
-        let peeked = self.set().peek(&*self.key, Ask::named(&one)).await?;
-        Ok(peeked.standing(limit).map_or(0, |stand| stand.remaining))
+    pub fn available(&self) -> Pending<impl Future<Output = Result<Amount, Error>> + Send> {
+        Pending::new(async move {
+            let limit = &self.shared.limit;
+            let one = [(limit.as_str(), 1)];
+            let peeked = self.set().peek(&*self.key, Ask::named(&one)).await?;
+            Ok(peeked.standing(limit).map_or(0, |stand| stand.remaining))
+        })
     }
 
     /// Gives back a permit by its id, from wherever: one that was
@@ -161,16 +133,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// No such permit of this key (any more); the store.
-    pub fn release(&self, id: LeaseId) -> Result<(), Error> {
-        block_on(self.release_async(id))
-    }
-
-    /// As [`release`](Self::release), on any async runtime.
-    ///
-    /// # Errors
-    /// As [`release`](Self::release).
-    pub async fn release_async(&self, id: LeaseId) -> Result<(), Error> {
-        self.set().release(&*self.key, id).await.map(drop)
+    pub fn release(&self, id: LeaseId) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        Pending::new(async move { self.set().release(&*self.key, id).await.map(drop) })
     }
 
     /// The limit set that its permits are leases of.

@@ -5,6 +5,7 @@
 //! is carried over, so it costs the same whatever else there is. The store keeps it,
 //! and tells every set of that name, here and elsewhere (`keeper`).
 
+use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::verbs::LimitSet;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
-use tidegate_contract::block_on;
+use crate::pending::Pending;
 
 /// What a key was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +48,7 @@ impl LimitSet {
     /// # use tidegate::{Limit, LimitSet};
     /// # let minute = Duration::from_secs(60);
     /// let set = LimitSet::new([Limit::calls("rpm", 100, minute)])?;
-    /// set.set_override("acme", &[Limit::calls("rpm", 1_000, minute)])?;
+    /// set.set_override("acme", &[Limit::calls("rpm", 1_000, minute)]).wait()?;
     /// assert_eq!(set.peek("acme", 1).wait()?.standing("rpm").map(|s| s.limit), Some(1_000));
     /// # Ok::<(), tidegate::Error>(())
     /// ```
@@ -58,24 +59,16 @@ impl LimitSet {
     /// ([`LimitError::Unlike`](crate::LimitError::Unlike)), or one that makes no
     /// sense; [`Error::TooManyOverrides`] beyond 131,072 keys. Then nothing
     /// changes.
-    pub fn set_override<'k>(&self, key: impl Into<Key<'k>>, limits: &[Limit]) -> Result<(), Error> {
-        let told = self.tell(key.into().bytes(), limits)?;
-        block_on(told)?;
-        Ok(())
-    }
-
-    /// As [`set_override`](Self::set_override); for tasks, which must not block.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn set_override_async<'k>(
+    pub fn set_override<'k>(
         &self,
         key: impl Into<Key<'k>>,
         limits: &[Limit],
-    ) -> Result<(), Error> {
-        let told = self.tell(key.into().bytes(), limits)?;
-        told.await?;
-        Ok(())
+    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move {
+            self.tell(key, limits)?.await?;
+            Ok(())
+        })
     }
 
     fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<Later<bool>, Error> {
@@ -102,16 +95,12 @@ impl LimitSet {
     ///
     /// # Errors
     /// As [`set_override`](Self::set_override).
-    pub fn remove_override<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
-        Ok(block_on(self.untell(key.into().bytes())?)?)
-    }
-
-    /// As [`remove_override`](Self::remove_override); for tasks, which must not block.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn remove_override_async<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool, Error> {
-        Ok(self.untell(key.into().bytes())?.await?)
+    pub fn remove_override<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+    ) -> Pending<impl Future<Output = Result<bool, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { Ok(self.untell(key)?.await?) })
     }
 
     fn untell(&self, key: &[u8]) -> Result<Later<bool>, Error> {

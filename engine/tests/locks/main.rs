@@ -35,12 +35,12 @@ fn flaky(clock: &ManualClock) -> (Semaphore, Arc<Flaky>) {
 }
 
 fn take(semaphore: &Semaphore) -> Permit {
-    let permit = semaphore.try_acquire().expect("an answer");
+    let permit = semaphore.try_acquire().wait().expect("an answer");
     permit.expect("a slot is free")
 }
 
 fn is_full(semaphore: &Semaphore) -> bool {
-    semaphore.try_acquire().expect("an answer").is_none()
+    semaphore.try_acquire().wait().expect("an answer").is_none()
 }
 
 /// The keeper is a thread: what it is woken for it does a moment later.
@@ -77,7 +77,7 @@ fn a_permit_is_renewed_for_as_long_as_it_is_held() {
         pass_a_third(&clock, &permit);
         assert!(permit.is_sure() && is_full(&other));
     }
-    permit.release().expect("held to the end");
+    permit.release().wait().expect("held to the end");
     assert!(take(&other).fence() > fence);
 }
 
@@ -87,9 +87,9 @@ fn a_permit_that_is_dropped_is_back_at_once_and_renewed_no_more() {
     let gpus = semaphore(&clock, 2);
     let (one, other) = (take(&gpus), take(&gpus));
     let watch = one.watch();
-    assert_eq!(gpus.available(), Ok(0));
+    assert_eq!(gpus.available().wait(), Ok(0));
     drop(one);
-    assert_eq!(gpus.available(), Ok(1));
+    assert_eq!(gpus.available().wait(), Ok(1));
     assert_eq!((watch.is_sure(), watch.wait()), (false, None));
     drop((other, gpus));
     until(|| clock.next_alarm().is_none());
@@ -117,7 +117,7 @@ fn a_permit_that_nobody_can_renew_is_lost_when_it_expires_and_not_before() {
     let fence = permit.fence();
     let next = take(&gpus);
     assert!(next.fence() > fence);
-    let ended = permit.release();
+    let ended = permit.release().wait();
     assert!(matches!(ended, Err(Error::Store(_))), "{ended:?}");
     assert!(is_full(&gpus), "the next one's slot is not given back");
 }
@@ -153,12 +153,12 @@ fn no_permit_is_held_for_longer_than_it_may_be() {
     let held = permit.sure_until().since(began).as_duration();
     assert_eq!(held, TTL / 2 * 3, "the last renewal is as long as is left");
     clock.advance(TTL / 6 * 5 - Duration::from_micros(1));
-    assert_eq!(permit.confirm(), Ok(true));
+    assert_eq!(permit.confirm().wait(), Ok(true));
     assert!(is_full(&gpus));
     clock.advance(Duration::from_micros(1));
     let loss = permit.watch().wait().expect("it is lost");
     assert!(loss.to_string().contains("as long as it may be"), "{loss}");
-    take(&gpus).release().expect("it is the next one's");
+    take(&gpus).release().wait().expect("it is the next one's");
 }
 
 #[test]
@@ -166,13 +166,17 @@ fn a_permit_that_is_revoked_is_lost_at_its_next_renewal() {
     let clock = clock();
     let gpus = semaphore(&clock, 1);
     let permit = take(&gpus);
-    gpus.release(permit.id()).expect("it is held");
+    gpus.release(permit.id()).wait().expect("it is held");
     let next = take(&gpus);
-    assert_eq!(permit.confirm(), Ok(false), "who asks is told at once");
+    assert_eq!(
+        permit.confirm().wait(),
+        Ok(false),
+        "who asks is told at once"
+    );
     assert!(matches!(permit.loss(), Some(Loss::Ended | Loss::Forgotten)));
-    let told = permit.release();
+    let told = permit.release().wait();
     assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
-    gpus.release(next.id()).expect("it is held");
+    gpus.release(next.id()).wait().expect("it is held");
     clock.advance(TTL / 3);
     let loss = next.watch().wait();
     assert!(matches!(loss, Some(Loss::Ended | Loss::Forgotten)));
@@ -185,15 +189,15 @@ fn nothing_is_given_back_by_another_id_nor_twice() {
     let permit = take(&gpus);
     let other: LeaseId = "0123456789abcdef0123456789abcdef".parse().expect("an id");
     let unknown = Err(Error::Store(StoreError::UnknownLease));
-    assert_eq!(gpus.release(other), unknown);
-    assert_eq!(gpus.of("elsewhere").release(other), unknown);
+    assert_eq!(gpus.release(other).wait(), unknown);
+    assert_eq!(gpus.of("elsewhere").release(other).wait(), unknown);
     assert!(is_full(&gpus));
     let id = permit.detach();
     assert!(is_full(&gpus), "left to who knows its id");
-    gpus.release(id).expect("it is held");
+    gpus.release(id).wait().expect("it is held");
     let next = take(&gpus);
     // A retry gets the first answer, and takes nothing from the next.
-    gpus.release(id).expect("the same answer");
+    gpus.release(id).wait().expect("the same answer");
     assert!(next.is_sure() && is_full(&gpus));
 }
 
@@ -218,10 +222,10 @@ fn each_key_has_slots_of_its_own_and_a_permit_may_take_several() {
     assert!(is_full(&gpus));
     let elsewhere = take(&gpus.of("elsewhere").many(3));
     assert_eq!(elsewhere.key(), b"elsewhere");
-    let never = gpus.many(4).acquire();
+    let never = gpus.many(4).acquire().wait();
     assert!(matches!(never, Err(Error::NeverFits { .. })));
     drop((one, two));
-    assert_eq!(gpus.available(), Ok(3));
+    assert_eq!(gpus.available().wait(), Ok(3));
 }
 
 #[test]
@@ -230,8 +234,8 @@ fn who_waits_gets_the_slot_of_a_holder_that_expires_in_order_of_arrival() {
     let gpus = semaphore(&clock, 1);
     take(&gpus).detach();
     let mut context = Context::from_waker(Waker::noop());
-    let mut first = Box::pin(gpus.acquire_async());
-    let mut second = Box::pin(gpus.acquire_within_async(4 * TTL));
+    let mut first = Box::pin(gpus.acquire());
+    let mut second = Box::pin(gpus.acquire_within(4 * TTL));
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
     clock.advance(TTL);
@@ -253,15 +257,15 @@ fn an_acquire_that_is_dropped_leaves_its_place_and_no_slot_taken() {
     let gpus = semaphore(&clock, 1);
     let mut context = Context::from_waker(Waker::noop());
     let held = take(&gpus);
-    let mut waits = Box::pin(gpus.acquire_async());
+    let mut waits = Box::pin(gpus.acquire());
     assert!(waits.as_mut().poll(&mut context).is_pending());
     drop(held);
     // It was given the slot by now, and was not told.
     drop(waits);
-    assert_eq!(gpus.available(), Ok(1));
-    drop(gpus.release_async(take(&gpus).detach()));
+    assert_eq!(gpus.available().wait(), Ok(1));
+    drop(gpus.release(take(&gpus).detach()));
     assert_eq!(
-        gpus.available(),
+        gpus.available().wait(),
         Ok(0),
         "nothing is done before it is polled"
     );
@@ -271,10 +275,10 @@ fn an_acquire_that_is_dropped_leaves_its_place_and_no_slot_taken() {
 fn who_waits_too_long_is_told_not_now() {
     let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
     let held = take(&gpus);
-    let late = gpus.acquire_within(Duration::from_millis(20));
+    let late = gpus.acquire_within(Duration::from_millis(20)).wait();
     assert!(late.expect("an answer").is_none());
     drop(held);
-    let soon = gpus.acquire_within(Duration::from_secs(60));
+    let soon = gpus.acquire_within(Duration::from_secs(60)).wait();
     assert!(soon.expect("an answer").is_some());
 }
 
@@ -288,7 +292,7 @@ fn a_mutex_has_one_holder_at_a_time_and_every_holder_a_larger_fence() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
-                    let held = account.lock().expect("an answer");
+                    let held = account.lock().wait().expect("an answer");
                     let count = counter.load(Ordering::Relaxed);
                     let before = last.swap(held.fence(), Ordering::Relaxed);
                     assert!(held.fence() > before && held.is_sure());
@@ -311,12 +315,12 @@ fn an_answer_that_is_lost_takes_no_second_slot() {
         (built.expect("sound"), store)
     };
     store.is(Mood::Mute(1));
-    let permit = gpus.acquire_within(Duration::from_secs(20));
+    let permit = gpus.acquire_within(Duration::from_secs(20)).wait();
     let permit = permit.expect("an answer").expect("a slot is free");
-    assert_eq!(gpus.available(), Ok(1));
+    assert_eq!(gpus.available().wait(), Ok(1));
     assert!(permit.is_sure());
-    permit.release().expect("held to the end");
-    assert_eq!(gpus.available(), Ok(2));
+    permit.release().wait().expect("held to the end");
+    assert_eq!(gpus.available().wait(), Ok(2));
 }
 
 /// Of an ask that is told nothing at all, at most one slot is taken, for its ttl.
@@ -325,7 +329,7 @@ fn an_ask_that_gives_up_leaves_at_most_one_slot_for_one_ttl() {
     let clock = clock();
     let (gpus, store) = flaky(&clock);
     store.is(Mood::Mute(1));
-    let told = gpus.try_acquire();
+    let told = gpus.try_acquire().wait();
     assert!(matches!(
         told,
         Err(Error::Store(StoreError::Unavailable(_)))
@@ -344,7 +348,7 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
     let (gpus, store) = flaky(&clock);
     let held = take(&gpus);
     let mut context = Context::from_waker(Waker::noop());
-    let mut waits = Box::pin(gpus.acquire_async());
+    let mut waits = Box::pin(gpus.acquire());
     store.is(Mood::Away);
     assert!(waits.as_mut().poll(&mut context).is_pending());
     store.is(Mood::Well);
@@ -374,19 +378,19 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
     let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
-    let held = gpus.acquire_async().await.expect("an answer");
+    let held = gpus.acquire().await.expect("an answer");
     let waits = gpus.clone();
-    let waits = tokio::spawn(async move { waits.acquire_async().await });
+    let waits = tokio::spawn(async move { waits.acquire().await });
     let watch = held.watch();
     let sees = tokio::spawn(async move { watch.lost().await });
-    let released = thread::spawn(|| held.release());
+    let released = thread::spawn(|| held.release().wait());
     released.join().expect("it ends").expect("held to the end");
     assert_eq!(sees.await.expect("it ends"), None);
     let permit = waits.await.expect("it ends").expect("an answer");
     let lost = tokio::spawn(async move { permit.lost().await });
     lost.abort();
     assert!(lost.await.is_err(), "it was held, and is dropped");
-    drop(gpus.acquire_async().await.expect("an answer"));
+    drop(gpus.acquire().await.expect("an answer"));
 }
 
 #[test]
@@ -397,7 +401,7 @@ fn what_makes_no_sense_is_told_when_it_is_built() {
     let ages = Duration::from_secs(1 << 40);
     assert!(Mutex::builder("m").ttl(ages).build().is_err());
     let empty = Mutex::builder("m").build().expect("sound");
-    assert!(empty.of("").try_lock().is_err(), "a key has bytes");
+    assert!(empty.of("").try_lock().wait().is_err(), "a key has bytes");
 }
 
 #[test]

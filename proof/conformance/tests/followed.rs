@@ -249,24 +249,25 @@ fn a_set_in_another_process_goes_by_what_its_keys_are_given(server: &Beyond, ope
         asks.filter(|set| set.check("acme", 1).wait().expect("an answer").admitted())
             .count()
     };
-    one.set_override("acme", &calls(4)).expect("it fits");
+    one.set_override("acme", &calls(4)).wait().expect("it fits");
     assert_eq!(own(&one), Some(calls(4).to_vec()));
     told[1].awaits(b"acme", told[0].knows(b"acme").as_deref());
     assert_eq!(own(&other), own(&one));
     assert_eq!(admitted(), 4);
 
-    wait_for(other.set_override_async("acme", &calls(25))).expect("it fits");
+    wait_for(other.set_override("acme", &calls(25))).expect("it fits");
     told[0].awaits(b"acme", told[1].knows(b"acme").as_deref());
     assert_eq!(own(&one), own(&other));
     assert_eq!(admitted(), 21);
 
-    assert!(wait_for(one.remove_override_async("acme")).expect("an answer"));
+    assert!(wait_for(one.remove_override("acme")).expect("an answer"));
     told[1].awaits(b"acme", None);
     assert_eq!((own(&one), own(&other)), (None, None));
-    assert!(!other.remove_override("acme").expect("an answer"));
+    assert!(!other.remove_override("acme").wait().expect("an answer"));
     // Many at once are one change.
     for key in 0..40_u32 {
         one.set_override(&key.to_be_bytes(), &calls(3))
+            .wait()
             .expect("it fits");
     }
     told[1].awaits(
@@ -288,7 +289,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     a.set(&ann, 5);
     b.follows(&a, &ann);
     let set = set_on(&here, "jobs");
-    set.set_override("acme", &calls(4)).expect("it fits");
+    set.set_override("acme", &calls(4)).wait().expect("it fits");
     let told = Witness::of(&*here, "set jobs");
     for (owner, key) in [("gate", ann.encode()), ("set jobs", b"acme".to_vec())] {
         let newer = Definition::new(key, [9, 1, 2, 3]);
@@ -309,7 +310,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     b.set(&ann, 6);
     a.follows(&b, &ann);
     assert_eq!((a.limit("chat", "ann"), b.limit("chat", "ann")), (6, 6));
-    set.set_override("acme", &calls(8)).expect("it fits");
+    set.set_override("acme", &calls(8)).wait().expect("it fits");
     assert_eq!(set.check_overrides(), Ok(()));
 }
 

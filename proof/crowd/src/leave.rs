@@ -14,14 +14,14 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<(), Trouble> {
     let gpus = options.slots.semaphore()?;
-    let _outside = gpus.acquire()?;
+    let _outside = gpus.acquire().wait()?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let mut held = Vec::new();
         for _ in 2..options.slots.slots {
-            held.push(gpus.acquire_async().await?);
+            held.push(gpus.acquire().await?);
         }
         let two = gpus.many(2);
-        let waits = tokio::spawn(async move { two.acquire_async().await });
+        let waits = tokio::spawn(async move { two.acquire().await });
         tokio::time::sleep(Duration::from_millis(20)).await;
         waits.abort();
         Ok(())

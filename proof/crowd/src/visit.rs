@@ -26,15 +26,15 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
     let mut out = std::io::stdout();
     let mut say = |what: String| out.write_all(format!("{} {what}\n", options.number).as_bytes());
     while !ended.load(Ordering::Relaxed) {
-        let Some(permit) = gpus.try_acquire()? else {
+        let Some(permit) = gpus.try_acquire().wait()? else {
             continue;
         };
         say(format!("+ {}", permit.fence()))?;
         for _ in 0..ROUND_TRIPS {
-            gpus.available()?;
+            gpus.available().wait()?;
         }
         say("-".to_owned())?;
-        permit.release()?;
+        permit.release().wait()?;
     }
     Ok(())
 }

@@ -182,7 +182,7 @@ fn an_override_is_answered_later_while_the_disk_is_late() {
     let mut context = Context::from_waker(Waker::noop());
     let limits = [Limit::budget("budget", 2_000, DAY)];
     house.disk.stall(true);
-    let mut told = Box::pin(house.set.set_override_async("k", &limits));
+    let mut told = Box::pin(house.set.set_override("k", &limits));
     assert!(told.as_mut().poll(&mut context).is_pending());
     assert!(house.set.override_of("k").is_none());
     // It goes on by itself, and whoever closes the store waits for it.

@@ -18,12 +18,12 @@ fn gpus(place: &Place, clock: &ManualClock) -> Semaphore {
 }
 
 fn take(gpus: &Semaphore) -> Permit {
-    let permit = gpus.try_acquire().expect("an answer");
+    let permit = gpus.try_acquire().wait().expect("an answer");
     permit.expect("it is free")
 }
 
 fn is_full(gpus: &Semaphore) -> bool {
-    gpus.try_acquire().expect("an answer").is_none()
+    gpus.try_acquire().wait().expect("an answer").is_none()
 }
 
 #[test]
@@ -39,11 +39,11 @@ fn a_fence_grows_when_a_file_is_opened_again_and_what_was_held_is_held() {
         drop(open);
         let open = gpus(&place, &clock);
         assert!(is_full(&open), "what was held is held");
-        open.release(id).expect("held");
+        open.release(id).wait().expect("held");
         let permit = take(&open);
         assert!(permit.fence() > last);
         last = permit.fence();
-        permit.release().expect("held to the end");
+        permit.release().wait().expect("held to the end");
     }
 }
 
@@ -63,7 +63,7 @@ fn the_slot_of_a_holder_that_is_gone_is_back_when_its_ttl_has_run() {
     let open = gpus(&place, &clock);
     assert!(is_full(&open));
     clock.advance(Duration::from_micros(1));
-    take(&open).release().expect("held to the end");
+    take(&open).release().wait().expect("held to the end");
 }
 
 fn clock_at(secs: i64) -> ManualClock {

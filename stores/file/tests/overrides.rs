@@ -24,9 +24,13 @@ fn an_override_and_what_was_used_by_it_survive_a_restart() {
     ] {
         {
             let set = set(place.open(), &clock, limits.clone());
-            set.set_override("acme", &[rate(1_000)]).expect("room");
-            set.set_override("gone", &[rate(1_000)]).expect("room");
-            assert!(set.remove_override("gone").expect("room"));
+            set.set_override("acme", &[rate(1_000)])
+                .wait()
+                .expect("room");
+            set.set_override("gone", &[rate(1_000)])
+                .wait()
+                .expect("room");
+            assert!(set.remove_override("gone").wait().expect("room"));
             assert!(set.debit("acme", &[("tokens", 600)]).wait().is_ok());
             assert!(set.debit("other", &[("tokens", 4)]).wait().is_ok());
         }
@@ -46,7 +50,9 @@ fn what_was_used_goes_on_to_drain_by_the_keys_own_limit_across_a_restart() {
     let (place, clock) = (Place::new(), ManualClock::default());
     {
         let set = set(place.open(), &clock, vec![rate(10)]);
-        set.set_override("acme", &[rate(1_000)]).expect("room");
+        set.set_override("acme", &[rate(1_000)])
+            .wait()
+            .expect("room");
         assert!(
             set.check("acme", 1_000)
                 .wait()
@@ -77,7 +83,9 @@ fn overwrite(place: &Place, value: &[u8]) {
 fn with_one() -> (Place, ManualClock) {
     let (place, clock) = (Place::new(), ManualClock::default());
     let set = set(place.open(), &clock, vec![rate(10)]);
-    set.set_override("acme", &[rate(1_000)]).expect("room");
+    set.set_override("acme", &[rate(1_000)])
+        .wait()
+        .expect("room");
     (place, clock)
 }
 

@@ -20,16 +20,16 @@ fn an_answer_that_is_lost_leaves_no_slot_taken() {
         let others = semaphore(&url, 1, 10 * LONG);
         // Statements are prepared, scripts are loaded.
         for _ in 0..3 {
-            acquire(&gpus).release().expect("held to the end");
+            acquire(&gpus).release().wait().expect("held to the end");
         }
         for request in 1..=4 {
             proxy.cut_at(request, Cut::After);
             let permit = acquire(&gpus);
             proxy.mend();
             assert!(is_full(&others));
-            permit.release().expect("held to the end");
+            permit.release().wait().expect("held to the end");
             // No other slot was taken.
-            acquire(&others).release().expect("held to the end");
+            acquire(&others).release().wait().expect("held to the end");
         }
         assert!(proxy.cuts() > 0);
         println!("{url}: cut {} times", proxy.cuts());
@@ -49,12 +49,12 @@ fn an_acquire_that_is_dropped_at_any_moment_leaves_no_slot_taken() {
         let mut gone = 0;
         for moment in 1..=MOMENTS {
             let patience = moment * Duration::from_micros(100);
-            let permit = runtime
-                .block_on(async { tokio::time::timeout(patience, gpus.acquire_async()).await });
+            let permit =
+                runtime.block_on(async { tokio::time::timeout(patience, gpus.acquire()).await });
             match permit {
                 Ok(permit) => {
                     let permit = permit.expect("an answer");
-                    permit.release().expect("held to the end");
+                    permit.release().wait().expect("held to the end");
                 }
                 Err(_) => gone += 1,
             }

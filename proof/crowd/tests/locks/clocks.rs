@@ -46,7 +46,7 @@ fn goes_by_the_servers(server: &Server, wrong: &WrongClock, by: &str) {
     let begun = waits_until_the_slot_is_free(&mut off, &brief);
     // It renews, and another who waits for longer than a ttl does not get it.
     let longer = TTL + TTL / 4;
-    let got = right.acquire_within(longer).expect("an answer");
+    let got = right.acquire_within(longer).wait().expect("an answer");
     assert!(got.is_none(), "{url} {by}: taken from who renews it");
     assert_eq!(off.ask("sure"), "true", "{url} {by}");
     assert_eq!(off.ask("release"), "Some(Ok(()))", "{url} {by}");

@@ -18,7 +18,7 @@ fn a_fence_grows_across_release_expiry_and_a_restart_of_the_server() {
         for _ in 0..20 {
             let permit = acquire(&gpus);
             grows(permit.fence());
-            permit.release().expect("held to the end");
+            permit.release().wait().expect("held to the end");
         }
         let left = acquire(&leaves);
         grows(left.fence());
@@ -31,7 +31,7 @@ fn a_fence_grows_across_release_expiry_and_a_restart_of_the_server() {
         server.start_again();
         let gpus = semaphore(&url, 1, LONG);
         assert!(is_full(&gpus), "{url}: what was held is held");
-        assert_eq!(gpus.release(id), Ok(()), "{url}");
+        assert_eq!(gpus.release(id).wait(), Ok(()), "{url}");
         grows(acquire(&gpus).fence());
     });
 }

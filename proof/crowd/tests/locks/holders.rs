@@ -16,12 +16,12 @@ use crate::servers::{on_each, process, semaphore};
 pub const LONG: Duration = Duration::from_secs(120);
 
 pub fn acquire(gpus: &Semaphore) -> Permit {
-    let permit = gpus.acquire_within(LONG).expect("an answer");
+    let permit = gpus.acquire_within(LONG).wait().expect("an answer");
     permit.expect("it is free by then")
 }
 
 pub fn is_full(gpus: &Semaphore) -> bool {
-    gpus.try_acquire().expect("an answer").is_none()
+    gpus.try_acquire().wait().expect("an answer").is_none()
 }
 
 /// Kleppmann's hole, closed: between its look at the clock and its write a holder
@@ -51,7 +51,7 @@ fn a_paused_holders_late_write_is_refused_by_a_store_that_checks_the_fence() {
     let told = paused.ask("release");
     assert!(told.starts_with("Some(Err("), "{told}");
     assert!(
-        second.confirm().expect("an answer"),
+        second.confirm().wait().expect("an answer"),
         "the slot is the second's"
     );
     paused.kill();
@@ -99,10 +99,10 @@ fn what_a_process_lets_go_of_as_it_ends_is_given_back_at_once() {
         for _ in 0..10 {
             let mut process = process("leave", &url, SLOTS, LONG);
             assert!(process.status().expect("a process").success());
-            assert_eq!(gpus.available().expect("an answer"), SLOTS, "{url}");
-            let permit = gpus.try_acquire().expect("an answer");
+            assert_eq!(gpus.available().wait().expect("an answer"), SLOTS, "{url}");
+            let permit = gpus.try_acquire().wait().expect("an answer");
             let released = permit.expect("nobody is first").release();
-            released.expect("held to the end");
+            released.wait().expect("held to the end");
         }
     });
 }
@@ -118,7 +118,7 @@ fn a_permit_is_held_for_as_long_as_it_is_renewed() {
         let lost = watch.wait_within(ttl * 2 + ttl / 4);
         assert!(lost.is_err(), "{lost:?}");
         assert!(is_full(&others));
-        permit.release().expect("held to the end");
+        permit.release().wait().expect("held to the end");
         drop(acquire(&others));
     });
 }
@@ -132,13 +132,17 @@ fn nobody_gives_back_by_another_id() {
         let permit = acquire(&gpus);
         let wrong: LeaseId = "0123456789abcdef0123456789abcdef".parse().expect("an id");
         let unknown = Err(Error::Store(StoreError::UnknownLease));
-        assert_eq!(others.release(wrong), unknown);
+        assert_eq!(others.release(wrong).wait(), unknown);
         assert!(is_full(&others));
         let id = permit.id();
-        others.release(id).expect("whoever knows the id may");
+        others.release(id).wait().expect("whoever knows the id may");
         let next = acquire(&others);
-        assert_eq!(permit.confirm(), Ok(false));
-        assert!(permit.release().is_err(), "it says that it was lost");
-        assert_eq!(next.confirm(), Ok(true), "and takes nothing from the next");
+        assert_eq!(permit.confirm().wait(), Ok(false));
+        assert!(permit.release().wait().is_err(), "it says that it was lost");
+        assert_eq!(
+            next.confirm().wait(),
+            Ok(true),
+            "and takes nothing from the next"
+        );
     });
 }

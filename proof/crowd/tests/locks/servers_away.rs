@@ -56,7 +56,7 @@ fn a_server_that_hangs_for_less_than_the_ttl_costs_nobody_a_permit() {
             assert!(is_full(&gpus));
             let (paused, clock) = (server.pause(), Clock::system());
             let asked = clock.now();
-            let told = hasty.acquire_within(SECOND).err();
+            let told = hasty.acquire_within(SECOND).wait().err();
             let took = clock.now().since(asked).as_duration();
             println!("{url}: hangs; told so after {took:?}");
             let unknown = matches!(told, Some(Error::Store(StoreError::Unavailable(_))));
@@ -64,11 +64,11 @@ fn a_server_that_hangs_for_less_than_the_ttl_costs_nobody_a_permit() {
             assert!(took < SECOND + SECOND + SLACK, "{url}: {took:?}");
             assert!(permit.is_sure(), "{url}");
             drop(paused);
-            until(|| permit.confirm().is_ok());
+            until(|| permit.confirm().wait().is_ok());
             assert_eq!(permit.loss(), None, "{url}");
             assert!(is_full(&gpus) && !waits.is_finished(), "{url}: it is held");
             let fence = permit.fence();
-            permit.release().expect("held to the end");
+            permit.release().wait().expect("held to the end");
             let next = waits.join().expect("it ends");
             assert!(next.fence() > fence && is_full(&gpus), "{url}");
         });
@@ -83,12 +83,12 @@ fn a_restart_within_the_ttl_costs_nobody_a_permit() {
         let permit = acquire(&gpus);
         server.kill();
         server.start_again();
-        until(|| permit.confirm().is_ok());
+        until(|| permit.confirm().wait().is_ok());
         assert_eq!(permit.loss(), None, "{url}");
-        until(|| others.available().is_ok());
+        until(|| others.available().wait().is_ok());
         assert!(is_full(&others));
         let fence = permit.fence();
-        permit.release().expect("held to the end");
+        permit.release().wait().expect("held to the end");
         assert!(acquire(&others).fence() > fence);
     });
 }
@@ -126,7 +126,7 @@ fn after_a_failover_a_permit_is_kept_or_its_holder_learns() {
     let permit = acquire(&gpus);
     service.kill_master();
     let is_kept = loop {
-        if let Ok(is_kept) = permit.confirm() {
+        if let Ok(is_kept) = permit.confirm().wait() {
             break is_kept;
         }
     };
@@ -134,7 +134,7 @@ fn after_a_failover_a_permit_is_kept_or_its_holder_learns() {
     assert_eq!(is_full(&others), is_kept);
     let fence = permit.fence();
     match is_kept {
-        true => permit.release().expect("held to the end"),
+        true => permit.release().wait().expect("held to the end"),
         false => assert_eq!(permit.loss(), Some(Loss::Forgotten)),
     }
     assert!(acquire(&others).fence() > fence);

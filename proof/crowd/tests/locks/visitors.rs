@@ -73,7 +73,7 @@ fn no_slot_is_taken_twice_and_none_is_lost_while_processes_come_and_go() {
         let (mut seen, mut next) = (Seen::default(), PROCESSES);
         while seen.grants < GRANTS {
             seen.hear(&lines.next().expect("a line"));
-            assert!(gpus.available().expect("an answer") <= SLOTS);
+            assert!(gpus.available().wait().expect("an answer") <= SLOTS);
             if seen.grants >= GRANTS / 3 * (1 + (next - PROCESSES) as usize)
                 && let Some(at) = seen.a_holder_among(&processes)
             {
@@ -109,7 +109,7 @@ fn no_slot_is_taken_twice_and_none_is_lost_while_processes_come_and_go() {
 fn settled(gpus: &Semaphore) -> (u64, u64) {
     let held = || listed(gpus);
     loop {
-        let (before, free) = (held(), gpus.available().expect("an answer"));
+        let (before, free) = (held(), gpus.available().wait().expect("an answer"));
         if before == held() {
             return (before, free);
         }
