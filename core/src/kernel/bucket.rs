@@ -75,6 +75,12 @@ impl State {
         self.lows.get().is_none() && self.forgiven.is_none()
     }
 
+    /// The instant that it is as of.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
     /// Whether it decides like "never seen", whatever the clock says.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
@@ -160,6 +166,14 @@ impl Bucket {
     pub fn observe(&self, state: &mut State, now: Timestamp) {
         if state.at > now && state.level > 0 && state.at.since(now) > self.refill() {
             state.at = now;
+        }
+    }
+
+    /// Makes `state` one as of an earlier instant, which is full again when it is: for one
+    /// that looked at a clock that never steps back, and comes late.
+    pub fn as_of(&self, state: &mut State, earlier: Timestamp) {
+        if earlier < state.at {
+            (state.level, state.at) = (self.level(state, earlier), earlier);
         }
     }
 

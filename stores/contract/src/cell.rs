@@ -23,8 +23,16 @@ pub struct HotCell(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Word { word: AtomicU64, rule: Word },
-    Wide { place: Mutex<Place>, rule: Bucket },
+    Word {
+        word: AtomicU64,
+        rule: Word,
+    },
+    Wide {
+        place: Mutex<Place>,
+        rule: Bucket,
+        /// The clock of those who ask never steps back.
+        steady_clock: bool,
+    },
 }
 
 /// Where a state is that fits no word.
@@ -67,14 +75,19 @@ impl HotCell {
         Self(Kind::Word { word, rule })
     }
 
-    /// A cell for `rule` whose state the store has taken.
+    /// A cell for `rule` whose state the store has taken. On a steady clock an instant
+    /// before the state's is that of a thread that was held up, and no step back.
     #[must_use]
-    pub fn taken(rule: CellRule) -> Self {
+    pub fn taken(rule: CellRule, steady_clock: bool) -> Self {
         match rule {
             CellRule::Word(rule) => Self::new(rule, TAKEN),
             CellRule::Wide(rule) => {
                 let place = Mutex::new(Place::Taken);
-                Self(Kind::Wide { place, rule })
+                Self(Kind::Wide {
+                    place,
+                    rule,
+                    steady_clock,
+                })
             }
         }
     }
@@ -90,8 +103,15 @@ impl HotCell {
                 let (verdict, _, _) = take(word, rule, amount, now)?;
                 Ok(verdict)
             }
-            Kind::Wide { place, rule } => match &mut *place.lock() {
-                Place::Here(state) => Ok(rule.take(state, amount, now)),
+            Kind::Wide {
+                place,
+                rule,
+                steady_clock,
+            } => match &mut *place.lock() {
+                Place::Here(state) => {
+                    let now = instant(state, now, *steady_clock);
+                    Ok(rule.take(state, amount, now))
+                }
                 Place::Taken | Place::Stale => Err(AskTable),
             },
         }
@@ -108,8 +128,13 @@ impl HotCell {
                 let (verdict, word, ticks) = take(word, rule, amount, now)?;
                 Ok((verdict, rule.standing(word, now, ticks)))
             }
-            Kind::Wide { place, rule } => match &mut *place.lock() {
+            Kind::Wide {
+                place,
+                rule,
+                steady_clock,
+            } => match &mut *place.lock() {
                 Place::Here(state) => {
+                    let now = instant(state, now, *steady_clock);
                     let verdict = rule.take(state, amount, now);
                     Ok((verdict, rule.standing(state, &Moment::at(now))))
                 }
@@ -124,7 +149,17 @@ impl HotCell {
     pub fn take_out(&self, now: Timestamp) -> State {
         match &self.0 {
             Kind::Word { word, rule } => rule.state(word.swap(TAKEN, Ordering::Relaxed), now),
-            Kind::Wide { place, .. } => place.lock().replace(Place::Taken),
+            Kind::Wide {
+                place,
+                rule,
+                steady_clock,
+            } => {
+                let mut state = place.lock().replace(Place::Taken);
+                if let (true, State::Bucket(state)) = (*steady_clock, &mut state) {
+                    rule.as_of(state, now);
+                }
+                state
+            }
         }
     }
 
@@ -153,7 +188,7 @@ impl HotCell {
     pub fn forget_at(&self) -> Timestamp {
         match &self.0 {
             Kind::Word { word, rule } => rule.forget_at(word.load(Ordering::Relaxed)),
-            Kind::Wide { place, rule } => match &*place.lock() {
+            Kind::Wide { place, rule, .. } => match &*place.lock() {
                 Place::Here(state) => rule.forget_at(state),
                 Place::Taken | Place::Stale => Timestamp::MAX,
             },
@@ -169,7 +204,7 @@ impl HotCell {
                 let relaxed = Ordering::Relaxed;
                 spent && word.compare_exchange(seen, STALE, relaxed, relaxed).is_ok()
             }
-            Kind::Wide { place, rule } => {
+            Kind::Wide { place, rule, .. } => {
                 let mut place = place.lock();
                 let spent = match &*place {
                     Place::Here(state) => rule.forget_at(state) <= now,
@@ -190,6 +225,16 @@ impl HotCell {
             Kind::Word { word, .. } => word.load(Ordering::Relaxed) == STALE,
             Kind::Wide { place, .. } => matches!(*place.lock(), Place::Stale),
         }
+    }
+}
+
+/// The instant that one is decided as of which looked at the clock at `now`. Others may
+/// have been decided since: as of an earlier instant, time would pass twice.
+#[inline]
+fn instant(state: &bucket::State, now: Timestamp, steady_clock: bool) -> Timestamp {
+    match steady_clock {
+        true => now.max(state.at()),
+        false => now,
     }
 }
 

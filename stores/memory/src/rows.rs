@@ -135,14 +135,14 @@ impl Words {
     }
 
     /// Moves the row's word into a cell that handles may share. One whose state
-    /// is aside is taken from the start.
-    pub(crate) fn pin(&mut self, at: usize) -> Arc<HotCell> {
+    /// is aside is taken from the start. The clock of those who ask may be a steady one.
+    pub(crate) fn pin(&mut self, at: usize, steady_clock: bool) -> Arc<HotCell> {
         let word = self.slab.value_mut(at);
         if let Some(aside) = self.asides.get_mut(*word) {
             let rule = self.rule;
             let cell = aside
                 .cell
-                .get_or_insert_with(|| Arc::new(HotCell::taken(rule)));
+                .get_or_insert_with(|| Arc::new(HotCell::taken(rule, steady_clock)));
             let cell = Arc::clone(cell);
             // One that fits no word is aside only for want of a cell.
             if let Some(state) = aside
@@ -155,7 +155,7 @@ impl Words {
         }
         let cell = Arc::new(match self.rule {
             CellRule::Word(rule) => HotCell::new(rule, *word),
-            CellRule::Wide(_) => HotCell::taken(self.rule),
+            CellRule::Wide(_) => HotCell::taken(self.rule, steady_clock),
         });
         if matches!(self.rule, CellRule::Wide(_)) {
             cell.put_back(State::Fresh);

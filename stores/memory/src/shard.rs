@@ -317,7 +317,7 @@ impl Shard {
         };
         // One that goes by limits of its own is shared as a cell that is taken:
         // whoever holds it asks the table.
-        let cell = words.pin(at);
+        let cell = words.pin(at, room.has_steady_clock());
         self.may_be_spent(at, room);
         Ok(Some(cell))
     }
