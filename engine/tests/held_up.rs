@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate::contract::{
     Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, Table, TableBounds, Verb,
 };
-use tidegate::{Algorithm, Limit, LimitSet, ManualClock, Period};
+use tidegate::{Algorithm, Limit, LimitSet, ManualClock, Period, Span, Timestamp};
 use tidegate_memory::MemoryStore;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -62,7 +62,11 @@ impl Table for SlowTable {
 /// How many of 30 asks are admitted before a thread that was held up for so long is
 /// decided, whether it is, and how many of 30 after it, all at one instant.
 fn admitted(limits: &[Limit], held_up: Duration) -> (usize, bool, usize) {
-    let time = ManualClock::default();
+    admitted_by(&ManualClock::default(), limits, held_up)
+}
+
+/// The same, from where this clock stands.
+fn admitted_by(time: &ManualClock, limits: &[Limit], held_up: Duration) -> (usize, bool, usize) {
     let (arrived, arrives) = sync_channel(1);
     let (release, released) = sync_channel(1);
     let slow = Arc::new(Slow {
@@ -124,4 +128,20 @@ fn a_thread_that_is_held_up_is_admitted_by_what_is_there_when_it_comes() {
     assert_eq!(admitted(&lone, SECOND * 20), (30, true, 9));
     let pair = [lone[0].clone(), Limit::calls("calls", 1_000, SECOND)];
     assert_eq!(admitted(&pair, SECOND * 20), (30, true, 9));
+}
+
+/// The windows of a day come with the command of one that was held up since before
+/// midnight: they say of the next day, too, when that ends.
+#[test]
+fn a_thread_that_is_held_up_over_midnight_does_not_give_a_limit_out_twice() {
+    let midnight = Timestamp::from_micros(1_767_312_000_000_000);
+    let limits = [
+        Limit::rate("tokens", 10, SECOND),
+        Limit::budget("day", 1_000, Period::day("UTC")),
+    ];
+    for seconds in [2, 5] {
+        let time = ManualClock::starting_at(midnight - Span::SECOND);
+        let held_up = SECOND * seconds + SECOND / 2;
+        assert_eq!(admitted_by(&time, &limits, held_up), (10, false, 0));
+    }
 }

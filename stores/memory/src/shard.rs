@@ -121,8 +121,9 @@ impl Shard {
             return now;
         }
         self.latest = self.latest.max(now);
-        // The calendar's windows came with it: they must be those of that instant.
-        let mut ends = calendars.iter().flatten().map(|bounds| bounds.end);
+        // The calendar's windows came with it, the next ones too: they must say of that
+        // instant.
+        let mut ends = calendars.iter().flatten().map(|bounds| bounds.next_end);
         match ends.all(|end| end > self.latest) {
             true => self.latest,
             false => now,
