@@ -461,3 +461,22 @@ fn late(set: &LimitSet, longest: Duration) -> Duration {
     assert!(waited + Duration::from_micros(1) >= longest, "{waited:?}");
     waited.saturating_sub(longest)
 }
+
+/// It was told to nobody, and its limits had changed since: who took it back asked by the
+/// older ones, and it stayed held until it expired.
+#[test]
+fn what_a_request_was_granted_comes_back_though_the_limits_have_changed_since() {
+    let time = ManualClock::default();
+    let set = slots(&time, 1);
+    let taken = || set.try_acquire("k", ()).wait().unwrap().granted();
+    let held = taken().expect("it is free");
+    let mut waiter = Polled::new(set.acquire("k", ()));
+    assert!(waiter.poll().is_none());
+    drop(held);
+    assert!(waiter.woken(), "it was granted");
+    assert!(taken().is_none());
+    let calls = Limit::calls("calls", 9, Duration::from_secs(1));
+    set.put_limit(calls).unwrap();
+    drop(waiter);
+    assert!(taken().is_some(), "nobody holds it");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_contract::core::Timestamp;
 use tidegate_contract::{
-    Answer, Command, Ending, Execution, Granted, KeyPath, Later, Op, Out, OwnedCommand, Reply,
+    Answer, Command, Execution, Granted, KeyPath, Later, Op, Out, OwnedCommand, Plan, Reply,
     StoreError, Table, Verb,
 };
 use tidegate_memory::{Immediate, Queued};
@@ -55,6 +55,10 @@ impl Immediate for InMemory {
             self.0.touch();
         }
         found
+    }
+
+    fn plan_of(&self, key: &KeyPath<'_>) -> Arc<Plan> {
+        self.0.memory.plan_of(key)
     }
 }
 
@@ -178,19 +182,9 @@ impl Drop for Held {
             return;
         };
         let Some(id) = reply.new_lease() else { return };
-        self.command.lend(|command| {
-            if command.is_retried() {
-                return;
-            }
-            let Op::One(path, _) = command.op else { return };
-            let verb = Verb::End {
-                id,
-                ending: Ending::Cancel,
-                remember: false,
-            };
-            let (mut answer, cancel) = (Ok(Reply::Done), command.about(Op::One(path, verb)));
-            // It is ready at once; what fails is given back at its expiry.
-            let _ = self.table.execute(&cancel, Out::new(&mut answer));
-        });
+        if !self.command.lend(|command| command.is_retried()) {
+            let now = self.command.now();
+            self.table.take_back(&self.command, id, now);
+        }
     }
 }

@@ -36,6 +36,9 @@ use line::{Place, Queue, Refusal, Rows, SetAlarm, Standing, Waiter, idempotency,
 
 use crate::shard::hash_of;
 
+/// A lease that nobody was told of is taken back so often, if the limits change meanwhile.
+const MOST_TAKEN_BACK: usize = 64;
+
 /// Queues whose roots' hashes share their last bits share a lock.
 const STRIPES: usize = if cfg!(shuttle) { 1 } else { 32 };
 
@@ -47,6 +50,9 @@ pub trait Immediate: Table {
     /// The lease that a take with this idempotency key was given on `key`, if it is
     /// held at `now`: a retry is answered by it, whoever waits.
     fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted>;
+
+    /// The limits that the rows of `key` go by.
+    fn plan_of(&self, key: &KeyPath<'_>) -> Arc<Plan>;
 }
 
 /// A table with a queue for each root before it.
@@ -101,6 +107,12 @@ impl<T: Immediate> Queued<T> {
     #[must_use]
     pub fn table(&self) -> &T {
         &self.0.table
+    }
+
+    /// Takes back the lease that `take` was granted and nobody was told of, whatever has
+    /// become of the limits since. What fails is given back at its expiry.
+    pub fn take_back(&self, take: &OwnedCommand, lease: u128, now: Timestamp) {
+        self.0.take_back(take, lease, now);
     }
 }
 
@@ -303,7 +315,7 @@ impl<T: Immediate> Shared<T> {
             let (this, take) = cancelled;
             let lease = reply.new_lease().filter(|_| !retried);
             if let (Some(shared), Some(lease)) = (this.upgrade(), lease) {
-                shared.cancel(take, lease, timer.now());
+                shared.take_back(&take, lease, timer.now());
             }
         });
         let ahead = i64::try_from(patience.ahead.as_micros()).unwrap_or(i64::MAX);
@@ -634,9 +646,7 @@ impl<T: Immediate> Shared<T> {
         }
     }
 
-    /// Gives back a lease that nobody was there to be told of.
-    fn cancel(&self, mut take: OwnedCommand, id: u128, now: Timestamp) {
-        take.shift(now);
+    fn take_back(&self, take: &OwnedCommand, id: u128, now: Timestamp) {
         take.lend(|take| {
             let Op::One(path, _) = take.op else { return };
             let verb = Verb::End {
@@ -644,8 +654,21 @@ impl<T: Immediate> Shared<T> {
                 ending: Ending::Cancel,
                 remember: false,
             };
-            // What fails is given back at its expiry.
-            let _ = self.ask(&take.about(Op::One(path, verb)));
+            let mut plan = Arc::clone(take.plan);
+            for _ in 0..MOST_TAKEN_BACK {
+                let end = Command {
+                    plan: &plan,
+                    now,
+                    // They stand in the order of the take's limits. What is given back
+                    // needs none: it goes where it was charged.
+                    calendars: &[],
+                    ..take.about(Op::One(path, verb))
+                };
+                if self.ask(&end) != Err(StoreError::StalePlan) {
+                    break;
+                }
+                plan = self.table.plan_of(&path);
+            }
             self.serve(&path, now);
         });
     }

@@ -393,4 +393,9 @@ impl Immediate for MemoryTable {
         let shard = self.shard(hash_of(&self.hasher, key.root())).lock();
         oracle::known(&shard.book, &oracle::ask_key(key, ask), now)
     }
+
+    fn plan_of(&self, key: &KeyPath<'_>) -> Arc<Plan> {
+        let shard = self.shard(hash_of(&self.hasher, key.root()));
+        shard.lock().plan()
+    }
 }
