@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::sync::Mutex;
+use tidegate_contract::sync::atomic::{AtomicU64, Ordering};
 use tidegate_contract::{Command, Execution, Later, Op, Out, Reply};
 use tidegate_core::{Amount, Span};
 
@@ -26,6 +27,8 @@ pub(crate) struct Changes {
     remember: Option<Span>,
     /// One change at a time.
     pub(super) ledger: Mutex<Ledger>,
+    /// How often a capacity was set.
+    capacities: AtomicU64,
 }
 
 /// What a change goes on from.
@@ -43,7 +46,13 @@ impl Changes {
             levels,
             remember,
             ledger: Mutex::new(ledger),
+            capacities: AtomicU64::new(0),
         }
+    }
+
+    /// How often a capacity was set.
+    pub(super) fn capacities(&self) -> u64 {
+        self.capacities.load(Ordering::SeqCst)
     }
 
     /// What keys have been given.
@@ -201,12 +210,20 @@ impl Inner {
                 source: source.into(),
             })?;
         adaptive.set(capacity);
+        // In this order: who begins to wait looks whether one was set since it asked,
+        // after it has joined the crowd.
+        self.changes.capacities.fetch_add(1, Ordering::SeqCst);
         drop(ledger);
         if self.crowd.len() > 0 {
-            // Whoever waits asks again. It goes on by itself.
-            drop(self.begin_adoption());
+            self.ask_again();
         }
         Ok(())
+    }
+
+    /// Whoever waits asks again. It goes on by itself.
+    #[cold]
+    pub(super) fn ask_again(&self) {
+        drop(self.begin_adoption());
     }
 
     fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), Error> {

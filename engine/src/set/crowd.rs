@@ -7,12 +7,15 @@ use std::pin::pin;
 use std::task::{Poll, Waker};
 
 use tidegate_contract::sync::Mutex;
+use tidegate_contract::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Error;
 
 /// See the [module](self).
 pub(crate) struct Crowd {
     state: Mutex<State>,
+    /// How often all of them were stopped.
+    stops: AtomicU64,
     /// How many may wait.
     most: usize,
 }
@@ -21,22 +24,23 @@ pub(crate) struct Crowd {
 struct State {
     /// By turn; no waker until its future was polled.
     members: HashMap<u128, Option<Waker>, foldhash::fast::RandomState>,
-    /// How often all of them were stopped.
-    stops: u64,
 }
 
-/// One of them, while it waits.
-struct Member<'c> {
+/// One that may come to wait. It is one of the crowd from when it first waits on, also
+/// while it asks again, until this is dropped.
+pub(super) struct Visit<'c> {
     crowd: &'c Crowd,
     turn: u128,
-    /// How often others were stopped before.
+    /// How often others were stopped before it asked.
     stops: u64,
+    has_joined: AtomicBool,
 }
 
 impl Crowd {
     pub(super) fn new(most: usize) -> Self {
         Self {
             state: Mutex::default(),
+            stops: AtomicU64::new(0),
             most,
         }
     }
@@ -48,26 +52,50 @@ impl Crowd {
     /// Everyone is told that there will be no turn.
     pub(crate) fn stop_all(&self) {
         let mut state = self.state.lock();
-        state.stops += 1;
+        self.stops.fetch_add(1, Ordering::SeqCst);
         let wakers = state.members.values_mut().filter_map(Option::take);
         let woken: Vec<Waker> = wakers.collect();
         drop(state);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// What `turn` comes to, for one that waits for it.
+    /// One is about to ask that is known by this turn.
+    pub(super) fn visit(&self, turn: u128) -> Visit<'_> {
+        Visit {
+            crowd: self,
+            turn,
+            stops: self.stops.load(Ordering::SeqCst),
+            has_joined: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Visit<'_> {
+    /// It is to wait: it is one of the crowd from here on, if it was not before.
     ///
     /// # Errors
-    /// [`Error::QueueFull`]; [`Error::Stopped`] if all are stopped before.
-    pub(super) async fn wait<T>(
-        &self,
-        number: u128,
-        turn: impl Future<Output = T>,
-    ) -> Result<T, Error> {
-        let member = self.join(number)?;
+    /// [`Error::QueueFull`].
+    pub(super) fn join(&self) -> Result<(), Error> {
+        if self.has_joined.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (mut state, most) = (self.crowd.state.lock(), self.crowd.most);
+        if state.members.len() >= most {
+            return Err(Error::QueueFull(most));
+        }
+        state.members.insert(self.turn, None);
+        self.has_joined.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What `turn` comes to, for one that has [joined](Self::join).
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if all were stopped since it came.
+    pub(super) async fn wait<T>(&self, turn: impl Future<Output = T>) -> Result<T, Error> {
         let mut turn = pin!(turn);
         poll_fn(|context| {
-            if member.is_stopped(context.waker()) {
+            if self.is_stopped(context.waker()) {
                 return Poll::Ready(Err(Error::Stopped));
             }
             turn.as_mut().poll(context).map(Ok)
@@ -75,33 +103,19 @@ impl Crowd {
         .await
     }
 
-    fn join(&self, turn: u128) -> Result<Member<'_>, Error> {
-        let mut state = self.state.lock();
-        if state.members.len() >= self.most {
-            return Err(Error::QueueFull(self.most));
-        }
-        state.members.insert(turn, None);
-        Ok(Member {
-            crowd: self,
-            turn,
-            stops: state.stops,
-        })
-    }
-}
-
-impl Member<'_> {
     fn is_stopped(&self, waker: &Waker) -> bool {
         let mut state = self.crowd.state.lock();
-        let is_stopped = state.stops != self.stops;
         if let Some(known) = state.members.get_mut(&self.turn) {
             *known = Some(waker.clone());
         }
-        is_stopped
+        self.crowd.stops.load(Ordering::SeqCst) != self.stops
     }
 }
 
-impl Drop for Member<'_> {
+impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.crowd.state.lock().members.remove(&self.turn);
+        if *self.has_joined.get_mut() {
+            self.crowd.state.lock().members.remove(&self.turn);
+        }
     }
 }

@@ -15,7 +15,7 @@ use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use super::builder::{LimitSetBuilder, Metadata};
 use super::change::Changes;
 use super::cooling::Cooling;
-use super::crowd::Crowd;
+use super::crowd::{Crowd, Visit};
 use super::keeper::Keeper;
 use super::uid::{numbered, uid_in};
 use super::view::{Amounts, View, lease_length};
@@ -131,6 +131,12 @@ impl Asking<'_> {
     }
 }
 
+/// A request that waits, if it must, from before its first ask to its answer.
+pub(super) struct Patient<'c> {
+    patience: Patience,
+    visit: Visit<'c>,
+}
+
 /// How a request for a lease waits.
 pub(crate) struct Manner {
     /// When it came.
@@ -218,11 +224,12 @@ impl Inner {
     pub(super) async fn ask<T>(
         &self,
         key: &[u8],
-        patience: Option<&Patience>,
+        patient: Option<&Patient<'_>>,
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
         read: impl Fn(Answered<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
+            let capacities = patient.map(|_| self.changes.capacities());
             let (mut view, now) = (self.view_at(key)?, self.clock.now());
             let mut answer = Ok(Reply::Done);
             let asking = Asking {
@@ -230,16 +237,23 @@ impl Inner {
                 view: &view,
                 path: KeyPath::new(key, view.plan.levels())?,
                 now,
-                patience,
+                patience: patient.map(|patient| &patient.patience),
                 answer: &mut answer,
             };
             let later = begin(&view, asking)?.later();
             let is_later = later.is_some();
             if let Some(later) = later {
                 view = Seen::Own(view.keep());
-                answer = match patience {
+                answer = match patient {
                     None => later.await,
-                    Some(patience) => Box::pin(self.crowd.wait(patience.turn, later)).await?,
+                    Some(patient) => {
+                        patient.visit.join()?;
+                        if capacities != Some(self.changes.capacities()) {
+                            // Who changed one since may not have seen that somebody waits.
+                            self.ask_again();
+                        }
+                        Box::pin(patient.visit.wait(later)).await?
+                    }
                 };
             }
             match &mut answer {
@@ -313,19 +327,24 @@ impl Inner {
         ask: &Ask<'_>,
         manner: Manner,
     ) -> Result<(Admission, bool), Error> {
-        let patience = ask.is_patient().then(|| Patience {
-            turn: rand::rng().random(),
-            ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
-            longest: ask.within,
-            since: manner.since,
-            race: manner.race,
-            hold: manner.hold,
-            retried: ask.retried,
-            timer: Arc::clone(&self.timer),
-            seat: Seat::default(),
+        let patient = ask.is_patient().then(|| {
+            let turn = rand::rng().random();
+            let patience = Patience {
+                turn,
+                ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
+                longest: ask.within,
+                since: manner.since,
+                race: manner.race,
+                hold: manner.hold,
+                retried: ask.retried,
+                timer: Arc::clone(&self.timer),
+                seat: Seat::default(),
+            };
+            let visit = self.crowd.visit(turn);
+            Patient { patience, visit }
         });
-        self.grant(key, ask, patience.as_ref(), |answered| {
-            let waited = answered.later && patience.is_some();
+        self.grant(key, ask, patient.as_ref(), |answered| {
+            let waited = answered.later && patient.is_some();
             Ok((self.admission(key, answered, None)?, waited))
         })
         .await
@@ -338,7 +357,7 @@ impl Inner {
         &self,
         key: &[u8],
         ask: &Ask<'_>,
-        patience: Option<&Patience>,
+        patient: Option<&Patient<'_>>,
         read: impl Fn(Answered<'_>) -> Result<T, Error>,
     ) -> impl Future<Output = Result<T, Error>> {
         let id = rand::rng().random();
@@ -360,7 +379,7 @@ impl Inner {
             }
             read(answered)
         };
-        self.ask(key, patience, begin, read)
+        self.ask(key, patient, begin, read)
     }
 
     /// Whether it holds the lease that `ask` was given before, by its idempotency key. That
