@@ -1,8 +1,10 @@
 //! Budgets that follow a calendar: daylight saving, weeks, months, and zones.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::{Error, Limit, LimitError, LimitSet, ManualClock, Period, Timestamp};
+use tidegate::{Admission, Error, Limit, LimitError, LimitSet, ManualClock, Period, Timestamp};
 
 fn at(text: &str) -> Timestamp {
     let instant: jiff::Timestamp = text.parse().expect("an instant");
@@ -98,4 +100,39 @@ fn an_unknown_zone_is_named() {
     };
     assert_eq!(limit, "b");
     assert_eq!(source, LimitError::UnknownZone("Europe/Nowhere".into()));
+}
+
+/// It asked with the windows of the day on which it came, and of the next. On the third
+/// day it was counted in a window that was over: everyone who waited was admitted.
+#[test]
+fn requests_that_wait_for_days_are_admitted_as_many_as_each_day_has() {
+    let time = ManualClock::default();
+    let day = Limit::budget("day", 1, Period::day("UTC"));
+    let set = LimitSet::builder().limit(day).clock(time.clock()).build();
+    let set = set.expect("a sound limit");
+    assert!(set.check("k", 1).wait().expect("an answer").admitted());
+    let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(set.acquire("k", 1))).collect();
+    let admitted = |waiting: &mut Vec<_>| {
+        let before = waiting.len();
+        waiting.retain_mut(|one| poll(one).is_none());
+        // Those who were told to ask again have done so.
+        waiting.retain_mut(|one| poll(one).is_none());
+        before - waiting.len()
+    };
+    assert_eq!(admitted(&mut waiting), 0);
+    for day in 1..=6 {
+        time.advance(Duration::from_secs(24 * 3_600));
+        assert_eq!(admitted(&mut waiting), 1, "day {day}");
+    }
+}
+
+fn poll<F>(waiting: &mut Pin<Box<F>>) -> Option<Admission>
+where
+    F: Future<Output = Result<Admission, Error>>,
+{
+    let mut context = Context::from_waker(Waker::noop());
+    match waiting.as_mut().poll(&mut context) {
+        Poll::Ready(told) => Some(told.expect("an answer")),
+        Poll::Pending => None,
+    }
 }

@@ -154,6 +154,13 @@ impl OwnedCommand {
         self.now = now;
     }
 
+    /// Whether what it says of its calendars is over at `now`: a window of today is in none.
+    #[must_use]
+    pub fn is_outdated(&self, now: Timestamp) -> bool {
+        let mut ends = self.calendars.iter().flatten();
+        ends.any(|bounds| bounds.next_end <= now)
+    }
+
     /// The same command, borrowed. What a batch borrows from lives in here: hence it is
     /// lent to a closure and not returned.
     pub fn lend<T>(&self, act: impl FnOnce(&Command<'_>) -> T) -> T {

@@ -444,6 +444,9 @@ impl<T: Immediate> Shared<T> {
                 timer = Some(Arc::clone(&waiter.timer));
                 continue;
             }
+            if waiter.take.is_outdated(now) {
+                wakes.extend(waiter.asks_again());
+            }
             let refused = match waiter.standing(&blocked, changed, now) {
                 Standing::KeptBack => continue,
                 Standing::Refused(refusal) => refusal,
@@ -638,10 +641,8 @@ impl<T: Immediate> Shared<T> {
         for stripe in &self.stripes {
             let mut wakes = Wakes::new();
             let mut queues = stripe.queues.lock();
-            for waiter in queues.values_mut().flat_map(|q| q.waiters.values_mut()) {
-                let responder = waiter.responder.take();
-                wakes.extend(responder.map(|r| r.answer(Err(StoreError::StalePlan))));
-            }
+            let waiters = queues.values_mut().flat_map(|q| q.waiters.values_mut());
+            wakes.extend(waiters.filter_map(Waiter::asks_again));
             drop(queues);
         }
     }

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use tidegate_contract::core::{Timestamp, Verdict};
 use tidegate_contract::{
     Alarm, Answer, Command, Hold, KeyPath, Op, OwnedCommand, OwnedKey, OwnedPath, Race, Reply,
-    Responder, Ring, Timer, Wake,
+    Responder, Ring, StoreError, Timer, Wake,
 };
 
 /// When a request counts as having come, then the order of coming.
@@ -63,7 +63,8 @@ pub(super) struct Waiter {
     pub(super) race: Option<Arc<Race>>,
     pub(super) hold: Option<Arc<dyn Hold>>,
     pub(super) timer: Arc<dyn Timer>,
-    /// `None` once it was told that its limits have changed: it asks again.
+    /// `None` once it was told to ask again: its limits have changed, or its calendars'
+    /// windows are over.
     pub(super) responder: Option<Responder>,
     pub(super) refusal: Option<Refusal>,
     pub(super) deadline: Option<SetAlarm>,
@@ -100,6 +101,12 @@ impl Waiter {
             let (path, ask) = idempotency(take)?;
             Some((OwnedKey::new(path.bytes()), ask.into()))
         })
+    }
+
+    /// Tells it to ask again, if it is there; its place is kept meanwhile.
+    pub(super) fn asks_again(&mut self) -> Option<Wake> {
+        let responder = self.responder.take()?;
+        Some(responder.answer(Err(StoreError::StalePlan)))
     }
 
     /// Tells it its answer, if it is there.
