@@ -1,13 +1,14 @@
 //! Until when pools pass over a set: what one of them is told holds for all pools in
 //! which the set is a member, here and, on a store that processes share, elsewhere.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use tidegate_contract::{Definition, Definitions, Follower, Hold, Store};
+use tidegate_contract::{Definition, Definitions, Follower, Hold, Ring, Store};
 use tidegate_core::{Span, Timestamp};
 
 use crate::clock::Clock;
@@ -32,11 +33,9 @@ pub(crate) struct Cooling {
     store: Option<Arc<dyn Store>>,
     follows: AtomicBool,
     version: AtomicU64,
-    /// Whom to tell when it changes.
-    calls: Mutex<Vec<(u64, Call)>>,
+    /// Whom to tell when it changes, by caller.
+    calls: Mutex<HashMap<u64, Weak<dyn Ring>, foldhash::fast::RandomState>>,
 }
-
-type Call = Box<dyn FnOnce() + Send>;
 
 /// Whoever waits for a set that cools down is passed over.
 impl Hold for Cooling {
@@ -44,7 +43,7 @@ impl Hold for Cooling {
         &self,
         now: Timestamp,
         caller: u64,
-        again: &dyn Fn() -> Box<dyn FnOnce() + Send>,
+        again: &dyn Fn() -> Weak<dyn Ring>,
     ) -> Option<Timestamp> {
         // Before it looks: a change that comes now is not missed.
         let mut calls = self.calls.lock();
@@ -52,8 +51,12 @@ impl Hold for Cooling {
             calls.clear();
             return None;
         };
-        if calls.iter().all(|(known, _)| *known != caller) {
-            calls.push((caller, again()));
+        let is_there = |known: &Weak<dyn Ring>| known.strong_count() > 0;
+        if !calls.get(&caller).is_some_and(is_there) {
+            if calls.len() == calls.capacity() {
+                calls.retain(|_, known| is_there(known));
+            }
+            calls.insert(caller, again());
         }
         Some(until)
     }
@@ -133,7 +136,8 @@ impl Cooling {
     /// It has begun, ended, or become longer.
     fn changed(&self) {
         let calls = std::mem::take(&mut *self.calls.lock());
-        calls.into_iter().for_each(|(_, call)| call());
+        let there = calls.into_values().filter_map(|call| call.upgrade());
+        there.for_each(|call| call.ring(self.clock.now()));
     }
 }
 
@@ -159,5 +163,44 @@ impl Follower for Cooling {
             }
         }
         self.version.store(definitions.version, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    #[derive(Debug, Default)]
+    struct Rung(AtomicBool);
+
+    impl Ring for Rung {
+        fn ring(self: Arc<Self>, _: Timestamp) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Each that had waited was kept to be told, though it had gone, until the cool-down
+    /// ended; and each that came looked through all of them.
+    #[test]
+    fn those_who_have_gone_are_not_kept_to_be_told() {
+        let clock = ManualClock::default().clock();
+        let store = crate::embedded::store();
+        let cooling = Cooling::new(clock.clone(), "set".to_owned(), store);
+        cooling.cool_down(LONGEST);
+        let wait = |caller| {
+            let rung = Arc::new(Rung::default());
+            let again = || Arc::<Rung>::downgrade(&rung) as Weak<dyn Ring>;
+            assert!(Hold::until(&*cooling, clock.now(), caller, &again).is_some());
+            rung
+        };
+        let stay: Vec<_> = (0..3).map(wait).collect();
+        (3..10_000).map(wait).for_each(drop);
+        assert!(cooling.calls.lock().len() < 100);
+        // One that comes again is another.
+        let anew = wait(9_999);
+        cooling.end();
+        assert!(stay.iter().all(|rung| rung.0.load(Ordering::SeqCst)));
+        assert!(anew.0.load(Ordering::SeqCst));
     }
 }

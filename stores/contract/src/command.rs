@@ -1,7 +1,7 @@
 //! What can be asked of a store, as data: it can cross a process or a network.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_core::{Amount, Bounds, Span, Timestamp};
@@ -11,7 +11,7 @@ use crate::listing::Listing;
 use crate::plan::Plan;
 use crate::race::Race;
 use crate::sync::Mutex;
-use crate::timer::Timer;
+use crate::timer::{Ring, Timer};
 
 /// One command. It borrows everything and is `Copy`: a table that answers at once copies
 /// nothing, one that answers later makes it an [`OwnedCommand`](crate::OwnedCommand).
@@ -150,13 +150,13 @@ pub struct Patience {
 
 /// What may hold a request that waits: it is passed over meanwhile.
 pub trait Hold: Send + Sync + fmt::Debug {
-    /// Until when, if it does at `now`. What `again` makes is called when that changes
-    /// before: once for each `caller`.
+    /// Until when, if it does at `now`. What `again` answers is rung when that changes
+    /// before, once for each `caller`, if it is there still.
     fn until(
         &self,
         now: Timestamp,
         caller: u64,
-        again: &dyn Fn() -> Box<dyn FnOnce() + Send>,
+        again: &dyn Fn() -> Weak<dyn Ring>,
     ) -> Option<Timestamp>;
 }
 

@@ -343,7 +343,12 @@ impl<T: Immediate> Shared<T> {
         let mut wakes = Wakes::new();
         let stripe = self.stripe(path.root());
         let mut queues = stripe.queues.lock();
-        let queue = queues.entry(root.clone()).or_default();
+        let queue = queues.entry(root.clone()).or_insert_with(|| {
+            Queue::new(Arc::new(NextTurn {
+                shared: Weak::clone(&self.this),
+                root: root.clone(),
+            }))
+        });
         let place = queue.place_for(came, patience.turn);
         if queue.waiters.insert(place, waiter).is_none() {
             stripe.waiting.fetch_add(1, Ordering::SeqCst);
@@ -421,7 +426,7 @@ impl<T: Immediate> Shared<T> {
         let (mut blocked, mut next) = (Rows::default(), None);
         // What was granted under idempotency keys: their retries find it.
         let mut retries: SmallVec<[(OwnedKey, Box<[u8]>); 1]> = SmallVec::new();
-        let mut timer = None;
+        let (mut timer, caller) = (None, self.caller(root));
         let mut at = (i64::MIN, 0);
         loop {
             let mut behind = queue.waiters.range_mut((Excluded(at), Unbounded));
@@ -436,7 +441,7 @@ impl<T: Immediate> Shared<T> {
                 self.dismiss(queue, root, place);
                 continue;
             }
-            if let Some(until) = self.held_until(waiter, root, now) {
+            if let Some(until) = held_until(waiter, &queue.served_by, now, caller) {
                 // It keeps nobody back: others may use what it may not. What changes
                 // meanwhile, it has not seen.
                 waiter.refusal = None;
@@ -483,7 +488,7 @@ impl<T: Immediate> Shared<T> {
         for (key, ask) in retries {
             self.answer_retries(queue, root, (&key, &ask), now, wakes);
         }
-        self.ring_at(queue, root, next, timer);
+        self.ring_at(queue, next, timer);
         if queue.waiters.is_empty() {
             queues.remove(root);
         }
@@ -537,12 +542,6 @@ impl<T: Immediate> Shared<T> {
         }
     }
 
-    /// Until when one that waits is passed over.
-    fn held_until(&self, waiter: &Waiter, root: &OwnedKey, now: Timestamp) -> Option<Timestamp> {
-        let again = || self.again(root, &waiter.timer);
-        waiter.hold.as_ref()?.until(now, self.caller(root), &again)
-    }
-
     /// What serves the queue of `root` again.
     fn again(&self, root: &OwnedKey, timer: &Arc<dyn Timer>) -> Box<dyn FnOnce() + Send> {
         let (this, root, timer) = (Weak::clone(&self.this), root.clone(), Arc::clone(timer));
@@ -566,24 +565,15 @@ impl<T: Immediate> Shared<T> {
     }
 
     /// Sets the alarm for the earliest instant at which somebody's turn comes.
-    fn ring_at(
-        &self,
-        queue: &mut Queue,
-        root: &OwnedKey,
-        next: Option<Timestamp>,
-        timer: Option<Arc<dyn Timer>>,
-    ) {
+    fn ring_at(&self, queue: &mut Queue, next: Option<Timestamp>, timer: Option<Arc<dyn Timer>>) {
         let next = next.filter(|&at| at < Timestamp::MAX);
         if queue.alarm.as_ref().map(|set| set.alarm.at) == next {
             return;
         }
-        queue.alarm = next.zip(timer).map(|(at, timer)| {
-            let rung: Arc<dyn Ring> = Arc::new(NextTurn {
-                shared: Weak::clone(&self.this),
-                root: root.clone(),
-            });
-            SetAlarm::new(&timer, at, rung)
-        });
+        let rung = &queue.served_by;
+        queue.alarm = next
+            .zip(timer)
+            .map(|(at, timer)| SetAlarm::new(&timer, at, Arc::clone(rung)));
     }
 
     fn dismiss(&self, queue: &mut Queue, root: &OwnedKey, place: Place) -> Option<Waiter> {
@@ -615,7 +605,7 @@ impl<T: Immediate> Shared<T> {
         let now = now.unwrap_or_else(|| waiter.timer.now());
         if is_late {
             waiter.take.shift(now);
-            let held = self.held_until(&waiter, root, now);
+            let held = held_until(&waiter, &queue.served_by, now, self.caller(root));
             let answer = waiter.take.lend(|take| match take.op {
                 Op::One(path, Verb::Take { amounts, .. }) => {
                     self.not_yet(take, path, amounts, turn)
@@ -684,11 +674,22 @@ impl Offer {
     }
 }
 
+/// Until when one is passed over that waits in a queue which this serves.
+fn held_until(
+    waiter: &Waiter,
+    served_by: &Arc<dyn Ring>,
+    now: Timestamp,
+    caller: u64,
+) -> Option<Timestamp> {
+    let again = || Arc::downgrade(served_by);
+    waiter.hold.as_ref()?.until(now, caller, &again)
+}
+
 fn sooner(next: Option<Timestamp>, at: Timestamp) -> Option<Timestamp> {
     Some(next.map_or(at, |next| next.min(at)))
 }
 
-/// The earliest instant of a queue's refusals.
+/// The earliest instant of a queue's refusals, or a change of what holds one in it.
 struct NextTurn<T: Immediate> {
     shared: Weak<Shared<T>>,
     root: OwnedKey,

@@ -13,14 +13,25 @@ use tidegate_contract::{
 /// When a request counts as having come, then the order of coming.
 pub(super) type Place = (i64, u64);
 
-#[derive(Default)]
 pub(super) struct Queue {
     pub(super) waiters: BTreeMap<Place, Waiter>,
     pub(super) last_number: u64,
     pub(super) alarm: Option<SetAlarm>,
+    /// Serves it, for as long as it is there.
+    pub(super) served_by: Arc<dyn Ring>,
 }
 
 impl Queue {
+    /// An empty one, which this serves.
+    pub(super) fn new(served_by: Arc<dyn Ring>) -> Self {
+        Self {
+            waiters: BTreeMap::new(),
+            last_number: 0,
+            alarm: None,
+            served_by,
+        }
+    }
+
     /// Where one stands that came at `came`: where it stood before, if it did.
     pub(super) fn place_for(&mut self, came: i64, turn: u128) -> Place {
         if let Some(place) = self.find(turn) {

@@ -1,12 +1,12 @@
 //! The way of an ask that waits.
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_contract::core::{Timestamp, Verdict};
 use tidegate_contract::race::Trip;
-use tidegate_contract::{Answer, Later, Race, Reply, Responder, StoreError, later};
+use tidegate_contract::{Answer, Later, Race, Reply, Responder, Ring, StoreError, later};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
@@ -132,17 +132,23 @@ async fn run(
     }
 }
 
+/// What holds a request has changed.
+struct Changed(Notify);
+
+impl Ring for Changed {
+    fn ring(self: Arc<Self>, _: Timestamp) {
+        self.0.notify_one();
+    }
+}
+
 /// Ends when nothing holds the request any more, or its patience has ended; `false` if
 /// nobody waits for it.
 async fn released(waiting: &Waiting, responder: &Responder) -> bool {
     let Some(hold) = &waiting.patience().hold else {
         return true;
     };
-    let changed = Arc::new(Notify::new());
-    let again = || -> Box<dyn FnOnce() + Send> {
-        let changed = Arc::clone(&changed);
-        Box::new(move || changed.notify_one())
-    };
+    let changed = Arc::new(Changed(Notify::new()));
+    let again = || Arc::<Changed>::downgrade(&changed) as Weak<dyn Ring>;
     let caller = waiting.patience().turn as u64;
     while let Some(until) = hold.until(waiting.now(), caller, &again) {
         let left = until.since(waiting.now()).as_duration().min(waiting.left());
@@ -151,7 +157,7 @@ async fn released(waiting: &Waiting, responder: &Responder) -> bool {
         }
         tokio::select! {
             () = responder.gone() => return false,
-            () = changed.notified() => {}
+            () = changed.0.notified() => {}
             () = tokio::time::sleep(left) => {}
         }
     }
