@@ -125,13 +125,13 @@ impl Entry {
         self
     }
 
-    /// What came of it. Only a store that cannot tell has failed: every other
-    /// error is an answer.
-    pub(crate) fn end<T>(mut self, answer: &Result<T, StoreError>) {
+    /// What came of it: the words of a store that cannot tell, which has failed. Every
+    /// other error is an answer.
+    pub(crate) fn end(mut self, outage: Option<&str>) {
         let Some(place) = self.place.take() else {
             return;
         };
-        match answer.as_ref().err().and_then(StoreError::outage) {
+        match outage {
             Some(words) => self.breaker.failed(place, words),
             None => {
                 let settings = &self.breaker.settings;
@@ -143,7 +143,7 @@ impl Entry {
 
     /// The answer, once it is known what came of it.
     pub(crate) fn around<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        self.end(&answer);
+        self.end(answer.as_ref().err().and_then(StoreError::outage));
         answer
     }
 }

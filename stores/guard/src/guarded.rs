@@ -4,8 +4,8 @@ use std::future::ready;
 use std::sync::{Arc, Weak};
 
 use tidegate_contract::{
-    Abilities, Cells, Command, Definition, Definitions, Execution, Follower, Later, Out, Plan,
-    Store, StoreError, Table,
+    Abilities, Answer, Cells, Command, Definition, Definitions, Execution, Follower, Later, Out,
+    Plan, Reply, Store, StoreError, Table,
 };
 
 use crate::breaker::Breaker;
@@ -72,6 +72,18 @@ impl Store for Guarded {
     }
 }
 
+/// The words of a store that could not tell. Of a batch: if it could tell nothing of it.
+fn outage(answer: &Answer) -> Option<&str> {
+    match answer {
+        Ok(Reply::Batch(answers)) => {
+            let words = answers.first().and_then(outage);
+            words.filter(|_| answers.iter().all(|answer| outage(answer).is_some()))
+        }
+        Ok(_) => None,
+        Err(error) => error.outage(),
+    }
+}
+
 struct GuardedTable {
     table: Arc<dyn Table>,
     breaker: Arc<Breaker>,
@@ -87,13 +99,13 @@ impl Table for GuardedTable {
         };
         let execution = self.table.execute(command, out.lend());
         if execution.is_ready() {
-            entry.end(out.answer());
+            entry.end(outage(out.answer()));
             return execution;
         }
         execution.map(|later| {
             Later::new(async move {
                 let answer = later.await;
-                entry.end(&answer);
+                entry.end(outage(&answer));
                 answer
             })
         })

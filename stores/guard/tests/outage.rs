@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_contract::{
-    Abilities, Command, Detail, Execution, KeyCommand, KeyPath, Later, Out, Plan, PlanLimit, Reply,
-    Store, StoreError, Table, Verb,
+    Abilities, Answer, Command, Detail, Execution, KeyCommand, KeyPath, Later, Op, Out, Plan,
+    PlanLimit, Reply, Store, StoreError, Table, Verb,
 };
 use tidegate_guard::{Breaker, Change, Guarded, Position, Settings};
 use tidegate_memory::MemoryStore;
@@ -22,6 +22,27 @@ struct Cable {
     later: Arc<AtomicBool>,
     busy: Arc<AtomicBool>,
     asked: Arc<AtomicU32>,
+    /// So many of a batch are answered though the cable is pulled.
+    in_part: Arc<AtomicU32>,
+}
+
+impl Cable {
+    /// What is told of a store that is away: as those beyond a network, of each of a batch.
+    fn away(&self, command: &Command<'_>) -> Answer {
+        let away = || Err(StoreError::Unavailable("the cable is pulled".into()));
+        let Op::Batch(items) = command.op else {
+            return away();
+        };
+        let in_part = self.in_part.load(Ordering::SeqCst) as usize;
+        let each = |at| {
+            if at < in_part {
+                Ok(Reply::Done)
+            } else {
+                away()
+            }
+        };
+        Ok(Reply::Batch((0..items.len()).map(each).collect()))
+    }
 }
 
 struct Far(MemoryStore, Cable);
@@ -48,7 +69,7 @@ impl Table for FarTable {
             return Later::new(std::future::pending()).into();
         }
         let answer = match self.1.pulled.load(Ordering::SeqCst) {
-            true => Err(StoreError::Unavailable("the cable is pulled".into())),
+            true => self.1.away(command),
             false => self.0.ask(command),
         };
         match self.1.later.load(Ordering::SeqCst) {
@@ -134,6 +155,22 @@ impl House {
         })
     }
 
+    /// Two takes at once; how many were answered.
+    async fn send_batch(&self) -> usize {
+        self.cable.later.store(true, Ordering::SeqCst);
+        let later = self.with(|table, command| {
+            let items = [(command.key, command.verb); 2];
+            let batch = Command::from(*command).about(Op::Batch(&items));
+            let mut answer = Ok(Reply::Done);
+            let execution = table.execute(&batch, Out::new(&mut answer));
+            execution.later().expect("it comes later")
+        });
+        match later.await {
+            Ok(Reply::Batch(answers)) => answers.iter().filter(|answer| answer.is_ok()).count(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn pull(&self, pulled: bool) {
         self.cable.pulled.store(pulled, Ordering::SeqCst);
     }
@@ -183,6 +220,25 @@ async fn the_same_for_those_who_do_not_block() {
     assert_eq!(house.breaker.position(), Position::Open);
     house.pull(false);
     house.send().await.unwrap();
+    assert_eq!(house.breaker.position(), Position::Closed);
+}
+
+/// A batch comes back whole, with an error for each of its items: that was an answer, and a
+/// store that was asked by batches alone was asked on, for a deadline each time.
+#[tokio::test]
+async fn a_batch_of_which_nothing_is_answered_opens_it_and_keeps_it_open() {
+    let house = house(|settings| settings.ramp = 1);
+    house.pull(true);
+    for _ in 0..5 {
+        assert_eq!(house.breaker.position(), Position::Closed);
+        assert_eq!(house.send_batch().await, 0);
+    }
+    assert_eq!(house.breaker.position(), Position::Open);
+    assert_eq!(house.send_batch().await, 0);
+    assert_eq!(house.breaker.position(), Position::Open, "one tried");
+    // Of a store of several servers some are there.
+    house.cable.in_part.store(1, Ordering::SeqCst);
+    assert_eq!(house.send_batch().await, 1);
     assert_eq!(house.breaker.position(), Position::Closed);
 }
 
