@@ -132,11 +132,15 @@ local function pack_record(record)
     record.granted_at)
 end
 
+local function next_number()
+  local number = redis.call('HINCRBY', BOOK, 'n', 1)
+  -- What is in the order of time before the first is of records that were evicted.
+  if number == 1 then redis.call('UNLINK', DUE) end
+  return number
+end
+
 local function put_record(record, due)
-  record.due, record.number = due, redis.call('HINCRBY', BOOK, 'n', 1)
-  -- What is in the order of time before the first record is of records that were
-  -- evicted.
-  if record.number == 1 then redis.call('UNLINK', DUE) end
+  record.due, record.number = due, next_number()
   redis.call('ZADD', DUE, whole(due), due_member(record))
   redis.call('HSET', BOOK, 'l' .. record.id, pack_record(record))
   if record.idempotency and record.stage == LIVE then
@@ -228,7 +232,7 @@ local function forget_charges(key, row)
   local last = redis.call('ZRANGE', DUE, -1, -1, 'WITHSCORES')
   if not last[1] then return end
   local level = row.level
-  local field, number = reset_field(key, level), redis.call('HINCRBY', BOOK, 'n', 1)
+  local field, number = reset_field(key, level), next_number()
   local note = redis.call('HGET', BOOK, field)
   local reset, before = note and cmsgpack.unpack(note) or {}, 0
   for _, at in pairs(reset) do before = max(before, at) end

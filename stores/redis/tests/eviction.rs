@@ -12,7 +12,7 @@ use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Witness, wait_for};
 use tidegate_contract::core::Rule;
-use tidegate_contract::{Definition, Ending, Store};
+use tidegate_contract::{Definition, Ending, Store, Verb};
 use tidegate_redis::{Clock, RedisStore};
 
 /// Where the editions of table "t" are.
@@ -206,6 +206,28 @@ fn leases_whose_records_were_evicted_hold_their_slots_until_they_expire() {
     assert_eq!(ordered, 1, "of the lease that is held");
     let last = desk.leases;
     desk.end(b"k", last, Ending::Cancel).expect("it is known");
+}
+
+/// A reset was the first to be noted after the records were evicted, and what was left of
+/// them in the order of time stayed for good: before it nothing that was due was seen, and no
+/// lease of the root was ever forgotten.
+#[test]
+fn a_reset_after_records_were_evicted_lets_the_leases_after_it_be_forgotten() {
+    let Some(server) = RedisServer::start() else {
+        return;
+    };
+    let (_, mut desk) = starts(&server, 0, slots(9));
+    for _ in 0..3 {
+        assert!(desk.lease(b"k", &[1], SECOND / 5).verdict.admitted());
+    }
+    evict(&server, "{tidegate:t:k}:b");
+    desk.ask(b"k", Verb::Reset).expect("an answer");
+    assert!(desk.lease(b"k", &[1], 60 * SECOND).verdict.admitted());
+    let ordered: i64 = ask(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:d"]);
+    assert!(
+        ordered <= 2,
+        "of the lease that is held, and of the reset: {ordered}"
+    );
 }
 
 /// Whoever waits has a place again, within a second or so, and is served.
