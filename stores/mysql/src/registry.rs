@@ -1,6 +1,8 @@
 //! The editions of a table's plan, kept beside the rows: whoever finds a row of
 //! another edition learns there by what limits it was written.
 
+use std::sync::Arc;
+
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tidegate_contract::core::Timestamp;
@@ -12,7 +14,9 @@ use crate::sql::NOW;
 use crate::table::Shared;
 use crate::trips::Place;
 
-/// So many editions of a plan are kept.
+/// So many editions of a plan are kept. Of those in a row that have the same limits (they
+/// differ in what keys have for themselves, which their rows say) only the first and the
+/// newest are: so one that is not there had the limits of the last one before it.
 const MOST_EDITIONS: u32 = 4_096;
 
 /// The number of the table called `name`, made if it is not there.
@@ -63,10 +67,18 @@ pub(crate) async fn add(
     let ask = format!("SELECT newest, {NOW} FROM {prefix}_tables WHERE id = ? FOR UPDATE");
     let found: Option<(u32, i64)> = conn.exec_first(ask, (place.table,)).await?;
     let (newest, now) = found.ok_or_else(|| garbled("the table is gone"))?;
-    if let Some(same) = unchanged(conn, place, newest, &change).await? {
+    let last = last(conn, place).await?;
+    let goes_on = |kept: &Edition| kept.plan.has_limits_of(&change.plan);
+    if let Some(same) = last.first().filter(|kept| change.is_first && goes_on(kept)) {
+        // A process has opened the table with the limits it has.
         conn.query_drop("COMMIT").await?;
-        return Ok(same);
+        return Ok(Edition {
+            plan: Arc::clone(&change.plan),
+            knows_keys: true,
+            ..same.clone()
+        });
     }
+    let is_between = last.len() > 1 && last.iter().all(goes_on);
     let number = newest + 1;
     let at = match clock {
         Clock::Server => Timestamp::from_micros(now),
@@ -81,9 +93,18 @@ pub(crate) async fn add(
     conn.exec_drop(insert, (place.table, number, body)).await?;
     let note = format!("UPDATE {prefix}_tables SET newest = ? WHERE id = ?");
     conn.exec_drop(note, (number, place.table)).await?;
-    let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND edition <= ?");
-    let oldest = number.saturating_sub(MOST_EDITIONS);
-    conn.exec_drop(forget, (place.table, oldest)).await?;
+    if is_between {
+        let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND edition = ?");
+        conn.exec_drop(forget, (place.table, newest)).await?;
+    }
+    let ask = format!(
+        "SELECT edition FROM {prefix}_plans WHERE table_id = ? \
+         ORDER BY edition DESC LIMIT 1 OFFSET {MOST_EDITIONS}"
+    );
+    if let Some(oldest) = conn.exec_first::<u32, _, _>(ask, (place.table,)).await? {
+        let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND edition <= ?");
+        conn.exec_drop(forget, (place.table, oldest)).await?;
+    }
     conn.query_drop("COMMIT").await?;
     Ok(Edition {
         number,
@@ -93,24 +114,26 @@ pub(crate) async fn add(
     })
 }
 
-/// The newest edition, if `change` is none: a process has opened the table with
-/// the limits it has.
-async fn unchanged(
-    conn: &mut Conn,
-    place: Place<'_>,
-    newest: u32,
-    change: &Change,
-) -> Result<Option<Edition>, Trouble> {
-    if !change.is_first || newest == 0 {
-        return Ok(None);
-    }
-    let kept = fetch(conn, place, &[newest]).await?.pop();
-    let same = kept.filter(|kept| kept.plan.has_limits_of(&change.plan));
-    Ok(same.map(|kept| Edition {
-        plan: std::sync::Arc::clone(&change.plan),
-        knows_keys: true,
-        ..kept
-    }))
+/// The two newest editions, the newest first.
+async fn last(conn: &mut Conn, place: Place<'_>) -> Result<Vec<Edition>, Trouble> {
+    let ask = format!(
+        "SELECT edition, body FROM {}_plans WHERE table_id = ? ORDER BY edition DESC LIMIT 2",
+        place.prefix
+    );
+    read(conn.exec(ask, (place.table,)).await?)
+}
+
+fn read(found: Vec<(u32, Vec<u8>)>) -> Result<Vec<Edition>, Trouble> {
+    let edition = |(number, body): (u32, Vec<u8>)| {
+        let (plan, adopted) = bytes::decode_plan(&body).map_err(StoreError::from)?;
+        Ok(Edition {
+            number,
+            plan: plan.into(),
+            adopted,
+            knows_keys: false,
+        })
+    };
+    found.into_iter().map(edition).collect()
 }
 
 /// The editions of these numbers.
@@ -126,22 +149,30 @@ pub(crate) async fn fetch(
     );
     let mut parameters: Vec<Value> = vec![place.table.into()];
     parameters.extend(numbers.iter().map(|&number| Value::from(number)));
-    let found: Vec<(u32, Vec<u8>)> = conn.exec(ask, Params::Positional(parameters)).await?;
-    let mut editions = Vec::new();
-    for (number, body) in found {
-        let (plan, adopted) = bytes::decode_plan(&body).map_err(StoreError::from)?;
-        editions.push(Edition {
-            number,
-            plan: plan.into(),
-            adopted,
-            knows_keys: false,
-        });
+    let mut editions = read(conn.exec(ask, Params::Positional(parameters)).await?)?;
+    for &number in numbers {
+        if !editions.iter().any(|edition| edition.number == number) {
+            let like = before(conn, place, number).await?;
+            let like = like.ok_or_else(|| lost(number))?;
+            editions.push(Edition { number, ..like });
+        }
     }
-    let found = |number: &u32| editions.iter().any(|edition| edition.number == *number);
-    match numbers.iter().find(|number| !found(number)) {
-        Some(lost) => Err(self::lost(*lost).into()),
-        None => Ok(editions),
-    }
+    Ok(editions)
+}
+
+/// The last edition before one that is not kept, whose limits it had; none if that is not
+/// kept any more either.
+async fn before(
+    conn: &mut Conn,
+    place: Place<'_>,
+    number: u32,
+) -> Result<Option<Edition>, Trouble> {
+    let ask = format!(
+        "SELECT edition, body FROM {}_plans WHERE table_id = ? AND edition < ? \
+         ORDER BY edition DESC LIMIT 1",
+        place.prefix
+    );
+    Ok(read(conn.exec(ask, (place.table, number)).await?)?.pop())
 }
 
 fn lost(number: u32) -> StoreError {

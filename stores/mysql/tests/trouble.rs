@@ -5,13 +5,14 @@ mod support;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{Desk, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_conformance::{Hole, Paused};
-use tidegate_contract::StoreError;
+use tidegate_conformance::{Asked as _, Hole, Paused};
+use tidegate_contract::{OwnedKey, StoreError};
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
 
 const PASSWORD: &str = "hunter-2-is-secret";
@@ -373,4 +374,43 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
     assert!(desk.admits(b"k", &[4]), "by the new primary");
     assert_eq!(desk.left(b"k"), [1]);
     old.ask("SET GLOBAL read_only = 0");
+}
+
+/// A version of the plan's was kept for each time that some key was given a limit of its own,
+/// the last 4,096 of them: a key that was not asked meanwhile was an error from then on, as if
+/// the store was away.
+#[test]
+fn a_key_is_read_however_often_others_were_given_limits_meanwhile() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
+    let mut version = 0;
+    let mut give = |desk: &mut Desk, capacity| {
+        version += 1;
+        let variant = desk.plan.variant(|_| Some(hourly(capacity)));
+        let own = [(OwnedKey::new(b"other"), Arc::new(variant))];
+        let plan = desk.plan.going_on(version, own.into_iter().collect());
+        desk.plan = Arc::new(plan);
+        desk.table.adopt(&desk.plan, desk.now, &[]);
+    };
+    give(&mut desk, 11);
+    give(&mut desk, 12);
+    assert!(desk.admits(b"k", &[8]));
+    give(&mut desk, 13);
+    // And thousands of times more.
+    server.ask("UPDATE tidegate_tables SET newest = newest + 5000");
+    server.ask("UPDATE tidegate_plans SET edition = edition + 5000 ORDER BY edition DESC LIMIT 1");
+    for capacity in 20..40 {
+        give(&mut desk, capacity);
+    }
+    // A process that remembers none of them.
+    let another = open(&server, Clock::Server);
+    let desk = Desk::at(&another, "t", desk.plan, machine_time());
+    assert_eq!(desk.left(b"k"), [2]);
+    assert!(!desk.admits(b"k", &[3]) && desk.admits(b"k", &[2]));
+    assert_eq!(desk.left(b"other"), [39]);
+    // Of versions of the same limits two are enough.
+    assert_eq!(number(&server, "SELECT COUNT(*) FROM tidegate_plans"), 2);
 }
