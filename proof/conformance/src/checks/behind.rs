@@ -1,8 +1,10 @@
 //! A server that is behind: it does not know a limit that another counts, and both are
 //! asked for one key.
 
+use std::sync::Arc;
+
 use tidegate::contract::core::{Align, Bucket, Log, Ring, Rule, Slots, Span, Window};
-use tidegate::contract::{Ending, Verb};
+use tidegate::contract::{Ending, Plan, PlanLimit, Verb};
 
 use super::Skipped;
 use super::desk::{Desk, plan, table_name};
@@ -204,5 +206,34 @@ pub(super) fn a_reset_forgets_what_the_server_that_is_asked_does_not_know(
             "what was reset comes back once"
         );
     }
+    Ok(())
+}
+
+/// It expired under limits that the server which finds it has only read of, and they do not
+/// say what keys have for themselves: it gave back by the limit of all other keys, of which
+/// a unit weighs a thousand times as much here.
+pub(super) fn what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    shared(subject)?;
+    let rate = |amount| Rule::Bucket(Bucket::new(amount, HOUR, 1_000).expect("a sound rate"));
+    let (common, own) = (rate(1), rate(1_000));
+    let refunding = {
+        let plan = plan(0, 1, &[(0, common)]);
+        let limit = PlanLimit {
+            refund_on_expiry: true,
+            ..plan.limits()[0].clone()
+        };
+        Arc::new(Plan::new(0, 1, vec![limit], plan.keep()))
+    };
+    let (store, name) = (subject.fresh(), table_name());
+    let mut first = Desk::at(&*store, &name, Arc::clone(&refunding));
+    first.give(&[(b"k", &[own])]);
+    assert!(first.admits(b"k", &[999]));
+    first.hold(b"k", &[1], 5_000);
+    let mut second = Desk::at(&*store, &name, refunding);
+    second.pass(10_000);
+    second.change(&[(0, common), (0, ample())]);
+    assert_eq!(second.left(b"k")[0], 1, "what others use is theirs");
     Ok(())
 }

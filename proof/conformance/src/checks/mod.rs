@@ -109,6 +109,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     behind::a_limit_that_all_have_let_go_counts_from_when_it_is_added_again,
     behind::a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit,
     behind::a_reset_forgets_what_the_server_that_is_asked_does_not_know,
+    behind::what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it,
     overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
     overrides::raising_a_keys_own_limit_delays_no_one,
     overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
@@ -215,6 +216,7 @@ macro_rules! suite {
             a_limit_that_all_have_let_go_counts_from_when_it_is_added_again
             a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit
             a_reset_forgets_what_the_server_that_is_asked_does_not_know
+            what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it
             a_limit_of_its_own_holds_for_its_key_and_no_other
             raising_a_keys_own_limit_delays_no_one
             a_lowered_limit_of_a_key_keeps_what_was_used

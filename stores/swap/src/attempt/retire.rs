@@ -71,11 +71,12 @@ impl Attempt<'_> {
         let Ok(path) = KeyPath::new(owner.bytes(), edition.plan.levels()) else {
             return;
         };
-        let by_its_own = edition.plan.at(&path);
-        let plan = by_its_own.as_ref().unwrap_or(&edition.plan);
+        // Each row says itself by what it goes: an edition that was read from the backend
+        // does not know what keys have for themselves.
+        let plan = self.rows.plan_of(&path, edition);
         // A row that another edition wrote has nothing of this one's limits.
         let mut rows = self.rows.take_out(&path, edition);
-        let again = oracle::expire(plan, &mut rows, &mut record, until);
+        let again = oracle::expire(&plan, &mut rows, &mut record, until);
         self.rows.put_back(&path, rows, edition);
         if let Some(again) = again {
             self.leases.book.put_back(record, again);

@@ -95,6 +95,16 @@ impl Rows {
         self.all.iter().filter_map(|row| row.edition).collect()
     }
 
+    /// What those of a path's rows go by that are `edition`'s.
+    pub(super) fn plan_of<'p>(&self, path: &KeyPath<'_>, edition: &'p Edition) -> Cow<'p, Plan> {
+        let levels = 0..path.depth();
+        let rows = levels.filter_map(|level| self.find(path.prefix(level)));
+        let own = rows.filter(|row| row.edition == Some(edition.number) && row.own.is_some());
+        own.fold(Cow::Borrowed(&*edition.plan), |plan, row| {
+            Cow::Owned(row.plan(&plan).into_owned())
+        })
+    }
+
     /// The cells of those of a path's rows that go by `edition`, or will; fresh
     /// ones for the others, of which it knows nothing.
     pub(super) fn take_out(&mut self, path: &KeyPath<'_>, edition: &Edition) -> Vec<Row> {
