@@ -240,3 +240,22 @@ proptest! {
         let _ = set.forecast(&key, ask).wait();
     }
 }
+
+/// Of two amounts of one limit the last was charged, and of a key that reaches none of the
+/// limits nothing: what was used was lost, and the answer said that it was charged.
+#[test]
+fn a_debit_that_would_not_be_charged_in_full_is_refused() {
+    let limits = [Limit::rate("tokens", 1_000, SECOND).at_level("user")];
+    let builder = LimitSet::builder().levels(["org", "user"]).limits(limits);
+    let set = builder.clock(ManualClock::default().clock()).build();
+    let set = set.expect("sensible limits");
+    let twice = [("tokens", 600), ("tokens", 1)];
+    let twice = set.debit("acme/alice", Ask::named(&twice)).wait();
+    assert_eq!(twice.unwrap_err(), Error::NamedTwice("tokens".into()));
+    let short = set.debit("acme", &[("tokens", 600)]).wait();
+    let short = short.expect_err("no limit is about an org");
+    assert!(matches!(short, Error::KeyTooShort { .. }), "{short:?}");
+    set.debit("acme/alice", &[("tokens", 600)]).wait().unwrap();
+    let left = set.peek("acme/alice", 1).wait().unwrap();
+    assert_eq!(left.standing("tokens").unwrap().remaining, 400);
+}

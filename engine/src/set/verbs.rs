@@ -301,6 +301,7 @@ impl Inner {
     async fn debit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.debits(ask)?;
+            view.check_reach(&asking.path, &amounts)?;
             Ok(asking.verb(Verb::Debit { amounts: &amounts }))
         };
         self.decide(key, begin).await

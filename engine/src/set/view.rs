@@ -306,13 +306,7 @@ impl View {
             return Ok(Amounts::new());
         }
         let mut amounts = self.unnamed(ask)?;
-        for (index, &(name, amount)) in ask.named.iter().enumerate() {
-            let mut earlier = ask.named[..index].iter();
-            if earlier.any(|(earlier, _)| *earlier == name) {
-                return Err(Error::NamedTwice(name.into()));
-            }
-            amounts[self.position(name)?] = amount;
-        }
+        self.put_named(ask, &mut amounts)?;
         let (mut any, mut too_many) = (false, false);
         for (&amount, &most) in amounts.iter().zip(self.most.iter()) {
             any |= amount > 0;
@@ -354,6 +348,19 @@ impl View {
         let at = limits.iter().enumerate().position(refuses)?;
         let amount = |position| if position == at { MAX_AMOUNT } else { 0 };
         Some((0..limits.len()).map(amount).collect())
+    }
+
+    /// Puts in what an ask names.
+    #[inline]
+    fn put_named(&self, ask: &Ask<'_>, amounts: &mut [Amount]) -> Result<(), Error> {
+        for (index, &(name, amount)) in ask.named.iter().enumerate() {
+            let mut earlier = ask.named[..index].iter();
+            if earlier.any(|(earlier, _)| *earlier == name) {
+                return Err(Error::NamedTwice(name.into()));
+            }
+            amounts[self.position(name)?] = amount;
+        }
+        Ok(())
     }
 
     /// What the limits that an ask does not name are taken at.
@@ -407,13 +414,8 @@ impl View {
                 *amount = 0;
             }
         }
-        for &(name, amount) in ask.named {
-            let position = self.position(name)?;
-            if self.limits[position].is_concurrency() && amount > 0 {
-                return Err(Error::NeedsLease(name.into()));
-            }
-            amounts[position] = amount;
-        }
+        self.put_named(ask, &mut amounts)?;
+        self.check_unheld(&amounts)?;
         if let Some(position) = amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
             return Err(self.too_large(position));
         }
