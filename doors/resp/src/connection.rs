@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::gate::Gate;
+use tidegate::gate::{Gate, Undelivered};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
@@ -42,11 +42,17 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     /// Where the first request begins that is not answered yet.
     start: usize,
-    /// Answers that are yet to go out.
-    out: Vec<u8>,
+    out: Outgoing,
     idle: Interval,
     /// Whether anything came since `idle` rang.
     heard: bool,
+}
+
+/// Answers that are yet to go out, and the leases that they tell of.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    leases: Vec<Undelivered>,
 }
 
 /// Why no more is answered for now.
@@ -104,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             parser: Parser::new(settings.max_request_bytes),
             input: Vec::new(),
             start: 0,
-            out: Vec::new(),
+            out: Outgoing::default(),
             idle,
             heard: true,
             settings,
@@ -151,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> io::Result<Pause> {
         for _ in 0..self.settings.max_pipelined.max(1) {
             match self.answer_one(closing).await? {
-                Answered::Next if self.out.len() >= MANY_BYTES => break,
+                Answered::Next if self.out.bytes.len() >= MANY_BYTES => break,
                 Answered::Next => {}
                 Answered::Heard => return Ok(Pause::Heard),
                 Answered::Close => return Ok(Pause::Over),
@@ -194,11 +200,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         let read_on = behind.input;
+        self.start += length;
         if !read_on.is_empty() {
             self.heard = true;
             self.input.extend_from_slice(&read_on);
         }
-        self.start += length;
         let flow = match answered {
             Some(Ok(flow)) => flow,
             Some(Err(nonsense)) => return Ok(self.refuse(&nonsense)),
@@ -218,7 +224,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// What was answered goes out with what was answered before.
     #[inline]
     fn keep_answer(&mut self) {
-        self.out.extend_from_slice(self.session.replies.bytes());
+        let answers = self.session.replies.bytes();
+        self.out.bytes.extend_from_slice(answers);
+        self.out.leases.append(&mut self.session.undelivered);
         self.session.replies.clear(MANY_BYTES);
     }
 
@@ -252,11 +260,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Sends what is answered. A client that does not take it is gone.
     async fn write(&mut self) -> io::Result<()> {
-        send(&mut self.stream, &mut self.out, self.settings.idle).await?;
-        for lease in self.session.undelivered.drain(..) {
-            lease.deliver();
-        }
-        Ok(())
+        self.out.send(&mut self.stream, self.settings.idle).await
     }
 
     /// Drops what is answered, and makes room for more: as much as before, or
@@ -280,7 +284,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 /// What goes on while a request is not answered yet.
 struct Behind<'c, S> {
     stream: &'c mut S,
-    out: &'c mut Vec<u8>,
+    out: &'c mut Outgoing,
     /// What was read meanwhile.
     input: Vec<u8>,
     most: usize,
@@ -304,7 +308,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Behind<'_, S> {
         closing: &mut Closing<'_, F>,
     ) -> io::Result<Waited> {
         // What was answered before does not wait with it.
-        send(self.stream, self.out, self.idle).await?;
+        self.out.send(self.stream, self.idle).await?;
         while !closing.came {
             let room = self.input.len() < self.most;
             tokio::select! {
@@ -322,23 +326,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Behind<'_, S> {
     }
 }
 
-/// Sends `out`. A client that does not take it within `longest` is gone.
-async fn send(
-    stream: &mut (impl AsyncWrite + Unpin),
-    out: &mut Vec<u8>,
-    longest: Duration,
-) -> io::Result<()> {
-    if out.is_empty() {
-        return Ok(());
+impl Outgoing {
+    /// Sends what is there: the leases in it are their holders' from then on. A client that
+    /// does not take it within `longest` is gone.
+    async fn send(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        longest: Duration,
+    ) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let sent = async {
+            stream.write_all(&self.bytes).await?;
+            stream.flush().await
+        };
+        timeout(longest, sent).await??;
+        self.bytes.clear();
+        self.bytes.shrink_to(MANY_BYTES);
+        self.leases.drain(..).for_each(|lease| lease.deliver());
+        Ok(())
     }
-    let sent = async {
-        stream.write_all(out).await?;
-        stream.flush().await
-    };
-    timeout(longest, sent).await??;
-    out.clear();
-    out.shrink_to(MANY_BYTES);
-    Ok(())
 }
 
 /// What `future` comes to at once.

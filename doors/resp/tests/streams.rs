@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate::gate::{Gate, Scope};
 use tidegate::policy::parse;
 use tidegate_resp::{Door, Settings};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex};
 use tokio::time::Instant;
 
 const SLOTS: &str = "policy.slots.limits.running = { concurrency = 1 }";
@@ -123,4 +123,43 @@ impl AsyncWrite for Broken {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
+}
+
+/// A stream that breaks where another ends, as one over TLS does whose client is killed.
+struct Breaks<S>(S);
+
+impl<S: AsyncRead + Unpin> AsyncRead for Breaks<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.0).poll_read(context, buffer);
+        if matches!(read, Poll::Ready(Ok(()))) && buffer.filled().len() == before {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        read
+    }
+}
+
+/// The answer was out; a request behind it waited. Another was granted the slot that the
+/// client held by then.
+#[tokio::test]
+async fn a_lease_that_was_told_of_is_kept_though_the_stream_breaks() {
+    let gate = gate();
+    let door = Door::new(gate.clone(), Settings::default());
+    let (mut client, server) = duplex(1_000);
+    let (read, write) = tokio::io::split(server);
+    let stream = tokio::io::join(Breaks(read), write);
+    let served = tokio::spawn(async move { door.converse(stream, pending()).await });
+    let both = b"TG.ACQUIRE slots k\r\nTG.ACQUIRE slots k WAIT 60000\r\n";
+    client.write_all(both).await.unwrap();
+    let mut told = Vec::new();
+    while !String::from_utf8_lossy(&told).contains("granted_at_us\r\n:") {
+        client.read_buf(&mut told).await.unwrap();
+    }
+    drop(client);
+    assert!(served.await.unwrap().is_err());
+    assert_eq!(free(&gate), 0);
 }
