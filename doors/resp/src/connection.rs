@@ -180,11 +180,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Err(nonsense) => return Ok(self.refuse(&nonsense)),
         };
         let arguments = self.parser.arguments(bytes);
+        let read_ahead = bytes.len() - length;
         let mut behind = Behind {
             stream: &mut self.stream,
             out: &mut self.out,
             input: Vec::new(),
-            most: self.settings.max_request_bytes,
+            most: self.settings.max_request_bytes.saturating_sub(read_ahead),
             idle: self.settings.idle,
         };
         let answered = {
@@ -203,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.start += length;
         if !read_on.is_empty() {
             self.heard = true;
-            self.input.extend_from_slice(&read_on);
+            self.read_on(&read_on);
         }
         let flow = match answered {
             Some(Ok(flow)) => flow,
@@ -219,6 +220,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Flow::Next => Answered::Next,
             Flow::Close => Answered::Close,
         })
+    }
+
+    /// Keeps what was read while a request was not answered. Where each one is so, nobody
+    /// else makes room: what is answered is dropped as soon as it is as much as what is
+    /// left, so that no byte is moved more than once.
+    fn read_on(&mut self, bytes: &[u8]) {
+        if self.start >= self.input.len() - self.start {
+            self.input.drain(..std::mem::take(&mut self.start));
+        }
+        self.input.extend_from_slice(bytes);
     }
 
     /// What was answered goes out with what was answered before.
@@ -285,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 struct Behind<'c, S> {
     stream: &'c mut S,
     out: &'c mut Outgoing,
-    /// What was read meanwhile.
+    /// What was read meanwhile, and how much that may be.
     input: Vec<u8>,
     most: usize,
     idle: Duration,
@@ -352,4 +363,56 @@ impl Outgoing {
 /// What `future` comes to at once.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tidegate::ManualClock;
+    use tidegate::policy::parse;
+    use tokio::io::duplex;
+
+    use super::*;
+
+    const LONGEST: usize = 1_024;
+
+    /// At each of them as much was read as one request may have, and nothing was dropped
+    /// before all were answered.
+    #[tokio::test]
+    async fn a_pipeline_of_requests_that_wait_is_kept_within_a_bound() {
+        const COUNT: usize = 2_000;
+        let file = parse("t", "policy.slots.limits.running = { concurrency = 1 }").unwrap();
+        let time = ManualClock::default();
+        let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
+        let ask = b"TG.ACQUIRE slots k WAIT 1\r\n";
+        let (mut client, server) = duplex(1 << 22);
+        client.write_all(&ask.repeat(COUNT)).await.unwrap();
+        let settings = Settings::default().max_request_bytes(LONGEST);
+        let mut connection = Connection::new(server, gate, Arc::default(), settings);
+        let mut closing = Closing {
+            signal: pin!(pending()),
+            came: false,
+        };
+        // The first is granted at once, and each of the others refused a millisecond later.
+        for _ in 0..COUNT {
+            while let Answered::Heard = {
+                let mut answering = pin!(connection.answer_one(&mut closing));
+                loop {
+                    match poll_once(answering.as_mut()).await {
+                        Poll::Ready(answered) => break answered.unwrap(),
+                        Poll::Pending => {
+                            time.advance(Duration::from_millis(1));
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                }
+            } {
+                connection.make_room();
+                connection.listen(&mut closing).await.unwrap();
+            }
+            let kept = connection.input.len();
+            assert!(kept <= 4 * SMALL, "{kept}");
+        }
+    }
 }
