@@ -9,33 +9,42 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::Status;
 
-use crate::proto;
+use crate::{proto, words};
 
 /// How many refusals a reader may be behind.
 const BEHIND: usize = 1_024;
 
-/// The refusals of `policy` (of all, if it is empty) that `caller` may see.
+/// The refusals of `policy` (of all, if it is empty) that `caller` may see; it ends at the
+/// first one after their token is one no more.
 pub fn watch(
     gate: &Gate,
     caller: Caller,
     policy: String,
 ) -> impl Stream<Item = Result<proto::Denial, Status>> + use<> {
     let (sender, receiver) = mpsc::channel(BEHIND);
-    let missed = AtomicU64::new(0);
+    let (missed, house) = (AtomicU64::new(0), gate.clone());
     let watcher: Arc<Watcher> = Arc::new(move |denial: &Denial<'_>| {
-        let wanted = policy.is_empty() || denial.policy == policy;
-        if wanted && caller.check(Scope::Observe, Some(denial.policy)).is_ok() {
-            let told = sender.try_send(told(denial, missed.swap(0, Ordering::Relaxed)));
-            if let Err(mpsc::error::TrySendError::Full(lost)) = told {
+        if !policy.is_empty() && denial.policy != policy {
+            return;
+        }
+        // The tokens may have been replaced since the stream was opened.
+        let caller = match house.readmit(&caller) {
+            Ok(caller) => caller,
+            // Full: it is ended by the next one.
+            Err(error) => return drop(sender.try_send(Err(words::status(&error)))),
+        };
+        if caller.check(Scope::Observe, Some(denial.policy)).is_ok() {
+            let denial = told(denial, missed.swap(0, Ordering::Relaxed));
+            if let Err(mpsc::error::TrySendError::Full(Ok(lost))) = sender.try_send(Ok(denial)) {
                 missed.fetch_add(lost.missed + 1, Ordering::Relaxed);
             }
         }
     });
     gate.watch_denials(&watcher);
     // The stream keeps the watcher; dropped, it watches no more.
-    ReceiverStream::new(receiver).map(move |denial| {
+    ReceiverStream::new(receiver).map(move |told| {
         let _kept = &watcher;
-        Ok(denial)
+        told
     })
 }
 

@@ -183,7 +183,9 @@ impl Tidegate for Service {
             let within = Arc::clone(&within);
             async move {
                 let (service, caller, _kept) = &*within;
-                service.many(caller, &batch?).await
+                let caller = service.gate.readmit(caller);
+                let caller = caller.map_err(|error| words::status(&error))?;
+                service.many(&caller, &batch?).await
             }
         });
         Ok(Response::new(Box::pin(answers)))

@@ -386,6 +386,59 @@ async fn nobody_is_let_in_without_a_token_once_there_is_one() {
     assert_eq!(refused.map(drop).map_err(code), Err(Code::Unauthenticated));
 }
 
+/// Who came in before the tokens were replaced decided and watched for as long as the
+/// stream was open.
+#[tokio::test]
+async fn a_stream_ends_with_the_token_that_opened_it() {
+    let token = |name: &str| Credential {
+        name: name.into(),
+        sha256: Credential::hash(name),
+        scopes: Scope::ALL.to_vec(),
+        policies: Vec::new(),
+    };
+    let (running, mut client) = running(Credentials::new([token("old"), token("kept")])).await;
+    fn with<T>(message: T, token: &str) -> Request<T> {
+        let mut request = Request::new(message);
+        let value = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", value);
+        request
+    }
+    let batch = || proto::CheckManyRequest {
+        checks: vec![about("k")],
+        ..Default::default()
+    };
+    for (name, stays) in [("old", false), ("kept", true)] {
+        running
+            .gate
+            .replace_credentials(Credentials::new([token("old"), token("kept")]));
+        let (batches, sent) = tokio::sync::mpsc::channel(1);
+        let sent = tokio_stream::wrappers::ReceiverStream::new(sent);
+        let answers = client.check_stream(with(sent, name)).await.unwrap();
+        let mut answers = answers.into_inner();
+        let all = proto::WatchDenialsRequest::default();
+        let denials = client.watch_denials(with(all, name)).await.unwrap();
+        let mut denials = denials.into_inner();
+        batches.send(batch()).await.unwrap();
+        assert_eq!(answers.message().await.unwrap().unwrap().answers.len(), 1);
+        running
+            .gate
+            .replace_credentials(Credentials::new([token("kept")]));
+        batches.send(batch()).await.unwrap();
+        let answered = answers.message().await.map(|_| ());
+        let code = |told: Result<(), tonic::Status>| told.map_err(|status| status.code());
+        let expected = match stays {
+            true => Ok(()),
+            false => Err(Code::Unauthenticated),
+        };
+        assert_eq!(code(answered), expected, "{name}");
+        for _ in 0..11 {
+            client.check(with(about(name), "kept")).await.unwrap();
+        }
+        let denied = denials.message().await.map(|_| ());
+        assert_eq!(code(denied), expected, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
     let (running, mut client) = running(Credentials::default()).await;
