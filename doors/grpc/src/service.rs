@@ -196,8 +196,12 @@ impl Tidegate for Service {
         request: Request<proto::AcquireRequest>,
     ) -> Reply<proto::AcquireResponse> {
         let caller = self.caller(request.metadata())?;
-        // Whoever may wait gives their place back, with the request's head.
-        let request = request.into_inner();
+        let (_, place, request) = request.into_parts();
+        // Whoever waits gives their place back.
+        let _kept = request
+            .wait_ms
+            .is_none_or(|wait| wait == 0)
+            .then_some(place);
         let missing = || Status::invalid_argument("the request has no `ask`");
         let about = request.ask.as_ref().ok_or_else(missing)?;
         words::no_member(about)?;

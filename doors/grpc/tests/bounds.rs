@@ -1,13 +1,21 @@
 //! Connections, calls and messages: too many, too long, too slow.
 
+#[path = "../../../engine/tests/support/away.rs"]
+mod away;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use away::Away;
 use http_body::Frame;
+use tidegate::contract::{
+    Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
+};
 use tidegate::gate::{Gate, Scope};
 use tidegate::policy::parse;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
@@ -235,6 +243,66 @@ async fn one_request_too_many_is_told_so_and_who_waits_is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     waits.abort();
+}
+
+/// A store that answers no request for a lease, and tells of each.
+struct Hangs(tokio::sync::mpsc::UnboundedSender<()>);
+
+impl Store for Hangs {
+    fn abilities(&self) -> Abilities {
+        Away.abilities()
+    }
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        Away.definitions(owner, newer_than)
+    }
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let table = Away.open(name, plan)?;
+        Ok(Arc::new(HangingTable(table, self.0.clone())))
+    }
+}
+
+struct HangingTable(Arc<dyn Table>, tokio::sync::mpsc::UnboundedSender<()>);
+
+impl Table for HangingTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        if matches!(command.op, Op::Adopt) {
+            return self.0.execute(command, out);
+        }
+        self.1.send(()).unwrap();
+        Later::new(std::future::pending()).into()
+    }
+}
+
+/// Every request for a lease gave its place back, whether it waited for its turn or not: so
+/// many as the connections have streams piled up before a store that hung.
+#[tokio::test]
+async fn who_does_not_wait_keeps_the_place_until_the_store_has_answered() {
+    let (asked, mut asks) = tokio::sync::mpsc::unbounded_channel();
+    let gate = Gate::builder().store(Arc::new(Hangs(asked)));
+    let gate = gate.build(&parse("t", POLICY).unwrap()).unwrap();
+    let mut settings = Settings::default();
+    settings.max_in_flight = 1;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(serve(gate, settings, listener, std::future::pending()));
+    let mut client = client(at).await;
+    let acquire = |wait_ms| proto::AcquireRequest {
+        ask: Some(about("k")),
+        wait_ms,
+        ..Default::default()
+    };
+    // Whoever waits is none of those in flight.
+    let mut hung = Vec::new();
+    for wait in [Some(1_000), None] {
+        let (mut client, acquire) = (client.clone(), acquire(wait));
+        hung.push(tokio::spawn(async move { client.acquire(acquire).await }));
+        asks.recv().await.unwrap();
+    }
+    let one_more = client.acquire(acquire(None));
+    let one_more = tokio::time::timeout(Duration::from_secs(20), one_more).await;
+    let busy = one_more.expect("it is told at once").unwrap_err();
+    assert_eq!(busy.code(), Code::ResourceExhausted);
+    hung.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
