@@ -14,6 +14,9 @@ const WHOLE: &str = "a whole number from 0 to 9007199254740991";
 /// What may be written instead.
 const QUOTED: &str = "or a decimal in quotes, such as \"0.25\"";
 
+/// The most limits that one request names: each is held against those before it.
+const MOST_NAMED: usize = 1_024;
+
 /// One amount, of whatever unit.
 pub(crate) enum Amount {
     Whole(u64),
@@ -144,6 +147,10 @@ impl<'de> Visitor<'de> for ByName {
         while let Some((name, amount)) = map.next_entry::<String, Amount>()? {
             if amounts.iter().any(|(known, _)| *known == name) {
                 let message = format_args!("limit `{name}` is named twice; add the amounts up");
+                return Err(de::Error::custom(message));
+            }
+            if amounts.len() == MOST_NAMED {
+                let message = format_args!("at most {MOST_NAMED} limits are named at once");
                 return Err(de::Error::custom(message));
             }
             amounts.push((name, amount));

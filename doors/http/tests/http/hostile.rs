@@ -172,6 +172,28 @@ async fn a_long_key_and_deep_nesting_are_refused() {
         .problem(400, "invalid");
 }
 
+/// Each name was held against all before it: a body of 64 KB took as long as some hundred
+/// thousand checks, whatever its token was for.
+#[tokio::test]
+async fn so_many_names_of_limits_are_read_and_no_more() {
+    let house = House::new();
+    let body = |count: usize| {
+        let names = (0..count).map(|nth| format!("\"{nth}\":0"));
+        let names = names.collect::<Vec<_>>().join(",");
+        format!("{{\"policy\":\"web\",\"key\":\"k\",\"amounts\":{{{names}}}}}")
+    };
+    for (count, expected) in [
+        (1_024, "there is no limit `0` here"),
+        (1_025, "at most 1024 limits"),
+    ] {
+        let detail = house
+            .post_text("/v1/check", &body(count))
+            .await
+            .problem(400, "invalid");
+        assert!(detail.contains(expected), "{count}: {detail}");
+    }
+}
+
 #[tokio::test]
 async fn only_json_is_read() {
     let house = House::new();
