@@ -3,6 +3,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
+use tidegate::Unit;
+use tidegate::policy::Policy;
+
 use super::policy::{Found, find};
 use super::progress::Progress;
 use super::runtime;
@@ -21,6 +24,7 @@ const BINS: u64 = 240;
 /// Replays as the command line says.
 pub fn replay(args: &Replay) -> Outcome<()> {
     let found = find(&args.policy)?;
+    counts_ones(&found.policy)?;
     let limits = subjects(&found.policy);
     let charges = charges(args, &limits)?;
     let trace = read(args)?;
@@ -43,6 +47,20 @@ pub fn replay(args: &Replay) -> Outcome<()> {
     };
     drop(progress);
     show(args, &titles(args, &found), &run)
+}
+
+/// A trace's costs are whole ones, and so must be what they are held against.
+fn counts_ones(policy: &Policy) -> Outcome<()> {
+    let mut limits = policy.limit_lists().flatten();
+    let Some(limit) = limits.find(|limit| limit.amounts() != Unit::ONE) else {
+        return Ok(());
+    };
+    let (name, unit) = (limit.name(), limit.amounts());
+    Err(Trouble::usage(format!(
+        "limit `{name}` counts in steps of {unit}, and the costs of a trace are whole ones: replay \
+         a copy of the policy that says no `unit`, with its amounts and the trace's costs as so \
+         many times {unit}"
+    )))
 }
 
 fn read(args: &Replay) -> Outcome<Trace> {

@@ -237,6 +237,26 @@ fn a_trace_may_come_by_standard_input() {
     );
 }
 
+/// A cost of 1 was one cent, and of all ten requests none was refused: a server admits two.
+#[test]
+fn a_policy_whose_amounts_a_trace_does_not_count_is_refused() {
+    let folder = Folder::new();
+    let trace = folder.write("t.jsonl", &"{\"ts\": 0, \"usd\": 1}\n".repeat(10));
+    let limits = |unit: &str| {
+        let usd = format!("usd = {{ budget = 2, per = '1h'{unit} }}");
+        folder.write("p.toml", &format!("[policy.p.limits]\n{usd}\n"))
+    };
+    let ran = replay(&trace, &limits(", unit = '0.01'"), "--cost-field usd");
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(
+        ran.error.contains("`usd` counts in steps of 0.01"),
+        "{}",
+        ran.error
+    );
+    let table = replayed(&trace, &limits(""), "--cost-field usd");
+    assert_eq!(count(&table, "refused"), 8, "{table}");
+}
+
 #[test]
 fn a_shadow_limit_is_recorded_and_refuses_nobody() {
     let folder = Folder::new();
