@@ -114,7 +114,7 @@ impl Visit<'_> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        if *self.has_joined.get_mut() {
+        if self.has_joined.load(Ordering::Relaxed) {
             self.crowd.state.lock().members.remove(&self.turn);
         }
     }
