@@ -64,12 +64,6 @@ impl Address {
     }
 }
 
-/// A cluster's client tries so often by itself, and waits for a part of the deadline
-/// before each at most: all of it is a sixth. (What it does unless told waits for longer
-/// than most deadlines.)
-const TRIES: u32 = 16;
-const LONGEST_WAIT: u64 = 96;
-
 fn cluster(
     scheme: &str,
     rest: &str,
@@ -85,10 +79,8 @@ fn cluster(
     let client = ClusterClient::builder(nodes)
         .connection_timeout(deadline)
         .response_timeout(deadline)
-        .retries(TRIES)
-        .min_retry_wait(1)
-        .max_retry_wait((deadline.as_millis() as u64 / LONGEST_WAIT).max(2))
-        .retry_wait_formula(1, 2)
+        // It would send again what was done already, and whose answer was lost.
+        .retries(0)
         .build()?;
     Ok(Address::Cluster(client, clients?))
 }

@@ -26,7 +26,7 @@ const SILENCE: u32 = 4;
 const CHANCE: u32 = 2;
 
 /// For this part of the deadline a command is sent again while its slot is being moved,
-/// after such pauses. (The client tries a few times before it says so.)
+/// after such pauses.
 const MOVING: (u32, u32) = (1, 2);
 const PAUSES: u32 = 32;
 
@@ -132,10 +132,11 @@ impl Connection {
     /// failover, the old one keeps its connections and takes no writes: nothing was done
     /// there, and the command goes to whoever the name leads to now.
     ///
-    /// While a cluster moves the slot of the command's keys, none of which may be there,
-    /// neither of its two nodes does anything: it goes to either until it is moved, or the
-    /// deadline is near. So it does while the client does not know yet where a slot was
-    /// moved that has just been.
+    /// A node of a cluster that does not have the keys says who does. While a cluster moves
+    /// the slot of the command's keys, none of which may be there, neither of its two nodes
+    /// does anything: it goes to either until it is moved, or the deadline is near. So it
+    /// does while the client does not know yet who leads a slot. Nothing else is sent twice:
+    /// what was sent on a connection that was lost may have been done.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         match self.send_once(command).await {
             Err(error) if is_no_master(&error) && self.turn_away() => {
@@ -189,7 +190,13 @@ impl Connection {
         let asked = self.ask();
         let answer = match &self.way {
             Way::Server(server) => server.connection.get().send_packed_command(command).await,
-            Way::Cluster(cluster, _) => cluster.get().req_packed_command(command).await,
+            Way::Cluster(cluster, _) => {
+                let answer = cluster.get().req_packed_command(command).await;
+                match answer.and_then(Value::extract_error) {
+                    Err(error) => Box::pin(redirected(cluster.get(), command, error)).await,
+                    answer => answer,
+                }
+            }
             Way::Master(master) => {
                 let sent = Box::pin(master.send(command, self.deadline));
                 sent.await
@@ -384,10 +391,46 @@ fn master_of(range: &Value) -> Option<Node> {
     }
 }
 
-/// Whether a node of a cluster has done nothing, since the keys are at another, or on
-/// their way there.
+/// Sends a command to the node of a cluster that an `error` names, if it names one.
+async fn redirected(
+    mut cluster: ClusterConnection,
+    command: &Cmd,
+    error: redis::RedisError,
+) -> RedisResult<Value> {
+    let node = error.redirect_node().and_then(|(node, _)| node_of(node));
+    let Some((host, port)) = node else {
+        return Err(error);
+    };
+    let mut both = redis::pipe();
+    if error.kind() == ErrorKind::Server(ServerErrorKind::Ask) {
+        both.cmd("ASKING");
+    }
+    both.add_command(command.clone());
+    let there = SingleNodeRoutingInfo::ByAddress { host, port };
+    let asking = both.len() - 1;
+    let answers = cluster.route_pipeline(both, asking, 1, there).await?;
+    answers.into_iter().next().ok_or(error)?.extract_error()
+}
+
+/// `host:port`
+fn node_of(node: &str) -> Option<Node> {
+    let (host, port) = node.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    (!host.is_empty()).then(|| (host.to_owned(), port))
+}
+
+/// Whether a cluster has done nothing: the keys are at another node than the client knows, or
+/// on their way there, or nobody leads their slot for the moment.
 fn is_elsewhere(error: &redis::RedisError) -> bool {
-    is_moving(error) || error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
+    let elsewhere = [
+        ErrorKind::Server(ServerErrorKind::Moved),
+        ErrorKind::Server(ServerErrorKind::ReadOnly),
+        ErrorKind::Server(ServerErrorKind::MasterDown),
+        ErrorKind::Server(ServerErrorKind::ClusterDown),
+        ErrorKind::Server(ServerErrorKind::BusyLoading),
+        ErrorKind::ClusterConnectionNotFound,
+    ];
+    is_moving(error) || elsewhere.contains(&error.kind())
 }
 
 /// The slot of the keys is being moved: nothing was done.

@@ -5,9 +5,9 @@ mod support;
 use std::time::Duration;
 
 use redis::Connection;
-use support::{Desk, SECOND, ask, hourly, machine_time, plan, slots};
-use tidegate_conformance::Paused;
-use tidegate_conformance::redis_server::RedisCluster;
+use support::{Desk, SECOND, ask, connect, hourly, machine_time, plan, slots};
+use tidegate_conformance::redis_server::{RedisCluster, RedisServer};
+use tidegate_conformance::{Cut, Paused, Proxy};
 use tidegate_contract::{Ending, StoreError, Verb};
 use tidegate_redis::{Options, RedisStore};
 
@@ -212,4 +212,54 @@ fn a_key_whose_slot_is_being_moved_is_decided_when_it_is_there() {
     });
     assert_eq!(patient.left(b"k"), [BUDGET - 2, 2]);
     assert!(patient.lease(b"k", &[1, 1], SECOND).lease.is_some());
+}
+
+/// A cluster of one node that leads its clients over a way of the test's.
+fn one_node() -> Option<(RedisServer, Proxy)> {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"])?;
+    let port = server.url().rsplit_once(':').expect("a port").1.parse();
+    let proxy = Proxy::to(port.expect("a number"));
+    let (mut admin, port) = (connect(&server), proxy.port().to_string());
+    let _: String = ask(
+        &mut admin,
+        &["CONFIG", "SET", "cluster-announce-ip", "127.0.0.1"],
+    );
+    let _: String = ask(
+        &mut admin,
+        &["CONFIG", "SET", "cluster-announce-port", &port],
+    );
+    let _: String = ask(&mut admin, &["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    while !ask::<String>(&mut admin, &["CLUSTER", "INFO"]).contains("cluster_state:ok") {}
+    Some((server, proxy))
+}
+
+/// The client of a cluster sent a command again whose connection was lost, up to sixteen
+/// times: a take was charged twice, and a mutex was refused to whom it had been granted.
+#[test]
+fn a_command_whose_answer_was_lost_is_not_sent_to_a_cluster_again() {
+    let Some((_server, proxy)) = one_node() else {
+        return;
+    };
+    let address = format!("redis+cluster://127.0.0.1:{}", proxy.port());
+    let store = RedisStore::open(&address, Options::default()).expect("a cluster");
+    let desk = Desk::at(
+        &store,
+        "t",
+        plan(0, 1, &[(0, hourly(1_000))]),
+        machine_time(),
+    );
+    assert!(asked(|| desk.take(b"k", &[1])).admitted());
+    let (mut asks, mut lost) = (1, 0);
+    for _ in 0..20 {
+        proxy.cut_at(1, Cut::After);
+        asks += 1;
+        lost += u64::from(desk.take(b"k", &[1]).is_err());
+        proxy.mend();
+        // Once it is reached again, it is known what was done.
+        let left = asked(|| desk.ask(b"k", Verb::Peek { amounts: &[] }));
+        let left = left.decision().expect("a decision").standings[0].map(|one| one.remaining);
+        let used = 1_000 - left.expect("one limit");
+        assert!(used <= asks, "{used} are used after {asks} asks");
+    }
+    assert!(lost > 0, "an answer that is lost is told");
 }
