@@ -35,3 +35,4 @@ function rule.forget_at(limit, cell)
 end
 
 local BUCKET, SLOTS = 1, 5
+local bucket, slots = kernels[BUCKET], kernels[SLOTS]

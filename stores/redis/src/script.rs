@@ -17,13 +17,21 @@ macro_rules! lua {
     };
 }
 
-/// The kernels, in the order of their numbers, each with what it needs.
+/// A file, or several, whose names are their own: a script has 200 local ones at most.
+macro_rules! block {
+    ($($name:literal),*) => {
+        concat!("do\n", $(lua!($name),)* "end\n")
+    };
+}
+
+/// The kernels, in the order of their numbers, each with what it needs. The others find
+/// them in `kernels`.
 const KERNELS: [&str; 5] = [
-    concat!(lua!("wide"), lua!("lows"), lua!("bucket")),
-    lua!("window"),
-    lua!("ring"),
-    lua!("log"),
-    lua!("slots"),
+    block!("wide", "lows", "bucket"),
+    block!("window"),
+    block!("ring"),
+    block!("log"),
+    block!("slots"),
 ];
 
 const HEAD: &str = lua!("head");
