@@ -11,9 +11,9 @@
 //! use tidegate::lock::Semaphore;
 //!
 //! let gpus = Semaphore::builder("gpu", 2).ttl(Duration::from_secs(30)).build()?;
-//! if let Some(permit) = gpus.acquire_within(Duration::from_secs(5))? {
+//! if let Some(permit) = gpus.acquire_within(Duration::from_secs(5)).wait()? {
 //!     // ... write with permit.fence(), and stop if permit.is_sure() ends ...
-//!     permit.release()?;
+//!     permit.release().wait()?;
 //! }
 //! # Ok::<(), tidegate::Error>(())
 //! ```
