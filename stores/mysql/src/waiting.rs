@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
 use tidegate_contract::core::Timestamp;
+use tidegate_contract::{KeyCommand, Plan, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{too_late, within};
 use tidegate_swap::Request;
@@ -145,9 +145,12 @@ impl Line for InLine {
         }
     }
 
-    async fn cancel(&mut self, waiting: &Waiting) {
-        let cancel = Request::of(&waiting.cancel());
-        let ended = Arc::clone(&self.table).execute(cancel, None);
-        let _ = timeout(self.deadline(), ended).await;
+    async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
+        let ended = Arc::clone(&self.table).execute(Request::of(cancel), None);
+        within(self.deadline(), ended).await.map(drop)
+    }
+
+    fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.table.limits.newest_plan()
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct PostgresTable {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) calls: Calls,
-    changes: Changes<i64>,
+    pub(crate) changes: Changes<i64>,
 }
 
 impl PostgresTable {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::core::{Span, Timestamp};
-use tidegate_contract::{Reply, StoreError};
+use tidegate_contract::{KeyCommand, Plan, Reply, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{Ear, Ears, Heard, within};
 use tokio::time::timeout;
@@ -130,8 +130,12 @@ impl Line for InLine {
         let _ = timeout(self.deadline, left).await;
     }
 
-    async fn cancel(&mut self, waiting: &Waiting) {
-        let ended = self.table.execute(Request::new(&waiting.cancel()));
-        let _ = timeout(self.deadline, ended).await;
+    async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
+        let ended = self.table.execute(Request::new(cancel));
+        within(self.deadline, ended).await.map(drop)
+    }
+
+    fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.table.changes.newest_plan()
     }
 }

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
 use tidegate_contract::core::{Span, Timestamp};
+use tidegate_contract::{KeyCommand, Plan, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{Ear, within};
 use tokio::time::timeout;
@@ -100,14 +100,19 @@ impl Line for InLine {
         let take = waiting.take();
         let (path, now, clock) = (&take.key, take.now, self.table.shared.clock);
         let leave = command::leave(path, now, clock, &turn(waiting, ear));
-        let request = Request::new(take.plan, path, now, leave, &self.table.names);
+        let plan = self.newest_plan();
+        let plan = plan.as_ref().unwrap_or(take.plan);
+        let request = Request::new(plan, path, now, leave, &self.table.names);
         let _ = self.answer(request).await;
     }
 
-    async fn cancel(&mut self, waiting: &Waiting) {
-        let _ = self
-            .answer(Request::of(&waiting.cancel(), &self.table))
-            .await;
+    async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
+        let request = Request::of(cancel, &self.table);
+        self.answer(request).await.map(drop)
+    }
+
+    fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.table.changes.newest_plan()
     }
 }
 

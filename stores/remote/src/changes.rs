@@ -119,6 +119,12 @@ impl<E: Clone + Send + Sync> Changes<E> {
         Ok(())
     }
 
+    /// The limits that decide, if any do yet.
+    #[must_use]
+    pub fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.state.lock().newest.clone()
+    }
+
     /// What the server knows `plan` by, once `writer` has written all changes up
     /// to it.
     ///

@@ -62,6 +62,12 @@ impl Limits {
         Ok(())
     }
 
+    /// The limits that decide, if any do yet.
+    #[must_use]
+    pub fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.0.lock().newest.clone()
+    }
+
     /// The newest plan's edition, if nothing is to be written first.
     #[must_use]
     pub fn settled(&self) -> Option<Arc<Edition>> {

@@ -1,10 +1,17 @@
 //! Limits that change while somebody waits.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
-use tidegate::{Ask, Error, Limit};
+use tidegate::contract::core::{Align, Bounds, Rule, Span, Window};
+use tidegate::contract::{
+    Command, Detail, Ending, KeyPath, Op, Out, Patience, Reply, Seat, StoreError, Terms, Verb,
+};
+use tidegate::{Ask, Clock, Error, Limit};
+use tidegate_conformance::desk::{plan, slots};
 
-use super::{KEY, LONG, Lines, acquire, client, one_slot, run, until};
+use super::{KEY, LONG, Lines, SET, acquire, client, one_slot, opened, run, until};
 
 /// The limits of the first in line are raised in its process: it is served by the
 /// new ones without a release. Who stands behind it, in a process with the old
@@ -76,5 +83,90 @@ pub(super) fn a_request_that_fits_no_newer_limit_leaves_the_line<L: Lines>() {
         assert!(matches!(answer, Err(Error::UnknownLimit { .. })));
         until(|| server.standing() == 0).await;
         drop(held);
+    });
+}
+
+/// A lease is granted to a request that nobody looks at any more, and the limits change
+/// before its caller goes away: it comes back at once.
+pub(super) fn what_a_request_was_granted_comes_back_though_the_limits_have_changed<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (one, other) = (client(&*server, &one_slot()), client(&*server, &one_slot()));
+        let held = acquire(&other, LONG).await.expect("it is free");
+        let mut waits = Box::pin(acquire(&one, LONG));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        until(|| server.standing() == 1).await;
+        drop(held);
+        until(|| server.standing() == 0).await;
+        let shorter = Limit::concurrency("gpu", 1).ttl(LONG);
+        one.put_limit(shorter).expect("a sound limit");
+        drop(waits);
+        assert!(acquire(&other, LONG / 5).await.is_some());
+    });
+}
+
+/// A request says today's and tomorrow's windows of its calendars. It waits for longer: it
+/// is not counted in a window that is over.
+pub(super) fn a_request_that_waits_for_longer_than_its_calendars_say_asks_again<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let (store, clock) = (opened(&*server), Clock::system());
+        let budget = Rule::Window(Window::new(9, Align::Calendar).expect("a sound budget"));
+        let plan = plan(0, 1, &[(0, budget), (0, slots(1))]);
+        let table = store.open(SET, &plan).expect("the server");
+        let (path, begun) = (KeyPath::new(KEY.as_bytes(), 1).expect("a key"), clock.now());
+        let after = |millis: u64| begun + Span::from_micros(millis * 1_000);
+        let bounds = |end, next_end| Bounds {
+            start: begun,
+            end: after(end),
+            next_end: after(next_end),
+        };
+        let (long, short) = (bounds(600_000, 900_000), bounds(50, 100));
+        let patience = Patience {
+            turn: 7,
+            ahead: Span::ZERO,
+            longest: Some(LONG),
+            since: begun,
+            race: None,
+            hold: None,
+            retried: false,
+            timer: Arc::new(clock.clone()),
+            seat: Seat::default(),
+        };
+        let ask = |verb, calendar, patience| {
+            let mut answer = Ok(Reply::Done);
+            let command = Command {
+                plan: &plan,
+                now: clock.now(),
+                calendars: &[Some(calendar), None],
+                op: Op::One(path, verb),
+                patience,
+            };
+            let later = table.execute(&command, Out::new(&mut answer)).later();
+            later.expect("a server is asked")
+        };
+        let take = |id| Verb::Take {
+            amounts: &[1, 1],
+            lease: Some(Terms {
+                id,
+                expires_at: begun + Span::from_secs(600),
+                idempotency: None,
+            }),
+            detail: Detail::Verdict,
+        };
+        let granted = ask(take(1), long, None).await.expect("an answer");
+        assert_eq!(granted.new_lease(), Some(1));
+        let waits = tokio::spawn(ask(take(2), short, Some(&patience)));
+        until(|| server.standing() == 1).await;
+        let left = after(100).since(clock.now());
+        tokio::time::sleep(Duration::from_micros(left.as_micros() + 1)).await;
+        let (ending, remember) = (Ending::Release, false);
+        let end = Verb::End {
+            id: 1,
+            ending,
+            remember,
+        };
+        ask(end, long, None).await.expect("it is held");
+        let answer = waits.await.expect("it ends");
+        assert_eq!(answer.err(), Some(StoreError::StalePlan));
     });
 }

@@ -64,6 +64,8 @@ suite! {
     changes::who_waits_keeps_its_place_when_the_limits_change
     changes::a_request_that_waits_goes_by_the_newest_capacity
     changes::a_request_that_fits_no_newer_limit_leaves_the_line
+    changes::what_a_request_was_granted_comes_back_though_the_limits_have_changed
+    changes::a_request_that_waits_for_longer_than_its_calendars_say_asks_again
 }
 
 /// The set that all clients have, and the key that is waited for: those of the

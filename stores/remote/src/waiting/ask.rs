@@ -107,28 +107,44 @@ impl Waiting {
     pub fn take(&self) -> KeyCommand<'_> {
         let now = self.now();
         let take = self.take.lend().translated(|_| now + self.ttl);
-        self.command(now, take)
-    }
-
-    /// What gives back a lease that nobody is there to be told of.
-    #[must_use]
-    pub fn cancel(&self) -> KeyCommand<'_> {
-        let cancel = Verb::End {
-            id: self.lease,
-            ending: Ending::Cancel,
-            remember: false,
-        };
-        self.command(self.now(), cancel)
-    }
-
-    fn command<'c>(&'c self, now: Timestamp, verb: Verb<'c>) -> KeyCommand<'c> {
         KeyCommand {
             plan: &self.plan,
             key: self.key.lend(),
             now,
             calendars: &self.calendars,
-            verb,
+            verb: take,
         }
+    }
+
+    /// What gives back a lease that nobody is there to be told of, by the limits of now.
+    #[must_use]
+    pub fn cancel<'c>(&'c self, plan: &'c Arc<Plan>) -> KeyCommand<'c> {
+        KeyCommand {
+            plan,
+            key: self.key.lend(),
+            now: self.now(),
+            // They stand in the order of the take's limits. What is given back needs
+            // none: it goes where it was charged.
+            calendars: &[],
+            verb: Verb::End {
+                id: self.lease,
+                ending: Ending::Cancel,
+                remember: false,
+            },
+        }
+    }
+
+    /// The limits that it asks by.
+    #[must_use]
+    pub const fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Whether what it says of its calendars is over: a window of today is in none.
+    pub(super) fn is_outdated(&self) -> bool {
+        let now = self.now();
+        let mut windows = self.calendars.iter().flatten();
+        windows.any(|bounds| bounds.next_end <= now)
     }
 
     /// Ends when its caller gives its place up; `false` if it asks again.

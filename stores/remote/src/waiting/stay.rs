@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tidegate_contract::core::{Timestamp, Verdict};
 use tidegate_contract::race::Trip;
-use tidegate_contract::{Answer, Later, Race, Reply, Responder, Ring, StoreError, later};
+use tidegate_contract::{
+    Answer, KeyCommand, Later, Plan, Race, Reply, Responder, Ring, StoreError, later,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
@@ -70,8 +72,14 @@ pub trait Line: Send + 'static {
     /// Gives the place back, if there is one. What fails, the server forgets by itself.
     fn leave(&mut self, waiting: &Waiting) -> impl Future<Output = ()> + Send;
 
-    /// Gives the lease back, if there is one.
-    fn cancel(&mut self, waiting: &Waiting) -> impl Future<Output = ()> + Send;
+    /// Executes what gives the lease back, if there is one.
+    fn cancel(
+        &mut self,
+        cancel: &KeyCommand<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The limits that decide now, if any do yet.
+    fn newest_plan(&self) -> Option<Arc<Plan>>;
 }
 
 /// So many tries in a row whose answers were lost; then the store cannot tell.
@@ -124,11 +132,26 @@ async fn run(
         false => is_lost && !waiting.patience().retried,
     };
     if is_surplus {
-        line.cancel(&waiting).await;
+        take_back(&waiting, &mut line).await;
     }
     // By newer limits it asks again, with its place; or cannot, and gives it up.
     if leaves && (!is_stale || waiting.is_left().await) {
         line.leave(&waiting).await;
+    }
+}
+
+/// A lease that nobody was told of is taken back so often, if the limits change meanwhile.
+const MOST_TAKEN_BACK: usize = 64;
+
+/// Gives back the lease that a try was granted, whatever has become of the limits since.
+async fn take_back(waiting: &Waiting, line: &mut impl Line) {
+    for _ in 0..MOST_TAKEN_BACK {
+        let plan = line.newest_plan();
+        let plan = plan.as_ref().unwrap_or(waiting.plan());
+        // What fails is given back at its expiry.
+        if line.cancel(&waiting.cancel(plan)).await != Err(StoreError::StalePlan) {
+            break;
+        }
     }
 }
 
@@ -201,13 +224,17 @@ async fn until_answered(
             line.leave(waiting).await;
             return None;
         };
+        if waiting.is_outdated() {
+            // It keeps its place, and asks again with the windows of today.
+            return Some(Err(StoreError::StalePlan));
+        }
         let budget = waiting.budget(line.deadline());
         let asked = timeout(budget, line.ask(waiting)).await;
         let paused = match asked.unwrap_or_else(|_| Err(too_late(line.deadline()))) {
             Ok(Try::Told(reply)) => {
                 if reply.new_lease().is_some() && trip.is_some_and(|trip| !trip.won()) {
                     // Another table was quicker: nobody is told of this one.
-                    line.cancel(waiting).await;
+                    take_back(waiting, line).await;
                     return None;
                 }
                 return Some(Ok(reply));
