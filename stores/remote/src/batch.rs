@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Answer, Command, Item, Later, Op, OwnedCommand, Reply, StoreError};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::driver::{Driver, closed, too_late};
 
 /// Begins each of `items` by `begin`: those of one root one after the other, those of
 /// different roots at once. Their answers come together, in the order of the items. A
-/// store that is away, or slow, is asked for no longer than its deadline and the answer
-/// that is under way then: the rest of a root is told so.
+/// store that is away, or slow, is asked for no longer than one deadline: what of a root is
+/// not answered by then is told so.
 pub fn batch(
     driver: &Driver,
     command: &Command<'_>,
@@ -58,12 +58,12 @@ async fn in_order(
             answers.push((at, Err(error.clone())));
             continue;
         }
-        let answer = command.lend(&begin).await;
-        away = match &answer {
-            Err(error @ StoreError::Unavailable(_)) => Some(error.clone()),
-            _ if Instant::now() >= until => Some(too_late(deadline)),
-            _ => None,
-        };
+        // One that was answered late leaves the next no deadline of its own.
+        let answer = timeout_at(until, command.lend(&begin)).await;
+        let answer = answer.unwrap_or_else(|_| Err(too_late(deadline)));
+        if let Err(error @ StoreError::Unavailable(_)) = &answer {
+            away = Some(error.clone());
+        }
         answers.push((at, answer));
     }
     answers
@@ -135,13 +135,20 @@ mod tests {
         );
     }
 
+    /// One that was answered just before the deadline left the next a deadline of its own:
+    /// 3.5 s of 2 passed.
     #[tokio::test]
-    async fn what_is_slow_is_asked_no_longer_than_the_deadline() {
-        let begin = |_: &Command<'_>| Later::new(std::future::ready(Ok(Reply::Done)));
+    async fn all_of_a_root_have_one_deadline() {
+        let asked = AtomicUsize::new(0);
+        let begin = |_: &Command<'_>| match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => Later::new(std::future::ready(Ok(Reply::Done))),
+            _ => Later::new(std::future::pending()),
+        };
         let answers = in_order(commands(3), Duration::ZERO, begin).await;
         assert_eq!(answers[0].1, Ok(Reply::Done));
-        assert!(matches!(answers[1].1, Err(StoreError::Unavailable(_))));
-        assert_eq!(answers.len(), 3);
+        let late = |at: usize| matches!(answers[at].1, Err(StoreError::Unavailable(_)));
+        assert!(late(1) && late(2));
+        assert_eq!((answers.len(), asked.into_inner()), (3, 2));
         // What is an answer, be it an error, is no reason to stop.
         let unknown =
             |_: &Command<'_>| Later::new(std::future::ready(Err(StoreError::UnknownLease)));
