@@ -4,8 +4,10 @@
 mod fleet;
 mod support;
 
-use std::future::pending;
+use std::future::{Future, IntoFuture, pending};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fleet::Fleet;
@@ -152,4 +154,42 @@ fn a_member_that_hangs_is_waited_for_where_no_other_can_decide() {
     fleets.stores[0].becomes(Health::Away);
     let told = server.try_acquire("k", ask()).wait();
     assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+}
+
+/// Each member was asked when the one before had answered: before two stores that hang an
+/// ask took two deadlines, and one that another member would have granted took one.
+#[test]
+fn the_next_member_is_asked_beside_one_that_is_late() {
+    let fleets = Fleets::default();
+    let server = fleets.server();
+    fleets.stores[0].becomes(Health::Hangs);
+    let mut polled = Polled::waiting(server.try_acquire("k", ()));
+    fleets.time.advance(PATIENCE - Duration::from_micros(1));
+    assert!(polled.granted().is_none(), "`a` may still answer");
+    fleets.time.advance(Duration::from_micros(1));
+    assert!(polled.woken());
+    let lease = polled.granted().expect("`b` answers");
+    assert_eq!(lease.member(), Some("b"));
+    drop(polled);
+    assert_eq!(server.statistics().admitted, 1);
+
+    // One that waits is no exception; it is the turn of `b`.
+    fleets.stores[0].becomes(Health::Well);
+    fleets.stores[1].becomes(Health::Hangs);
+    let mut polled = Polled::waiting(server.acquire("k", Ask::default().within(Duration::MAX)));
+    fleets.time.advance(PATIENCE);
+    let lease = polled.granted().expect("`a` answers");
+    assert_eq!(lease.member(), Some("a"));
+
+    // Nor what takes nothing; that is nobody's turn.
+    fleets.stores[0].becomes(Health::Hangs);
+    fleets.stores[1].becomes(Health::Well);
+    let mut peeked = pin!(server.peek("k", ()).into_future());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(peeked.as_mut().poll(&mut context).is_pending());
+    fleets.time.advance(PATIENCE);
+    let Poll::Ready(Ok(told)) = peeked.as_mut().poll(&mut context) else {
+        panic!("`b` answers");
+    };
+    assert_eq!((told.admitted(), told.member()), (true, Some("b")));
 }

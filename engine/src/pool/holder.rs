@@ -2,26 +2,21 @@
 //!
 //! The process remembers it of its own grants (`repeats`). What another process was
 //! granted, the members' stores know: each member is asked, all at once, before anything
-//! is taken anew. A member that fails, or does not answer within [`PATIENCE`] while others
-//! do, is left out of the ask: it holds up nobody, and what it may hold is not found.
+//! is taken anew. A member that fails, or is [late] while others have
+//! answered, is left out of the ask: it holds up nobody, and what it may hold is not found.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use smallvec::SmallVec;
 use tidegate_contract::StoreError;
-use tidegate_core::Span;
 
 use super::member::Member;
+use super::round::{Asked, LATE, late};
+use super::walk::Failed;
 use crate::ask::Ask;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
-
-/// For how long a member is waited for while others have answered. Longer than a breaker
-/// is patient, so that one before a store that hangs counts it as a failure.
-const PATIENCE: Duration = Duration::from_millis(300);
 
 /// What the members have said.
 #[derive(Default)]
@@ -29,11 +24,11 @@ pub(super) struct Found<'a> {
     /// The one that holds the lease.
     pub(super) holder: Option<&'a Member>,
     /// Those that could not tell, and why: they are asked for no grant.
-    pub(super) left_out: SmallVec<[(&'a Member, Error); 1]>,
+    pub(super) left_out: Failed<'a>,
 }
 
 /// Whether one member holds it.
-type Look<'a> = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>>;
+type Look<'a> = dyn Future<Output = Result<bool, Error>> + Send + 'a;
 
 /// Asks all `members` at once which of them granted `ask` before; none of them takes
 /// anything. It answers as soon as one says so, or all have answered, or those that have
@@ -41,7 +36,7 @@ type Look<'a> = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>>;
 ///
 /// A retry is granted a second lease while it holds the first if the member that holds
 /// the first cannot be asked (its store is away, its breaker is open, or it does not
-/// answer within [`PATIENCE`]), another member grants, and this process does not
+/// answer within [`LATE`]), another member grants, and this process does not
 /// remember the first. Two processes that ask the same at the same moment may be granted
 /// by two members, too. A lease that is held twice so ends with its own expiry.
 pub(super) async fn holder<'a>(
@@ -54,13 +49,13 @@ pub(super) async fn holder<'a>(
     if ask.idempotency.is_none() || !members.iter().any(|member| shared(&member)) {
         return Found::default();
     }
-    let look = |member: &'a Member| -> (&'a Member, Look<'a>) {
+    let look = |member: &'a Member| -> (&'a Member, Pin<Box<Look<'a>>>) {
         (member, Box::pin(member.inner().has_granted(key, ask)))
     };
     let mut round = Round {
-        looks: members.iter().filter(shared).map(look).collect(),
+        looks: Asked::of(members.iter().filter(shared).map(look)),
         can_decide: members.iter().any(|member| !shared(&member)),
-        late: Sleep::until(clock.clone(), clock.now() + Span::from(PATIENCE)),
+        late: late(clock),
         found: Found::default(),
     };
     poll_fn(|context| round.poll(context)).await;
@@ -69,7 +64,7 @@ pub(super) async fn holder<'a>(
 
 /// All members are being asked.
 struct Round<'a> {
-    looks: SmallVec<[(&'a Member, Look<'a>); 4]>,
+    looks: Asked<&'a Member, Look<'a>>,
     /// Whether a member is there that needs not be asked, or has answered.
     can_decide: bool,
     late: Sleep,
@@ -78,13 +73,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut at = 0;
-        while let Some((member, look)) = self.looks.get_mut(at) {
-            let (member, Poll::Ready(answer)) = (*member, look.as_mut().poll(context)) else {
-                at += 1;
-                continue;
-            };
-            drop(self.looks.remove(at));
+        while let Some((member, answer)) = self.looks.poll_one(context) {
             match answer {
                 Ok(true) => {
                     self.found.holder = Some(member);
@@ -101,16 +90,13 @@ impl Round<'_> {
         if !late || !self.can_decide {
             return Poll::Pending;
         }
-        let late = self
-            .looks
-            .drain(..)
-            .map(|(member, _)| (member, no_answer()));
+        let late = self.looks.give_up().map(|member| (member, no_answer()));
         self.found.left_out.extend(late);
         Poll::Ready(())
     }
 }
 
 fn no_answer() -> Error {
-    let words = format!("no answer within {} ms", PATIENCE.as_millis());
+    let words = format!("no answer within {} ms", LATE.as_millis());
     StoreError::Unavailable(words).into()
 }

@@ -6,7 +6,8 @@
 //! | [`LimitPoolBuilder`] | how one is made |
 //! | [`Member`] | one set with its name, weight, load and cool-down |
 //! | [`Balance`], [`Balancer`] | who is tried first |
-//! | `walk` | the members tried in order, and what remains of their refusals |
+//! | `round` | members asked one after the other; who is late holds up nobody |
+//! | `walk` | who is tried, in order, and what remains of their refusals |
 //! | `vigil` | one ask in the lines of all members at once |
 //! | `ledger`, `repeats` | what a pool has counted; who granted which repeated ask |
 //! | `holder` | who holds what another process was granted |
@@ -21,6 +22,7 @@ mod holder;
 mod ledger;
 mod member;
 mod repeats;
+mod round;
 mod verbs;
 mod vigil;
 mod walk;

@@ -14,8 +14,9 @@ use super::holder::holder;
 use super::ledger::Ledger;
 use super::member::Member;
 use super::repeats;
+use super::round::in_turn;
 use super::vigil::Vigil;
-use super::walk::{Candidates, Tally};
+use super::walk::{Candidates, Failed, Tally};
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::decision::{Admission, Decision};
@@ -33,7 +34,9 @@ use crate::statistics::Statistics;
 /// admits it now, or, for an ask that waits, the first that can. Members that
 /// cool down are passed over. A member that cannot serve the ask at all (it
 /// does not know a limit that is named, or never grants as much) is passed
-/// over too; only if that is so of all members is it an error.
+/// over too; only if that is so of all members is it an error. Beside a member that has
+/// not answered for 300 ms the next is asked: what both grant is taken once, and the lease
+/// of the other given back. (What a check without a lease takes of both stays charged.)
 ///
 /// ```
 /// use std::time::Duration;
@@ -167,7 +170,7 @@ impl LimitPool {
         let (key, ask) = (key.into().bytes(), ask.into());
         Pending::new(async move {
             let candidates = self.candidates_in_order();
-            let decision = first(&candidates, (key, &ask), Without::Lease).await?;
+            let decision = self.first(&candidates, (key, &ask), Without::Lease).await?;
             if let Some(member) = decision.source().filter(|_| decision.admitted()) {
                 member.inner().counters.admitted();
             }
@@ -189,7 +192,7 @@ impl LimitPool {
         let (key, ask) = (key.into().bytes(), ask.into());
         Pending::new(async move {
             let candidates = self.who_cools();
-            first(&candidates, (key, &ask), Without::Change).await
+            self.first(&candidates, (key, &ask), Without::Change).await
         })
     }
 
@@ -270,39 +273,99 @@ impl LimitPool {
     async fn take(&self, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
         let candidates = self.candidates(key, ask).await;
         let ledger = &*self.shared.ledger;
-        let admission = self.try_each(&candidates, key, ask).await?;
+        let (admission, failed) = self.try_each(&candidates, key, ask).await?;
         if matches!(admission, Admission::Granted(_)) || !ask.is_patient() {
             ledger.decided(&admission);
             return Ok(admission);
         }
+        let candidates = candidates.without(failed);
         let vigil = Vigil::new(&candidates, (key, ask), ledger, self.clock());
         vigil.answer().await
     }
 
     /// The set counts a grant; a refusal is the pool's to count, for another member may
-    /// grant.
-    async fn try_each(
-        &self,
-        candidates: &Candidates<'_>,
+    /// grant. With it, those that could not tell.
+    async fn try_each<'c>(
+        &'c self,
+        candidates: &Candidates<'c>,
         key: &[u8],
         ask: &Ask<'_>,
-    ) -> Result<Admission, Error> {
+    ) -> Result<(Admission, Failed<'c>), Error> {
         let mut tally = candidates.tally();
-        let now = ask.within(Duration::ZERO);
-        for member in &candidates.ready {
+        let mut failed = Failed::new();
+        let now = &ask.within(Duration::ZERO);
+        let take = |(member, cooling): (&'c Member, Option<Timestamp>)| async move {
             let set = member.inner();
-            let manner = Manner::alone(set.clock.now());
-            match set.take(key, &now, manner).await {
-                Ok((granted @ Admission::Granted(_), _)) => {
-                    set.counters.admitted();
-                    return Ok(member.sign(granted));
+            match cooling {
+                Some(until) => {
+                    let decision = set.peek(key, ask).await?;
+                    Ok(Admission::Refused(decision.not_before(until)))
                 }
-                Ok((Admission::Refused(decision), _)) => tally.refused(member, decision),
+                None => {
+                    let manner = Manner::alone(set.clock.now());
+                    Ok(set.take(key, now, manner).await?.0)
+                }
+            }
+        };
+        let granted = in_turn(
+            candidates.all(),
+            self.clock(),
+            take,
+            |(member, _), answer| {
+                match answer {
+                    Ok(granted @ Admission::Granted(_)) => {
+                        member.inner().counters.admitted();
+                        return Some(member.sign(granted));
+                    }
+                    Ok(Admission::Refused(decision)) => tally.refused(member, decision),
+                    Err(error) => {
+                        failed.push((member, Error::clone(&error)));
+                        tally.failed(error);
+                    }
+                }
+                None
+            },
+        );
+        let admission = match granted.await {
+            Some(granted) => granted,
+            None => Admission::Refused(tally.decision()?),
+        };
+        Ok((admission, failed))
+    }
+
+    /// The first member's decision that admits; else the refusal that ends soonest. One
+    /// that is late may have been charged beside the one that admitted.
+    async fn first<'c>(
+        &'c self,
+        candidates: &Candidates<'c>,
+        (key, ask): (&[u8], &Ask<'_>),
+        without: Without,
+    ) -> Result<Decision, Error> {
+        let mut tally = Tally::default();
+        let decide = |(member, cooling): (&'c Member, Option<Timestamp>)| {
+            let set = member.inner();
+            async move {
+                match (cooling, without) {
+                    (Some(until), _) => Ok(set.peek(key, ask).await?.not_before(until)),
+                    (None, Without::Lease) => set.check(key, ask).await,
+                    (None, Without::Change) => set.peek(key, ask).await,
+                }
+            }
+        };
+        let read = |(member, cooling): (&'c Member, Option<Timestamp>), decision| {
+            match decision {
+                Ok(decision) if cooling.is_none() && Decision::admitted(&decision) => {
+                    return Some(decision.of(member));
+                }
+                Ok(decision) => tally.refused(member, decision),
                 Err(error) => tally.failed(error),
             }
+            None
+        };
+        match in_turn(candidates.all(), self.clock(), decide, read).await {
+            Some(decision) => Ok(decision),
+            None => tally.decision(),
         }
-        add_cooling(&mut tally, candidates, key, ask).await;
-        tally.decision().map(Admission::Refused)
     }
 
     /// The members in the balancer's order; for an ask that repeats one, the
@@ -376,38 +439,6 @@ impl LimitPool {
 enum Without {
     Lease,
     Change,
-}
-
-/// The first member's decision that admits; else the refusal that ends soonest.
-async fn first(
-    candidates: &Candidates<'_>,
-    (key, ask): (&[u8], &Ask<'_>),
-    without: Without,
-) -> Result<Decision, Error> {
-    let mut tally = Tally::default();
-    for member in &candidates.ready {
-        let decision = match without {
-            Without::Lease => member.inner().check(key, ask).await,
-            Without::Change => member.inner().peek(key, ask).await,
-        };
-        match decision {
-            Ok(decision) if decision.admitted() => return Ok(decision.of(member)),
-            Ok(decision) => tally.refused(member, decision),
-            Err(error) => tally.failed(error),
-        }
-    }
-    add_cooling(&mut tally, candidates, key, ask).await;
-    tally.decision()
-}
-
-/// When those who cool down could serve the ask.
-async fn add_cooling(tally: &mut Tally, candidates: &Candidates<'_>, key: &[u8], ask: &Ask<'_>) {
-    for (member, until) in &candidates.cooling {
-        match member.inner().peek(key, ask).await {
-            Ok(decision) => tally.refused(member, decision.not_before(*until)),
-            Err(error) => tally.failed(error),
-        }
-    }
 }
 
 impl fmt::Debug for LimitPool {

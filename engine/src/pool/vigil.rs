@@ -10,12 +10,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use tidegate_contract::Race;
 use tidegate_core::Timestamp;
 
 use super::ledger::Ledger;
 use super::member::Member;
+use super::round::Asked;
 use super::walk::{Candidates, Tally};
 use crate::ask::Ask;
 use crate::clock::Clock;
@@ -28,7 +28,7 @@ const HEDGE: Duration = Duration::from_millis(25);
 
 /// A request that waits for any of a pool's members.
 pub(super) struct Vigil<'a> {
-    places: SmallVec<[(&'a Member, Turn<'a>); 4]>,
+    places: Asked<&'a Member, Turn<'a>>,
     tally: Tally,
     ledger: &'a Ledger,
     clock: &'a Clock,
@@ -37,7 +37,7 @@ pub(super) struct Vigil<'a> {
 }
 
 /// What it waits for at one member.
-type Turn<'a> = Pin<Box<dyn Future<Output = Result<(Admission, bool), Error>> + Send + 'a>>;
+type Turn<'a> = dyn Future<Output = Result<(Admission, bool), Error>> + Send + 'a;
 
 impl<'a> Vigil<'a> {
     pub(super) fn new(
@@ -50,7 +50,7 @@ impl<'a> Vigil<'a> {
         let race = Race::new(HEDGE);
         let cooling = candidates.cooling.iter().map(|(member, _)| *member);
         let members = candidates.ready.iter().copied().chain(cooling);
-        let place = |member: &'a Member| -> (&'a Member, Turn<'a>) {
+        let place = |member: &'a Member| -> (&'a Member, Pin<Box<Turn<'a>>>) {
             let set = member.inner();
             let manner = Manner {
                 since: set.clock.now(),
@@ -60,7 +60,7 @@ impl<'a> Vigil<'a> {
             (member, Box::pin(set.take(key, ask, manner)))
         };
         Self {
-            places: members.map(place).collect(),
+            places: Asked::of(members.map(place)),
             tally: candidates.tally(),
             ledger,
             clock,
@@ -86,14 +86,7 @@ impl<'a> Vigil<'a> {
     /// `None` once no member has granted. The others are not polled any more when one
     /// has: dropped, they give back what they have.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Admission>> {
-        let mut at = 0;
-        while let Some((member, turn)) = self.places.get_mut(at) {
-            let Poll::Ready(answer) = turn.as_mut().poll(context) else {
-                at += 1;
-                continue;
-            };
-            let member = *member;
-            drop(self.places.remove(at));
+        while let Some((member, answer)) = self.places.poll_one(context) {
             match answer {
                 Ok((granted @ Admission::Granted(_), _)) => {
                     let set = member.inner();
@@ -115,7 +108,7 @@ impl<'a> Vigil<'a> {
 impl Drop for Vigil<'_> {
     fn drop(&mut self) {
         // What is given back may be another's turn at once: no longer this one's.
-        self.places.clear();
+        self.places.give_up().for_each(drop);
         self.ledger.end_wait();
         if !self.told {
             self.ledger.counters.abandoned();

@@ -1,4 +1,4 @@
-//! The members tried in order, and what remains of their refusals.
+//! Who is tried, in order, and what remains of their refusals.
 
 use smallvec::SmallVec;
 use tidegate_core::{Span, Timestamp};
@@ -9,6 +9,9 @@ use crate::error::Error;
 
 /// Some of a pool's members.
 pub(super) type Members<'a> = SmallVec<[&'a Member; 8]>;
+
+/// Who could not tell, and why.
+pub(super) type Failed<'a> = SmallVec<[(&'a Member, Error); 1]>;
 
 /// Who is tried, in order, and who is passed over for now.
 #[derive(Default)]
@@ -42,6 +45,13 @@ impl<'a> Candidates<'a> {
         }
         self.left_out = tally.error;
         self
+    }
+
+    /// All in order, those that cool down last, each with the end of its cool-down.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'a Member, Option<Timestamp>)> + '_ {
+        let ready = self.ready.iter().map(|&member| (member, None));
+        let cooling = self.cooling.iter();
+        ready.chain(cooling.map(|&(member, until)| (member, Some(until))))
     }
 
     /// What is known before any of them is asked.
