@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 
 use serde_json::{Value, json};
 use tidegate::contract::{Definition, Definitions, Follower, Store, block_on};
@@ -31,7 +31,7 @@ const KEY: &[u8] = b"policies";
 /// Where applied policies are kept, and what the server goes by.
 pub struct Applied {
     kept: Kept,
-    /// One application at a time.
+    /// Held by whoever applies policies.
     turn: Mutex<()>,
     state: Mutex<State>,
     /// The version of what the store keeps.
@@ -137,9 +137,22 @@ impl Applied {
         Arc::new(move |application| applied.apply(&gate, &application))
     }
 
+    /// None waits for another: before a store that hangs each would add its deadline.
+    fn alone(&self) -> Result<MutexGuard<'_, ()>, String> {
+        match self.turn.try_lock() {
+            Ok(alone) => Ok(alone),
+            Err(TryLockError::Poisoned(alone)) => Ok(alone.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(
+                "other policies are being applied at this server; nothing was changed: look at \
+                 them with `tidegate policy plan`, then apply again"
+                    .to_owned(),
+            ),
+        }
+    }
+
     /// Goes over to the policies and keeps them, or does neither.
     fn apply(&self, gate: &Gate, application: &Application) -> Result<Vec<Change>, String> {
-        let _one_at_a_time = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.alone()?;
         let (over, before) = {
             let state = self.state();
             (fingerprint(&state.of_file), state.current.clone())
@@ -182,6 +195,10 @@ impl Applied {
             if state.told.as_ref() == Some(&kept.to_string()) {
                 // The answer was lost, and the store has told it to whoever follows.
                 return Ok(changes);
+            }
+            if fingerprint(&state.current) != fingerprint(&application.policies) {
+                // Another server's came in the meantime, and hold.
+                return Err(unkept(error));
             }
             // What was gone over to a moment ago was served a moment before.
             let back = gate.exchange("the server", &before);
@@ -346,4 +363,25 @@ fn replace(new: &Path, old: &Path) -> io::Result<()> {
         _ => Path::new("."),
     };
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each waited for those before: before a store that hangs, for a deadline of each.
+    #[test]
+    fn who_applies_while_others_are_being_applied_is_told_so_at_once() {
+        let none = tidegate::policy::parse(
+            "p.toml",
+            "[policy.p.limits]\nc = { calls = 1, per = '1h' }\n",
+        );
+        let none = none.expect("sound");
+        let applied = Applied::of(Kept::File(PathBuf::new()), &none, none.clone());
+        let first = applied.alone().expect("nobody else");
+        let told = applied.alone().map(drop);
+        assert!(told.is_err_and(|why| why.contains("other policies are being applied")));
+        drop(first);
+        assert!(applied.alone().is_ok());
+    }
 }
