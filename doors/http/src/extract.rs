@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::{self, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use tokio::time::error::Elapsed;
@@ -67,6 +67,9 @@ impl FromRequest<Door> for Document {
 /// not say so is read as far as is allowed, for as long as is allowed.
 async fn read(request: Request, door: &Door, most: usize) -> Result<Bytes, Problem> {
     let settings = door.settings();
+    if let Some(coding) = coding(request.headers()) {
+        return Err(Problem::coded(&coding));
+    }
     if said_length(request.headers()).is_some_and(|length| length > most as u64) {
         return Err(Problem::too_large(most));
     }
@@ -109,6 +112,13 @@ async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, E
         Some(done) => Ok(done),
         None => timeout(time, work).await,
     }
+}
+
+/// What the body is packed by.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let coding = headers.get(CONTENT_ENCODING)?;
+    let coding = String::from_utf8_lossy(coding.as_bytes());
+    (!coding.trim().eq_ignore_ascii_case("identity")).then(|| coding.into_owned())
 }
 
 fn said_length(headers: &HeaderMap) -> Option<u64> {

@@ -127,6 +127,14 @@ impl Problem {
         )
     }
 
+    /// The body is packed.
+    pub(crate) fn coded(coding: &str) -> Self {
+        Self {
+            detail: format!("found `Content-Encoding: {coding}`; send the body as it is"),
+            ..Self::not_json()
+        }
+    }
+
     /// The body is longer than `most` bytes.
     pub(crate) fn too_large(most: usize) -> Self {
         let detail = format!("the body has more than {most} bytes");

@@ -222,6 +222,24 @@ async fn only_json_is_read() {
     }
 }
 
+/// It was read as JSON, and told that it was none.
+#[tokio::test]
+async fn a_body_that_is_packed_is_told_that_it_is() {
+    let house = House::new();
+    let ask = async |coding: &str| {
+        let body = json!({"policy": "shady", "key": "k"}).to_string();
+        let request = Request::post("/v1/check").header("content-type", "application/json");
+        let request = request.header("content-encoding", coding);
+        house.send(request.body(Body::from(body)).unwrap()).await
+    };
+    assert_eq!(ask("identity").await.status, 200);
+    let why = ask("gzip").await.problem(415, "unsupported_media_type");
+    assert_eq!(
+        why,
+        "found `Content-Encoding: gzip`; send the body as it is"
+    );
+}
+
 #[tokio::test]
 async fn a_wrong_path_or_method_is_a_problem_too() {
     let house = House::new();
