@@ -44,6 +44,21 @@ pub const ROWS: &[Row] = &[
         run: stream,
     },
     Row {
+        name: "lease-resp",
+        purpose: "a lease and its settlement beside a check, over RESP, by tidegate load",
+        run: |bench| leases(bench, "lease-resp", "resp", |ports| ports.resp),
+    },
+    Row {
+        name: "lease-http",
+        purpose: "the same, over HTTP",
+        run: |bench| leases(bench, "lease-http", "http", |ports| ports.http),
+    },
+    Row {
+        name: "lease-grpc",
+        purpose: "the same, over gRPC",
+        run: |bench| leases(bench, "lease-grpc", "grpc", |ports| ports.grpc),
+    },
+    Row {
         name: "memory",
         purpose: "resident memory for each of a million keys",
         run: memory,
@@ -63,6 +78,10 @@ const POLICIES: &str = "\
 rate = { calls = 1000, per = '60s', burst = 100 }
 [policy.wide.limits]
 rate = { calls = 100_000_000, per = '1s' }
+[policy.three.limits]
+calls = { calls = 1000, per = '60s', burst = 100 }
+tokens = { rate = 100_000, per = '60s' }
+running = { concurrency = 1000, ttl = '1m' }
 [policy.slow.limits]
 rate = { calls = 1, per = '1d', burst = 100 }
 ";
@@ -90,7 +109,8 @@ impl Bench {
         written.map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self {
             binary: match &options.binary {
-                Some(binary) => binary.clone(),
+                // The server runs in a folder of its own.
+                Some(binary) => std::path::absolute(binary).map_err(|error| error.to_string())?,
                 None => build()?,
             },
             throttlecrab: peers::install_throttlecrab()?,
@@ -293,6 +313,33 @@ fn stream(bench: &Bench) -> Result<Vec<Outcome>, String> {
         asking: Box::new(|rate| bench.load(ours.ports, &arguments, rate)),
     }];
     compare("stream", bench.rounds, &contenders, false)
+}
+
+/// Our server alone: what a lease with its settlement costs, in checks.
+fn leases(
+    bench: &Bench,
+    row: &'static str,
+    protocol: &str,
+    port: fn(Ports) -> u16,
+) -> Result<Vec<Outcome>, String> {
+    let ours = bench.tidegate()?;
+    let server = format!("127.0.0.1:{}", port(ours.ports));
+    let asking = |policy, verb| -> Asking<'_> {
+        let arguments = ["--door", protocol, "--server", &server];
+        let arguments = [&arguments[..], &["--policy", policy, "--verb", verb]].concat();
+        Box::new(move |rate| bench.load(ours.ports, &arguments, rate))
+    };
+    let contender = |what, policy, verb| Contender {
+        what,
+        host: &ours,
+        asking: asking(policy, verb),
+    };
+    let contenders = [
+        contender("check", "bench", "check"),
+        contender("acquire + settle", "bench", "acquire"),
+        contender("the same, three limits", "three", "acquire"),
+    ];
+    compare(row, bench.rounds, &contenders, false)
 }
 
 /// Every key is asked for once, by a rate so slow that none is forgotten.
