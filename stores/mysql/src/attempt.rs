@@ -70,7 +70,7 @@ impl Inner {
 
     /// One try, on a connection of its own.
     pub(crate) async fn attempt(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         mut turn: Option<&mut Turn>,
     ) -> Result<Outcome, Trouble> {
@@ -216,7 +216,7 @@ impl Inner {
 
     /// What a take is told that others keep back: what its limits say, or an instant
     /// from now on.
-    async fn refusal(&self, request: &Request) -> Result<Reply, StoreError> {
+    async fn refusal(self: &Arc<Self>, request: &Request) -> Result<Reply, StoreError> {
         let Some((peek, detail)) = request.peek() else {
             return Err(StoreError::Unavailable("only a take waits".to_owned()));
         };

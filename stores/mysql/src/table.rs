@@ -18,7 +18,7 @@ use crate::sweep::Sweeper;
 use crate::trips::Place;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::{Driver, Finish, Share, batch};
+use tidegate_remote::{Driver, Finish, Once, Share, batch};
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ pub(crate) struct Inner {
     number: u32,
     pub(crate) limits: Limits,
     /// One change of limits is written at a time.
-    writing: tokio::sync::Mutex<()>,
+    writing: Once,
     sweeper: Sweeper,
 }
 
@@ -105,7 +105,7 @@ impl MysqlTable {
             shared,
             number,
             limits: Limits::default(),
-            writing: tokio::sync::Mutex::default(),
+            writing: Once::default(),
             sweeper: Sweeper::default(),
         });
         Self {
@@ -197,11 +197,18 @@ impl Inner {
     }
 
     /// The newest plan's edition, written first if it is not yet.
-    pub(crate) async fn edition(&self) -> Result<Arc<Edition>, Trouble> {
+    pub(crate) async fn edition(self: &Arc<Self>) -> Result<Arc<Edition>, Trouble> {
         if let Some(edition) = self.limits.settled() {
             return Ok(edition);
         }
-        let _one_at_a_time = self.writing.lock().await;
+        let settled = || self.limits.settled().map(Ok);
+        let (inner, deadline) = (Arc::clone(self), self.shared.driver.deadline());
+        let write = async move { Ok(inner.write_changes().await) };
+        self.writing.run(deadline, settled, write).await?
+    }
+
+    /// Writes one change after the other, until none is left.
+    async fn write_changes(&self) -> Result<Arc<Edition>, Trouble> {
         while let Some(change) = self.limits.next_change() {
             let mut lent = self.shared.pool.lend().await?;
             let clock = self.shared.clock;

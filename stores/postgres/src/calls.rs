@@ -1,6 +1,7 @@
 //! The functions of the schema, called for one table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_contract::core::{Span, Timestamp};
 use tidegate_contract::{KeyPath, Reply, StoreError};
@@ -203,6 +204,10 @@ impl Calls {
 }
 
 impl Writer<i64> for Calls {
+    fn deadline(&self) -> Duration {
+        self.link.deadline()
+    }
+
     async fn write(&self, change: &Change) -> Result<i64, StoreError> {
         let plan = &change.plan;
         let (version, keep) = (

@@ -36,8 +36,7 @@ pub(crate) struct Link {
     /// What a session begins with.
     session: Arc<str>,
     shares: Arc<Shares>,
-    /// How long a command waits for its share, and then for a connection.
-    patience: Duration,
+    deadline: Duration,
 }
 
 impl Link {
@@ -65,7 +64,6 @@ impl Link {
             })
         });
         let deadline = Some(options.deadline);
-        let patience = options.deadline / PATIENCE;
         let pool = Pool::builder(Manager::from_config(
             config.clone(),
             Clone::clone(&tls),
@@ -74,7 +72,7 @@ impl Link {
         .max_size(options.connections)
         .runtime(Runtime::Tokio1)
         .post_create(begin)
-        .wait_timeout(Some(patience))
+        .wait_timeout(Some(options.deadline / PATIENCE))
         .create_timeout(deadline)
         .recycle_timeout(deadline)
         .build();
@@ -85,14 +83,20 @@ impl Link {
             tls,
             session,
             shares: Shares::of(options.connections),
-            patience,
+            deadline: options.deadline,
         })
+    }
+
+    /// How long a command may take.
+    pub(crate) const fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// Waits until a command about this root of a table may use a connection.
     pub(crate) async fn share(&self, table: i32, root: &[u8]) -> Result<Share, StoreError> {
         let table = table.unsigned_abs();
-        self.shares.take((table, root), self.patience).await
+        let patience = self.deadline / PATIENCE;
+        self.shares.take((table, root), patience).await
     }
 
     /// A connection beside the pool, driven until it ends.

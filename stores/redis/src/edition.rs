@@ -1,6 +1,7 @@
 //! What the server knows a plan by, and how it is told of a change.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_contract::{KeyPath, OwnedKey, Plan, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
@@ -51,9 +52,14 @@ impl Inner {
 }
 
 /// Where the editions of a table are written.
+#[derive(Clone)]
 pub(crate) struct Editions(pub(crate) Arc<Inner>);
 
 impl Writer<Arc<Known>> for Editions {
+    fn deadline(&self) -> Duration {
+        self.0.shared.link.deadline()
+    }
+
     async fn write(&self, change: &Change) -> Result<Arc<Known>, StoreError> {
         let inner = &self.0;
         let (link, scripts) = (&inner.shared.link, &inner.shared.scripts);

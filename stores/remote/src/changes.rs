@@ -4,10 +4,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{OwnedKey, Plan, StoreError};
+
+use crate::once::Once;
 
 /// Of so many keys whose own limits change are the rows carried over at once;
 /// of more, when they are asked for next.
@@ -41,7 +44,10 @@ pub struct Edition<E> {
 }
 
 /// Where changes are written to. `E` is what a server knows a plan by.
-pub trait Writer<E>: Sync {
+pub trait Writer<E>: Clone + Send + Sync + 'static {
+    /// How long what is to be written may take, together.
+    fn deadline(&self) -> Duration;
+
     /// Writes a change; answers the edition that its plan is from then on.
     fn write(&self, change: &Change) -> impl Future<Output = Result<E, StoreError>> + Send;
 
@@ -55,9 +61,9 @@ pub trait Writer<E>: Sync {
 /// anything is decided by it.
 #[derive(Debug)]
 pub struct Changes<E> {
-    state: Mutex<State<E>>,
+    state: Arc<Mutex<State<E>>>,
     /// One change of limits is written at a time.
-    writing: tokio::sync::Mutex<()>,
+    writing: Once,
 }
 
 #[derive(Debug)]
@@ -77,13 +83,13 @@ impl<E> Default for Changes<E> {
             waiting: VecDeque::new(),
         };
         Self {
-            state: Mutex::new(state),
-            writing: tokio::sync::Mutex::default(),
+            state: Arc::new(Mutex::new(state)),
+            writing: Once::default(),
         }
     }
 }
 
-impl<E: Clone + Send + Sync> Changes<E> {
+impl<E: Clone + Send + Sync + 'static> Changes<E> {
     /// Takes note that `plan` decides as of `now`.
     ///
     /// # Errors
@@ -152,50 +158,57 @@ impl<E: Clone + Send + Sync> Changes<E> {
         settled.then(|| edition.known.clone())
     }
 
-    /// Writes what is to be written; answers the newest plan's edition.
+    /// Writes what is to be written; answers the newest plan's edition. That goes on when
+    /// whoever asks has gone.
     ///
     /// # Errors
-    /// Those of `writer`; what could not be written is before the next command.
+    /// Those of the writer; what could not be written is before the next command.
     pub async fn newest(&self, writer: &impl Writer<E>) -> Result<Edition<E>, StoreError> {
-        if let Some(edition) = self.settled() {
+        if let Some(edition) = self.state.lock().settled() {
             return Ok(edition);
         }
-        let _one_at_a_time = self.writing.lock().await;
-        while let Some(change) = self.next_change() {
-            let last = self.last().filter(|_| change.goes_on);
-            let known = match &last {
-                Some(last) => last.known.clone(),
-                None => writer.write(&change).await?,
-            };
-            let plan = Arc::clone(&change.plan);
-            let edition = Edition { plan, known };
-            if !change.touched.is_empty() {
-                // Whatever was before the change is not the change's doing.
-                let editions: Vec<_> = last.into_iter().chain([edition.clone()]).collect();
-                writer.touch(&change, &editions).await;
-            }
-            let mut state = self.state.lock();
-            state.waiting.pop_front();
-            state.edition = Some(edition);
-        }
-        let nothing = || StoreError::Unavailable("the table has no limits yet".to_owned());
-        self.last().ok_or_else(nothing)
+        let (state, writer) = (Arc::clone(&self.state), writer.clone());
+        let settled = || self.state.lock().settled();
+        let deadline = writer.deadline();
+        let write = async move { write_all(&state, &writer).await };
+        self.writing.run(deadline, settled, write).await
     }
+}
 
+impl<E: Clone> State<E> {
     /// The newest plan's edition, if nothing is to be written first.
     fn settled(&self) -> Option<Edition<E>> {
-        let state = self.state.lock();
-        let edition = state.edition.as_ref();
-        edition.filter(|_| state.waiting.is_empty()).cloned()
+        let edition = self.edition.as_ref();
+        edition.filter(|_| self.waiting.is_empty()).cloned()
     }
+}
 
-    fn last(&self) -> Option<Edition<E>> {
-        self.state.lock().edition.clone()
+/// Writes one change after the other, until none is left.
+async fn write_all<E: Clone + Send + Sync>(
+    state: &Mutex<State<E>>,
+    writer: &impl Writer<E>,
+) -> Result<Edition<E>, StoreError> {
+    let next = || state.lock().waiting.front().cloned();
+    let last = || state.lock().edition.clone();
+    while let Some(change) = next() {
+        let last = last().filter(|_| change.goes_on);
+        let known = match &last {
+            Some(last) => last.known.clone(),
+            None => writer.write(&change).await?,
+        };
+        let plan = Arc::clone(&change.plan);
+        let edition = Edition { plan, known };
+        if !change.touched.is_empty() {
+            // Whatever was before the change is not the change's doing.
+            let editions: Vec<_> = last.into_iter().chain([edition.clone()]).collect();
+            writer.touch(&change, &editions).await;
+        }
+        let mut state = state.lock();
+        state.waiting.pop_front();
+        state.edition = Some(edition);
     }
-
-    fn next_change(&self) -> Option<Change> {
-        self.state.lock().waiting.front().cloned()
-    }
+    let nothing = || StoreError::Unavailable("the table has no limits yet".to_owned());
+    last().ok_or_else(nothing)
 }
 
 /// The keys whose rows go by other limits of their own in `plan` than in `old`.
@@ -210,4 +223,110 @@ fn touched_by(plan: &Plan, old: &Plan, goes_on: bool) -> Vec<OwnedKey> {
         }
     };
     keys.into_iter().take(MOST_TOUCHED).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tidegate_contract::PlanLimit;
+    use tidegate_contract::core::{Bucket, Payment, Rule, Span};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// So many turns of the runtime a write takes, and so many each command waits.
+    const WRITE: usize = 64;
+    const PATIENCE: usize = 8;
+
+    fn plan() -> Arc<Plan> {
+        let bucket = Bucket::new(5, Span::from_secs(1), 5).expect("a bucket");
+        let limit = PlanLimit {
+            name: "r".into(),
+            uid: 0,
+            rule: Rule::Bucket(bucket),
+            level: 0,
+            payment: Payment::Prepaid,
+            shadow: false,
+            refund_on_expiry: false,
+            adaptive: None,
+        };
+        Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
+    }
+
+    /// Of a server that is a while about every write, or for ever.
+    #[derive(Clone, Default)]
+    struct Slow {
+        hangs: bool,
+        begun: Arc<AtomicUsize>,
+    }
+
+    impl Writer<usize> for Slow {
+        fn deadline(&self) -> Duration {
+            match self.hangs {
+                true => Duration::ZERO,
+                false => Duration::from_secs(600),
+            }
+        }
+
+        async fn write(&self, _: &Change) -> Result<usize, StoreError> {
+            let number = self.begun.fetch_add(1, Ordering::Relaxed);
+            if self.hangs {
+                pending().await
+            }
+            for _ in 0..WRITE {
+                yield_now().await;
+            }
+            Ok(number)
+        }
+
+        async fn touch(&self, _: &Change, _: &[Edition<usize>]) {}
+    }
+
+    async fn for_turns(turns: usize) {
+        for _ in 0..turns {
+            yield_now().await;
+        }
+    }
+
+    /// Those who waited while the server hung had little time left once it was their turn,
+    /// and each began the write anew: under a steady load none ended it, and nothing was
+    /// decided any more.
+    #[tokio::test]
+    async fn a_change_is_written_though_nobody_who_asks_waits_for_so_long() {
+        let (changes, writer) = (Changes::default(), Slow::default());
+        let plan = plan();
+        changes
+            .follow(&plan, Timestamp::MIN, &[])
+            .expect("the first");
+        for _ in 0..4 * WRITE / PATIENCE {
+            tokio::select! {
+                biased;
+                _ = changes.newest(&writer) => {}
+                () = for_turns(PATIENCE) => {}
+            }
+        }
+        assert_eq!(changes.settled_on(&plan), Some(0));
+        assert_eq!(writer.begun.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_hangs_is_given_up_for_the_next() {
+        let changes = Changes::default();
+        let hangs = Slow {
+            hangs: true,
+            ..Slow::default()
+        };
+        let plan = plan();
+        changes
+            .follow(&plan, Timestamp::MIN, &[])
+            .expect("the first");
+        for _ in 0..3 {
+            let told = changes.edition_of(&plan, &hangs).await;
+            assert!(matches!(told, Err(StoreError::Unavailable(_))), "{told:?}");
+        }
+        assert_eq!(hangs.begun.load(Ordering::Relaxed), 3);
+        assert_eq!(changes.edition_of(&plan, &Slow::default()).await, Ok(0));
+    }
 }

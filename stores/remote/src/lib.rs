@@ -5,6 +5,7 @@
 //! | [`Driver`] | a thread that drives a store's connections, with a deadline for each command |
 //! | [`Tasks`], [`Finish`] | work that goes on when nobody waits for it; who waits for its end |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
+//! | [`Once`] | work that one at a time does for all who wait for it |
 //! | [`batch()`] | commands of one root in order, of several roots at once |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
@@ -21,6 +22,7 @@ mod driver;
 mod ears;
 pub mod following;
 mod lone;
+mod once;
 mod shares;
 mod underway;
 pub mod waiting;
@@ -30,5 +32,6 @@ pub use changes::{Change, Changes, Edition, Writer};
 pub use driver::{Driver, closed, too_late, within};
 pub use ears::{Ear, Ears, Heard};
 pub use lone::Lone;
+pub use once::Once;
 pub use shares::{Share, Shares};
 pub use underway::{Finish, Tasks};
