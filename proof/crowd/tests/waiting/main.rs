@@ -8,12 +8,14 @@
 //! | `order` | who comes first, is served first |
 //! | `ends` | who gives up, dies, or is cut off |
 //! | `changes` | limits that change while somebody waits |
+//! | `pools` | requests that wait at several sets at once |
 //! | `redis`, `postgres`, `mariadb` | what is asked of each server about its line |
 
 mod changes;
 mod ends;
 mod mariadb;
 mod order;
+mod pools;
 mod postgres;
 mod redis;
 mod turns;
@@ -66,6 +68,7 @@ suite! {
     changes::a_request_that_fits_no_newer_limit_leaves_the_line
     changes::what_a_request_was_granted_comes_back_though_the_limits_have_changed
     changes::a_request_that_waits_for_longer_than_its_calendars_say_asks_again
+    pools::members_at_which_another_was_quicker_are_no_failures_of_the_store
 }
 
 /// The set that all clients have, and the key that is waited for: those of the

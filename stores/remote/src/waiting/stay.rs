@@ -113,7 +113,9 @@ async fn run(
     lost: oneshot::Receiver<Reply>,
 ) {
     let Some(answer) = until_answered(&waiting, &mut line, &responder).await else {
-        return;
+        // Where another table was quicker, whoever waits takes its answer, and goes. To be
+        // told meanwhile that there is none here would be a failure of the store.
+        return responder.gone().await;
     };
     let granted = answer.as_ref().ok().and_then(Reply::new_lease).is_some();
     // Every other error is an answer: no try has taken anything.
@@ -207,8 +209,8 @@ async fn trip(race: Option<&Arc<Race>>, responder: &Responder) -> Option<Option<
     }
 }
 
-/// `None` if nobody is there any more. It comes within the patience of who asked, and
-/// a deadline.
+/// `None` if nobody is there any more, or another table has granted. It comes within the
+/// patience of who asked, and a deadline.
 async fn until_answered(
     waiting: &Waiting,
     line: &mut impl Line,
