@@ -347,15 +347,15 @@ impl Lease {
         let ended = self.set.end(self.key.bytes(), self.id, how, false);
         let ended = ended.await;
         if ended.is_ok() {
-            if let Some(member) = &self.member {
-                member.forgets(self.id);
-            }
             self.over();
         }
         ended
     }
 
     fn over(&mut self) {
+        if let Some(member) = &self.member {
+            member.forgets(self.id);
+        }
         let counted = self.is_counted();
         self.ended = true;
         if !counted {

@@ -113,6 +113,27 @@ fn a_lease_is_settled_renewed_and_released_by_its_id_wherever_it_was_given() {
     assert_eq!(granted(&chat, "k").member(), Some("eu"));
 }
 
+/// The pool went on to ask the member that had given it alone, until its expiry.
+#[test]
+fn an_ask_whose_lease_was_released_may_go_to_any_member() {
+    let (gate, _) = gate(
+        "[policy.chat]\nbalancer = 'first_available'\n\
+         member.a.limits.slots = { concurrency = 1 }\n\
+         member.b.limits.slots = { concurrency = 1 }\n",
+    );
+    let chat = chat(&gate);
+    let key = Key::from("k");
+    let given = || match now(chat.acquire(key, Ask::default().idempotency(b"job 7"))) {
+        Ok(Entry::Granted(ticket)) => ticket,
+        other => panic!("{other:?}"),
+    };
+    let first = given();
+    assert_eq!((given().id, first.member()), (first.id, Some("a")));
+    release(&chat, "k", first.id, &Report::default());
+    assert_eq!(granted(&chat, "k").member(), Some("a"));
+    assert_eq!(given().member(), Some("b"));
+}
+
 #[test]
 fn what_was_used_is_debited_at_a_member_that_is_named() {
     let (gate, _) = gate(CHAT);

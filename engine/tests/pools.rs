@@ -660,6 +660,37 @@ fn the_same_ask_gives_the_same_lease_whoever_would_be_chosen_now() {
     assert_ne!(anew.id(), late_id, "it has expired: a new ask");
 }
 
+/// A lease that ended by its id, or was dropped, bound its ask to the member that had
+/// given it until it would have expired: it was refused there while another was free.
+#[test]
+fn an_ask_whose_lease_has_ended_is_bound_to_no_member() {
+    let time = ManualClock::default();
+    let pool = pool_of(&time, &[1, 1]).balance(Balance::FirstAvailable);
+    let pool = pool.build().unwrap();
+    let once = Ask::from(()).idempotency(b"once");
+    let member = |lease: &Lease| lease.member().expect("a member").to_owned();
+    let given = || {
+        let admission = pool.try_acquire("k", once).wait().unwrap();
+        admission.granted().expect("one of the two is free")
+    };
+    let ends: [fn(&LimitPool, Lease); 2] = [
+        |_, lease| drop(lease),
+        |pool, lease| {
+            let set = pool.member(lease.member().unwrap()).unwrap().set();
+            set.release("k", lease.detach()).wait().unwrap();
+        },
+    ];
+    for end in ends {
+        let first = given();
+        assert_eq!(member(&first), "a");
+        end(&pool, first);
+        let other = take(&pool);
+        assert_eq!(member(&other), "a");
+        assert_eq!(member(&given()), "b");
+        drop(other);
+    }
+}
+
 /// Two that ask the same at the same moment stand in all lines; one member
 /// grants the first, another the second: the second gets the first's lease.
 #[test]

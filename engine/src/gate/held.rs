@@ -64,6 +64,7 @@ impl Held {
     pub(super) fn end(&self, lease: LeaseId, outcome: Outcome) {
         let ended = self.0.lock().take(lease.0);
         if let Some(member) = ended {
+            member.forgets(lease.0);
             member.ended(outcome);
         }
     }

@@ -47,19 +47,19 @@ pub(super) fn name(key: &[u8], idempotency: &[u8]) -> Name {
 }
 
 impl Repeats {
-    /// The member that granted `name`, if its lease still lasts by `now`, that
+    /// The member that granted `name`, and the lease, if that still lasts by `now`, that
     /// member's time; there is none for a member that is gone.
     pub(super) fn find(
         &self,
         name: &[u8],
         now: impl FnOnce(u64) -> Option<Timestamp>,
-    ) -> Option<u64> {
+    ) -> Option<(u64, u128)> {
         if self.is_empty() {
             return None;
         }
         let entry = *self.book.lock().by_name.get(name)?;
         if now(entry.member).is_some_and(|now| entry.until > now) {
-            return Some(entry.member);
+            return Some((entry.member, entry.lease));
         }
         self.forget(entry.lease);
         None
@@ -173,9 +173,9 @@ mod tests {
     fn an_entry_is_forgotten_at_its_expiry_and_with_its_lease() {
         let repeats = Repeats::default();
         assert!(repeats.claim(b"a", (1, 7), at(10)));
-        assert_eq!(repeats.find(b"a", |_| Some(at(9))), Some(1));
+        assert_eq!(repeats.find(b"a", |_| Some(at(9))), Some((1, 7)));
         repeats.renew(7, at(20));
-        assert_eq!(repeats.find(b"a", |_| Some(at(19))), Some(1));
+        assert_eq!(repeats.find(b"a", |_| Some(at(19))), Some((1, 7)));
         assert_eq!(repeats.find(b"a", |_| Some(at(20))), None);
         assert!(repeats.claim(b"a", (0, 8), at(30)));
         repeats.forget(8);

@@ -369,10 +369,14 @@ impl LimitPool {
     }
 
     /// The members in the balancer's order; for an ask that repeats one, the
-    /// member that granted it.
+    /// member that holds its lease.
     async fn candidates<'c>(&'c self, key: &'c [u8], ask: &'c Ask<'c>) -> Candidates<'c> {
-        if let Some(member) = self.repeated(key, ask) {
-            return Candidates::only(member);
+        if let Some((member, lease)) = self.repeated(key, ask) {
+            // It may have ended without a word to this pool: by its id, or with its key.
+            match member.inner().has_granted(key, ask).await {
+                Ok(false) => self.shared.ledger.repeats.forget(lease),
+                Ok(true) | Err(_) => return Candidates::only(member),
+            }
         }
         let found = holder(self.members(), key, ask, self.clock()).await;
         match found.holder {
@@ -401,11 +405,13 @@ impl LimitPool {
         candidates
     }
 
-    fn repeated(&self, key: &[u8], ask: &Ask<'_>) -> Option<&Member> {
+    /// The member that is known to have granted such an ask, and the lease.
+    fn repeated(&self, key: &[u8], ask: &Ask<'_>) -> Option<(&Member, u128)> {
         let name = repeats::name(key, ask.idempotency?);
         let with = |id: u64| self.members().iter().find(|member| member.id() == id);
         let now = |id: u64| Some(with(id)?.inner().clock.now());
-        with(self.shared.ledger.repeats.find(&name, now)?)
+        let (member, lease) = self.shared.ledger.repeats.find(&name, now)?;
+        Some((with(member)?, lease))
     }
 
     /// The admission, unless the same ask was granted by another member in the
