@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
-use tokio::sync::OnceCell;
+use tokio::sync::watch;
 
 use super::error::GateError;
 use crate::error::Error;
@@ -17,29 +17,33 @@ use crate::error::Error;
 /// So many are made at once, each on a thread of its own.
 const MOST: usize = 32;
 
-/// What is being made, by name.
-pub(super) struct Making<N: Eq + Hash, T>(Mutex<UnderWay<N, T>>);
+/// What is being made, by name, whoever still waits for it.
+pub(super) struct Making<N: Eq + Hash, T>(Arc<Mutex<UnderWay<N, T>>>);
 
-type UnderWay<N, T> = HashMap<N, Arc<Made<T>>, foldhash::fast::RandomState>;
+type UnderWay<N, T> = HashMap<N, watch::Receiver<Made<T>>, foldhash::fast::RandomState>;
 
 /// What it came to, once it is known.
-type Made<T> = OnceCell<Result<T, Error>>;
+type Made<T> = Option<Result<T, Error>>;
 
-/// Somebody waits for it.
-struct Waiter<'a, N: Eq + Hash, T> {
-    making: &'a Making<N, T>,
+/// A thread makes it.
+struct Place<N: Eq + Hash, T> {
+    under_way: Arc<Mutex<UnderWay<N, T>>>,
     name: N,
-    made: Arc<Made<T>>,
 }
 
 impl<N: Eq + Hash, T> Default for Making<N, T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Arc::default())
     }
 }
 
-impl<N: Copy + Eq + Hash, T: Clone + Send + 'static> Making<N, T> {
-    /// What `make` makes, on a thread of `runtime` for work that blocks.
+impl<N, T> Making<N, T>
+where
+    N: Copy + Eq + Hash + Send + 'static,
+    T: Clone + Send + Sync + 'static,
+{
+    /// What `make` makes, on a thread of `runtime` for work that blocks. A thread that has
+    /// begun goes on to its end, and is one of those at once until then.
     ///
     /// # Errors
     /// Those of `make`, for all who wait for it; [`GateError::Busy`]: so many others are
@@ -50,50 +54,60 @@ impl<N: Copy + Eq + Hash, T: Clone + Send + 'static> Making<N, T> {
         name: N,
         make: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, GateError> {
-        let waiter = self.wait_for(name)?;
-        let beside = async {
-            let made = runtime.spawn_blocking(make).await;
-            made.unwrap_or(Err(Error::Stopped))
-        };
-        Ok(waiter.made.get_or_init(|| beside).await.clone()?)
+        let mut made = self.begin(runtime, name, make)?;
+        let told = made.wait_for(Option::is_some).await;
+        // A thread that says nothing has panicked, or was never begun.
+        let made = told.ok().and_then(|made| made.clone());
+        Ok(made.unwrap_or(Err(Error::Stopped))?)
     }
 
-    fn wait_for(&self, name: N) -> Result<Waiter<'_, N, T>, GateError> {
-        let mut under_way = self.lock();
-        if under_way.len() >= MOST && !under_way.contains_key(&name) {
+    /// Where it is said what `name` came to, which is made now unless it is already.
+    fn begin(
+        &self,
+        runtime: &Handle,
+        name: N,
+        make: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<watch::Receiver<Made<T>>, GateError> {
+        let mut under_way = lock(&self.0);
+        if let Some(made) = under_way.get(&name) {
+            return Ok(made.clone());
+        }
+        if under_way.len() >= MOST {
             return Err(GateError::Busy);
         }
-        let made = Arc::clone(under_way.entry(name).or_default());
-        Ok(Waiter {
-            making: self,
+        let (told, made) = watch::channel(None);
+        under_way.insert(name, made.clone());
+        drop(under_way);
+        let place = Place {
+            under_way: Arc::clone(&self.0),
             name,
-            made,
-        })
+        };
+        runtime.spawn_blocking(move || {
+            let made = make();
+            // Whoever comes later asks anew.
+            drop(place);
+            told.send_replace(Some(made));
+        });
+        Ok(made)
     }
 }
 
-impl<N: Eq + Hash, T> Making<N, T> {
-    fn lock(&self) -> MutexGuard<'_, UnderWay<N, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<N: Eq + Hash, T> Drop for Waiter<'_, N, T> {
-    /// The last one takes it away: who comes later asks anew.
+impl<N: Eq + Hash, T> Drop for Place<N, T> {
     fn drop(&mut self) {
-        let mut under_way = self.making.lock();
-        // The map's own, and this one's.
-        let others = Arc::strong_count(&self.made) - 2;
-        if others == 0 {
-            under_way.remove(&self.name);
-        }
+        lock(&self.under_way).remove(&self.name);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
 
     use tokio::runtime::Builder;
     use tokio::task::yield_now;
@@ -127,18 +141,36 @@ mod tests {
             let (one, two, ()) = tokio::join!(one, two, other);
             assert_eq!((one, two), (Ok(0), Ok(0)));
         });
-        assert!(making.lock().is_empty());
+        assert!(lock(&making.0).is_empty());
     }
 
+    /// Whoever asked for a new rate and went left a thread that waited for the store, and
+    /// the place of it to the next.
     #[test]
-    fn so_many_are_made_at_once_and_who_gives_up_makes_room() {
-        let making: Making<usize, ()> = Making::default();
-        let waiters: Vec<_> = (0..MOST).map(|name| making.wait_for(name)).collect();
-        assert!(matches!(making.wait_for(MOST), Err(GateError::Busy)));
-        assert!(making.wait_for(0).is_ok(), "with who waits already");
-        drop(waiters);
-        assert!(making.wait_for(MOST).is_ok());
-        assert!(making.lock().is_empty());
+    fn so_many_are_made_at_once_also_when_whoever_asked_has_gone() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let making = Making::default();
+        let store = Arc::new(Mutex::new(()));
+        let begin = |name: usize| {
+            let store = Arc::clone(&store);
+            let make = move || {
+                drop(store.lock());
+                Ok(name)
+            };
+            let made = pin!(making.make(runtime.handle(), name, make));
+            made.poll(&mut Context::from_waker(Waker::noop()))
+        };
+        let stands_still = store.lock().unwrap();
+        for name in 0..MOST {
+            assert!(begin(name).is_pending());
+        }
+        assert!(begin(0).is_pending(), "it is being made already");
+        assert_eq!(begin(MOST), Poll::Ready(Err(GateError::Busy)));
+        drop(stands_still);
+        while !lock(&making.0).is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(begin(MOST).is_pending());
     }
 
     #[test]
