@@ -143,7 +143,17 @@ fn ended(body: &Value) -> String {
 
 fn forecast(body: &Value) -> String {
     let mut words = String::new();
-    table(&mut words, &body["limits"], |one| {
+    what_fits(&mut words, body);
+    for (member, body) in body["members"].as_object().into_iter().flatten() {
+        // Writing to a string does not fail.
+        let _ = writeln!(words, "member {member}");
+        what_fits(&mut words, body);
+    }
+    words
+}
+
+fn what_fits(words: &mut String, body: &Value) {
+    table(words, &body["limits"], |one| {
         let until = one["not_until"].as_str();
         let until = until.map_or(String::new(), |at| format!(", the next at {at}"));
         format!(
@@ -152,7 +162,6 @@ fn forecast(body: &Value) -> String {
             standing(one)
         )
     });
-    words
 }
 
 /// A line for each member of `limits`, with the names in a column.

@@ -159,6 +159,31 @@ fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
     assert!(said.contains("3 such asks fit"), "{said}");
 }
 
+/// It printed nothing.
+#[test]
+fn a_forecast_of_a_pool_is_told_member_by_member() {
+    let server = Server::start(
+        "[policy.chat.member.eu]\nlimits.rpm = { calls = 3, per = '1h' }\n\
+         [policy.chat.member.us]\nlimits.rpm = { calls = 7, per = '1h' }\n",
+    );
+    let said = server.ask(&with("forecast", CHAT, &[])).ends(0).out;
+    let lines: Vec<&str> = said.lines().collect();
+    let begins = [
+        "member eu",
+        "  rpm  3 such asks fit",
+        "member us",
+        "  rpm  7 such asks fit",
+    ];
+    assert_eq!(lines.len(), begins.len(), "{said}");
+    assert!(
+        lines
+            .iter()
+            .zip(begins)
+            .all(|(line, begin)| line.starts_with(begin)),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_command_line_that_makes_no_sense_is_2() {
     let server = Server::start(POLICY);

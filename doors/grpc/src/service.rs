@@ -304,7 +304,7 @@ impl Tidegate for Service {
         let named = words::named(&request.amounts);
         let (member, ask) = (words::member(&request.member), words::ask(request, &named));
         let foreseen = policy.forecast(member, words::key(&request.key), ask).await;
-        reply(foreseen.map(|foreseen| words::forecasts(&foreseen)))
+        reply(foreseen.map(|foreseen| words::forecasts(member, &foreseen)))
     }
 
     async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {

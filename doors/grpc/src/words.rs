@@ -220,7 +220,7 @@ pub fn finished(finished: &Finished) -> proto::SettleResponse {
     }
 }
 
-pub fn forecasts(outlooks: &[Outlook]) -> proto::ForecastResponse {
+pub fn forecasts(member: Option<&str>, outlooks: &[Outlook]) -> proto::ForecastResponse {
     let limits = |outlook: &Outlook| {
         let limits = outlook.limits.iter();
         limits
@@ -228,7 +228,8 @@ pub fn forecasts(outlooks: &[Outlook]) -> proto::ForecastResponse {
             .collect()
     };
     match outlooks {
-        [one] => proto::ForecastResponse {
+        // Of a pool as a whole, one may be all that could serve the ask.
+        [one] if member.is_some() || one.member.is_none() => proto::ForecastResponse {
             limits: limits(one),
             members: HashMap::new(),
         },

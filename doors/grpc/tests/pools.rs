@@ -17,9 +17,13 @@ const POLICY: &str = "[policy.chat]\nbalancer = 'first_available'\nmetadata = { 
     [policy.shady]\nshadow = true\nlimits.rpm = { calls = 1, per = '1h' }\n";
 
 async fn client() -> TidegateClient<Channel> {
+    client_of(POLICY).await
+}
+
+async fn client_of(policy: &str) -> TidegateClient<Channel> {
     let time = ManualClock::default();
     let builder = Gate::builder().clock(time.clock());
-    let gate = builder.build(&parse("t", POLICY).unwrap()).unwrap();
+    let gate = builder.build(&parse("t", policy).unwrap()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let forever = std::future::pending();
@@ -109,6 +113,20 @@ async fn a_debit_names_its_member_and_a_forecast_may() {
     let answers = client.check_many(many).await.unwrap().into_inner().answers;
     assert_eq!(answers[0].problem.as_ref().unwrap().code, "invalid");
     assert_eq!(answers[1].member, "us");
+}
+
+/// It was told as if the policy had no members, and not which of them it was about.
+#[tokio::test]
+async fn a_forecast_names_the_member_that_alone_could_serve_the_ask() {
+    let policy = "[policy.chat.member.eu]\nlimits.rpm = { calls = 2, per = '1h' }\n\
+        [policy.chat.member.us]\nlimits.rpm = { calls = 2, per = '1h' }\n\
+        limits.tpm = { rate = 9, per = '1h' }\n";
+    let mut ask = about("chat", "k", "");
+    ask.amounts = [("tpm".to_owned(), 3)].into();
+    let foreseen = client_of(policy).await.forecast(ask).await.unwrap();
+    let foreseen = foreseen.into_inner();
+    assert!(foreseen.limits.is_empty());
+    assert_eq!(foreseen.members["us"].limits["tpm"].spendable, 3);
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ pub(crate) async fn forecast(
         .await?;
     Ok(answer::json(
         StatusCode::OK,
-        &Foreseen::of(&served, &outlooks),
+        &Foreseen::of(&served, member, &outlooks),
     ))
 }
 
@@ -157,9 +157,10 @@ struct Foreseen<'a> {
 }
 
 impl<'a> Foreseen<'a> {
-    fn of(served: &'a Served, outlooks: &'a [Outlook]) -> Self {
+    fn of(served: &'a Served, member: Option<&str>, outlooks: &'a [Outlook]) -> Self {
         match outlooks {
-            [one] => Self {
+            // Of a pool as a whole, one may be all that could serve the ask.
+            [one] if member.is_some() || one.member.is_none() => Self {
                 limits: Forecasts(served, &one.limits),
                 members: None,
             },

@@ -79,6 +79,19 @@ async fn a_debit_names_its_member_and_a_forecast_may() {
     assert_eq!(peeked["admitted"], false);
 }
 
+/// It was told as if the policy had no members, and not which of them it was about.
+#[tokio::test]
+async fn a_forecast_names_the_member_that_alone_could_serve_the_ask() {
+    let policy = "[policy.chat.member.eu]\nlimits.rpm = { calls = 2, per = '1h' }\n\
+        [policy.chat.member.us]\nlimits.rpm = { calls = 2, per = '1h' }\n\
+        limits.tpm = { rate = 9, per = '1h' }\n";
+    let house = House::of(policy, Settings::default());
+    let ask = json!({"policy": "chat", "key": "k", "amounts": {"tpm": 3}});
+    let (_, foreseen) = said(&house, "forecast", ask).await;
+    assert_eq!(foreseen["limits"], json!({}));
+    assert_eq!(foreseen["members"]["us"]["limits"]["tpm"]["spendable"], 3);
+}
+
 #[tokio::test]
 async fn what_makes_no_sense_without_a_pool_is_told() {
     let house = house();
