@@ -84,10 +84,11 @@ impl Follower for Inner {
         }
         let followed = match definitions.whole || definitions.changed.len() > ONE_BY_ONE {
             true => self.give_all(definitions),
-            false => definitions
-                .changed
-                .iter()
-                .try_for_each(|one| self.give_one(one)),
+            // What cannot be made use of keeps nothing from the others.
+            false => {
+                let each = definitions.changed.iter().map(|one| self.give_one(one));
+                each.fold(Ok(()), Result::and)
+            }
         };
         *keeper.fault.lock() = followed.err();
         keeper.version.store(definitions.version, Ordering::Release);
@@ -141,5 +142,33 @@ impl LimitSet {
         let keeper = self.inner().keeper.as_ref();
         let fault = keeper.and_then(|keeper| keeper.fault.lock().clone());
         fault.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A server of a newer version gave one key what is unknown here. What another key was
+    /// given at the same time was passed over then, and never looked at again.
+    #[test]
+    fn what_cannot_be_read_of_one_key_keeps_nothing_from_the_others() {
+        let hourly = |calls| Limit::calls("calls", calls, Duration::from_secs(3_600));
+        let set = LimitSet::new([hourly(5)]).expect("a sound limit");
+        let known = set.inner().version();
+        set.inner().follow(&Definitions {
+            newer_than: known,
+            version: known + 1,
+            whole: false,
+            changed: vec![
+                Definition::new(b"newer", vec![u8::MAX]),
+                Definition::new(b"other", bytes::encode(&[hourly(9)])),
+            ],
+        });
+        assert!(set.check_overrides().is_err());
+        let of = |key: &str| set.override_of(key).map(|given| given.limits);
+        assert_eq!((of("newer"), of("other")), (None, Some(vec![hourly(9)])));
     }
 }

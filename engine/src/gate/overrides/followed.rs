@@ -25,9 +25,11 @@ pub(in crate::gate) fn go_over(served: &[Arc<Served>], stored: &Stored, touched:
         let is_few = places.len() <= ONE_BY_ONE && keys.clone().count() == places.len();
         let done = match is_few {
             _ if places.is_empty() => Ok(()),
-            true => keys
-                .clone()
-                .try_for_each(|key| served.govern_key(stored, key)),
+            // One that fails keeps nothing from the others.
+            true => {
+                let each = keys.map(|key| served.govern_key(stored, key));
+                each.fold(Ok(()), Result::and)
+            }
             false => served.govern(stored),
         };
         if let Err(error) = done {
