@@ -70,7 +70,7 @@ pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
 pub use later::{Later, Responder, Wake, later};
 pub use lease_room::{LeaseBounds, LeaseRoom};
-pub use listing::{HeldLease, Listing, Page, Select, Taken};
+pub use listing::{HeldLease, Listing, OwnedListing, Page, Select, Taken};
 pub use owned::OwnedKey;
 pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};
 pub use plan::{Adaptive, Overrides, Plan, PlanLimit};

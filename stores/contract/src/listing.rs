@@ -36,6 +36,54 @@ pub enum Select<'a> {
     Key(&'a [u8]),
 }
 
+/// A [`Listing`] that borrows nothing.
+#[derive(Clone, Debug)]
+pub struct OwnedListing {
+    select: OwnedSelect,
+    after: Option<Box<[u8]>>,
+    most: usize,
+    now: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedSelect {
+    All,
+    Prefix(Box<[u8]>),
+    Key(Box<[u8]>),
+}
+
+impl OwnedListing {
+    /// Copies what `listing` borrows.
+    #[must_use]
+    pub fn of(listing: &Listing<'_>) -> Self {
+        Self {
+            select: match listing.select {
+                Select::All => OwnedSelect::All,
+                Select::Prefix(prefix) => OwnedSelect::Prefix(prefix.into()),
+                Select::Key(key) => OwnedSelect::Key(key.into()),
+            },
+            after: listing.after.map(Into::into),
+            most: listing.most.max(1),
+            now: listing.now,
+        }
+    }
+
+    /// As it was asked for.
+    #[must_use]
+    pub fn lend(&self) -> Listing<'_> {
+        Listing {
+            select: match &self.select {
+                OwnedSelect::All => Select::All,
+                OwnedSelect::Prefix(prefix) => Select::Prefix(prefix),
+                OwnedSelect::Key(key) => Select::Key(key),
+            },
+            after: self.after.as_deref(),
+            most: self.most,
+            now: self.now,
+        }
+    }
+}
+
 /// A page of a listing, in an order of the store's own.
 ///
 /// It may have fewer items than it could, or none, and not be the last: a store
@@ -91,7 +139,16 @@ impl std::ops::Deref for Taken {
     }
 }
 
-impl Select<'_> {
+impl<'a> Select<'a> {
+    /// What all of them begin with.
+    #[must_use]
+    pub const fn beginning(&self) -> &'a [u8] {
+        match self {
+            Self::All => b"",
+            Self::Prefix(bytes) | Self::Key(bytes) => bytes,
+        }
+    }
+
     /// Whether `key` is one of them.
     #[must_use]
     pub fn takes(&self, key: &[u8]) -> bool {

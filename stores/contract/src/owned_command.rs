@@ -7,7 +7,7 @@ use tidegate_core::{Amount, Bounds, Timestamp};
 
 use crate::command::{Command, Detail, Ending, Item, Op, Patience, Terms, Verb};
 use crate::key::{Ends, KeyPath};
-use crate::listing::{Listing, Select};
+use crate::listing::OwnedListing;
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
 
@@ -91,21 +91,6 @@ struct OwnedTerms {
     id: u128,
     expires_at: Timestamp,
     idempotency: Option<Box<[u8]>>,
-}
-
-#[derive(Clone, Debug)]
-struct OwnedListing {
-    select: OwnedSelect,
-    after: Option<Box<[u8]>>,
-    most: usize,
-    now: Timestamp,
-}
-
-#[derive(Clone, Debug)]
-enum OwnedSelect {
-    All,
-    Prefix(Box<[u8]>),
-    Key(Box<[u8]>),
 }
 
 impl OwnedCommand {
@@ -288,34 +273,6 @@ impl OwnedEnding {
             Self::Fail(refunds) => Ending::Fail(refunds),
             Self::Release => Ending::Release,
             Self::Cancel => Ending::Cancel,
-        }
-    }
-}
-
-impl OwnedListing {
-    fn of(listing: &Listing<'_>) -> Self {
-        Self {
-            select: match listing.select {
-                Select::All => OwnedSelect::All,
-                Select::Prefix(prefix) => OwnedSelect::Prefix(prefix.into()),
-                Select::Key(key) => OwnedSelect::Key(key.into()),
-            },
-            after: listing.after.map(Into::into),
-            most: listing.most,
-            now: listing.now,
-        }
-    }
-
-    fn lend(&self) -> Listing<'_> {
-        Listing {
-            select: match &self.select {
-                OwnedSelect::All => Select::All,
-                OwnedSelect::Prefix(prefix) => Select::Prefix(prefix),
-                OwnedSelect::Key(key) => Select::Key(key),
-            },
-            after: self.after.as_deref(),
-            most: self.most,
-            now: self.now,
         }
     }
 }

@@ -22,22 +22,6 @@ use crate::trips::Place;
 /// So many rows or leases are looked at for one page.
 const LOOKED_AT: usize = 1_024;
 
-/// A [`Listing`] on its way.
-#[derive(Clone)]
-pub(crate) struct Wanted {
-    select: Selected,
-    after: Option<Vec<u8>>,
-    most: usize,
-    now: Timestamp,
-}
-
-/// A [`Select`] on its way.
-#[derive(Clone)]
-enum Selected {
-    Prefix(Vec<u8>),
-    Key(Vec<u8>),
-}
-
 /// A place among leases.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Spot {
@@ -60,45 +44,19 @@ enum Rest {
 /// A lease as it is listed.
 type Told = (Vec<u8>, i64, u64, Vec<u8>);
 
-impl Selected {
-    fn takes(&self, key: &[u8]) -> bool {
-        match self {
-            Self::Prefix(prefix) => Select::Prefix(prefix).takes(key),
-            Self::Key(one) => key == one,
-        }
-    }
-}
-
-impl Wanted {
-    pub(crate) fn of(listing: &Listing<'_>) -> Self {
-        Self {
-            select: match listing.select {
-                Select::All => Selected::Prefix(Vec::new()),
-                Select::Prefix(prefix) => Selected::Prefix(prefix.to_vec()),
-                Select::Key(key) => Selected::Key(key.to_vec()),
-            },
-            after: listing.after.map(<[u8]>::to_vec),
-            most: listing.most.max(1),
-            now: listing.now,
-        }
-    }
-}
-
 impl Inner {
-    pub(crate) async fn page_of_keys(
-        self: Arc<Self>,
-        wanted: Wanted,
-    ) -> Result<Page<OwnedKey>, Trouble> {
-        let after = match wanted.after.as_deref() {
+    pub(crate) async fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, Trouble> {
+        let after = match wanted.after {
             Some(after) => Some(self.place_after(after)?),
             None => None,
         };
         let now = self.clock_for(wanted.now).await?;
-        let (beginning, sign) = match (&wanted.select, &after) {
-            (Selected::Key(_), Some(_)) => return Ok(Page::empty()),
-            (Selected::Key(key), None) => (names::name(key), "="),
-            (Selected::Prefix(prefix), Some(_)) => (names::beginning(prefix).to_vec(), ">"),
-            (Selected::Prefix(prefix), None) => (names::beginning(prefix).to_vec(), ">="),
+        let beginning = || names::beginning(wanted.select.beginning()).to_vec();
+        let (beginning, sign) = match (wanted.select, &after) {
+            (Select::Key(_), Some(_)) => return Ok(Page::empty()),
+            (Select::Key(key), None) => (names::name(key), "="),
+            (Select::All | Select::Prefix(_), Some(_)) => (beginning(), ">"),
+            (Select::All | Select::Prefix(_), None) => (beginning(), ">="),
         };
         let from = after.unwrap_or_else(|| beginning.clone());
         let found = self.names(sign, from).await?;
@@ -160,19 +118,19 @@ impl Inner {
         rest.map(<[u8]>::to_vec).ok_or(StoreError::UnknownPage)
     }
 
-    pub(crate) async fn page_of_leases(
-        self: Arc<Self>,
-        wanted: Wanted,
+    pub(crate) async fn held_leases(
+        self: &Arc<Self>,
+        wanted: &Listing<'_>,
     ) -> Result<Page<HeldLease>, Trouble> {
         let now = Timestamp::from_micros(self.clock_for(wanted.now).await?);
         let levels = self.edition().await?.plan.levels();
-        let only = only_root(&wanted.select, levels);
-        let beginning = match (&wanted.select, &only) {
+        let only = only_root(wanted.select, levels);
+        let beginning = match (wanted.select, &only) {
             (_, Some(root)) => root.clone(),
-            (Selected::Prefix(prefix), None) => names::beginning(prefix).to_vec(),
-            (Selected::Key(_), None) => return Ok(Page::empty()),
+            (Select::Key(_), None) => return Ok(Page::empty()),
+            (select, None) => names::beginning(select.beginning()).to_vec(),
         };
-        let spot = match wanted.after.as_deref() {
+        let spot = match wanted.after {
             Some(after) => Some(Spot::read(&self.place_after(after)?)?),
             None => None,
         };
@@ -269,14 +227,15 @@ impl Spot {
 }
 
 /// The only root whose leases are wanted, by its name, if there is only one.
-fn only_root(select: &Selected, levels: usize) -> Option<Vec<u8>> {
+fn only_root(select: Select<'_>, levels: usize) -> Option<Vec<u8>> {
     match select {
-        Selected::Key(key) => {
+        Select::Key(key) => {
             let path = KeyPath::new(key, levels).ok()?;
             Some(names::name(path.root()))
         }
-        Selected::Prefix(_) if levels == 1 => None,
-        Selected::Prefix(prefix) => {
+        Select::All => None,
+        Select::Prefix(_) if levels == 1 => None,
+        Select::Prefix(prefix) => {
             let end = prefix.iter().position(|&byte| byte == b'/')?;
             Some(names::name(&prefix[..end]))
         }

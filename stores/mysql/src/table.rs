@@ -5,20 +5,20 @@ use std::sync::Arc;
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Params, Row};
 use tidegate_contract::{
-    Answer, Command, Count, Execution, Later, Op, Out, Reply, StoreError, Table,
+    Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
+    StoreError, Table,
 };
-use tidegate_remote::waiting::{self, Waiting};
+use tidegate_remote::waiting::{Line, Waiting};
 use tidegate_swap::{Clock, Edition, Limits, Request};
 
 use crate::error::Trouble;
-use crate::listing::Wanted;
 use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::sweep::Sweeper;
 use crate::trips::Place;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::{Driver, Finish, Once, Share, batch};
+use tidegate_remote::{Commands, Driver, Finish, Once, Share, begin};
 
 /// What the tables of a store share.
 #[derive(Debug)]
@@ -117,73 +117,56 @@ impl MysqlTable {
 
 impl Table for MysqlTable {
     fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
-        self.inner.begin(command).into()
+        begin(&self.inner, command).into()
+    }
+}
+
+impl Commands for Inner {
+    fn driver(&self) -> &Driver {
+        &self.shared.driver
+    }
+
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
+        let (own, request) = (Arc::clone(self), Request::of(command));
+        let driver = &self.shared.driver;
+        driver.later(async move { Ok(own.execute(request, None).await?.0) })
+    }
+
+    fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
+        InLine::new(self, waiting)
+    }
+
+    fn follow(&self, command: &Command<'_>) {
+        let limits = &self.limits;
+        let _ = limits.follow(command.plan, command.now, command.calendars);
+    }
+
+    async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
+        self.edition().await.map(drop).map_err(Trouble::told)
+    }
+
+    async fn page_of_keys(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<OwnedKey>, StoreError> {
+        self.keys(&listing.lend()).await.map_err(Trouble::told)
+    }
+
+    async fn page_of_leases(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        self.held_leases(&listing.lend())
+            .await
+            .map_err(Trouble::told)
+    }
+
+    async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
+        self.count_rows().await.map_err(Trouble::told)
     }
 }
 
 impl Inner {
-    /// A command under way, wherever it is awaited.
-    fn begin(self: &Arc<Self>, command: &Command<'_>) -> Later {
-        match command.op {
-            Op::One(path, verb) => match Waiting::of(command) {
-                Some(waiting) => {
-                    let line = InLine::new(self, &waiting);
-                    waiting::stay(self.shared.driver.tasks(), waiting, line)
-                }
-                None => {
-                    let request = Request::of(&command.one(path, verb));
-                    self.start(|inner| async move { Ok(inner.execute(request, None).await?.0) })
-                }
-            },
-            Op::Batch(items) => {
-                let inner = Arc::clone(self);
-                let each = move |one: &Command<'_>| inner.begin(one);
-                batch(&self.shared.driver, command, items, each)
-            }
-            Op::Adopt => {
-                // A newer plan may be here already.
-                let limits = &self.limits;
-                let _ = limits.follow(command.plan, command.now, command.calendars);
-                // What cannot be written now is before the next command.
-                self.start(|inner| async move {
-                    inner.edition().await.map_err(Trouble::told)?;
-                    Ok(Reply::Done)
-                })
-            }
-            Op::ListKeys(listing) => {
-                let wanted = Wanted::of(&listing);
-                self.start(|inner| async move {
-                    let page = inner.page_of_keys(wanted).await;
-                    page.map(Reply::Keys).map_err(Trouble::told)
-                })
-            }
-            Op::ListLeases(listing) => {
-                let wanted = Wanted::of(&listing);
-                self.start(|inner| async move {
-                    let page = inner.page_of_leases(wanted).await;
-                    page.map(Reply::Leases).map_err(Trouble::told)
-                })
-            }
-            // It counts the rows on the server one by one, which takes it a while.
-            Op::Count => self.start(|inner| async move {
-                let keys = inner.count().await.map_err(Trouble::told)?;
-                Ok(Reply::Count(Count {
-                    keys,
-                    leases: None,
-                    remembered: None,
-                }))
-            }),
-        }
-    }
-
-    /// Does `work` on the store's thread.
-    fn start<W>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> W) -> Later
-    where
-        W: Future<Output = Answer> + Send + 'static,
-    {
-        self.shared.driver.later(work(Arc::clone(self)))
-    }
-
     pub(crate) fn place(&self) -> Place<'_> {
         Place {
             prefix: self.shared.prefix.as_str(),
@@ -224,7 +207,7 @@ impl Inner {
         self.limits.settled().ok_or_else(|| none().into())
     }
 
-    async fn count(&self) -> Result<usize, Trouble> {
+    async fn count_rows(&self) -> Result<usize, Trouble> {
         let least = match self.shared.clock {
             Clock::Server => sql::AT_START.to_owned(),
             Clock::Caller => i64::MIN.to_string(),

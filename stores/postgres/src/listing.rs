@@ -2,7 +2,7 @@
 //! a page ends is the place in it of what was looked at last.
 
 use tidegate_contract::core::{Amount, Timestamp};
-use tidegate_contract::{HeldLease, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_contract::{HeldLease, Listing, OwnedKey, Page, StoreError};
 use tokio_postgres::Row;
 
 use crate::calls::Calls;
@@ -19,60 +19,24 @@ const INDEXED: usize = 224;
 /// What the place of a page begins with, before the number of the set.
 const MARK: &[u8] = b"tidegate page ";
 
-/// A [`Listing`] on its way.
-pub(crate) struct Wanted {
-    select: Selected,
-    after: Option<Vec<u8>>,
-    most: usize,
-    now: Timestamp,
+/// What the keys, or their roots, begin with, as the index holds them.
+fn beginning(wanted: &Listing<'_>, roots: bool) -> Vec<u8> {
+    let bytes = wanted.select.beginning();
+    let mut end = bytes.len().min(INDEXED);
+    if roots && let Some(slash) = bytes[..end].iter().position(|&byte| byte == b'/') {
+        end = slash;
+    }
+    bytes[..end].to_vec()
 }
 
-/// A [`Select`] on its way.
-enum Selected {
-    Prefix(Vec<u8>),
-    Key(Vec<u8>),
-}
-
-impl Wanted {
-    pub(crate) fn new(listing: &Listing<'_>) -> Self {
-        Self {
-            select: match listing.select {
-                Select::All => Selected::Prefix(Vec::new()),
-                Select::Prefix(prefix) => Selected::Prefix(prefix.to_vec()),
-                Select::Key(key) => Selected::Key(key.to_vec()),
-            },
-            after: listing.after.map(<[u8]>::to_vec),
-            most: listing.most.max(1),
-            now: listing.now,
-        }
-    }
-
-    fn takes(&self, key: &[u8]) -> bool {
-        match &self.select {
-            Selected::Prefix(prefix) => Select::Prefix(prefix).takes(key),
-            Selected::Key(one) => key == one,
-        }
-    }
-
-    /// What the keys, or their roots, begin with, as the index holds them.
-    fn beginning(&self, roots: bool) -> Vec<u8> {
-        let (Selected::Prefix(bytes) | Selected::Key(bytes)) = &self.select;
-        let mut end = bytes.len().min(INDEXED);
-        if roots && let Some(slash) = bytes[..end].iter().position(|&byte| byte == b'/') {
-            end = slash;
-        }
-        bytes[..end].to_vec()
-    }
-
-    /// The place behind which the page begins.
-    fn place(&self, calls: &Calls) -> Result<Vec<u8>, StoreError> {
-        let Some(after) = &self.after else {
-            return Ok(Vec::new());
-        };
-        let rest = after.strip_prefix(MARK);
-        let rest = rest.and_then(|rest| rest.strip_prefix(&calls.tab.to_be_bytes()));
-        rest.map(<[u8]>::to_vec).ok_or(StoreError::UnknownPage)
-    }
+/// The place behind which the page begins.
+fn place(wanted: &Listing<'_>, calls: &Calls) -> Result<Vec<u8>, StoreError> {
+    let Some(after) = wanted.after else {
+        return Ok(Vec::new());
+    };
+    let rest = after.strip_prefix(MARK);
+    let rest = rest.and_then(|rest| rest.strip_prefix(&calls.tab.to_be_bytes()));
+    rest.map(<[u8]>::to_vec).ok_or(StoreError::UnknownPage)
 }
 
 fn place_at(calls: &Calls, at: &[u8]) -> Vec<u8> {
@@ -93,14 +57,14 @@ fn looked_at(most: usize) -> i64 {
 }
 
 impl Calls {
-    pub(crate) async fn page_of_keys(&self, wanted: &Wanted) -> Result<Page<OwnedKey>, StoreError> {
+    pub(crate) async fn keys(&self, wanted: &Listing<'_>) -> Result<Page<OwnedKey>, StoreError> {
         let statement = "SELECT coalesce(long_key, key), key,
                 tidegate.forget_at(rows) > CASE WHEN $6 THEN $5 ELSE tidegate.clock() END
             FROM tidegate.rows
             WHERE tab = $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) AND key > $4
             ORDER BY key LIMIT $7";
-        let (place, now) = (wanted.place(self)?, wanted.now.as_micros());
-        let beginning = wanted.beginning(false);
+        let (place, now) = (place(wanted, self)?, wanted.now.as_micros());
+        let beginning = beginning(wanted, false);
         let (end, most) = (end_of(&beginning), looked_at(wanted.most));
         let caller = self.is_callers();
         let arguments: [Argument<'_>; 7] =
@@ -110,16 +74,15 @@ impl Calls {
         let keys = found.map(|row| OwnedKey::new(row.get(0)));
         let next = rows.last().filter(|_| rows.len() as i64 >= most);
         Ok(Page {
-            items: keys.filter(|key| wanted.takes(key.bytes())).collect(),
+            items: keys
+                .filter(|key| wanted.select.takes(key.bytes()))
+                .collect(),
             next: next.map(|row| place_at(self, row.get(1))),
         })
     }
 
     /// The place is the id, then the root.
-    pub(crate) async fn page_of_leases(
-        &self,
-        wanted: &Wanted,
-    ) -> Result<Page<HeldLease>, StoreError> {
+    pub(crate) async fn leases(&self, wanted: &Listing<'_>) -> Result<Page<HeldLease>, StoreError> {
         let statement = "SELECT owner, id::text, expires_at, fence::text,
                 array_to_string(shares, ','), now, root, stage = 0 AND expires_at > now,
                 granted_at
@@ -128,12 +91,12 @@ impl Calls {
             WHERE tab = $1 AND root >= $2 AND ($3::bytea IS NULL OR root < $3)
                 AND (root, id) > ($4, $5::text::numeric)
             ORDER BY leases.root, leases.id LIMIT $8";
-        let place = wanted.place(self)?;
+        let place = place(wanted, self)?;
         let (id, root) = match place.split_first_chunk::<16>() {
             Some((id, root)) => (u128::from_be_bytes(*id).to_string(), root),
             None => ("-1".to_owned(), &b""[..]),
         };
-        let beginning = wanted.beginning(true);
+        let beginning = beginning(wanted, true);
         let (end, most) = (end_of(&beginning), looked_at(wanted.most));
         let (now, caller) = (wanted.now.as_micros(), self.is_callers());
         let arguments: [Argument<'_>; 8] = [
@@ -143,7 +106,7 @@ impl Calls {
         let held = rows.iter().filter(|row| row.get(7));
         let held: Result<Vec<_>, _> = held.map(|row| lease(row, wanted.now)).collect();
         let mut items = held?;
-        items.retain(|lease| wanted.takes(lease.key.bytes()));
+        items.retain(|lease| wanted.select.takes(lease.key.bytes()));
         let next = rows.last().filter(|_| rows.len() as i64 >= most);
         let next = next.map(|row| {
             let id = number::<u128>(row.get(1))?.to_be_bytes();

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Command, Count, Execution, Later, Op, Out, Reply, StoreError, Table};
-use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Driver, Ears, Finish, batch};
+use tidegate_contract::{
+    Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page, Reply,
+    StoreError, Table,
+};
+use tidegate_remote::waiting::{Line, Waiting};
+use tidegate_remote::{Changes, Commands, Driver, Ears, Finish, begin};
 use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Turn};
 use crate::error::garbled;
 use crate::link::Link;
-use crate::listing::Wanted;
 use crate::options::Clock;
 use crate::reply::Answer;
 use crate::request::Request;
@@ -37,12 +39,12 @@ pub(crate) struct Shared {
 pub(crate) struct PostgresTable {
     // Declared first, dropped first: what drives the work is there until it is done.
     _finish: Finish,
-    shared: Arc<Shared>,
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) calls: Calls,
     pub(crate) changes: Changes<i64>,
 }
@@ -56,9 +58,12 @@ impl PostgresTable {
             session: shared.session.clone(),
         };
         let changes = Changes::default();
-        let inner = Arc::new(Inner { calls, changes });
-        Self {
+        let inner = Arc::new(Inner {
             shared,
+            calls,
+            changes,
+        });
+        Self {
             inner,
             _finish: finish,
         }
@@ -67,58 +72,51 @@ impl PostgresTable {
 
 impl Table for PostgresTable {
     fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
-        begin(&self.shared, &self.inner, command).into()
+        begin(&self.inner, command).into()
     }
 }
 
-/// A command under way, wherever it is awaited.
-fn begin(shared: &Arc<Shared>, inner: &Arc<Inner>, command: &Command<'_>) -> Later {
-    let driver = &shared.driver;
-    let own = Arc::clone(inner);
-    match command.op {
-        Op::One(path, verb) => match Waiting::of(command) {
-            Some(waiting) => {
-                let line = InLine::new(inner, shared, &waiting);
-                waiting::stay(driver.tasks(), waiting, line)
-            }
-            None => {
-                let request = Request::new(&command.one(path, verb));
-                driver.later(async move { own.execute(request).await })
-            }
-        },
-        Op::Batch(items) => {
-            let shared = Arc::clone(shared);
-            let each = move |one: &Command<'_>| begin(&shared, &own, one);
-            batch(driver, command, items, each)
-        }
-        Op::Adopt => {
-            // A newer plan may be here already.
-            let changes = &inner.changes;
-            let _ = changes.follow(command.plan, command.now, command.calendars);
-            shared.ears.tell_all();
-            // What cannot be written now is before the next command.
-            driver.later(async move {
-                own.changes.newest(&own.calls).await?;
-                Ok(Reply::Done)
-            })
-        }
-        Op::ListKeys(listing) => {
-            let wanted = Wanted::new(&listing);
-            driver.later(async move { Ok(Reply::Keys(own.calls.page_of_keys(&wanted).await?)) })
-        }
-        Op::ListLeases(listing) => {
-            let wanted = Wanted::new(&listing);
-            driver.later(async move { Ok(Reply::Leases(own.calls.page_of_leases(&wanted).await?)) })
-        }
-        // It counts the rows on the server, which takes it a while.
-        Op::Count => driver.later(async move {
-            let keys = own.calls.count().await?;
-            Ok(Reply::Count(Count {
-                keys,
-                leases: None,
-                remembered: None,
-            }))
-        }),
+impl Commands for Inner {
+    fn driver(&self) -> &Driver {
+        &self.shared.driver
+    }
+
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
+        let (own, request) = (Arc::clone(self), Request::new(command));
+        let driver = &self.shared.driver;
+        driver.later(async move { own.execute(request).await })
+    }
+
+    fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line {
+        InLine::new(self, waiting)
+    }
+
+    fn follow(&self, command: &Command<'_>) {
+        let changes = &self.changes;
+        let _ = changes.follow(command.plan, command.now, command.calendars);
+        self.shared.ears.tell_all();
+    }
+
+    async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
+        self.changes.newest(&self.calls).await.map(drop)
+    }
+
+    async fn page_of_keys(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<OwnedKey>, StoreError> {
+        self.calls.keys(&listing.lend()).await
+    }
+
+    async fn page_of_leases(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        self.calls.leases(&listing.lend()).await
+    }
+
+    async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
+        self.calls.count().await
     }
 }
 

@@ -41,7 +41,8 @@ pub(crate) struct InLine {
 
 impl InLine {
     /// If the store listens already, its first try is in line.
-    pub(crate) fn new(table: &Arc<Inner>, shared: &Arc<Shared>, waiting: &Waiting) -> Self {
+    pub(crate) fn new(table: &Arc<Inner>, waiting: &Waiting) -> Self {
+        let shared = &table.shared;
         let patience = waiting.patience();
         let is_patient = patience.longest != Some(Duration::ZERO);
         let ear = is_patient.then(|| shared.ears.at_once(patience.turn));

@@ -32,64 +32,21 @@ const ROOTS_AT_ONCE: usize = 32;
 /// How many roots are asked for their leases for one page, at most.
 const ROOTS_FOR_ONE: usize = 128;
 
-/// A [`Listing`] on its way.
-pub(crate) struct Wanted {
-    select: Selected,
-    place: Option<Place>,
-    most: usize,
-    now: Timestamp,
-}
-
-/// A [`Select`] on its way.
-enum Selected {
-    Prefix(Vec<u8>),
-    Key(Vec<u8>),
-}
-
-impl Selected {
-    /// What all of them begin with.
-    fn beginning(&self) -> &[u8] {
-        match self {
-            Self::Prefix(bytes) | Self::Key(bytes) => bytes,
-        }
-    }
-
-    fn takes(&self, key: &[u8]) -> bool {
-        match self {
-            Self::Prefix(prefix) => Select::Prefix(prefix).takes(key),
-            Self::Key(one) => key == one,
-        }
-    }
-}
-
 impl Inner {
-    pub(crate) fn wanted(&self, listing: &Listing<'_>) -> Result<Wanted, StoreError> {
-        let place = listing.after.map(|place| Place::read(place, &self.names));
-        Ok(Wanted {
-            select: match listing.select {
-                Select::All => Selected::Prefix(Vec::new()),
-                Select::Prefix(prefix) => Selected::Prefix(prefix.to_vec()),
-                Select::Key(key) => Selected::Key(key.to_vec()),
-            },
-            place: place.transpose()?,
-            most: listing.most.max(1),
-            now: listing.now,
-        })
-    }
-
-    pub(crate) async fn page_of_keys(
-        self: Arc<Self>,
-        wanted: Wanted,
+    pub(crate) async fn keys(
+        self: &Arc<Self>,
+        wanted: &Listing<'_>,
     ) -> Result<Page<OwnedKey>, StoreError> {
+        let place = self.place(wanted)?;
         let mut page = Page::empty();
-        if let Selected::Key(key) = &wanted.select {
+        if let Select::Key(key) = wanted.select {
             if self.matters(key, wanted.now, true).await? {
                 page.items.push(OwnedKey::new(key));
             }
             return Ok(page);
         }
         let pattern = self.names.rows(wanted.select.beginning());
-        let mut walk = Walk::new(&self, pattern, wanted.place);
+        let mut walk = Walk::new(self, pattern, place);
         while page.items.len() < wanted.most {
             let free = (wanted.most - page.items.len()).min(AT_ONCE);
             let Some(row) = walk.next(free).await? else {
@@ -105,6 +62,12 @@ impl Inner {
         }
         page.next = walk.place.next(&self.names);
         Ok(page)
+    }
+
+    /// Where the page before it has ended.
+    fn place(&self, wanted: &Listing<'_>) -> Result<Option<Place>, StoreError> {
+        let place = wanted.after.map(|after| Place::read(after, &self.names));
+        place.transpose()
     }
 
     /// Whether the row of `key` is more than "never seen". By the server's clock
@@ -130,13 +93,14 @@ impl Inner {
         }
     }
 
-    pub(crate) async fn page_of_leases(
-        self: Arc<Self>,
-        wanted: Wanted,
+    pub(crate) async fn leases(
+        self: &Arc<Self>,
+        wanted: &Listing<'_>,
     ) -> Result<Page<HeldLease>, StoreError> {
+        let place = self.place(wanted)?;
         let pattern = self.names.books(wanted.select.beginning());
-        let mut walk = Walk::new(&self, pattern, wanted.place);
-        if let (Selected::Key(key), false) = (&wanted.select, walk.place.has_begun()) {
+        let mut walk = Walk::new(self, pattern, place);
+        if let (Select::Key(key), false) = (wanted.select, walk.place.has_begun()) {
             let levels = self.edition().await?.plan.levels();
             walk.place = self.only_root_of(key, levels);
         }
@@ -193,8 +157,8 @@ impl Inner {
     }
 
     /// How many rows there are.
-    pub(crate) async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
-        let mut walk = Walk::new(&self, self.names.rows(b""), None);
+    pub(crate) async fn count_keys(&self) -> Result<usize, StoreError> {
+        let mut walk = Walk::new(self, self.names.rows(b""), None);
         let mut count = 0;
         while walk.step(LOOKED_AT).await? {
             count += walk.place.found.len();

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::Value;
 use tidegate_contract::{
-    Answer as Told, Command, Count, Execution, KeyCommand, KeyPath, Later, Op, Out, Reply,
-    StoreError, Table,
+    Command, Execution, HeldLease, KeyCommand, KeyPath, Later, Out, OwnedKey, OwnedListing, Page,
+    Reply, StoreError, Table,
 };
-use tidegate_remote::waiting::{self, Waiting};
-use tidegate_remote::{Changes, Ears, Finish, batch, closed};
+use tidegate_remote::waiting::{Line, Waiting};
+use tidegate_remote::{Changes, Commands, Driver, Ears, Finish, begin, closed};
 
 use crate::edition::{Editions, Known};
 use crate::error::garbled;
@@ -101,68 +101,13 @@ impl RedisTable {
 
 impl Table for RedisTable {
     fn execute(&self, command: &Command<'_>, _: Out<'_>) -> Execution {
-        self.inner.begin(command).into()
+        begin(&self.inner, command).into()
     }
 }
 
-impl Inner {
-    /// A command under way, wherever it is awaited.
-    fn begin(self: &Arc<Self>, command: &Command<'_>) -> Later {
-        match command.op {
-            Op::One(path, verb) => match Waiting::of(command) {
-                Some(waiting) => {
-                    let tasks = self.shared.link.driver().tasks();
-                    waiting::stay(tasks, waiting, InLine::new(self))
-                }
-                None => self.send(&command.one(path, verb)),
-            },
-            Op::Batch(items) => {
-                let inner = Arc::clone(self);
-                let driver = self.shared.link.driver();
-                batch(driver, command, items, move |one| inner.begin(one))
-            }
-            Op::Adopt => {
-                // A newer plan may be here already.
-                let changes = &self.changes;
-                let _ = changes.follow(command.plan, command.now, command.calendars);
-                self.shared.ears.tell_all();
-                // What cannot be written now is before the next command.
-                self.start(|inner| async move {
-                    inner.edition().await?;
-                    Ok(Reply::Done)
-                })
-            }
-            Op::ListKeys(listing) => {
-                let wanted = self.wanted(&listing);
-                self.start(
-                    |inner| async move { Ok(Reply::Keys(inner.page_of_keys(wanted?).await?)) },
-                )
-            }
-            Op::ListLeases(listing) => {
-                let wanted = self.wanted(&listing);
-                self.start(|inner| async move {
-                    Ok(Reply::Leases(inner.page_of_leases(wanted?).await?))
-                })
-            }
-            // It counts the keys on the server one by one, which takes it a while.
-            Op::Count => self.start(|inner| async move {
-                let keys = inner.count().await?;
-                Ok(Reply::Count(Count {
-                    keys,
-                    leases: None,
-                    remembered: None,
-                }))
-            }),
-        }
-    }
-
-    /// Does `work` on the store's thread.
-    fn start<W>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> W) -> Later
-    where
-        W: Future<Output = Told> + Send + 'static,
-    {
-        let driver = self.shared.link.driver();
-        driver.later(work(Arc::clone(self)))
+impl Commands for Inner {
+    fn driver(&self) -> &Driver {
+        self.shared.link.driver()
     }
 
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
@@ -179,6 +124,41 @@ impl Inner {
             None => Later::new(std::future::ready(Err(closed()))),
         }
     }
+
+    fn line(self: &Arc<Self>, _: &Waiting) -> impl Line {
+        InLine::new(self)
+    }
+
+    fn follow(&self, command: &Command<'_>) {
+        let changes = &self.changes;
+        let _ = changes.follow(command.plan, command.now, command.calendars);
+        self.shared.ears.tell_all();
+    }
+
+    async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
+        self.edition().await.map(drop)
+    }
+
+    async fn page_of_keys(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<OwnedKey>, StoreError> {
+        self.keys(&listing.lend()).await
+    }
+
+    async fn page_of_leases(
+        self: Arc<Self>,
+        listing: OwnedListing,
+    ) -> Result<Page<HeldLease>, StoreError> {
+        self.leases(&listing.lend()).await
+    }
+
+    async fn count(self: Arc<Self>) -> Result<usize, StoreError> {
+        self.count_keys().await
+    }
+}
+
+impl Inner {
     /// A command on its shortest way, by the edition of its plan, if that is settled.
     fn asked(self: &Arc<Self>, command: &KeyCommand<'_>, settled: Option<Arc<Known>>) -> Asked {
         if let Some(known) = settled.as_ref().filter(|_| self.registry.is_time_to_look()) {

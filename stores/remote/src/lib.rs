@@ -6,7 +6,7 @@
 //! | [`Tasks`], [`Finish`] | work that goes on when nobody waits for it; who waits for its end |
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Once`] | work that one at a time does for all who wait for it |
-//! | [`batch()`] | commands of one root in order, of several roots at once |
+//! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; a batch's are of one root in order, of several roots at once |
 //! | [`Ears`] | where those who wait hear that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
@@ -18,6 +18,7 @@
 
 mod batch;
 mod changes;
+mod commands;
 mod driver;
 mod ears;
 pub mod following;
@@ -27,8 +28,8 @@ mod shares;
 mod underway;
 pub mod waiting;
 
-pub use batch::batch;
 pub use changes::{Change, Changes, Edition, Writer};
+pub use commands::{Commands, begin};
 pub use driver::{Driver, closed, too_late, within};
 pub use ears::{Ear, Ears, Heard};
 pub use lone::Lone;
