@@ -1,5 +1,7 @@
 //! Why not, as a code word and a sentence.
 
+use std::borrow::Cow;
+
 use tidegate::contract::StoreError;
 use tidegate::gate::{GateError, Kind};
 
@@ -29,16 +31,17 @@ pub(crate) enum Fault {
     Syntax(String),
     /// The same, where the command is shown whole.
     #[error("syntax error at '{0}'; it is {1}")]
-    Words(String, &'static str),
+    Words(String, Cow<'static, str>),
     /// A word twice that is meant once.
     #[error("'{0}' is said twice")]
     SaidTwice(&'static str),
     /// A number that cannot be one.
-    #[error("{name} is not a number from {least} to {most}")]
+    #[error("{name} is not a number from {least} to {most}: '{found}'")]
     Number {
         name: &'static str,
         least: i64,
         most: i64,
+        found: String,
     },
     /// A name that is not text.
     #[error("{0} is not UTF-8")]
@@ -70,6 +73,15 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// The same, told to whoever typed the command of this name and shape.
+    #[cold]
+    pub(crate) fn of(self, name: &str, usage: &str) -> Self {
+        match self {
+            Self::Syntax(word) => Self::Words(word, format!("{name} {usage}").into()),
+            fault => fault,
+        }
+    }
+
     /// The word that programs go by; it never changes.
     pub(crate) fn code(&self) -> &'static str {
         match self {

@@ -60,17 +60,17 @@ const CELL: &str = "
 /// What redis-cell gets wrong, and this refuses.
 const BROKEN: &str = "
     # A refund that leaves a key behind for ever.
-    k 15 30 60 -1                       -ERR quantity is not a number from 0 to 9007199254740991
+    k 15 30 60 -1                       -ERR quantity is not a number from 0 to 9007199254740991: '-1'
     # A limit of nothing, one unit of which is free.
-    k -1 30 60                          -ERR max_burst is not a number from 0 to 9007199254740990
-    k 15 0 60                           -ERR count is not a number from 1 to 9007199254740991
-    k 15 30 0                           -ERR period is not a number from 1 to 34560000
-    k 15 30 -60                         -ERR period is not a number from 1 to 34560000
+    k -1 30 60                          -ERR max_burst is not a number from 0 to 9007199254740990: '-1'
+    k 15 0 60                           -ERR count is not a number from 1 to 9007199254740991: '0'
+    k 15 30 0                           -ERR period is not a number from 1 to 34560000: '0'
+    k 15 30 -60                         -ERR period is not a number from 1 to 34560000: '-60'
     # These overflow there.
-    k 9223372036854775807 30 60         -ERR max_burst is not a number from 0 to 9007199254740990
-    k 15 30 60 9223372036854775807      -ERR quantity is not a number from 0 to 9007199254740991
-    k 15 30 99999999999999999999        -ERR period is not a number from 1 to 34560000
-    k 1.5 30 60                         -ERR max_burst is not a number from 0 to 9007199254740990
+    k 9223372036854775807 30 60         -ERR max_burst is not a number from 0 to 9007199254740990: '9223372036854775807'
+    k 15 30 60 9223372036854775807      -ERR quantity is not a number from 0 to 9007199254740991: '9223372036854775807'
+    k 15 30 99999999999999999999        -ERR period is not a number from 1 to 34560000: '99999999999999999999'
+    k 1.5 30 60                         -ERR max_burst is not a number from 0 to 9007199254740990: '1.5'
     k 15 30                             -ERR wrong number of arguments for 'CL.THROTTLE' command; it is CL.THROTTLE key max_burst count period [quantity]
 ";
 
@@ -84,8 +84,8 @@ const CRAB: &str = "
     a 16 30 60 17       [0,16,14,4,-1]
     one 1 1 2           [1,1,0,2,0]
     one 1 1 2           [0,1,0,2,2]
-    zero 0 1 2          -ERR max_burst is not a number from 1 to 9007199254740991
-    k 15 30 60 -1       -ERR quantity is not a number from 0 to 9007199254740991
+    zero 0 1 2          -ERR max_burst is not a number from 1 to 9007199254740991: '0'
+    k 15 30 60 -1       -ERR quantity is not a number from 0 to 9007199254740991: '-1'
 ";
 
 fn play(command: &str, table: &str) {

@@ -244,20 +244,23 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat k AMOUNT rpm",
-            "-ERR syntax error at 'AMOUNT'",
+            "-ERR syntax error at 'AMOUNT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]...",
         ),
         (
             "TG.CHECK chat k AMOUNT rpm -1",
-            "-ERR the amount is not a number from 0 to 9007199254740991",
+            "-ERR the amount is not a number from 0 to 9007199254740991: '-1'",
         ),
-        ("TG.CHECK chat k WAIT 5", "-ERR syntax error at 'WAIT'"),
+        (
+            "TG.CHECK chat k WAIT 5",
+            "-ERR syntax error at 'WAIT'; it is TG.CHECK policy key [COST n] [AMOUNT limit n]...",
+        ),
         (
             "TG.ACQUIRE chat k COST 1 COST 2",
             "-ERR 'COST' is said twice",
         ),
         (
             "TG.ACQUIRE chat k PRIORITY 256",
-            "-ERR PRIORITY is not a number from 0 to 255",
+            "-ERR PRIORITY is not a number from 0 to 255: '256'",
         ),
         (
             "TG.CHECK slots k",

@@ -33,6 +33,7 @@ pub(crate) async fn answer(
     };
     let ran = run(session, command, arguments).await;
     Ok(ran.unwrap_or_else(|fault| {
+        let fault = fault.of(command.name, command.usage);
         session.replies.error(fault.code(), &fault);
         Flow::Next
     }))

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::dispatch::quoted;
 use crate::fault::Fault;
 
 /// More digits than any number that is accepted.
@@ -20,6 +21,7 @@ pub(super) fn integer(
             name,
             least: *range.start(),
             most: *range.end(),
+            found: quoted(text),
         }),
     }
 }

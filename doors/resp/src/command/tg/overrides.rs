@@ -103,7 +103,7 @@ impl<'a> Said<'a> {
         let mut said = Self::default();
         let mut words = arguments.from(2);
         while let Some(word) = words.next() {
-            let wrong = || Fault::Words(quoted(word), usage);
+            let wrong = || Fault::Words(quoted(word), usage.into());
             let value = words.next().ok_or_else(wrong)?;
             match (word.to_ascii_uppercase().as_slice(), usage) {
                 (b"LIMIT", SET) => {
