@@ -2,7 +2,7 @@
 //! that never changes.
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidegate::Error;
@@ -112,8 +112,10 @@ impl Problem {
     }
 
     /// The path knows other methods, which its `Allow` names.
-    pub(crate) fn no_such_method() -> Self {
-        let detail = "this path has another method; see the header Allow";
+    pub(crate) fn no_such_method(method: &Method) -> Self {
+        let detail = format!(
+            "this path does not take {method}; the header `Allow` of this answer names what it takes"
+        );
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
     }
 

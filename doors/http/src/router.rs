@@ -1,6 +1,7 @@
 //! Which path is which verb.
 
 use axum::Router;
+use axum::http::Method;
 use axum::routing::{delete, get, post, put};
 use tidegate::gate::Gate;
 
@@ -23,7 +24,7 @@ pub(crate) fn router_of(door: Door) -> Router {
         .merge(verbs())
         .merge(operation())
         .fallback(async || Problem::no_such_path())
-        .method_not_allowed_fallback(async || Problem::no_such_method())
+        .method_not_allowed_fallback(async |method: Method| Problem::no_such_method(&method))
         .with_state(door)
 }
 

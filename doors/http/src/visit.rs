@@ -6,6 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::error::Error;
 use std::sync::Arc;
 use tidegate::gate::{Caller, GateError, Scope, Served};
 use tokio::sync::OwnedSemaphorePermit;
@@ -99,6 +100,10 @@ pub(crate) fn style(door: &Door, asked: Option<&str>) -> Result<Style, Problem> 
 /// What the query says.
 pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     let query = Query::try_from_uri(uri);
-    let Query(value) = query.map_err(|rejection| Problem::invalid(rejection.body_text()))?;
+    let Query(value) = query.map_err(|rejection| {
+        let why = rejection.source().map(ToString::to_string);
+        let why = why.unwrap_or_else(|| rejection.body_text());
+        Problem::invalid(format!("the query cannot be read: {why}"))
+    })?;
     Ok(value)
 }

@@ -247,11 +247,28 @@ async fn a_wrong_path_or_method_is_a_problem_too() {
         house.get(path).await.problem(404, "not_found");
     }
     let reply = house.get("/v1/check").await;
-    reply.problem(405, "method_not_allowed");
+    let detail = reply.problem(405, "method_not_allowed");
+    assert!(detail.contains("does not take GET"), "{detail}");
     assert_eq!(reply.header("allow"), Some("POST"));
     let reply = house.post("/v1/policies", json!({})).await;
     reply.problem(405, "method_not_allowed");
     assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT"));
+}
+
+/// The words of a library stood there.
+#[tokio::test]
+async fn a_query_that_cannot_be_read_is_named() {
+    let house = House::new();
+    for (query, why) in [
+        ("", "missing field `policy`"),
+        ("?policy=chat&limit=x", "limit: invalid digit"),
+        ("?policy=chat&nothing=1", "unknown field `nothing`"),
+    ] {
+        let reply = house.get(&format!("/v1/keys{query}")).await;
+        let detail = reply.problem(400, "invalid");
+        assert!(detail.starts_with("the query cannot be read: "), "{detail}");
+        assert!(detail.contains(why), "{detail}");
+    }
 }
 
 #[tokio::test]
