@@ -9,10 +9,14 @@ use tidegate::lock::Semaphore;
 use tidegate_conformance::{Beyond, Paused};
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
+    job_of("gpu=2", store, more, script)
+}
+
+fn job_of(limit: &str, store: &Beyond, more: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     // Whatever else the machine does.
     let url = format!("{}?deadline=60s", store.url);
-    command.args(["run", "--store", &url, "--limit", "gpu=2"]);
+    command.args(["run", "--store", &url, "--limit", limit]);
     command.args(more).args(["--", "sh", "-c", script]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::piped());
@@ -68,6 +72,10 @@ fn is_a_semaphore_for_scripts(store: &Beyond) {
     let (code, said) = ended(store, &[], "true");
     assert_eq!(code, Some(121), "{said}");
     assert!(said.contains("refused by `gpu`"), "{said}");
+    // A script with another limit, which names nothing either, took these away once.
+    let other = job_of("backup=1", store, &[], "exit 2").status();
+    assert_eq!(other.expect("it runs").code(), Some(2));
+    assert_eq!(ended(store, &[], "true").0, Some(121));
     // Other keys, and other names, are others' limits.
     assert_eq!(ended(store, &["--key", "other"], "exit 3").0, Some(3));
     assert_eq!(ended(store, &["--policy", "other"], "exit 4").0, Some(4));

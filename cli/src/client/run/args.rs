@@ -1,5 +1,6 @@
 //! What `tidegate run` is told.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -25,8 +26,9 @@ Exit codes:
   127  there is no such command
 
 The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_POLICY, TIDEGATE_KEY
-(not with --key-base64) and (without --store) TIDEGATE_SERVER in its environment. The fence grows with every grant: hand
-it to what the command writes to, so that a late writer can be told. It does not find
+(not with --key-base64) and (without --store) TIDEGATE_SERVER in its environment.
+The fence grows with every grant: hand it to what the command writes to, so that
+a late writer can be told. It does not find
 TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: a command that asks the
 server itself needs a token of its own.
 
@@ -51,7 +53,8 @@ const EVERYONE: &str = "all";
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Run {
-    /// The policy; with --store, the name that those share who share limits
+    /// The policy; with --store, the name that those share who share limits: if it is not
+    /// said, `run:` and the names of the limits, so that other limits are others'
     #[arg(
         long,
         short,
@@ -119,15 +122,22 @@ pub struct Run {
 }
 
 impl Run {
-    /// The policy, or with a store the name that its limits are shared by.
-    pub fn name(&self) -> &str {
-        self.policy.as_deref().unwrap_or("run")
+    /// The policy, or with a store the name that its limits are shared by. Unless it is
+    /// said, it is the limits' own: a script with other limits under one name would
+    /// replace these, and what they hold would be forgotten.
+    pub fn name(&self) -> Cow<'_, str> {
+        if let Some(policy) = &self.policy {
+            return policy.into();
+        }
+        let mut names: Vec<_> = self.limits.iter().map(|limit| &*limit.name).collect();
+        names.sort_unstable();
+        format!("run:{}", names.join(",")).into()
     }
 
     /// Whose limits of a server are meant.
     pub fn subject(&self) -> Subject {
         Subject {
-            policy: self.name().to_owned(),
+            policy: self.name().into_owned(),
             key: self.key.clone(),
             key_base64: self.key_base64.clone(),
         }

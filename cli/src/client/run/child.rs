@@ -97,7 +97,7 @@ fn command(run: &Run, held: &Held) -> Command {
     }
     command.env("TIDEGATE_LEASE", &held.id);
     command.env("TIDEGATE_FENCE", held.fence.to_string());
-    command.env("TIDEGATE_POLICY", run.name());
+    command.env("TIDEGATE_POLICY", run.name().as_ref());
     if run.store.is_none() {
         command.env("TIDEGATE_SERVER", &run.options.server);
     }

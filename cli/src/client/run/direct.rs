@@ -56,7 +56,7 @@ impl<'r> Direct<'r> {
     pub fn new(run: &'r Run, url: &str) -> Outcome<Self> {
         let name = run.name();
         let limits = limits::or_slots(&run.limits)?;
-        let policy = json!({"policy": {name: {"limits": limits}}}).to_string();
+        let policy = json!({"policy": {name.as_ref(): {"limits": limits}}}).to_string();
         let file = tidegate::policy::parse("--limit.json", &policy);
         let file = file.map_err(Stop::usage)?;
         if url.starts_with("memory:") {
@@ -71,7 +71,7 @@ impl<'r> Direct<'r> {
         let builder = builder.store(Arc::clone(&opened.store));
         let gate = builder.build(&file).map_err(Stop::failed)?;
         let everyone = gate.enter(None).map_err(Stop::failed)?;
-        let served = gate.policy(&everyone, Scope::Decide, name);
+        let served = gate.policy(&everyone, Scope::Decide, &name);
         let served = served.map_err(Stop::failed)?;
         let amounts = run.amounts.iter().map(|Amount { limit, amount }| {
             let amount = served.amount(limit, amount.number()).map_err(stop)?;
