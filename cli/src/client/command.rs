@@ -11,7 +11,7 @@ use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
-use super::verbs::{Acquire, Adjust, Ask, End, Lookup, Renew, Reset, Settle, Verb};
+use super::verbs::{Acquire, Adjust, Ask, Debit, End, Lookup, Renew, Reset, Settle, Verb};
 
 /// A command that asks a server.
 #[derive(Debug, Subcommand)]
@@ -31,7 +31,7 @@ pub enum Command {
     /// Change how much a lease has taken: more if it fits, less in any case
     Adjust(Adjust),
     /// Charge what was used already, whether it fits or not
-    Debit(Ask),
+    Debit(Debit),
     /// Say what `check` would answer now; nothing changes
     Peek(Lookup),
     /// Say how many such asks fit, limit by limit, and when one does
@@ -57,9 +57,9 @@ pub enum Command {
 pub fn perform(command: Command) -> ExitCode {
     let done = match command {
         Command::Check(ask) => ask.perform(Verb::Check),
-        Command::Debit(ask) => ask.perform(Verb::Debit),
-        Command::Peek(ask) => ask.perform(Verb::Peek),
-        Command::Forecast(ask) => ask.perform(Verb::Forecast),
+        Command::Debit(debit) => debit.perform(),
+        Command::Peek(lookup) => lookup.perform(Verb::Peek),
+        Command::Forecast(lookup) => lookup.perform(Verb::Forecast),
         Command::Acquire(acquire) => acquire.perform(),
         Command::Settle(settle) => settle.perform(),
         Command::Release(end) => end.perform(Verb::Release),

@@ -190,7 +190,7 @@ fn key_line(item: &Value) -> String {
         format!("{name} {left}/{limit}{}", owed.unwrap_or_default())
     });
     let limits = limits.collect::<Vec<_>>().join("  ");
-    format!("{}  {limits}", key(item))
+    format!("{}{}  {limits}", key(item), member(item))
 }
 
 fn lease_line(item: &Value) -> String {
@@ -204,7 +204,14 @@ fn lease_line(item: &Value) -> String {
     let (handle, until) = (word("handle"), word("expires_at"));
     let since = item["granted_at"].as_str();
     let since = since.map_or_else(String::new, |since| format!("since {since} "));
-    format!("{handle}  {}  {since}until {until}  {amounts}", key(item))
+    let (key, member) = (key(item), member(item));
+    format!("{handle}  {key}{member}  {since}until {until}  {amounts}")
+}
+
+/// The member of a pool where it is; nothing without a pool.
+fn member(item: &Value) -> String {
+    let member = item["member"].as_str();
+    member.map_or_else(String::new, |member| format!(" at {member}"))
 }
 
 /// A key as it can be shown: text without what steers a terminal, or Base64.

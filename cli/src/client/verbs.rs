@@ -60,7 +60,7 @@ pub struct Telling {
     pub quiet: bool,
 }
 
-/// Check and debit.
+/// Check.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub struct Ask {
@@ -75,7 +75,35 @@ pub struct Ask {
 }
 
 /// Peek and forecast.
-pub type Lookup = Ask;
+#[derive(Debug, Args)]
+#[command(after_help = TABLE)]
+pub struct Lookup {
+    #[command(flatten)]
+    ask: Ask,
+
+    /// Of a pool: this member alone; all of them if not said
+    #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
+    member: Option<String>,
+}
+
+/// Debit.
+#[derive(Debug, Args)]
+#[command(
+    after_help = TABLE,
+    mut_arg("amounts", |amounts| amounts.help(DEBITED)),
+)]
+pub struct Debit {
+    #[command(flatten)]
+    ask: Ask,
+
+    /// Of a pool: the member where it was used; a pool needs it
+    #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
+    member: Option<String>,
+}
+
+const DEBITED: &str = "How much of which limit was used; calls that are not named are not \
+                       charged, and concurrency cannot be. A rate or budget that is not named \
+                       is not charged once any limit is named: give --cost to charge every one";
 
 /// Acquire.
 #[derive(Debug, Args)]
@@ -125,12 +153,38 @@ pub struct Which {
     lease: String,
 }
 
+/// How the work went.
+#[derive(Clone, Debug, Args)]
+pub struct Work {
+    /// How the work went; after `dropped` (the provider has refused) a pool passes over the
+    /// member that gave the lease, for as long as its `cool_down` says
+    #[arg(long, value_name = "WORD", default_value = "succeeded")]
+    #[arg(value_parser = ["succeeded", "ignored", "dropped"])]
+    outcome: String,
+
+    /// The provider has refused: let the pool pass over the member that gave the lease for
+    /// this long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    cool_down: Option<Duration>,
+}
+
+impl Work {
+    fn put(&self, request: &mut Members) {
+        request.insert("outcome".to_owned(), self.outcome.as_str().into());
+        if let Some(length) = self.cool_down {
+            request.insert("cool_down_ms".to_owned(), millis(length).into());
+        }
+    }
+}
+
 /// Settle.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub struct Settle {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    work: Work,
 
     /// What was used; a limit that is not named was used as taken
     #[arg(value_name = "LIMIT=USED")]
@@ -148,6 +202,8 @@ pub struct Settle {
 pub struct End {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    work: Work,
     #[command(flatten)]
     telling: Telling,
     #[command(flatten)]
@@ -207,9 +263,31 @@ pub struct Reset {
 impl Ask {
     /// Asks, and tells the answer.
     pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
+        self.perform_at(verb, None)
+    }
+
+    /// The same, at this member of a pool.
+    fn perform_at(&self, verb: Verb, member: Option<&str>) -> Outcome<Exit> {
         let mut request = self.subject.request()?;
         self.amounts.put(&mut request)?;
+        if let Some(member) = member {
+            request.insert("member".to_owned(), member.into());
+        }
         ask(&self.options, &self.telling, verb, request, PATIENCE)
+    }
+}
+
+impl Lookup {
+    /// Asks, and tells the answer.
+    pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
+        self.ask.perform_at(verb, self.member.as_deref())
+    }
+}
+
+impl Debit {
+    /// Asks, and tells the answer.
+    pub fn perform(&self) -> Outcome<Exit> {
+        self.ask.perform_at(Verb::Debit, self.member.as_deref())
     }
 }
 
@@ -255,6 +333,7 @@ impl Settle {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
         let mut request = self.which.request()?;
+        self.work.put(&mut request);
         if !self.used.is_empty() {
             request.insert("used".to_owned(), named(&self.used)?);
         }
@@ -271,7 +350,8 @@ impl Settle {
 impl End {
     /// Asks, and tells the answer.
     pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
-        let request = self.which.request()?;
+        let mut request = self.which.request()?;
+        self.work.put(&mut request);
         ask(&self.options, &self.telling, verb, request, PATIENCE)
     }
 }

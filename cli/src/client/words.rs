@@ -39,6 +39,10 @@ fn decision(verb: Verb, body: &Value) -> String {
     if let Some(lease) = body["lease"].as_object() {
         words += &granted(lease);
     }
+    if let Some(member) = body["member"].as_str() {
+        let _ = writeln!(words, "  member {member}");
+    }
+    words += &metadata(&body["lease"]["metadata"]);
     table(&mut words, &body["limits"], standing);
     words + &overridden(body)
 }
@@ -104,6 +108,17 @@ fn granted(lease: &Map<String, Value>) -> String {
     words + "\n"
 }
 
+/// The words that come with a lease, if there are any.
+fn metadata(metadata: &Value) -> String {
+    let entries = metadata.as_object().into_iter().flatten();
+    let entries = entries.map(|(name, value)| format!(" {name}={}", value.as_str().unwrap_or("?")));
+    let entries: String = entries.collect();
+    match entries.is_empty() {
+        true => entries,
+        false => format!("  metadata{entries}\n"),
+    }
+}
+
 fn standing(stand: &Value) -> String {
     let (remaining, limit) = (amount(&stand["remaining"]), amount(&stand["limit"]));
     let mut words = format!("{remaining} of {limit} left");
@@ -134,6 +149,13 @@ fn ended(body: &Value) -> String {
         (false, true) => "ended, after it had expired\n".to_owned(),
         (false, false) => "ended\n".to_owned(),
     };
+    if let Some(member) = body["member"].as_str() {
+        let _ = write!(words, "  member {member}");
+        if let Some(until) = body["cooling_until"].as_str() {
+            let _ = write!(words, ", passed over until {until}");
+        }
+        words.push('\n');
+    }
     table(&mut words, &body["limits"], |usage| {
         let (used, taken) = (amount(&usage["used"]), amount(&usage["taken"]));
         format!("{used} used of {taken} taken")
@@ -158,7 +180,7 @@ fn what_fits(words: &mut String, body: &Value) {
         let until = until.map_or(String::new(), |at| format!(", the next at {at}"));
         format!(
             "{} such asks fit{until}; {}",
-            one["spendable"],
+            amount(&one["spendable"]),
             standing(one)
         )
     });

@@ -278,3 +278,58 @@ fn money_is_typed_and_told_with_every_digit() {
     assert!(set.out.contains("usd=budget:4.75/1h"), "{set:?}");
     assert!(ask("peek", &["usd=0.01"]).out.contains("of 4.75 left"));
 }
+
+const POOL: &str = "[policy.chat]\nmetadata = { team = 'ml' }\n\
+                    [policy.chat.member.eu.limits]\nrpm = { calls = 30, per = '1h' }\n\
+                    [policy.chat.member.us.limits]\nrpm = { calls = 10, per = '1h' }\n";
+
+/// A forecast of a pool printed nothing, and a debit, which must name a member, could not.
+#[test]
+fn of_a_pool_a_member_is_named_and_told() {
+    let server = Server::start(POOL);
+    let ask = |verb: &'static str, more: &[&str]| server.ask(&with(verb, CHAT, more));
+    let help = server.ask(&["debit", "-h"]).ends(0).out;
+    let (options, _) = help.split_once("The answer:").unwrap();
+    assert!(options.contains("--member <NAME>"), "{help}");
+    let forecast = ask("forecast", &[]).ends(0).out;
+    assert_eq!(
+        forecast,
+        "member eu\n  rpm  30 such asks fit; 30 of 30 left\n\
+         member us\n  rpm  10 such asks fit; 10 of 10 left\n"
+    );
+    let us = ask("forecast", &["--member", "us"]).ends(0).out;
+    assert_eq!(us, "  rpm  10 such asks fit; 10 of 10 left\n");
+    let nowhere = ask("debit", &["rpm=4"]).ends(2).error;
+    assert!(nowhere.contains("which member is meant"), "{nowhere}");
+    let debit = ask("debit", &["rpm=4", "--member", "us"]).ends(0).out;
+    assert_eq!(debit, "charged\n  rpm  6 of 10 left\n");
+    let peek = ask("peek", &["rpm=30", "--member", "us"]);
+    assert!(peek.ends(3).error.contains("at most 10"));
+    let keys = server.ask(&["keys", "-p", "chat"]).ends(0).out;
+    assert_eq!(keys, "alice at us  rpm 6/10\n");
+    let lease = ask("acquire", &[]).ends(0).out;
+    assert!(lease.contains("\n  member "), "{lease}");
+    assert!(lease.contains("\n  metadata team=ml\n"), "{lease}");
+    let leases = server.ask(&["leases", "-p", "chat"]).ends(0).out;
+    assert!(leases.contains("  alice at "), "{leases}");
+}
+
+/// Only HTTP, gRPC and RESP could say how the work went.
+#[test]
+fn a_lease_ends_with_word_of_a_provider_that_refused() {
+    let server = Server::start(POOL);
+    let ask = |verb: &'static str, more: &[&str]| server.ask(&with(verb, CHAT, more));
+    let id = ask("acquire", &["-q"]).ends(0).out;
+    let lease = ["--lease", id.trim()];
+    let dropped = [&lease[..], &["--outcome", "dropped", "--cool-down", "1h"]].concat();
+    let said = ask("cancel", &dropped).ends(0).out;
+    let passed_over = said.lines().nth(1).unwrap().trim();
+    let (member, until) = passed_over.split_once(", passed over until ").unwrap();
+    assert!(until.starts_with('2'), "{said}");
+    for _ in 0..4 {
+        let other = ask("acquire", &[]).ends(0).out;
+        assert!(!other.contains(member), "{other} after {said}");
+    }
+    let unknown = [&lease[..], &["--outcome", "lost"]].concat();
+    assert!(ask("settle", &unknown).ends(2).error.contains("dropped"));
+}
