@@ -1,9 +1,12 @@
 //! A server's HTTP door, seen from the command line.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
+use tokio_rustls::rustls;
 
 use super::exit::{Exit, Outcome, Stop};
 use super::tls::ClientTls;
@@ -122,16 +125,39 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Stop {
-        let mut cause: &dyn std::error::Error = error;
+        let mut cause: &dyn Error = error;
         while let Some(source) = cause.source() {
             cause = source;
         }
-        Stop::failed(format!(
-            "no answer from {}: {cause}; is it running? `tidegate serve` starts one, \
-             and --server or TIDEGATE_SERVER says where it is",
-            self.base
-        ))
+        let help = if is_tls(error) {
+            "TLS failed: for a server in the clear write http:// in --server, and for one whose \
+             authority the system does not know say --ca FILE"
+        } else if error.is_connect() || error.is_timeout() {
+            "is it running? `tidegate serve` starts one, and --server or TIDEGATE_SERVER says \
+             where it is"
+        } else {
+            "something is there, but is it the HTTP door (port 7400 unless told otherwise), and \
+             does it speak TLS (https://)? --server or TIDEGATE_SERVER says where it is"
+        };
+        Stop::failed(format!("no answer from {}: {cause}; {help}", self.base))
     }
+}
+
+/// Whether TLS has failed.
+fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<rustls::Error>() {
+            return true;
+        }
+        // The source of an I/O error is what caused the error that it carries.
+        let carried = error.downcast_ref().and_then(io::Error::get_ref);
+        next = match carried {
+            Some(carried) => Some(carried),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 impl Reply {

@@ -333,3 +333,29 @@ fn a_lease_ends_with_word_of_a_provider_that_refused() {
     let unknown = [&lease[..], &["--outcome", "lost"]].concat();
     assert!(ask("settle", &unknown).ends(2).error.contains("dropped"));
 }
+
+/// "Is it running?" was asked of whatever had just answered.
+#[test]
+fn what_is_there_and_is_no_http_door_is_not_taken_for_a_server_that_is_down() {
+    use std::io::{Read, Write};
+    let server = Server::start(POLICY);
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        let mut head = [0; 64];
+        let _ = stream.read(&mut head).unwrap();
+        stream.write_all(b"-ERR no such thing\r\n").unwrap();
+    });
+    let asked = |url: &str| {
+        let said = server.ask(&with("check", CHAT, &["rpm=1", "--server", url]));
+        said.ends(5).error
+    };
+    let wrong = asked(&format!("http://{address}"));
+    assert!(wrong.contains("is it the HTTP door"), "{wrong}");
+    answering.join().unwrap();
+    let wrong = asked(&server.url.replace("http://", "https://"));
+    assert!(wrong.contains("write http:// in --server"), "{wrong}");
+    let gone = asked(&format!("http://{address}"));
+    assert!(gone.contains("is it running?"), "{gone}");
+}
