@@ -79,3 +79,12 @@ pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_contract as contract;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
+
+/// The pages that show the library are compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/locks.md")]
+    struct Locks;
+}
