@@ -7,5 +7,5 @@ pub const TARGET: &str = "tidegate::audit";
 /// Notes that `by` (a token's name, or what else changes things) did `action`
 /// to `subject`.
 pub fn note(by: &str, action: &str, subject: &str) {
-    tracing::info!(target: TARGET, by, action, subject);
+    tracing::info!(target: TARGET, by, action, subject, "administrative change");
 }
