@@ -13,7 +13,8 @@ use crate::policies::Policy;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
-/// Rate, budget and concurrency limits: what they do, before they do it.
+/// May this work start now, and how much may it use? The server of limits, the commands that
+/// ask it, and what a policy would have done to your traffic
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",
@@ -29,13 +30,13 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Load(Box<Load>),
-    Replay(Box<Replay>),
     Serve(Box<Serve>),
     Token(Token),
+    Policy(Policy),
+    Replay(Box<Replay>),
     #[command(flatten)]
     Client(Box<client::Command>),
-    Policy(Policy),
+    Load(Box<Load>),
 }
 
 /// Make a token, and what to write into the server's file for it
