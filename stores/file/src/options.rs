@@ -43,7 +43,7 @@ pub enum SyncMode {
 
 /// Words that are no [`SyncMode`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no way to sync; write `always`, `interval 100ms` (or `1s`), or `never`")]
+#[error("`{0}` is no way to sync; write `always`, `interval=100ms` (or `1s`), or `never`")]
 pub struct SyncModeError(String);
 
 impl FromStr for SyncMode {
@@ -63,20 +63,20 @@ impl fmt::Display for SyncMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Always => f.write_str("always"),
-            Self::Interval(span) => write!(f, "interval {}ms", span.as_millis()),
+            Self::Interval(span) => write!(f, "interval={}ms", span.as_millis()),
             Self::Never => f.write_str("never"),
         }
     }
 }
 
-/// `interval 100ms`, `interval 2s`; from a millisecond to a day.
+/// `interval=100ms`, `interval=2s`; from a millisecond to a day.
 fn interval(words: &str) -> Option<Duration> {
-    let span = words.strip_prefix("interval")?.trim();
+    let span = words.strip_prefix("interval=")?;
     let (number, scale) = match span.strip_suffix("ms") {
         Some(number) => (number, 1),
         None => (span.strip_suffix('s')?, 1_000),
     };
-    let millis = number.trim().parse::<u64>().ok()?.checked_mul(scale)?;
+    let millis = number.parse::<u64>().ok()?.checked_mul(scale)?;
     let sensible = (1..=86_400_000).contains(&millis);
     sensible.then(|| Duration::from_millis(millis))
 }
@@ -91,11 +91,11 @@ mod tests {
             ("always", SyncMode::Always),
             ("never", SyncMode::Never),
             (
-                "interval 100ms",
+                "interval=100ms",
                 SyncMode::Interval(Duration::from_millis(100)),
             ),
             (
-                "interval 2000ms",
+                "interval=2000ms",
                 SyncMode::Interval(Duration::from_secs(2)),
             ),
         ];
@@ -104,8 +104,15 @@ mod tests {
             assert_eq!(mode.to_string(), words);
         }
         let two = SyncMode::Interval(Duration::from_secs(2));
-        assert_eq!("interval 2s".parse(), Ok(two));
-        for words in ["", "interval", "interval 0ms", "interval -1s", "sometimes"] {
+        assert_eq!("interval=2s".parse(), Ok(two));
+        for words in [
+            "",
+            "interval",
+            "interval=0ms",
+            "interval=-1s",
+            "interval 1s",
+            "sometimes",
+        ] {
             assert!(words.parse::<SyncMode>().is_err(), "{words}");
         }
     }

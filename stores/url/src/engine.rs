@@ -13,29 +13,34 @@ use crate::options::Options;
 /// What opens a store whose URL makes sense.
 pub type Opener = Box<dyn FnOnce() -> Result<Opened, UrlError>>;
 
-pub fn memory(said: &Options) -> Result<Opener, UrlError> {
+pub fn memory(address: &str, said: &Options) -> Result<Opener, UrlError> {
+    no_others(address, "a memory store has no options")?;
     said.done("memory")?;
     Ok(Box::new(|| {
         Ok(Opened::near(Arc::new(MemoryStore::default())))
     }))
 }
 
+/// That nothing stands behind the `?` that the engine would pass over.
+fn no_others(address: &str, known: &str) -> Result<(), UrlError> {
+    let after_password = address.rfind('@').map_or(0, |at| at + 1);
+    match address[after_password..].split_once('?') {
+        Some((_, rest)) => {
+            let name = rest.split(['=', '&']).next().unwrap_or_default();
+            Err(UrlError::option(name, known))
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(feature = "file")]
 pub fn file(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_file::{FileStore, Options as FileOptions, SyncMode};
 
+    no_others(address, "a file store knows `sync` alone")?;
     let path = address.trim_start_matches("file:");
-    if let Some((_, rest)) = path.split_once('?') {
-        let name = rest.split('=').next().unwrap_or_default();
-        return Err(UrlError::option(name, "a file store knows `sync` alone"));
-    }
-    let sync = match said.take("sync") {
-        // `interval=100ms`, as a `+` or a blank would be hard to write in a URL.
-        Some(said) => said.replace('=', " ").parse(),
-        None => Ok(SyncMode::default()),
-    };
     let options = FileOptions {
-        sync: sync.map_err(|why| UrlError::option("sync", why))?,
+        sync: said.parse::<SyncMode>("sync")?.unwrap_or_default(),
         ..FileOptions::default()
     };
     said.done("file")?;
@@ -68,6 +73,7 @@ fn has_folder(path: &Path) -> Result<(), UrlError> {
 pub fn redis(address: &str, said: &mut Options) -> Result<Opener, UrlError> {
     use tidegate_redis::{Options as RedisOptions, RedisStore};
 
+    no_others(address, "a Redis store knows `deadline` and `prefix` alone")?;
     let usual = RedisOptions::default();
     let options = RedisOptions {
         prefix: said.take("prefix").unwrap_or(usual.prefix),

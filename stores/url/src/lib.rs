@@ -15,8 +15,8 @@
 //! authorities (or those in the file that `SSL_CERT_FILE` names) must vouch for the
 //! server.
 //!
-//! Behind a `?` come options, `name=value`, parted by `&`. Ours are below; others
-//! are the engine's own and go to it as they are.
+//! Behind a `?` come options, `name=value`, parted by `&`. Ours are below; others go to
+//! PostgreSQL and MariaDB as they are, and are an error elsewhere.
 //!
 //! | option | of | unless said |
 //! |---|---|---|
@@ -132,7 +132,9 @@ fn opener(url: &str) -> Result<engine::Opener, UrlError> {
     let (scheme, _) = url.split_once(':').ok_or_else(unknown)?;
     let (address, mut options) = Options::split(url)?;
     let opener = match scheme {
-        "memory" if address == "memory:" => engine::memory(&options)?,
+        "memory" if address.split('?').next() == Some("memory:") => {
+            engine::memory(&address, &options)?
+        }
         "file" if address.len() > "file:".len() => engine::file(&address, &mut options)?,
         "postgres" | "postgresql" => engine::postgres(&address, &mut options)?,
         "mysql" | "mariadb" => engine::mysql(&address, &mut options)?,

@@ -31,6 +31,14 @@ fn an_option_that_makes_no_sense_is_named() {
         ("file:/x?prefix=a", "prefix"),
         ("file:/x?mode=always", "mode"),
         ("memory:?deadline=1s", "deadline"),
+        ("memory:?size=3", "size"),
+        // These were passed over, so that a slip of the pen did nothing.
+        ("redis://127.0.0.1:1?dedline=1s", "dedline"),
+        ("redis+cluster://u:p@127.0.0.1:1?sync=always&x", "x"),
+        (
+            "redis+sentinel://127.0.0.1:1/main?name=1&deadline=1s",
+            "name",
+        ),
         ("redis://127.0.0.1:1?connections=4", "connections"),
         ("redis://127.0.0.1:1?deadline=soon", "deadline"),
         ("redis://127.0.0.1:1?deadline=-1s", "deadline"),
@@ -64,6 +72,14 @@ fn a_url_is_checked_without_its_store() {
         check("file:/x?sync=perhaps"),
         Err(UrlError::Option { .. })
     ));
+}
+
+/// It said `interval 100ms`, which is none either.
+#[test]
+fn the_ways_to_sync_are_said_as_a_url_has_them() {
+    let said = check("file:/x?sync=perhaps").expect_err("none").to_string();
+    assert!(said.contains("`interval=100ms`"), "{said}");
+    assert_eq!(check("file:/x?sync=interval=100ms"), Ok(()));
 }
 
 #[test]

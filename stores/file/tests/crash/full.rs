@@ -16,7 +16,7 @@ const BLOCKS: u32 = 5_000;
 
 #[test]
 fn a_full_disk_refuses_and_recovers_and_what_was_acknowledged_is_there() {
-    for sync in ["always", "interval 20ms"] {
+    for sync in ["always", "interval=20ms"] {
         let place = Place::new();
         let mut child = start(place.path(), sync);
         let said = follow(&mut child);
