@@ -183,10 +183,12 @@ impl LimitSet {
     }
 
     /// Charges what was used already, whether it fits or not; the answer says
-    /// whether any more may start.
+    /// whether any more may start. Unlike elsewhere, calls that `ask` does not name are
+    /// not charged.
     ///
     /// # Errors
-    /// [`Error`]; nothing was changed.
+    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency that is named,
+    /// [`Error::NothingAsked`] where nothing is left to charge.
     pub fn debit<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
