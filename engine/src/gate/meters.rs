@@ -161,7 +161,7 @@ pub(super) fn describe() {
     );
     describe_counter!(
         "tidegate_full_total",
-        "Asks answered by an error because the policy, or the key's root, holds as many keys or leases as it may"
+        "Asks answered by an error because the policy, or the key's first segment, holds as many keys or leases as it may"
     );
     describe_counter!(
         "tidegate_degraded_total",
