@@ -178,6 +178,56 @@ fn a_file_that_changes_is_gone_over_to_and_a_bad_one_is_not() {
     assert_eq!(server.check("k").0, 429);
 }
 
+/// The folder of a Kubernetes ConfigMap: what is exchanged is a link beside the file.
+#[test]
+fn a_file_behind_a_link_that_is_exchanged_is_gone_over_to() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let lay_down = |version: &str, policy: &str| {
+        std::fs::create_dir(at(version)).unwrap();
+        std::fs::write(at(version).join("tidegate.toml"), policy).unwrap();
+        symlink(version, at("..data_tmp")).unwrap();
+        std::fs::rename(at("..data_tmp"), at("..data")).unwrap();
+    };
+    lay_down("..1", POLICY);
+    symlink("..data/tidegate.toml", at("tidegate.toml")).unwrap();
+    let server = Server::start(folder.path(), &CONFIG);
+    (0..10).for_each(|_| assert_eq!(server.check("k").0, 200));
+    assert_eq!(server.check("k").0, 429);
+    lay_down("..2", &POLICY.replace("calls = 10", "calls = 12"));
+    wait_for(|| server.check("k").0 == 200);
+}
+
+/// Its gauges stood for ever where they stood when it went.
+#[test]
+fn a_policy_that_is_gone_is_measured_to_hold_nothing() {
+    let folder = folder(&format!(
+        "{POLICY}[policy.old.limits]\nslots = {{ concurrency = 3 }}\n"
+    ));
+    let server = Server::start(
+        folder.path(),
+        &[&CONFIG[..], &["--store", "memory:"]].concat(),
+    );
+    let ask = "{\"policy\":\"old\",\"key\":\"k\"}";
+    assert_eq!(server.post("/v1/acquire", ask, None).0, 200);
+    let measured = |gauge: &str| {
+        let metrics = get(server.http, "/metrics");
+        let name = format!("tidegate_{gauge}{{policy=\"old\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.expect("it is measured").to_owned()
+    };
+    assert_eq!(
+        (measured("keys"), measured("leases")),
+        ("1".into(), "1".into())
+    );
+    std::fs::write(folder.path().join("tidegate.toml"), POLICY).unwrap();
+    wait_for(|| server.post("/v1/acquire", ask, None).0 == 404);
+    for gauge in ["waiting", "keys", "leases", "leases_remembered"] {
+        assert_eq!(measured(gauge), "0", "{gauge}");
+    }
+}
+
 #[test]
 fn with_a_token_in_the_file_nobody_else_is_let_in() {
     let made = Command::new(env!("CARGO_BIN_EXE_tidegate"))

@@ -1,7 +1,9 @@
 //! The server's file read again: when it changes, and on SIGHUP. A faulty one
 //! changes nothing.
 
-use std::path::Path;
+use std::fs::{Metadata, metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,15 +136,18 @@ async fn settle(changes: &mut mpsc::Receiver<()>) {
     while let Ok(Some(())) = tokio::time::timeout(SETTLED, changes.recv()).await {}
 }
 
-/// Watches the folder: who replaces a file replaces what would be watched.
+/// Watches the folder: who replaces a file replaces what would be watched. So does who
+/// exchanges a link on the way to it, as Kubernetes does for a ConfigMap.
 fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
-    let name = path.file_name().map(ToOwned::to_owned);
+    let (file, mut known) = (PathBuf::from(path), identity(path));
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let concerns = |event: &notify::Event| {
-            let mut paths = event.paths.iter();
-            !event.kind.is_access() && paths.any(|path| path.file_name() == name.as_deref())
-        };
-        if event.as_ref().is_ok_and(concerns) {
+        let Ok(event) = event else { return };
+        if event.kind.is_access() {
+            return;
+        }
+        let before = std::mem::replace(&mut known, identity(&file));
+        let names_it = |path: &PathBuf| path.file_name() == file.file_name();
+        if before != known || event.paths.iter().any(names_it) {
             // Full means that a change is already known.
             let _ = changed.try_send(());
         }
@@ -153,4 +158,13 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWa
     };
     watcher.watch(folder, RecursiveMode::NonRecursive)?;
     Ok(watcher)
+}
+
+/// Which file a path leads to, and since when it says what it says.
+fn identity(path: &Path) -> Option<[i64; 4]> {
+    let of = |found: Metadata| {
+        let which = [found.dev(), found.ino()].map(u64::cast_signed);
+        [which[0], which[1], found.mtime(), found.mtime_nsec()]
+    };
+    metadata(path).ok().map(of)
 }
