@@ -129,6 +129,16 @@ impl Meters {
         self.wait.record(wait.as_secs_f64());
     }
 
+    /// The policy is gone, and holds nothing.
+    pub(super) fn gone(&self) {
+        self.observe(Observed {
+            waiting: 0,
+            keys: Some(0),
+            leases: Some(0),
+            remembered: Some(0),
+        });
+    }
+
     /// What only the sets themselves know, as of now.
     pub(super) fn observe(&self, now: Observed) {
         self.waiting.set(now.waiting as f64);

@@ -640,6 +640,11 @@ impl Served {
         });
     }
 
+    /// No policy has this name any more.
+    pub(super) fn gone(&self) {
+        self.meters.gone();
+    }
+
     fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {
         let metadata = match backing.pool() {
             Some(pooled) => pooled.hand_out(&lease),

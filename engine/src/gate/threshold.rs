@@ -317,7 +317,10 @@ impl Gate {
             stop_who_is_gone(served, new.get(name).map(|served| &**served));
         }
         let kept: HashSet<String> = new.values().flat_map(|s| table_names(s)).collect();
-        self.0.policies.store(Arc::new(new));
+        let new = Arc::new(new);
+        self.0.policies.store(Arc::clone(&new));
+        let gone = old.iter().filter(|(name, _)| !new.contains_key(*name));
+        gone.for_each(|(_, served)| served.gone());
         if let Some(store) = &self.0.store {
             let gone = old.values().flat_map(|served| table_names(served));
             let gone = gone.filter(|name| !kept.contains(name));
