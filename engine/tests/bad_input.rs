@@ -259,3 +259,19 @@ fn a_debit_that_would_not_be_charged_in_full_is_refused() {
     let left = set.peek("acme/alice", 1).wait().unwrap();
     assert_eq!(left.standing("tokens").unwrap().remaining, 400);
 }
+
+/// A look said that it would be admitted, and a forecast said nothing of no limit, where a
+/// check of the same is an error.
+#[test]
+fn a_look_at_a_key_that_reaches_no_limit_is_refused_as_its_check_is() {
+    let limits = [Limit::calls("calls", 5, SECOND).at_level("user")];
+    let set = LimitSet::builder().levels(["org", "user"]).limits(limits);
+    let set = set.build().expect("sensible limits");
+    let checked = set.check("acme", ()).wait().unwrap_err();
+    assert!(matches!(checked, Error::KeyTooShort { .. }), "{checked:?}");
+    assert_eq!(set.peek("acme", ()).wait().unwrap_err(), checked);
+    assert_eq!(set.forecast("acme", ()).wait().unwrap_err(), checked);
+    let pool = LimitPool::builder().member("a", set).build().unwrap();
+    assert_eq!(pool.peek("acme", ()).wait().unwrap_err(), checked);
+    assert!(pool.peek("acme/alice", ()).wait().unwrap().admitted());
+}

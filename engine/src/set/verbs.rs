@@ -295,6 +295,7 @@ impl Inner {
     pub(crate) async fn peek(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
+            view.check_reach(&asking.path, &amounts)?;
             Ok(asking.verb(Verb::Peek { amounts: &amounts }))
         };
         self.decide(key, begin).await
@@ -321,6 +322,7 @@ impl Inner {
     async fn forecast(&self, key: &[u8], ask: &Ask<'_>) -> Result<Vec<(String, Forecast)>, Error> {
         let view = self.view_at(key)?;
         let amounts = view.amounts(ask)?;
+        view.check_reach(&KeyPath::new(key, view.plan.levels())?, &amounts)?;
         let mut forecasts = Vec::new();
         for (limit, &amount) in view.limits.iter().zip(&amounts).filter(|(_, a)| **a > 0) {
             let name = limit.name();
