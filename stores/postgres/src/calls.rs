@@ -18,12 +18,41 @@ use crate::request::{END, Request};
 use crate::session::Session;
 use crate::slots::Slots;
 
-const DECIDE: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9,
-    $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19)";
+macro_rules! decide {
+    ($turn:literal) => {
+        concat!(
+            "tidegate.decide($1, $2, $3, $4, $5, $6, $7::text::numeric[], $8, $9, $10, $11, $12,
+                $13::text::numeric, $14, $15, $16, $17, $18, $19",
+            $turn,
+            ")"
+        )
+    };
+}
 
-const DECIDE_IN_TURN: &str = "SELECT tidegate.decide($1, $2, $3, $4, $5, $6,
-    $7::text::numeric[], $8, $9, $10, $11, $12, $13::text::numeric, $14, $15, $16, $17, $18, $19,
-    $20::text::numeric, $21, $22, $23)";
+/// A lease that ends with a session is given to one that lasts: of one that is over that is
+/// told, and nothing is decided.
+macro_rules! in_session {
+    ($call:expr) => {
+        concat!(
+            "SELECT CASE WHEN pg_try_advisory_xact_lock(tidegate.session_lock($19)) THEN '{8}'
+                ELSE ",
+            $call,
+            " END"
+        )
+    };
+}
+
+const SESSION_IS_OVER: &str = "{8}";
+
+const DECIDE: &str = concat!("SELECT ", decide!(""));
+const DECIDE_IN_SESSION: &str = in_session!(decide!(""));
+
+const DECIDE_IN_TURN: &str = concat!("SELECT ", decide!(", $20::text::numeric, $21, $22, $23"));
+const DECIDE_IN_TURN_AND_SESSION: &str =
+    in_session!(decide!(", $20::text::numeric, $21, $22, $23"));
+
+/// So many sessions are begun for one lease, if each is over by the time that it is granted.
+const MOST_SESSIONS: u32 = 3;
 
 const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
 
@@ -132,11 +161,34 @@ impl Calls {
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
-        let now = request.now.as_micros();
-        let session = match (&self.session, request.makes_lease()) {
-            (Some(session), true) => Some(session.number(&self.link).await?),
-            _ => None,
+        let Some(session) = self.session.as_ref().filter(|_| request.makes_lease()) else {
+            return self.decide_in(None, edition, request, turn).await;
         };
+        for _ in 0..MOST_SESSIONS {
+            let number = session.number(&self.link).await?;
+            let text = self.decide_in(Some(number), edition, request, turn);
+            let text = text.await?;
+            if text != SESSION_IS_OVER {
+                return Ok(text);
+            }
+            session.is_over(number).await;
+        }
+        Err(StoreError::Unavailable(
+            "the PostgreSQL sessions with which leases are to end do not last; see \
+             whether something ends connections that say nothing"
+                .to_owned(),
+        ))
+    }
+
+    /// As one statement, by a lease's session if it ends with one.
+    async fn decide_in(
+        &self,
+        session: Option<i64>,
+        edition: i64,
+        request: &Request,
+        turn: Option<[Argument<'_>; 4]>,
+    ) -> Result<String, StoreError> {
+        let now = request.now.as_micros();
         let arguments: [Argument<'_>; 19] = [
             &self.tab,
             &edition,
@@ -158,11 +210,15 @@ impl Calls {
             &request.remember,
             &session,
         ];
+        let (alone, in_turn) = match session {
+            None => (DECIDE, DECIDE_IN_TURN),
+            Some(_) => (DECIDE_IN_SESSION, DECIDE_IN_TURN_AND_SESSION),
+        };
         match turn {
-            None => self.answer(DECIDE, &arguments).await,
+            None => self.answer(alone, &arguments).await,
             Some(turn) => {
                 let arguments = [&arguments[..], &turn[..]].concat();
-                self.answer(DECIDE_IN_TURN, &arguments).await
+                self.answer(in_turn, &arguments).await
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::link::Link;
 pub(crate) struct Session(Mutex<Option<(Client, i64)>>);
 
 impl Session {
-    /// The number of the session that lasts now.
+    /// The number of the session that lasts now, as far as is known.
     pub(crate) async fn number(&self, link: &Link) -> Result<i64, StoreError> {
         let mut begun = self.0.lock().await;
         if let Some((client, number)) = &*begun
@@ -31,6 +31,13 @@ impl Session {
         let number = row.map_err(|error| unavailable(&error))?.get(0);
         *begun = Some((client, number));
         Ok(number)
+    }
+
+    /// The server says that the session of this number is over: its connection may be silent
+    /// here for long, after a failover, or where the way between is lost.
+    pub(crate) async fn is_over(&self, number: i64) {
+        let mut begun = self.0.lock().await;
+        begun.take_if(|(_, known)| *known == number);
     }
 }
 

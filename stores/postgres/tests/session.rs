@@ -2,9 +2,13 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{Desk, SECOND, machine_time, open, options, plan, slots, sql};
+use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::Ending;
+use tidegate_contract::core::Span;
+use tidegate_contract::{Detail, Ending, Terms, Verb};
 use tidegate_postgres::{Clock, Options, PostgresStore};
 
 fn open_ending(server: &PostgresServer) -> PostgresStore {
@@ -43,6 +47,63 @@ fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
     let late = asking.end(b"a/one", held.id, Ending::Release);
     assert!(late.expect("it is remembered").expired);
     assert_eq!(asking.left(b"a/two"), [0, 0], "another's is not given back");
+}
+
+/// The server had ended the session, and the store had not heard of it: a way that loses
+/// everything ends no connection, and no more does a failover. Each lease that it was granted
+/// from then on was taken for one whose holder is gone, and given to whoever asked next.
+#[test]
+fn a_lease_after_a_session_was_lost_unheard_ends_with_another() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let way = Hole::to(server.port());
+    let options = Options {
+        leases_end_with_session: true,
+        deadline: Duration::from_secs(2),
+        ..options(Clock::Server)
+    };
+    let through = server.url();
+    let through = through.replace(&server.port().to_string(), &way.port().to_string());
+    let holder = PostgresStore::open(&through, options).expect("a server");
+    let other = open(&server, Clock::Server);
+    let desk = |store: &PostgresStore, leases| {
+        let mut desk = Desk::at(store, "t", plan(0, 1, &[(0, slots(1))]), machine_time());
+        desk.leases = leases;
+        desk
+    };
+    let (mut holding, mut asking) = (desk(&holder, 0), desk(&other, 100));
+    assert!(holding.lease(b"first", &[1], 600 * SECOND).lease.is_some());
+    way.swallow();
+    // As the server does when it finds nobody there.
+    let ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'";
+    sql(&server, ended);
+    while sql(
+        &server,
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
+    ) != ["0"]
+    {}
+    // Whoever finds a connection lost is told so; the next has a new one.
+    let now = holding.now;
+    let granted = (10..1_000).any(|id| {
+        let terms = Terms {
+            id,
+            expires_at: now + Span::from_secs(600),
+            idempotency: None,
+        };
+        let take = Verb::Take {
+            amounts: &[1],
+            lease: Some(terms),
+            detail: Detail::Verdict,
+        };
+        let answer = holding.ask(b"k", take);
+        answer.is_ok_and(|reply| reply.new_lease().is_some())
+    });
+    assert!(granted, "a store that is reached again");
+    for _ in 0..20 {
+        let refused = asking.lease(b"k", &[1], 600 * SECOND);
+        assert!(refused.lease.is_none(), "its holder is there");
+    }
 }
 
 #[test]
