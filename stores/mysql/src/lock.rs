@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use sha2::{Digest, Sha256};
 use tidegate_contract::StoreError;
@@ -17,7 +18,6 @@ use tokio::sync::Mutex;
 
 use crate::error::{Trouble, garbled};
 use crate::pace::Pace;
-use crate::pool::Lent;
 use crate::table::Shared;
 
 /// A lock that is held, on a connection of its own. Dropped, it is released.
@@ -25,12 +25,12 @@ use crate::table::Shared;
 pub struct NativeLock {
     shared: Arc<Shared>,
     name: String,
-    lent: Held,
+    conn: Held,
 }
 
 /// The connection that a lock depends on, for as long as it is there. Whoever uses it
-/// takes it out meanwhile: what is left half way is closed, and put back by nobody.
-type Held = Arc<Mutex<Option<Lent>>>;
+/// takes it out meanwhile: what is left half way is closed.
+type Held = Arc<Mutex<Option<Conn>>>;
 
 impl NativeLock {
     /// Waits up to `patience` for the lock `name`; `None` if others hold it for
@@ -46,7 +46,7 @@ impl NativeLock {
             let mut pace = Pace::default();
             loop {
                 let trouble = match get(&pool, &lock, patience).await {
-                    Ok(lent) => return Ok(lent),
+                    Ok(conn) => return Ok(conn),
                     Err(trouble) => trouble,
                 };
                 // Whoever loses the connection loses the lock with it.
@@ -54,11 +54,11 @@ impl NativeLock {
                 pace.after(trouble).await?;
             }
         };
-        let lent = shared.driver.start_within(patience, take).await?;
-        Ok(lent.map(|lent| Self {
+        let conn = shared.driver.start_within(patience, take).await?;
+        Ok(conn.map(|conn| Self {
             shared,
             name,
-            lent: Arc::new(Mutex::new(Some(lent))),
+            conn: Arc::new(Mutex::new(Some(conn))),
         }))
     }
 
@@ -68,18 +68,18 @@ impl NativeLock {
     /// # Errors
     /// *Cannot tell*; then the lock is to be taken as lost.
     pub async fn is_held(&mut self) -> Result<bool, StoreError> {
-        let (held, name) = (Arc::clone(&self.lent), self.name.clone());
+        let (held, name) = (Arc::clone(&self.conn), self.name.clone());
         // It goes on, and keeps the lock, also when nobody waits for the answer.
         let ask = async move {
             let mut held = held.lock().await;
-            let Some(mut lent) = held.take() else {
+            let Some(mut conn) = held.take() else {
                 return Ok(false);
             };
             let ask = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
-            let answer = lent.conn.exec_first(ask, (name,)).await;
+            let answer = conn.exec_first(ask, (name,)).await;
             let is_held: Option<Option<bool>> =
                 answer.map_err(|error| Trouble::from(error).told())?;
-            *held = Some(lent);
+            *held = Some(conn);
             Ok(is_held.flatten() == Some(true))
         };
         self.shared.driver.start(ask).await
@@ -95,10 +95,10 @@ impl NativeLock {
     }
 
     fn start_to_free(&self) -> impl Future<Output = Result<(), StoreError>> {
-        let (held, name) = (Arc::clone(&self.lent), self.name.clone());
+        let (held, name) = (Arc::clone(&self.conn), self.name.clone());
         self.shared.driver.start(async move {
             match held.lock().await.take() {
-                Some(lent) => free(lent, name).await,
+                Some(conn) => free(conn, name).await,
                 None => Ok(()),
             }
         })
@@ -111,34 +111,26 @@ impl Drop for NativeLock {
     }
 }
 
-/// A connection that says nothing for a year is closed by the server (the longest that
-/// it can be told), and one that holds no lock as the server does with others.
+/// A connection that says nothing for a year is closed by the server: the longest that it
+/// can be told.
 const QUIET: &str = "SET SESSION wait_timeout = 31536000";
-const LOUD: &str = "SET SESSION wait_timeout = DEFAULT";
 
-async fn get(shared: &Shared, lock: &str, patience: Duration) -> Result<Option<Lent>, Trouble> {
-    let mut lent = shared.pool.lend().await?;
+async fn get(shared: &Shared, lock: &str, patience: Duration) -> Result<Option<Conn>, Trouble> {
+    let mut conn = shared.pool.beside().await?;
     // Whoever holds it says nothing meanwhile: the server is not to hang up for that.
-    lent.conn.query_drop(QUIET).await?;
+    conn.query_drop(QUIET).await?;
     let seconds = patience.as_secs_f64();
     let get = "SELECT GET_LOCK(?, ?)";
-    match lent.conn.exec_first(get, (lock, seconds)).await? {
-        Some(Some(1_u8)) => Ok(Some(lent)),
-        Some(Some(0)) => {
-            lent.put_back();
-            Ok(None)
-        }
+    match conn.exec_first(get, (lock, seconds)).await? {
+        Some(Some(1_u8)) => Ok(Some(conn)),
+        Some(Some(0)) => Ok(None),
         _ => Err(garbled("no lock")),
     }
 }
 
-async fn free(mut lent: Lent, name: String) -> Result<(), StoreError> {
-    let freed = lent.conn.exec_drop("DO RELEASE_LOCK(?)", (name,)).await;
-    freed.map_err(|error| Trouble::from(error).told())?;
-    let loud = lent.conn.query_drop(LOUD).await;
-    loud.map_err(|error| Trouble::from(error).told())?;
-    lent.put_back();
-    Ok(())
+async fn free(mut conn: Conn, name: String) -> Result<(), StoreError> {
+    let freed = conn.exec_drop("DO RELEASE_LOCK(?)", (name,)).await;
+    freed.map_err(|error| Trouble::from(error).told())
 }
 
 /// A name of a lock has at most 64 characters, of whatever case: it is told apart

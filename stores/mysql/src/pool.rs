@@ -130,13 +130,19 @@ impl Pool {
         let idle = self.idle.lock().pop();
         let conn = match idle {
             Some(conn) => conn,
-            None => Conn::new(self.opts.clone()).await?,
+            None => self.beside().await?,
         };
         Ok(Lent {
             conn,
             idle: Arc::clone(&self.idle),
             room,
         })
+    }
+
+    /// A connection beside those that are lent, for whoever needs it for long: it keeps no
+    /// command from its own. Dropped, it is closed.
+    pub(crate) async fn beside(&self) -> Result<Conn, Trouble> {
+        Ok(Conn::new(self.opts.clone()).await?)
     }
 
     /// Closes what is idle, if this says that the server has gone meanwhile, or is no

@@ -67,8 +67,8 @@ impl MysqlStore {
     }
 
     /// Waits up to `patience` for the server's own lock `name`; `None` if others
-    /// hold it for longer. It has one of the store's connections for as long as it
-    /// is held.
+    /// hold it for longer. It has a connection of its own, beside the store's, for
+    /// as long as it is waited for and held.
     ///
     /// # Errors
     /// *Cannot tell*; then it is not held.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use support::{number, open};
+use support::{Desk, hourly, machine_time, number, open, options, plan};
 use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_mysql::Clock;
+use tidegate_mysql::{Clock, MysqlStore, Options};
 
 /// Long enough for any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -115,6 +115,31 @@ fn a_native_lock_outlives_the_servers_patience_with_who_says_nothing() {
     runtime.block_on(held.release()).expect("an answer");
     let again = runtime.block_on(store.lock("name", Duration::ZERO));
     assert!(again.expect("an answer").is_some());
+}
+
+/// Each lock that was held, or waited for, had one of the store's connections: a few of
+/// them, and every decision was told that all are busy.
+#[test]
+fn native_locks_keep_no_connection_from_decisions() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let options = Options {
+        connections: 1,
+        ..options(Clock::Server)
+    };
+    let store = MysqlStore::open(&server.url(), options).expect("a server");
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(10))]), machine_time());
+    let runtime = runtime();
+    let held = runtime.block_on(store.lock("name", Duration::ZERO));
+    let held = held.expect("an answer").expect("free");
+    assert!(desk.admits(b"k", &[1]));
+    let mut waits = std::pin::pin!(store.lock("name", PATIENCE));
+    assert!(waits.as_mut().poll(&mut nobody()).is_pending());
+    assert!(desk.admits(b"k", &[1]));
+    runtime.block_on(held.release()).expect("an answer");
+    let taken = runtime.block_on(waits).expect("an answer");
+    assert!(taken.is_some(), "it is free again");
 }
 
 /// Whoever asks whether it is held, and does not wait for the answer, holds it still.
