@@ -265,6 +265,12 @@ fn credentials(field: &Field<'_>, faults: &mut Faults<'_>) -> Vec<Credential> {
             let message = format!("two tokens are called `{}`", credential.name);
             faults.add(&field.key_span, message, "give each a name of its own");
         }
+        if let Some(other) = known.iter().find(|one| one.sha256 == credential.sha256) {
+            let (one, other) = (&other.name, &credential.name);
+            let message = format!("`{one}` and `{other}` are the same token");
+            let help = "remove one, or make another with `tidegate token NAME`";
+            faults.add(&field.key_span, message, help);
+        }
         known.push(credential);
     }
     known
@@ -372,6 +378,18 @@ mod tests {
                     sha256 = 'xyz'\nscopes = ['rule']\n[policy.chat.limits]\nrpm = {}\n";
         let lines: Vec<usize> = faults(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [2, 3, 6, 7, 9]);
+    }
+
+    /// Whoever had it was one of the two, and after a reload the other.
+    #[test]
+    fn two_names_for_one_token_are_a_fault() {
+        let token = |name: &str, scope: &str| {
+            let hash = "ab".repeat(32);
+            format!("[[token]]\nname = '{name}'\nsha256 = '{hash}'\nscopes = ['{scope}']\n")
+        };
+        let text = [token("a", "decide"), token("b", "observe"), POLICY.into()].concat();
+        let told = "`a` and `b` are the same token".to_owned();
+        assert_eq!(faults(&text), [(1, told)]);
     }
 
     #[test]
