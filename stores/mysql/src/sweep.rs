@@ -45,14 +45,16 @@ impl Sweeper {
 }
 
 impl Inner {
-    /// Looks at leases that are due on roots that nobody asks, forgets who waits no
-    /// longer, and deletes rows that are spent.
+    /// Forgets who waits no longer, deletes rows that are spent, and looks at leases that
+    /// are due on roots that nobody asks.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Trouble> {
-        for owner in self.owners_of_due_leases().await? {
-            self.look_at(&owner).await?;
-        }
         turns::forget(&self.shared).await?;
-        self.delete_spent_rows().await
+        self.delete_spent_rows().await?;
+        for owner in self.owners_of_due_leases().await? {
+            // One that cannot be looked at, now or ever, keeps no other from it.
+            let _ = self.look_at(&owner).await;
+        }
+        Ok(())
     }
 
     async fn owners_of_due_leases(&self) -> Result<Vec<Vec<u8>>, Trouble> {

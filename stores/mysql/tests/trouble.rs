@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::{Desk, hourly, machine_time, number, open, plan, slots};
+use support::{Desk, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::{Asked as _, Hole, Paused};
+use tidegate_contract::core::Span;
 use tidegate_contract::{OwnedKey, StoreError};
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
 
@@ -241,6 +242,32 @@ fn who_holds_a_roots_row_holds_up_that_root_alone_and_not_beyond_the_deadline() 
     assert!(slow.admits(b"other", &[1]));
     holder.ends(&server);
     assert!(slow.admits(b"k", &[1]));
+}
+
+/// The first root with something due that could not be locked ended every sweep: no other was
+/// looked at, and no row that was spent was deleted, for as long as that was so.
+#[test]
+fn a_root_that_is_locked_keeps_no_other_from_being_swept() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let limits = || plan(0, 1, &[(0, slots(9))]);
+    let long_ago = machine_time() - Span::from_secs(3_600);
+    let earlier = open(&server, Clock::Caller);
+    let mut desk = Desk::at(&earlier, "t", limits(), long_ago);
+    for key in [b"k", b"y", b"z"] {
+        assert!(desk.lease(key, &[1], SECOND).lease.is_some());
+    }
+    let holder = Holder::of_a_row(&server);
+    let store = MysqlStore::open(&server.url(), options(3_000)).expect("a server");
+    let desk = Desk::at(&store, "t", limits(), machine_time());
+    let kept = "SELECT COUNT(*) FROM tidegate_leases WHERE root <> 'k'";
+    let is_swept = (0..3_000).any(|_| {
+        desk.left(b"another");
+        number(&server, kept) == 0
+    });
+    assert!(is_swept, "what others have is looked at");
+    holder.ends(&server);
 }
 
 /// Sixteen ask for one root, over eight connections. They took all, and were told that the
