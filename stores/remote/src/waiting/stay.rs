@@ -254,6 +254,7 @@ async fn until_answered(
             Err(StoreError::StalePlan) => return Some(Err(StoreError::StalePlan)),
             // Nothing was done, and it has time.
             Err(StoreError::Busy(_)) if waiting.left() > after_a_loss(waiting) => {
+                drop(trip);
                 tokio::time::sleep(after_a_loss(waiting)).await;
                 match responder.is_gone() {
                     true => Ok(Paused::NobodyThere),
@@ -302,5 +303,131 @@ async fn pause(
         () = responder.gone() => Ok(Paused::NobodyThere),
         paused = line.pause(waiting) => paused.map(|()| Paused::Over),
         () = tokio::time::sleep(waiting.left()) => Ok(Paused::Over),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tidegate_contract::core::{Payment, Rule, Slots, Span};
+    use tidegate_contract::{
+        Alarm, Command, Detail, KeyPath, Op, Patience, PlanLimit, Seat, Terms, Timer, Verb,
+    };
+
+    use super::*;
+    use crate::Driver;
+
+    /// Nobody asks it.
+    #[derive(Debug)]
+    struct Still;
+
+    impl Timer for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp::MIN
+        }
+
+        fn set(&self, at: Timestamp, _: Weak<dyn Ring>) -> Alarm {
+            Alarm { at, number: 0 }
+        }
+
+        fn unset(&self, _: Alarm) {}
+    }
+
+    /// A store whose connections others have; how often it was asked.
+    struct Occupied(Arc<AtomicUsize>);
+
+    impl Line for Occupied {
+        fn deadline(&self) -> Duration {
+            Duration::from_secs(60)
+        }
+
+        async fn ask(&mut self, _: &Waiting) -> Result<Try, StoreError> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Err(StoreError::Busy("others have them".to_owned()))
+        }
+
+        fn may_ask_again(&self) -> bool {
+            false
+        }
+
+        async fn pause(&mut self, _: &Waiting) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn leave(&mut self, _: &Waiting) {}
+
+        async fn cancel(&mut self, _: &KeyCommand<'_>) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn newest_plan(&self) -> Option<Arc<Plan>> {
+            None
+        }
+    }
+
+    fn slot() -> Arc<Plan> {
+        let limit = PlanLimit {
+            name: "s".into(),
+            uid: 0,
+            rule: Rule::Slots(Slots::new(1, Span::SECOND).expect("a slot")),
+            level: 0,
+            payment: Payment::Prepaid,
+            shadow: false,
+            refund_on_expiry: false,
+            adaptive: None,
+        };
+        Arc::new(Plan::new(0, 1, vec![limit], Span::SECOND))
+    }
+
+    /// It was the only one of a pool's members that was asked, also while it paused, though
+    /// nothing was under way.
+    #[tokio::test]
+    async fn a_store_that_is_busy_keeps_no_other_of_a_pool_from_being_asked() {
+        let (plan, race) = (slot(), Race::new(Duration::from_secs(600)));
+        let terms = Terms {
+            id: 1,
+            expires_at: Timestamp::MIN + Span::SECOND,
+            idempotency: None,
+        };
+        let take = Verb::Take {
+            amounts: &[1],
+            lease: Some(terms),
+            detail: Detail::Verdict,
+        };
+        let patience = Patience {
+            turn: 1,
+            ahead: Span::ZERO,
+            longest: None,
+            since: Timestamp::MIN,
+            race: Some(Arc::clone(&race)),
+            hold: None,
+            retried: false,
+            timer: Arc::new(Still),
+            seat: Seat::default(),
+        };
+        let command = Command {
+            plan: &plan,
+            now: Timestamp::MIN,
+            calendars: &[],
+            op: Op::One(KeyPath::new(b"k", 1).expect("a key"), take),
+            patience: Some(&patience),
+        };
+        let waiting = Waiting::of(&command).expect("a take that waits");
+        let driver = Driver::new("test", Duration::from_secs(60)).expect("a thread");
+        let asked = Arc::<AtomicUsize>::default();
+        let _answer = stay(driver.tasks(), waiting, Occupied(Arc::clone(&asked)));
+        let often = async |times| {
+            while asked.load(Ordering::SeqCst) < times {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        often(1).await;
+        let other = poll_fn(|context| race.poll_trip(context));
+        tokio::select! {
+            biased;
+            trip = other => assert!(trip.is_some()),
+            () = often(9) => panic!("no other is asked"),
+        }
     }
 }
