@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Definition, Definitions, Follower, Followers, Later, StoreError};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::driver::{Driver, within};
 
@@ -165,13 +165,18 @@ impl Following {
             return Ok(());
         }
         let versions = within(source.deadline(), source.versions(&owners)).await?;
+        let (begun, mut looked) = (Instant::now(), Ok(()));
         for (owner, version) in owners.iter().zip(versions) {
             let theirs = self.followers.of(owner);
             if theirs.iter().any(|one| one.version() != version) {
-                self.lead(owner, source).await?;
+                // What is wrong with one owner's keeps no other's from those who follow it.
+                looked = looked.and(self.lead(owner, source).await);
+            }
+            if looked.is_err() && begun.elapsed() >= source.deadline() {
+                break;
             }
         }
-        Ok(())
+        looked
     }
 
     /// Those who know the same are told at once.
@@ -215,5 +220,84 @@ async fn listen<S: Source>(store: Weak<S>) {
         let Some(hearing) = hearing else { return };
         hearing.await;
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Something new is defined for everybody, and the first question about it fails.
+    #[derive(Default)]
+    struct New {
+        asked: AtomicUsize,
+        following: Following,
+    }
+
+    impl Source for New {
+        const LOOK: Duration = Duration::from_secs(600);
+
+        async fn write(&self, _: &str, _: &Definition) -> Result<bool, StoreError> {
+            Ok(false)
+        }
+
+        async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
+            Ok(vec![1; owners.len()])
+        }
+
+        async fn changes(&self, _: &str, newer_than: u64) -> Result<Definitions, StoreError> {
+            if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+                return Err(StoreError::Unavailable("it cannot be read".to_owned()));
+            }
+            Ok(Definitions {
+                newer_than,
+                version: 1,
+                whole: true,
+                changed: Vec::new(),
+            })
+        }
+
+        fn deadline(&self) -> Duration {
+            Duration::from_secs(600)
+        }
+
+        fn hear(&self, _: Arc<Notify>) -> Option<Hearing> {
+            None
+        }
+
+        fn following(&self) -> &Following {
+            &self.following
+        }
+    }
+
+    #[derive(Default)]
+    struct Known(AtomicU64);
+
+    impl Follower for Known {
+        fn version(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn follow(&self, news: &Definitions) {
+            self.0.store(news.version, Ordering::Relaxed);
+        }
+    }
+
+    /// All whose owners came behind one that could not be read waited for it, for as long as
+    /// that was so.
+    #[tokio::test]
+    async fn an_owner_that_cannot_be_read_keeps_no_other_from_those_who_follow_it() {
+        let (source, known) = (New::default(), [(); 3].map(|()| Arc::<Known>::default()));
+        for (owner, one) in ["a", "b", "c"].into_iter().zip(&known) {
+            let follower = Arc::downgrade(one) as Weak<dyn Follower>;
+            source.following.add(owner, follower, || ());
+        }
+        assert!(source.following.look(&source).await.is_err(), "it is told");
+        let told = known.iter().filter(|one| one.version() == 1);
+        assert_eq!(told.count(), 2);
+        assert_eq!(source.following.look(&source).await, Ok(()));
+        assert!(known.iter().all(|one| one.version() == 1));
     }
 }
