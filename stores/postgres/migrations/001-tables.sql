@@ -10,6 +10,11 @@ CREATE TABLE tidegate.sets (
   newest bigint NOT NULL DEFAULT 0
 );
 
+-- The numbers begin anywhere: a process that opened a set before the schema was dropped and
+-- made anew is not to find another set under its number.
+SELECT setval(pg_get_serial_sequence('tidegate.sets', 'tab'),
+  1 + floor(random() * 1073741824)::bigint);
+
 -- One limit: what `core` calls a rule, and how the plan uses it. Levels count
 -- from 1. Kinds: 1 bucket, 2 window, 3 ring, 4 log, 5 slots. `period` is a
 -- window's length, a log's window, a holder's time; `align` is 0 for the epoch,

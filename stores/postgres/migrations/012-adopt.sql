@@ -8,7 +8,11 @@ DECLARE
   e tidegate.editions;
 BEGIN
   SELECT * INTO e FROM tidegate.editions WHERE tab = p_tab AND edition = p_edition;
-  IF NOT FOUND THEN
+  IF NOT FOUND AND NOT EXISTS (SELECT FROM tidegate.sets WHERE tab = p_tab) THEN
+    RAISE EXCEPTION 'the schema `tidegate` was made anew since this set was opened'
+      USING HINT = 'open the store again: restart the server', ERRCODE = 'TG002';
+  END IF;
+  IF e.tab IS NULL THEN
     RAISE EXCEPTION 'nothing is known any more of edition % of the limits', p_edition
       USING HINT = 'delete the rows of this set, or give it another name', ERRCODE = 'TG001';
   END IF;

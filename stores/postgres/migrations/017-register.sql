@@ -14,7 +14,9 @@ BEGIN
   FOR i IN 1 .. cardinality(v_rules) LOOP
     v_refunds := v_refunds OR (v_rules[i]).refund;
   END LOOP;
-  SELECT newest INTO STRICT v_newest FROM tidegate.sets WHERE tab = p_tab FOR UPDATE;
+  SELECT newest INTO v_newest FROM tidegate.sets WHERE tab = p_tab FOR UPDATE;
+  -- It says so.
+  IF NOT FOUND THEN PERFORM tidegate.edition(p_tab, 0); END IF;
   IF p_is_first THEN
     SELECT * INTO e FROM tidegate.editions WHERE tab = p_tab AND edition = v_newest;
     IF FOUND AND e.rules = v_rules AND e.names = p_names AND e.keep = p_keep

@@ -66,11 +66,12 @@ BEGIN
   IF v_plain AND v_tat > v_at * p_drain + p_brim - p_weight THEN
     RETURN '-' || greatest(v_tat - v_at * p_drain, 0);
   END IF;
-  -- A key never seen. (A root that has leases has a row.)
+  -- A key never seen, of a set that is there. (A root that has leases has a row.)
   IF v_plain IS NULL AND length(p_key) < 256 THEN
     INSERT INTO tidegate.rows (tab, edition, latest, due, followed, tat, drain, key)
-    VALUES (p_tab, p_edition, p_now, 9223372036854775807, p_edition,
-      p_now * p_drain + p_weight, p_drain, p_key)
+    SELECT tab, p_edition, p_now, 9223372036854775807, p_edition,
+      p_now * p_drain + p_weight, p_drain, p_key
+    FROM tidegate.sets WHERE tab = p_tab
     ON CONFLICT DO NOTHING;
     IF FOUND THEN RETURN CASE WHEN p_detail = 2 THEN p_weight::text END; END IF;
   END IF;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Algorithm, Ask, Error, Lease, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{Asked as _, Witness, wait_for};
 use tidegate_contract::{Definition, Ending, Listing, Select, Store};
@@ -204,4 +204,59 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
     assert!(error.to_string().contains("docs/postgres.md"), "{error}");
     let error = PostgresStore::open(&server.url_as("nobody"), content).expect_err("no grants");
     assert!(error.to_string().contains("docs/postgres.md"), "{error}");
+}
+
+/// A server that had opened its sets before went on by their numbers: its key of 2 an hour
+/// was admitted by another set's limit of 100, and used that up.
+#[test]
+fn a_set_that_was_opened_before_the_schema_was_made_anew_is_no_other_set() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let set = |store: &Arc<dyn Store>, name: &str, limit: Limit| {
+        let set = LimitSet::builder().name(name).store(Arc::clone(store));
+        set.limit(limit).build().expect("a sound set")
+    };
+    let calls = |most| Limit::calls("calls", most, Duration::from_secs(3_600));
+    let window = |most| calls(most).algorithm(Algorithm::FixedWindow);
+    let old: Arc<dyn Store> = Arc::new(open(&server, Clock::Server));
+    let slots = |most| Limit::concurrency("calls", most);
+    let before = [
+        set(&old, "plain", calls(2)),
+        set(&old, "window", window(2)),
+        set(&old, "slots", slots(2)),
+    ];
+    let takes = |set: &LimitSet| {
+        let admission = set.try_acquire("k", ()).wait();
+        admission.map(|admission| admission.granted().map(Lease::detach).is_some())
+    };
+    for set in &before {
+        assert_eq!(takes(set), Ok(true));
+    }
+    sql(&server, "DROP SCHEMA tidegate CASCADE");
+    let new: Arc<dyn Store> = Arc::new(open(&server, Clock::Server));
+    let others = [
+        set(&new, "others", calls(100)),
+        set(&new, "others' window", window(100)),
+        set(&new, "others' slots", slots(100)),
+    ];
+    for set in &others {
+        assert_eq!(takes(set), Ok(true));
+    }
+    let made_anew = |answer: Result<(), Error>| {
+        let told = answer.err().map(|error| error.to_string());
+        let told = told.expect("it has no set there");
+        assert!(told.contains("was made anew since"), "{told}");
+    };
+    for set in &before {
+        made_anew(takes(set).map(drop));
+        made_anew(set.peek("k", ()).wait().map(drop));
+    }
+    made_anew(before[0].check("k", ()).wait().map(drop));
+    made_anew(before[1].check("unseen", ()).wait().map(drop));
+    made_anew(before[0].check("unseen", ()).wait().map(drop));
+    for set in &others {
+        let left = set.peek("k", ()).wait().expect("an answer");
+        assert_eq!(left.standing("calls").expect("it is there").remaining, 99);
+    }
 }

@@ -5,7 +5,7 @@ mod support;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use support::{Desk, hourly, machine_time, open, options, plan};
+use support::{Desk, hourly, machine_time, open, options, plan, sql};
 use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::StoreError;
@@ -148,12 +148,16 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
         return;
     };
     let plan = plan(0, 1, &[(0, hourly(9))]);
-    // What replication would have brought there.
+    // What replication would have brought there, under the number that it has here.
     let replica = open(&new, Clock::Server);
-    assert!(Desk::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
     let name = Hole::to(old.port());
     let address = format!("postgres://tidegate@127.0.0.1:{}/postgres", name.port());
     let store = PostgresStore::open(&address, options(Clock::Server)).expect("a server");
+    let set = "INSERT INTO tidegate.sets (tab, name) OVERRIDING SYSTEM VALUE VALUES (7, 't')";
+    for server in [&old, &new] {
+        sql(server, set);
+    }
+    assert!(Desk::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
     let desk = Desk::at(&store, "t", plan, machine_time());
     assert!(desk.admits(b"k", &[1]));
     old.kill();
