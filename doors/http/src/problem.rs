@@ -1,7 +1,7 @@
 //! What is said instead of an answer: RFC 9457, with a `code` for programs
 //! that never changes.
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -267,7 +267,13 @@ const fn status(kind: Kind) -> StatusCode {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self).unwrap_or_default();
-        (self.status, self.headers(), body).into_response()
+        let mut headers = self.headers();
+        let unread = [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::REQUEST_TIMEOUT];
+        if unread.contains(&self.status) {
+            // The rest of the body is not read: nothing can come behind it.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        (self.status, headers, body).into_response()
     }
 }
 

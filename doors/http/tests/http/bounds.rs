@@ -55,6 +55,8 @@ async fn a_body_has_as_many_bytes_as_are_allowed_and_no_more() {
     let reply = house.post_text("/v1/check", &padded(65_537)).await;
     let detail = reply.problem(413, "too_large");
     assert_eq!(detail, "the body has more than 65536 bytes");
+    // The connection was closed, and the next request on it failed without an answer.
+    assert_eq!(reply.header("connection"), Some("close"));
 }
 
 #[tokio::test]
