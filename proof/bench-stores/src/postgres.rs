@@ -106,7 +106,17 @@ fn prepare(server: &PostgresServer) -> (i32, i32) {
         let done = psql.args(["-q", "-c", statement, "postgres"]).status();
         assert!(done.expect("psql runs").success());
     }
-    (1, 2)
+    (set_number(server, "one"), set_number(server, "three"))
+}
+
+/// What the server knows a set by.
+fn set_number(server: &PostgresServer, name: &str) -> i32 {
+    let statement = format!("SELECT tab FROM tidegate.sets WHERE name = '{name}'");
+    let mut psql = client(server, "psql");
+    let output = psql.args(["-At", "-c", &statement, "postgres"]).output();
+    let text = output.expect("psql runs").stdout;
+    let text = String::from_utf8_lossy(&text);
+    text.trim().parse().expect("a set of that name")
 }
 
 fn script(text: &str, set: i32, keys: u32) -> String {
