@@ -30,6 +30,7 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
     };
     let store = MysqlStore::open(&server.url(), options).expect("a server");
     let (one, three) = (Ours::new(&store, "one", 1), Ours::new(&store, "three", 3));
+    let leases = Ours::of_leases(&store, "leases");
     let connections = runtime.block_on(connections(&server));
     let update = move |client: usize, key: u32| {
         let connection = Arc::clone(&connections[client]);
@@ -52,6 +53,14 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
             three.contender("three limits", &runtime, clients),
         ];
         let row = format!("mariadb, {}", clients.name());
+        outcomes.extend(compare(bench, &row, host, contenders));
+        let row = format!("mariadb, leases, {}", clients.name());
+        let contenders = leases.beside_two_of(
+            "three limits, lease, settle (aim 0.4)",
+            update.clone(),
+            &runtime,
+            clients,
+        );
         outcomes.extend(compare(bench, &row, host, contenders));
     }
     outcomes

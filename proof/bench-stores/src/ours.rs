@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_conformance::desk::{Desk, machine_time, plan, rate};
-use tidegate_contract::{Detail, Out, Reply, Store, Verb};
+use tidegate_conformance::desk::{Desk, machine_time, plan, rate, slots};
+use tidegate_contract::core::Span;
+use tidegate_contract::{Detail, Ending, Later, Out, Reply, Store, Terms, Verb};
 use tokio::runtime::Runtime;
 
 use crate::drive::{Clients, drive};
@@ -20,6 +21,13 @@ impl Ours {
         Self(Arc::new(Desk::at(store, name, plan, machine_time())))
     }
 
+    /// What most have: calls, tokens and slots, which nobody is refused by either.
+    pub fn of_leases(store: &dyn Store, name: &str) -> Self {
+        let rate = rate(1_000_000, 1_000_000_000);
+        let plan = plan(0, 1, &[(0, rate), (0, rate), (0, slots(1_000_000))]);
+        Self(Arc::new(Desk::at(store, name, plan, machine_time())))
+    }
+
     /// Clients that take of it, as one of a row.
     pub fn contender<'r>(
         &self,
@@ -30,7 +38,7 @@ impl Ours {
         let ours = self.clone();
         let lap = move |lap| {
             let ours = ours.clone();
-            drive(runtime, clients, lap, move |_, key| ours.take(key))
+            drive(runtime, clients, lap, move |_, key| ours.take(key, None))
         };
         Contender {
             what,
@@ -38,24 +46,87 @@ impl Ours {
         }
     }
 
-    /// One unit of each limit.
-    fn take(&self, key: u32) -> impl Future<Output = ()> + Send + use<> {
-        let key = format!("key {key}");
-        let amounts = vec![1; self.0.plan.limits().len()];
-        let verb = Verb::Take {
-            amounts: &amounts,
-            lease: None,
-            detail: Detail::Verdict,
+    /// Clients that take a lease and settle it, and who asks twice for `one` meanwhile.
+    pub fn beside_two_of<'r, F: Future<Output = ()> + Send + 'static>(
+        &self,
+        what: &'static str,
+        one: impl Fn(usize, u32) -> F + Clone + Send + Sync + 'static,
+        runtime: &'r Runtime,
+        clients: Clients,
+    ) -> Vec<Contender<'r>> {
+        let twice = move |client, key| {
+            let (first, second) = (one(client, key), one(client, key));
+            async move {
+                first.await;
+                second.await;
+            }
         };
-        let command = self.0.command(key.as_bytes(), verb).into();
-        let mut answer = Ok(Reply::Done);
-        let execution = self.0.table.execute(&command, Out::new(&mut answer));
-        let sent = execution.later().expect("a store beyond a network");
+        let ours = self.clone();
+        let lease = move |_, key| {
+            let (ours, id) = (ours.clone(), fastrand::u128(..));
+            async move {
+                ours.take(key, Some(id)).await;
+                ours.settle(key, id).await;
+            }
+        };
+        vec![
+            Contender {
+                what: "two of them",
+                lap: Box::new(move |lap| drive(runtime, clients, lap, twice.clone())),
+            },
+            Contender {
+                what,
+                lap: Box::new(move |lap| drive(runtime, clients, lap, lease.clone())),
+            },
+        ]
+    }
+
+    /// One unit of each limit; with an id, as a lease.
+    fn take(&self, key: u32, id: Option<u128>) -> impl Future<Output = ()> + Send + use<> {
+        let amounts = vec![1; self.0.plan.limits().len()];
+        let expires_at = machine_time() + Span::from_secs(60);
+        let terms = |id| Terms {
+            id,
+            expires_at,
+            idempotency: None,
+        };
+        let sent = self.send(
+            key,
+            Verb::Take {
+                amounts: &amounts,
+                lease: id.map(terms),
+                detail: Detail::Verdict,
+            },
+        );
         async move {
             match sent.await.expect("an answer") {
                 Reply::Decision(decision) => assert!(decision.verdict.admitted()),
                 reply => panic!("a take is answered by {reply:?}"),
             }
         }
+    }
+
+    /// All that was taken was used, as a client says it.
+    fn settle(&self, key: u32, id: u128) -> impl Future<Output = ()> + Send + use<> {
+        let used = vec![Some(1); self.0.plan.limits().len()];
+        let sent = self.send(
+            key,
+            Verb::End {
+                id,
+                ending: Ending::Settle(&used),
+                remember: true,
+            },
+        );
+        async move {
+            sent.await.expect("an answer");
+        }
+    }
+
+    fn send(&self, key: u32, verb: Verb<'_>) -> Later {
+        let key = format!("key {key}");
+        let command = self.0.command(key.as_bytes(), verb).into();
+        let mut answer = Ok(Reply::Done);
+        let execution = self.0.table.execute(&command, Out::new(&mut answer));
+        execution.later().expect("a store beyond a network")
     }
 }

@@ -182,6 +182,7 @@ fn by_the_store(bench: &Bench, server: &PostgresServer, host: Host) -> Vec<Outco
         Ours::new(&store, "one rate", 1),
         Ours::new(&store, "three rates", 3),
     );
+    let leases = Ours::of_leases(&store, "leases");
     let asked = runtime.block_on(connections(server));
     let update = move |client: usize, key: u32| {
         let asked = Arc::clone(&asked[client]);
@@ -203,6 +204,14 @@ fn by_the_store(bench: &Bench, server: &PostgresServer, host: Host) -> Vec<Outco
             three.contender("three limits", &runtime, clients),
         ];
         let row = format!("postgres by the store, {}, does not wait", clients.name());
+        outcomes.extend(compare(bench, &row, host, contenders));
+        let row = format!("postgres, leases, {}, does not wait", clients.name());
+        let contenders = leases.beside_two_of(
+            "three limits, lease, settle (aim 0.4)",
+            update.clone(),
+            &runtime,
+            clients,
+        );
         outcomes.extend(compare(bench, &row, host, contenders));
     }
     outcomes

@@ -39,6 +39,7 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
     };
     let store = RedisStore::open(&server.url(), options).expect("a server");
     let (one, three) = (Ours::new(&store, "one", 1), Ours::new(&store, "three", 3));
+    let leases = Ours::of_leases(&store, "leases");
     let script = Arc::new(Script::new(GCRA));
     let gcra = move |_, key: u32| {
         let (script, mut connection) = (Arc::clone(&script), connection.clone());
@@ -62,6 +63,14 @@ pub fn rows(bench: &Bench) -> Vec<Outcome> {
             three.contender("three limits (aim 0.6)", &runtime, clients),
         ];
         let row = format!("redis, {}", clients.name());
+        outcomes.extend(compare(bench, &row, host, contenders));
+        let row = format!("redis, leases, {}", clients.name());
+        let contenders = leases.beside_two_of(
+            "three limits, lease, settle (aim 0.6)",
+            gcra.clone(),
+            &runtime,
+            clients,
+        );
         outcomes.extend(compare(bench, &row, host, contenders));
     }
     outcomes
