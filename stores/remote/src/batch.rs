@@ -70,7 +70,7 @@ async fn in_order(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
@@ -80,7 +80,8 @@ mod tests {
 
     const PATIENT: Duration = Duration::from_secs(60);
 
-    fn plan() -> Arc<Plan> {
+    /// One of a lone bucket.
+    pub(crate) fn plan() -> Arc<Plan> {
         let bucket = Bucket::new(5, Span::from_secs(1), 5).expect("a bucket");
         let limit = PlanLimit {
             name: "r".into(),

@@ -230,30 +230,14 @@ mod tests {
     use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tidegate_contract::PlanLimit;
-    use tidegate_contract::core::{Bucket, Payment, Rule, Span};
     use tokio::task::yield_now;
 
     use super::*;
+    use crate::batch::tests::plan;
 
     /// So many turns of the runtime a write takes, and so many each command waits.
     const WRITE: usize = 64;
     const PATIENCE: usize = 8;
-
-    fn plan() -> Arc<Plan> {
-        let bucket = Bucket::new(5, Span::from_secs(1), 5).expect("a bucket");
-        let limit = PlanLimit {
-            name: "r".into(),
-            uid: 0,
-            rule: Rule::Bucket(bucket),
-            level: 0,
-            payment: Payment::Prepaid,
-            shadow: false,
-            refund_on_expiry: false,
-            adaptive: None,
-        };
-        Arc::new(Plan::new(0, 1, vec![limit], Span::from_secs(60)))
-    }
 
     /// Of a server that is a while about every write, or for ever.
     #[derive(Clone, Default)]
