@@ -13,7 +13,7 @@ local MOST_RESETS = 200
 local book_changed
 
 local function whole(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 -- An idempotency key belongs to its key: the two, told apart by a length.
@@ -133,7 +133,7 @@ local function pack_record(record)
 end
 
 local function next_number()
-  local number = redis.call('HINCRBY', BOOK, 'n', 1)
+  local number = redis.call('HINCRBY', BOOK, 'n', '1')
   -- What is in the order of time before the first is of records that were evicted.
   if number == 1 then redis.call('UNLINK', DUE) end
   return number
@@ -195,7 +195,7 @@ end
 -- concerns no lease any more; of more than so many the others are for the next call.
 local function first_due()
   for _ = 1, MOST_RESETS do
-    local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+    local first = redis.call('ZRANGE', DUE, '0', '0', 'WITHSCORES')
     if not first[1] or #first[1] <= 24 then return first[1], tonumber(first[2]) end
     redis.call('ZREM', DUE, first[1])
     redis.call('HDEL', BOOK, string.sub(first[1], 25))
@@ -229,7 +229,7 @@ end
 -- Notes that what leases of `key` took of its own limits is not given back: all that
 -- are in the order of time by now.
 local function forget_charges(key, row)
-  local last = redis.call('ZRANGE', DUE, -1, -1, 'WITHSCORES')
+  local last = redis.call('ZRANGE', DUE, '-1', '-1', 'WITHSCORES')
   if not last[1] then return end
   local level = row.level
   local field, number = reset_field(key, level), next_number()
@@ -250,7 +250,7 @@ end
 -- dealt with, so all changes of limits up to the plan's were followed.
 local function save_book(followed)
   if not book_changed then return end
-  local last = redis.call('ZRANGE', DUE, -1, -1, 'WITHSCORES')
+  local last = redis.call('ZRANGE', DUE, '-1', '-1', 'WITHSCORES')
   if not last[1] then
     redis.call('DEL', BOOK)
     return

@@ -75,7 +75,8 @@ end
 function bucket.charge(rule, cell, amount, now, _, tenure)
   settle_level(rule, cell, now)
   lows.note(cell, cell[2], now)
-  local most, level = add(rule.most, cell[5] or 0), add(cell[2], times(amount, rule.weight))
+  local most, level = rule.most, add(cell[2], times(amount, rule.weight))
+  if cell[5] then most = add(most, cell[5]) end
   cell[2] = least(level, most)
   if not tenure then return 0, 0 end
   local number = lows.number(cell, now)

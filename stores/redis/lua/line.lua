@@ -90,7 +90,7 @@ function lines.stand(now)
   turn.entry = known and known.entry
   if known and redis.call('ZSCORE', QUEUE, turn.entry) then return end
   if not known then
-    local number = redis.call('HINCRBY', WAITERS, 'n', 1)
+    local number = redis.call('HINCRBY', WAITERS, 'n', '1')
     turn.entry = struct.pack('>I8', number) .. turn.id
   end
   redis.call('ZADD', QUEUE, whole(earlier(now, turn.ahead)), turn.entry)
