@@ -82,7 +82,10 @@ BEGIN
     WHERE tab::bigint = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
     IF NOT FOUND THEN RETURN true; END IF;
     IF v_lease.stage <> 0 THEN
-      DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_root AND id = v_lease.id;
+      DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_root AND id = ANY (ARRAY(
+        SELECT id FROM tidegate.leases
+        WHERE tab::bigint = p_tab AND root = p_root AND due <= p_now AND stage <> 0
+        ORDER BY due, number LIMIT 500));
     ELSE
       IF e.refunds THEN
         PERFORM tidegate.give_back(v_lease, e, p_now, p_caller);

@@ -12,11 +12,11 @@ use crate::error::garbled;
 use crate::link::{Argument, Link};
 use crate::options::Clock;
 use crate::plain::{Plain, Taken};
+use crate::plain_set::PlainSet;
 use crate::plan;
 use crate::reply::{self, Answer};
 use crate::request::{END, Request};
 use crate::session::Session;
-use crate::slots::Slots;
 
 macro_rules! decide {
     ($turn:literal) => {
@@ -146,10 +146,10 @@ impl Calls {
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
-        match Slots::of(request) {
-            Some(slots) if request.verb == END => self.end_slots(edition, request, &slots).await,
-            Some(slots) if self.session.is_none() => {
-                self.lease_slots(edition, request, &slots, turn).await
+        match PlainSet::of(request) {
+            Some(set) if request.verb == END => self.end_set(edition, request, &set).await,
+            Some(set) if self.session.is_none() || !request.makes_lease() => {
+                self.take_set(edition, request, &set, turn).await
             }
             _ => self.decide(edition, request, turn).await,
         }

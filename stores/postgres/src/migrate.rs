@@ -36,7 +36,7 @@ const MIGRATIONS: &[(&str, &str)] = migrations![
     "018-prune",
     "019-line",
     "020-take-plain",
-    "021-lone-slots",
+    "021-plain-sets",
     "022-definitions",
 ];
 

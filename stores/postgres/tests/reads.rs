@@ -2,9 +2,10 @@
 
 mod support;
 
-use support::{Desk, SECOND, machine_time, open, plan, slots, sql};
+use support::{Desk, KEEP, SECOND, machine_time, open, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::Ending;
+use tidegate_contract::core::Span;
+use tidegate_contract::{Ending, Verb};
 use tidegate_postgres::Clock;
 
 /// What was read of the indexes of these tables, once all that has ended was counted.
@@ -49,4 +50,30 @@ fn a_lease_is_found_at_once_among_however_many_its_root_has() {
     drop((store, desk));
     let read = entries_read(&server) - before;
     assert!(read < ENDED * 10, "{read} entries for {ENDED} that ended");
+}
+
+/// What has ended is forgotten many at a time, by commands that have no need of it.
+#[test]
+fn a_key_that_is_always_in_use_remembers_ended_leases_for_as_long_as_it_should() {
+    const LEASES: u64 = 300;
+    const EVERY: u64 = 1_000_000;
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let rules = [(0, rate(9, 9)), (0, slots(9))];
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    for _ in 0..LEASES {
+        assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+        let end = Verb::End {
+            id: desk.leases,
+            ending: Ending::Settle(&[Some(1), None]),
+            remember: true,
+        };
+        desk.ask(b"k", end).expect("it is held");
+        desk.now = desk.now + Span::from_micros(EVERY);
+    }
+    let kept = &sql(&server, "SELECT count(*) FROM tidegate.leases")[0];
+    let most = KEEP.as_micros() / EVERY + 1;
+    assert!(kept.parse::<u64>().expect("a number") <= most, "{kept}");
 }

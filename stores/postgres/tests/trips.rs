@@ -57,20 +57,24 @@ fn a_command_is_one_statement_whatever_its_limits_and_ancestors() {
         (0, rate(7, 9)),
     ];
     let ancestors = [(0, rate(1, 9)), (1, hourly(9)), (2, slots(9))];
-    for (levels, rules) in [(1, &one[..]), (1, &five), (3, &ancestors)] {
+    let plain = [(0, rate(1, 9)), (0, rate(2, 9)), (0, slots(9))];
+    let (decide, set) = ("SELECT tidegate.decide", "SELECT tidegate.take_s");
+    for (levels, rules, take, lease) in [
+        (1, &one[..], "SELECT tidegate.take_p", set),
+        (1, &plain, set, set),
+        (1, &five, decide, decide),
+        (3, &ancestors, decide, decide),
+    ] {
         let (_store, mut desk) = desk(&server, levels, rules);
         let amounts = vec![1; rules.len()];
         assert!(desk.admits(b"a/b/c", &amounts));
         asked(&server);
         assert!(desk.admits(b"a/b/c", &amounts));
-        let name = match rules.len() {
-            1 => "SELECT tidegate.take_plain(",
-            _ => "SELECT tidegate.decide(",
-        };
-        assert_eq!(asked(&server), [format!("1 {}", &name[..22])]);
+        assert_eq!(asked(&server), [format!("1 {take}")]);
         assert!(desk.lease(b"a/b/c", &amounts, 600_000_000).lease.is_some());
+        assert_eq!(asked(&server), [format!("1 {lease}")]);
         assert_eq!(desk.left(b"a/b/c").len(), rules.len());
-        assert_eq!(asked(&server), ["2 SELECT tidegate.decide"]);
+        assert_eq!(asked(&server), [format!("1 {decide}")]);
     }
 }
 
@@ -109,7 +113,7 @@ fn an_ask_that_may_wait_and_need_not_is_one_statement() {
         let asked = runtime.block_on(set.acquire("k", ask));
         asked.expect("an answer").granted()
     };
-    const ONE: [&str; 1] = ["1 SELECT tidegate.lease_"];
+    const ONE: [&str; 1] = ["1 SELECT tidegate.take_s"];
     drop(acquire(0));
     asked(&server);
     let held = acquire(60_000).expect("it is free");

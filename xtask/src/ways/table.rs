@@ -155,10 +155,10 @@ const WAYS: &[Way] = &[
     ),
     way(
         POSTGRES,
-        "slots alone",
+        "plain buckets and slots",
         (
-            "stores/postgres/src/slots.rs",
-            "SELECT tidegate.lease_slots(",
+            "stores/postgres/src/plain_set.rs",
+            "SELECT tidegate.take_set(",
         ),
         true,
     ),
