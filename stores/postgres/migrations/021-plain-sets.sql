@@ -16,8 +16,7 @@ CREATE FUNCTION tidegate.is_settled(
   r tidegate.rows, p_edition bigint, p_now bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
 $$ SELECT r.edition = p_edition AND r.followed >= p_edition AND r.own IS NULL
-     AND r.due > p_now - 100000 AND r.latest <= p_now AND r.retained IS NULL
-     AND r.cells IS NOT NULL $$;
+     AND r.due > p_now - 100000 AND r.latest <= p_now AND r.retained IS NULL $$;
 
 -- A limit as all other functions know it.
 CREATE FUNCTION tidegate.plain_rule(p_limits bigint[], p_position integer)
@@ -77,8 +76,12 @@ DECLARE
   n integer;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_key FOR UPDATE;
+  -- A key never seen, of a set that is there.
+  IF NOT FOUND AND EXISTS (SELECT FROM tidegate.sets WHERE tab = p_tab) THEN
+    v_row := tidegate.lock_root(p_tab, p_key, p_edition);
+  END IF;
   v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.instant(v_row.latest) END;
-  v_cells := v_row.cells;
+  v_cells := coalesce(v_row.cells, tidegate.cells_of(v_row, v_count));
   v_ordinary := tidegate.is_settled(v_row, p_edition, v_now) IS TRUE
     AND (p_ask IS NULL OR NOT EXISTS (SELECT FROM tidegate.leases
       WHERE tab = p_tab AND ask = tidegate.ask_of(p_key, p_ask) AND stage = 0));
@@ -190,7 +193,8 @@ BEGIN
     END IF;
   END IF;
   UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at,
-    due = CASE WHEN p_id IS NULL THEN due ELSE least(due, v_until) END, cells = v_cells
+    due = CASE WHEN p_id IS NULL THEN due ELSE least(due, v_until) END, cells = v_cells,
+    tat = NULL, drain = NULL
   WHERE tab = p_tab AND key = p_key;
   IF p_turn IS NOT NULL AND v_row.line_until > v_now THEN
     -- Of slots alone, if none is left: when the first is back by itself.
