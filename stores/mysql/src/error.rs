@@ -96,6 +96,15 @@ impl Trouble {
     }
 }
 
+/// There is no set of the number that this process knows.
+pub(crate) fn made_anew() -> Trouble {
+    Trouble::Failed(StoreError::Unavailable(
+        "the tables were made anew since this set was opened; open the store again: restart \
+         the server"
+            .to_owned(),
+    ))
+}
+
 /// A result that none of our statements gives.
 pub(crate) fn garbled(what: &str) -> Trouble {
     Trouble::Failed(StoreError::Unavailable(format!(

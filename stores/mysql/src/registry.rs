@@ -9,7 +9,7 @@ use tidegate_contract::core::Timestamp;
 use tidegate_contract::{Adopted, Plan, StoreError, bytes};
 use tidegate_swap::{Change, Clock, Edition};
 
-use crate::error::{Trouble, garbled};
+use crate::error::{Trouble, garbled, made_anew};
 use crate::sql::NOW;
 use crate::table::Shared;
 use crate::trips::Place;
@@ -66,7 +66,7 @@ pub(crate) async fn add(
     let prefix = place.prefix;
     let ask = format!("SELECT newest, {NOW} FROM {prefix}_tables WHERE id = ? FOR UPDATE");
     let found: Option<(u32, i64)> = conn.exec_first(ask, (place.table,)).await?;
-    let (newest, now) = found.ok_or_else(|| garbled("the table is gone"))?;
+    let (newest, now) = found.ok_or_else(made_anew)?;
     let last = last(conn, place).await?;
     let goes_on = |kept: &Edition| kept.plan.has_limits_of(&change.plan);
     if let Some(same) = last.first().filter(|kept| change.is_first && goes_on(kept)) {

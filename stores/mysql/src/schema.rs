@@ -10,7 +10,7 @@ use mysql_async::prelude::Queryable;
 
 use crate::error::Trouble;
 
-/// What each step does; `{p}` is the prefix. The number of a step is its place,
+/// What each step does; `{p}` is the prefix, `{random}` a number below 2^30. The number of a step is its place,
 /// from 1 on: none is ever changed or taken out.
 const STEPS: &[&[&str]] = &[
     &[
@@ -19,6 +19,9 @@ const STEPS: &[&[&str]] = &[
         name VARBINARY(512) NOT NULL UNIQUE,
         newest INT UNSIGNED NOT NULL DEFAULT 0
     ) ENGINE=InnoDB",
+        // A process that opened a set before the tables were dropped and made anew is not to
+        // find another set under its number.
+        "ALTER TABLE {p}_tables AUTO_INCREMENT = {random}",
         "CREATE TABLE IF NOT EXISTS {p}_plans (
         table_id INT UNSIGNED NOT NULL,
         edition INT UNSIGNED NOT NULL,
@@ -151,6 +154,8 @@ async fn migrate(conn: &mut Conn, prefix: &str, newest: u32) -> Result<(), Troub
     }
     for (done, step) in STEPS.iter().enumerate().skip(found as usize) {
         for statement in *step {
+            let random = rand::random_range(1_u32..1 << 30).to_string();
+            let statement = statement.replace("{random}", &random);
             conn.query_drop(statement.replace("{p}", prefix)).await?;
         }
         let note = format!("REPLACE INTO {prefix}_schema (one, version) VALUES (1, ?)");

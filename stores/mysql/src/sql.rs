@@ -50,13 +50,13 @@ impl LoadShape {
     /// the idempotency key, the place to go on from (due, due, turn) and how many;
     /// for those in line the table, the ask's own place, the table, the names of all
     /// rows, how much earlier the ask counts, and its own place; last, in a first load,
-    /// the root's table and name again.
+    /// the root's table and name again, and the table once more.
     ///
     /// Result sets: names and bodies of other rows, if any; turns and bodies of
     /// leases for each kind of question, unless the root's row says that it has
     /// none; names of rows for which others wait; and in a first load the root's body, whether it may have leases, the
-    /// clock, whether a row that was not there is by now, and since when the ask stands
-    /// in line itself.
+    /// clock, whether a row that was not there is by now, since when the ask stands in line
+    /// itself, and whether the table is there (looked for where the row is not).
     ///
     /// (A variable hides a column of its name: none of these is one.)
     ///
@@ -100,14 +100,15 @@ impl LoadShape {
             );
         }
         if self.first {
-            let clock = |is_there: &str| {
-                format!("SELECT its_body, may_have, {NOW}, {is_there}, its_coming; ")
+            let clock = |is_there: &str, has_table: &str| {
+                format!("SELECT its_body, may_have, {NOW}, {is_there}, its_coming, {has_table}; ")
             };
-            let look = format!("EXISTS (SELECT * FROM {p}_rows WHERE table_id = ? AND name = ?)");
+            let row = format!("EXISTS (SELECT * FROM {p}_rows WHERE table_id = ? AND name = ?)");
+            let table = format!("EXISTS (SELECT * FROM {p}_tables WHERE id = ?)");
             text += &format!(
                 "IF its_body IS NULL THEN {}ELSE {}END IF; ",
-                clock(&look),
-                clock("0")
+                clock(&row, &table),
+                clock("0", "1")
             );
         }
         text + "END"

@@ -7,7 +7,7 @@ use mysql_async::{Conn, Params, Row, Statement, Value};
 use tidegate_contract::core::Timestamp;
 use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
 
-use crate::error::{Trouble, garbled};
+use crate::error::{Trouble, garbled, made_anew};
 use crate::names;
 use crate::sql::{LoadShape, SwapShape};
 use crate::turns::Ahead;
@@ -115,6 +115,7 @@ fn load_parameters(
     }
     if first {
         all.extend(lease);
+        all.push(place.table.into());
     }
     all
 }
@@ -131,6 +132,9 @@ fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Lo
         may_have_leases = value(&root, 1)?;
         found.now = Timestamp::from_micros(value(&root, 2)?);
         stands_since = value(&root, 4)?;
+        if !value(&root, 5)? {
+            return Err(made_anew());
+        }
         if value(&root, 3)? {
             // It was made while the rest was read.
             return Err(Trouble::Lost("another made the root's row".to_owned()));

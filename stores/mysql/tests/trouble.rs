@@ -204,7 +204,8 @@ impl Holder {
         holder.args(["--protocol=tcp", "--unbuffered", "--batch", "tidegate"]);
         holder.arg("--execute").arg(
             "START TRANSACTION; SELECT 'held' FROM tidegate_rows \
-             WHERE table_id = 1 AND name = 'k' FOR UPDATE; SELECT SLEEP(600)",
+             WHERE table_id = (SELECT MIN(id) FROM tidegate_tables) AND name = 'k' \
+             FOR UPDATE; SELECT SLEEP(600)",
         );
         holder.arg(format!("--port={}", server.port()));
         let mut holder = holder.stdout(Stdio::piped()).spawn().expect("mariadb runs");
@@ -375,6 +376,35 @@ fn tables_of_a_newer_version_are_left_alone() {
     assert!(said.contains("newer"), "{said}");
 }
 
+/// A server that had opened its sets before went on by their numbers: its key of 2 an hour
+/// was admitted by another set's limit of 100, and used that up.
+#[test]
+fn a_set_that_was_opened_before_the_tables_were_made_anew_is_no_other_set() {
+    let Some(server) = MariadbServer::start() else {
+        return;
+    };
+    let desk = |store: &MysqlStore, name: &str, most| {
+        Desk::at(
+            store,
+            name,
+            plan(0, 1, &[(0, hourly(most))]),
+            machine_time(),
+        )
+    };
+    let old = open(&server, Clock::Server);
+    let before = desk(&old, "mine", 2);
+    assert!(before.admits(b"k", &[1]));
+    server.ask("DROP DATABASE tidegate; CREATE DATABASE tidegate");
+    let new = open(&server, Clock::Server);
+    let others = desk(&new, "others", 100);
+    assert!(others.admits(b"k", &[1]));
+    for key in [&b"k"[..], b"unseen"] {
+        let told = words(before.take(key, &[1]));
+        assert!(told.contains("were made anew since"), "{told}");
+    }
+    assert_eq!(others.left(b"k"), [99]);
+}
+
 /// A name is the primary: after a failover it leads to another server, and the old one,
 /// a replica now, keeps its connections. They were kept here, too, for ever.
 #[test]
@@ -387,9 +417,15 @@ fn after_a_failover_a_name_is_followed_to_the_server_that_takes_writes() {
     }
     let address = |port| format!("mysql://one@127.0.0.1:{port}/tidegate");
     let plan = plan(0, 1, &[(0, hourly(9))]);
-    // What replication would have brought there.
-    let replica = MysqlStore::open(&address(new.port()), options(30_000)).expect("a server");
-    assert!(Desk::at(&replica, "t", plan.clone(), machine_time()).admits(b"k", &[4]));
+    // What replication would have brought there: one set under one number.
+    for (server, taken) in [(&old, 0), (&new, 4)] {
+        let store = MysqlStore::open(&address(server.port()), options(30_000));
+        let store = store.expect("a server");
+        assert!(Desk::at(&store, "t", plan.clone(), machine_time()).admits(b"k", &[taken]));
+        for numbered in ["tables SET id", "plans SET table_id", "rows SET table_id"] {
+            server.ask(&format!("UPDATE tidegate_{numbered} = 1"));
+        }
+    }
     let name = Hole::to(old.port());
     let store = MysqlStore::open(&address(name.port()), options(30_000)).expect("a server");
     let desk = Desk::at(&store, "t", plan, machine_time());
