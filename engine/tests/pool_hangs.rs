@@ -1,4 +1,4 @@
-//! A member of a pool whose store hangs holds up no ask that has an idempotency key.
+//! A member of a pool whose store hangs, or cannot tell, holds up no ask for long.
 
 #[path = "support/fleet.rs"]
 mod fleet;
@@ -67,29 +67,48 @@ impl Table for AilingTable {
     }
 }
 
-/// Two members, `a` and `b`, each on a store of its own.
+/// Members, each on a store of its own.
 #[derive(Default)]
 struct Fleets {
     time: ManualClock,
-    stores: [Ailing; 2],
+    stores: [Ailing; 3],
+}
+
+fn slots() -> Limit {
+    Limit::concurrency("slots", 9).ttl(Duration::from_secs(3_600))
 }
 
 impl Fleets {
-    /// As a server sees them that has just started.
+    /// `a` and `b`, as a server sees them that has just started.
     fn server(&self) -> LimitPool {
-        let member = |name: &str| {
-            let store = &self.stores[usize::from(name == "b")];
+        self.pool(&["a", "b"], &slots())
+    }
+
+    fn pool(&self, names: &[&str], limit: &Limit) -> LimitPool {
+        let member = |(name, store): (&&str, &Ailing)| {
             let set = LimitSet::builder()
-                .name(name)
-                .limit(Limit::concurrency("slots", 9).ttl(Duration::from_secs(3_600)))
+                .name(*name)
+                .limit(limit.clone())
                 .clock(self.time.clock())
                 .store(Arc::new(store.clone()));
-            set.build().expect("sound")
+            ((*name).to_owned(), set.build().expect("sound"))
         };
-        let pool = LimitPool::builder();
-        let pool = pool.member("a", member("a")).member("b", member("b"));
+        let members = names.iter().zip(&self.stores).map(member);
+        let pool = members.fold(LimitPool::builder(), |pool, (name, set)| {
+            pool.member(&name, set)
+        });
         pool.build().expect("sound")
     }
+}
+
+/// Takes all that a member has.
+fn fill(pool: &LimitPool, member: &str) -> Lease {
+    let set = pool.member(member).expect("it is one").set();
+    let taken = set.try_acquire("k", Ask::named(&[("slots", 9)])).wait();
+    taken
+        .expect("it answers")
+        .granted()
+        .expect("nobody has any")
 }
 
 fn ask() -> Ask<'static> {
@@ -192,4 +211,63 @@ fn the_next_member_is_asked_beside_one_that_is_late() {
         panic!("`b` answers");
     };
     assert_eq!((told.admitted(), told.member()), (true, Some("b")));
+}
+
+/// Behind one member that hung, each that had refused held up the next as if it were late,
+/// too: of eight members the last was asked after two seconds.
+#[test]
+fn a_member_that_has_refused_is_not_waited_for_as_one_that_is_late() {
+    let fleets = Fleets::default();
+    let server = fleets.pool(&["a", "b", "c"], &slots());
+    let _full = fill(&server, "b");
+    fleets.stores[0].becomes(Health::Hangs);
+    let mut polled = Polled::waiting(server.try_acquire("k", ()));
+    fleets.time.advance(PATIENCE);
+    let lease = polled.granted().expect("`b` refuses, and `c` answers");
+    assert_eq!(lease.member(), Some("c"));
+}
+
+/// It stood in no queue until all members had answered: before a store that hangs it came
+/// behind those that asked later, and was answered long after its deadline.
+#[test]
+fn a_request_that_waits_is_in_line_while_a_member_is_late() {
+    let fleets = Fleets::default();
+    let server = fleets.server();
+    let mut full = fill(&server, "b");
+    fleets.stores[0].becomes(Health::Hangs);
+    let ask = || Ask::default().within(Duration::from_secs(10));
+    let mut first = Polled::waiting(server.acquire("k", ask()));
+    fleets.time.advance(Duration::from_micros(1));
+    let mut second = Polled::waiting(server.acquire("k", ask()));
+    fleets.time.advance(PATIENCE);
+    assert!(first.poll().is_none() && second.poll().is_none());
+    assert_eq!(server.statistics().waiting, 2);
+    full.release().wait().expect("it answers");
+    let lease = first.granted().expect("there is room at `b`");
+    assert_eq!(lease.member(), Some("b"));
+    drop(lease);
+    let _full = second.granted().expect("and then for the next");
+
+    let _full = fill_rest(&server, "b");
+    let mut third = Polled::waiting(server.acquire("k", ask()));
+    fleets.time.advance(Duration::from_secs(10));
+    assert!(third.poll().is_none());
+    fleets.time.advance(PATIENCE);
+    let told = third
+        .poll()
+        .expect("its deadline has passed")
+        .expect("told");
+    assert_eq!(
+        told.refused()
+            .and_then(|told| told.member().map(str::to_owned))
+            .as_deref(),
+        Some("b")
+    );
+    assert_eq!(server.statistics().waiting, 0);
+}
+
+fn fill_rest(pool: &LimitPool, member: &str) -> Lease {
+    let set = pool.member(member).expect("it is one").set();
+    let taken = set.try_acquire("k", Ask::named(&[("slots", 8)])).wait();
+    taken.expect("it answers").granted().expect("one is taken")
 }

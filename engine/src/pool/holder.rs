@@ -9,10 +9,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tidegate_contract::StoreError;
-
 use super::member::Member;
-use super::round::{Asked, LATE, late};
+use super::round::{Asked, late, no_answer};
 use super::walk::Failed;
 use crate::ask::Ask;
 use crate::clock::{Clock, Sleep};
@@ -36,9 +34,9 @@ type Look<'a> = dyn Future<Output = Result<bool, Error>> + Send + 'a;
 ///
 /// A retry is granted a second lease while it holds the first if the member that holds
 /// the first cannot be asked (its store is away, its breaker is open, or it does not
-/// answer within [`LATE`]), another member grants, and this process does not
-/// remember the first. Two processes that ask the same at the same moment may be granted
-/// by two members, too. A lease that is held twice so ends with its own expiry.
+/// answer within [`LATE`](super::round::LATE)), another member grants, and this process
+/// does not remember the first. Two processes that ask the same at the same moment may be
+/// granted by two members, too. A lease that is held twice so ends with its own expiry.
 pub(super) async fn holder<'a>(
     members: &'a [Member],
     key: &'a [u8],
@@ -94,9 +92,4 @@ impl Round<'_> {
         self.found.left_out.extend(late);
         Poll::Ready(())
     }
-}
-
-fn no_answer() -> Error {
-    let words = format!("no answer within {} ms", LATE.as_millis());
-    StoreError::Unavailable(words).into()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use super::holder::holder;
 use super::ledger::Ledger;
 use super::member::Member;
 use super::repeats;
-use super::round::in_turn;
-use super::vigil::Vigil;
+use super::round::{Asked, Latecomers, in_turn};
+use super::vigil::{Turn, Vigil};
 use super::walk::{Candidates, Failed, Tally};
 use crate::ask::Ask;
 use crate::clock::Clock;
@@ -126,8 +127,9 @@ impl LimitPool {
     /// Takes what `ask` says as a lease, and waits for it at all members at
     /// once: whichever can serve it first does, and the ask leaves the other
     /// queues. First come, first served at each, within a priority, to the
-    /// ask's deadline. A member that cools down is waited for too. Given up before its
-    /// end, it gives back what it took and its place in every queue.
+    /// ask's deadline. A member that cools down is waited for too; one that has not
+    /// answered 300 ms after the deadline is not, if another has refused. Given up before
+    /// its end, it gives back what it took and its place in every queue.
     ///
     /// An ask with an idempotency key that this process was not granted asks all members
     /// on shared stores first, at once, which of them holds its lease. Whoever cannot tell,
@@ -271,29 +273,42 @@ impl LimitPool {
 
     /// Tries now, and waits where that is worth while.
     async fn take(&self, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
+        let (clock, ledger) = (self.clock(), &*self.shared.ledger);
+        let since = clock.now();
         let candidates = self.candidates(key, ask).await;
-        let ledger = &*self.shared.ledger;
-        let (admission, failed) = self.try_each(&candidates, key, ask).await?;
-        if matches!(admission, Admission::Granted(_)) || !ask.is_patient() {
-            ledger.decided(&admission);
-            return Ok(admission);
+        let Tried {
+            tally,
+            failed,
+            late,
+        } = match self.try_each(&candidates, key, ask).await {
+            Ok(granted) => {
+                ledger.decided(&granted);
+                return Ok(granted);
+            }
+            Err(tried) => tried,
+        };
+        if late.is_empty() {
+            let refused = Admission::Refused(tally.decision()?);
+            if !ask.is_patient() {
+                ledger.decided(&refused);
+                return Ok(refused);
+            }
         }
         let candidates = candidates.without(failed);
-        let vigil = Vigil::new(&candidates, (key, ask), ledger, self.clock());
+        let vigil = Vigil::new(&candidates, late, (key, ask), ledger, (clock, since));
         vigil.answer().await
     }
 
-    /// The set counts a grant; a refusal is the pool's to count, for another member may
-    /// grant. With it, those that could not tell.
+    /// What a member grants now; if none does, what they have said. The set counts a grant;
+    /// a refusal is the pool's to count, for another member may grant.
     async fn try_each<'c>(
         &'c self,
         candidates: &Candidates<'c>,
-        key: &[u8],
-        ask: &Ask<'_>,
-    ) -> Result<(Admission, Failed<'c>), Error> {
+        key: &'c [u8],
+        ask: &'c Ask<'c>,
+    ) -> Result<Admission, Tried<'c>> {
         let mut tally = candidates.tally();
         let mut failed = Failed::new();
-        let now = &ask.within(Duration::ZERO);
         let take = |(member, cooling): (&'c Member, Option<Timestamp>)| async move {
             let set = member.inner();
             match cooling {
@@ -303,12 +318,18 @@ impl LimitPool {
                 }
                 None => {
                     let manner = Manner::alone(set.clock.now());
-                    Ok(set.take(key, now, manner).await?.0)
+                    let now = ask.within(Duration::ZERO);
+                    Ok(set.take(key, &now, manner).await?.0)
                 }
             }
         };
+        let latecomers = match ask.is_patient() {
+            true => Latecomers::AreLeft,
+            false => Latecomers::AreWaitedFor,
+        };
         let granted = in_turn(
             candidates.all(),
+            latecomers,
             self.clock(),
             take,
             |(member, _), answer| {
@@ -326,11 +347,19 @@ impl LimitPool {
                 None
             },
         );
-        let admission = match granted.await {
-            Some(granted) => granted,
-            None => Admission::Refused(tally.decision()?),
+        let late = match granted.await {
+            Ok(granted) => return Ok(granted),
+            Err(late) => late,
         };
-        Ok((admission, failed))
+        let still = late.into_each().map(|((member, _), asked)| {
+            let asked: Pin<Box<Turn<'c>>> = asked;
+            (member, asked)
+        });
+        Err(Tried {
+            tally,
+            failed,
+            late: Asked::of(still),
+        })
     }
 
     /// The first member's decision that admits; else the refusal that ends soonest. One
@@ -362,9 +391,10 @@ impl LimitPool {
             }
             None
         };
-        match in_turn(candidates.all(), self.clock(), decide, read).await {
-            Some(decision) => Ok(decision),
-            None => tally.decision(),
+        let latecomers = Latecomers::AreWaitedFor;
+        match in_turn(candidates.all(), latecomers, self.clock(), decide, read).await {
+            Ok(decision) => Ok(decision),
+            Err(_) => tally.decision(),
         }
     }
 
@@ -438,6 +468,13 @@ impl LimitPool {
         let repeats = &self.shared.ledger.repeats;
         repeats.claim(name, granted, lease.expires_at())
     }
+}
+
+/// Members that were tried, and none has granted.
+struct Tried<'a> {
+    tally: Tally,
+    failed: Failed<'a>,
+    late: Asked<&'a Member, Turn<'a>>,
 }
 
 /// What members are asked beside a lease.

@@ -11,14 +11,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate_contract::Race;
-use tidegate_core::Timestamp;
+use tidegate_core::{Span, Timestamp};
 
 use super::ledger::Ledger;
 use super::member::Member;
-use super::round::Asked;
+use super::round::{Asked, LATE, no_answer};
 use super::walk::{Candidates, Tally};
 use crate::ask::Ask;
-use crate::clock::Clock;
+use crate::clock::{Clock, Sleep};
 use crate::decision::Admission;
 use crate::error::Error;
 use crate::set::Manner;
@@ -33,38 +33,55 @@ pub(super) struct Vigil<'a> {
     ledger: &'a Ledger,
     clock: &'a Clock,
     since: Timestamp,
+    /// When a member that has not answered is late.
+    ends: Sleep,
     told: bool,
 }
 
-/// What it waits for at one member.
-type Turn<'a> = dyn Future<Output = Result<(Admission, bool), Error>> + Send + 'a;
+/// What one member comes to.
+pub(super) type Turn<'a> = dyn Future<Output = Result<Admission, Error>> + Send + 'a;
 
 impl<'a> Vigil<'a> {
+    /// For a request that came at `since` and has tried all `candidates`. Those of `late`
+    /// have not answered: it is in line there once they refuse.
     pub(super) fn new(
         candidates: &Candidates<'a>,
+        mut late: Asked<&'a Member, Turn<'a>>,
         (key, ask): (&'a [u8], &'a Ask<'a>),
         ledger: &'a Ledger,
-        clock: &'a Clock,
+        (clock, since): (&'a Clock, Timestamp),
     ) -> Self {
         ledger.begin_wait();
+        let tried_for = clock.now().since(since);
+        let longest = Span::from(ask.within.unwrap_or(Duration::MAX));
         let race = Race::new(HEDGE);
         let cooling = candidates.cooling.iter().map(|(member, _)| *member);
         let members = candidates.ready.iter().copied().chain(cooling);
         let place = |member: &'a Member| -> (&'a Member, Pin<Box<Turn<'a>>>) {
             let set = member.inner();
             let manner = Manner {
-                since: set.clock.now(),
+                since: set.clock.now() - tried_for,
                 race: Some(race.clone()),
                 hold: Some(member.hold()),
             };
-            (member, Box::pin(set.take(key, ask, manner)))
+            let tried = late.take(|one| one.id() == member.id());
+            let turn = async move {
+                if let Some(tried) = tried
+                    && let granted @ Admission::Granted(_) = tried.await?
+                {
+                    return Ok(granted);
+                }
+                Ok(set.take(key, ask, manner).await?.0)
+            };
+            (member, Box::pin(turn))
         };
         Self {
             places: Asked::of(members.map(place)),
             tally: candidates.tally(),
             ledger,
             clock,
-            since: clock.now(),
+            since,
+            ends: Sleep::until(clock.clone(), since + longest + Span::from(LATE)),
             told: false,
         }
     }
@@ -88,15 +105,20 @@ impl<'a> Vigil<'a> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Admission>> {
         while let Some((member, answer)) = self.places.poll_one(context) {
             match answer {
-                Ok((granted @ Admission::Granted(_), _)) => {
+                Ok(granted @ Admission::Granted(_)) => {
                     let set = member.inner();
                     set.counters.admitted();
                     set.counters.waited(set.clock.now().since(self.since));
                     return Poll::Ready(Some(member.sign(granted)));
                 }
-                Ok((Admission::Refused(decision), _)) => self.tally.refused(member, decision),
+                Ok(Admission::Refused(decision)) => self.tally.refused(member, decision),
                 Err(error) => self.tally.failed(error),
             }
+        }
+        // One that answers nothing keeps nobody past the deadline, if another has refused.
+        if self.tally.is_refusal() && Pin::new(&mut self.ends).poll(context).is_ready() {
+            let late = self.places.give_up();
+            late.for_each(|_| self.tally.failed(no_answer()));
         }
         match self.places.is_empty() {
             true => Poll::Ready(None),

@@ -36,7 +36,7 @@ impl<'a> Candidates<'a> {
         mut self,
         left_out: impl IntoIterator<Item = (&'a Member, Error)>,
     ) -> Self {
-        let mut tally = Tally::default();
+        let mut tally = self.tally();
         for (member, error) in left_out {
             self.ready.retain(|ready| ready.id() != member.id());
             self.cooling
@@ -81,6 +81,11 @@ impl Tally {
         if self.soonest.as_ref().is_none_or(|(least, _)| wait < *least) {
             self.soonest = Some((wait, decision.of(member)));
         }
+    }
+
+    /// Whether any of them has refused.
+    pub(super) const fn is_refusal(&self) -> bool {
+        self.soonest.is_some()
     }
 
     pub(super) fn failed(&mut self, error: Error) {
