@@ -271,3 +271,14 @@ fn fill_rest(pool: &LimitPool, member: &str) -> Lease {
     let taken = set.try_acquire("k", Ask::named(&[("slots", 8)])).wait();
     taken.expect("it answers").granted().expect("one is taken")
 }
+
+/// Which member holds a lease cannot be asked where nothing is ever refused, and the ask
+/// was answered that it asks for nothing.
+#[test]
+fn limits_that_refuse_nobody_refuse_no_ask_with_an_idempotency_key() {
+    let fleets = Fleets::default();
+    let server = fleets.pool(&["a", "b"], &slots().shadow());
+    let lease = at_once(&server);
+    let retry = at_once(&server);
+    assert_eq!((retry.id(), retry.is_repeated()), (lease.id(), true));
+}

@@ -25,8 +25,8 @@ pub(super) struct Found<'a> {
     pub(super) left_out: Failed<'a>,
 }
 
-/// Whether one member holds it.
-type Look<'a> = dyn Future<Output = Result<bool, Error>> + Send + 'a;
+/// Whether one member holds it; `None`: nobody can tell.
+type Look<'a> = dyn Future<Output = Result<Option<bool>, Error>> + Send + 'a;
 
 /// Asks all `members` at once which of them granted `ask` before; none of them takes
 /// anything. It answers as soon as one says so, or all have answered, or those that have
@@ -34,9 +34,10 @@ type Look<'a> = dyn Future<Output = Result<bool, Error>> + Send + 'a;
 ///
 /// A retry is granted a second lease while it holds the first if the member that holds
 /// the first cannot be asked (its store is away, its breaker is open, or it does not
-/// answer within [`LATE`](super::round::LATE)), another member grants, and this process
-/// does not remember the first. Two processes that ask the same at the same moment may be
-/// granted by two members, too. A lease that is held twice so ends with its own expiry.
+/// answer within [`LATE`](super::round::LATE), or every limit of it refuses nobody),
+/// another member grants, and this process does not remember the first. Two processes
+/// that ask the same at the same moment may be granted by two members, too. A lease that
+/// is held twice so ends with its own expiry.
 pub(super) async fn holder<'a>(
     members: &'a [Member],
     key: &'a [u8],
@@ -73,11 +74,11 @@ impl Round<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some((member, answer)) = self.looks.poll_one(context) {
             match answer {
-                Ok(true) => {
+                Ok(Some(true)) => {
                     self.found.holder = Some(member);
                     return Poll::Ready(());
                 }
-                Ok(false) => self.can_decide = true,
+                Ok(Some(false) | None) => self.can_decide = true,
                 Err(error) => self.found.left_out.push((member, error)),
             }
         }

@@ -137,7 +137,9 @@ impl LimitPool {
     /// So a retry in another process, or after this one has started again, may be granted a
     /// second lease by another member, if the one that holds the first is left out; each of
     /// the two ends by itself, at its expiry at the latest. While that member answers, a
-    /// retry gets the first lease.
+    /// retry gets the first lease. (A member that refuses nobody, for all its limits are
+    /// shadows or have no bound, cannot be asked: there a retry may be granted a second
+    /// lease, too.)
     ///
     /// # Errors
     /// [`Error`], if no member could decide; nothing was changed.
@@ -404,8 +406,8 @@ impl LimitPool {
         if let Some((member, lease)) = self.repeated(key, ask) {
             // It may have ended without a word to this pool: by its id, or with its key.
             match member.inner().has_granted(key, ask).await {
-                Ok(false) => self.shared.ledger.repeats.forget(lease),
-                Ok(true) | Err(_) => return Candidates::only(member),
+                Ok(Some(false)) => self.shared.ledger.repeats.forget(lease),
+                Ok(Some(true) | None) | Err(_) => return Candidates::only(member),
             }
         }
         let found = holder(self.members(), key, ask, self.clock()).await;

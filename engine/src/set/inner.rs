@@ -384,9 +384,13 @@ impl Inner {
 
     /// Whether it holds the lease that `ask` was given before, by its idempotency key. That
     /// is what an ask for more than there ever is finds: a store looks for the lease first,
-    /// and refuses then, so that nothing is taken. (Where a limit of any size lets it
-    /// through, nobody can tell, and nothing is asked.)
-    pub(crate) async fn has_granted(&self, key: &[u8], ask: &Ask<'_>) -> Result<bool, Error> {
+    /// and refuses then, so that nothing is taken. `None`: every limit lets such an ask
+    /// through, so nobody can tell, and nothing is asked.
+    pub(crate) async fn has_granted(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Option<bool>, Error> {
         ask.check_idempotency()?;
         let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
@@ -397,7 +401,10 @@ impl Inner {
             Reply::Decision(decision) => Ok(decision.lease.is_some()),
             _ => Ok(false),
         };
-        self.ask(key, None, begin, has_lease).await
+        match self.ask(key, None, begin, has_lease).await {
+            Err(Error::NothingAsked) => Ok(None),
+            told => told.map(Some),
+        }
     }
 
     /// As [`take`](Self::take), counted.
