@@ -31,15 +31,19 @@ enum Health {
     Away,
 }
 
-/// A store of a fleet, and how it is.
+/// A store of a fleet, how it is, and how often it was asked since.
 #[derive(Clone, Default)]
-struct Ailing(Arc<Fleet>, Arc<Mutex<Health>>);
+struct Ailing(Arc<Fleet>, Arc<Mutex<(Health, u32)>>);
 
-struct AilingTable(Arc<dyn Table>, Arc<Mutex<Health>>);
+struct AilingTable(Arc<dyn Table>, Arc<Mutex<(Health, u32)>>);
 
 impl Ailing {
     fn becomes(&self, health: Health) {
-        *self.1.lock().unwrap() = health;
+        *self.1.lock().unwrap() = (health, 0);
+    }
+
+    fn asked(&self) -> u32 {
+        self.1.lock().unwrap().1
     }
 }
 
@@ -58,7 +62,8 @@ impl Store for Ailing {
 
 impl Table for AilingTable {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
-        let health = *self.1.lock().unwrap();
+        let (health, asked) = &mut *self.1.lock().unwrap();
+        *asked += 1;
         match health {
             Health::Well => self.0.execute(command, out),
             Health::Hangs => Later::new(pending()).into(),
@@ -281,4 +286,21 @@ fn limits_that_refuse_nobody_refuse_no_ask_with_an_idempotency_key() {
     let lease = at_once(&server);
     let retry = at_once(&server);
     assert_eq!((retry.id(), retry.is_repeated()), (lease.id(), true));
+}
+
+/// It asked whether the lease is still held, and then for the lease: a store that hangs held
+/// it up for two deadlines.
+#[test]
+fn a_retry_asks_the_member_that_granted_no_further_once_that_cannot_tell() {
+    let fleets = Fleets::default();
+    let server = fleets.server();
+    let first = at_once(&server);
+    assert_eq!(first.member(), Some("a"));
+    fleets.stores[0].becomes(Health::Away);
+    let told = server.try_acquire("k", ask()).wait();
+    assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    assert_eq!(fleets.stores[0].asked(), 1);
+    fleets.stores[0].becomes(Health::Well);
+    let retry = at_once(&server);
+    assert_eq!((retry.id(), retry.is_repeated()), (first.id(), true));
 }

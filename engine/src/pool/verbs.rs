@@ -277,7 +277,7 @@ impl LimitPool {
     async fn take(&self, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
         let (clock, ledger) = (self.clock(), &*self.shared.ledger);
         let since = clock.now();
-        let candidates = self.candidates(key, ask).await;
+        let candidates = self.candidates(key, ask).await?;
         let Tried {
             tally,
             failed,
@@ -402,19 +402,26 @@ impl LimitPool {
 
     /// The members in the balancer's order; for an ask that repeats one, the
     /// member that holds its lease.
-    async fn candidates<'c>(&'c self, key: &'c [u8], ask: &'c Ask<'c>) -> Candidates<'c> {
+    ///
+    /// # Errors
+    /// [`Error`], if the member that is known to have granted it cannot tell.
+    async fn candidates<'c>(
+        &'c self,
+        key: &'c [u8],
+        ask: &'c Ask<'c>,
+    ) -> Result<Candidates<'c>, Error> {
         if let Some((member, lease)) = self.repeated(key, ask) {
             // It may have ended without a word to this pool: by its id, or with its key.
-            match member.inner().has_granted(key, ask).await {
-                Ok(Some(false)) => self.shared.ledger.repeats.forget(lease),
-                Ok(Some(true) | None) | Err(_) => return Candidates::only(member),
+            match member.inner().has_granted(key, ask).await? {
+                Some(false) => self.shared.ledger.repeats.forget(lease),
+                Some(true) | None => return Ok(Candidates::only(member)),
             }
         }
         let found = holder(self.members(), key, ask, self.clock()).await;
-        match found.holder {
+        Ok(match found.holder {
             Some(member) => Candidates::only(member),
             None => self.candidates_in_order().without(found.left_out),
-        }
+        })
     }
 
     fn candidates_in_order(&self) -> Candidates<'_> {
