@@ -750,9 +750,14 @@ fn members_may_have_clocks_of_their_own() {
         "by the wait, not the instant"
     );
     let mut waiter = Polled::waiting(pool.acquire("k", 1));
+    here.advance(SECOND);
     there.advance(SECOND);
     assert_eq!(waiter.granted().unwrap().member(), Some("there"));
+    drop(waiter);
     assert_eq!((here.next_alarm(), there.next_alarm()), (None, None));
+    // The one clock was read as if it were the other: a wait of hours.
+    let counted = pool.member("there").unwrap().set().statistics();
+    assert_eq!((counted.waited, counted.longest_wait), (1, SECOND));
 }
 
 #[test]

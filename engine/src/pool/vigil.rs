@@ -108,7 +108,7 @@ impl<'a> Vigil<'a> {
                 Ok(granted @ Admission::Granted(_)) => {
                     let set = member.inner();
                     set.counters.admitted();
-                    set.counters.waited(set.clock.now().since(self.since));
+                    set.counters.waited(self.clock.now().since(self.since));
                     return Poll::Ready(Some(member.sign(granted)));
                 }
                 Ok(Admission::Refused(decision)) => self.tally.refused(member, decision),
