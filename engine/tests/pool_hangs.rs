@@ -4,7 +4,7 @@
 mod fleet;
 mod support;
 
-use std::future::{Future, IntoFuture, pending};
+use std::future::{Future, IntoFuture, pending, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use fleet::Fleet;
 use support::Polled;
 use tidegate::contract::{
-    Abilities, Command, Definitions, Execution, Later, Out, Plan, Store, StoreError, Table,
+    Abilities, Command, Definitions, Execution, Later, Out, Plan, Reply, Store, StoreError, Table,
 };
 use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, ManualClock};
 
@@ -27,6 +27,8 @@ enum Health {
     Well,
     /// It answers nothing.
     Hangs,
+    /// It answers once it is well again.
+    Stalls,
     /// It cannot tell.
     Away,
 }
@@ -67,6 +69,19 @@ impl Table for AilingTable {
         match health {
             Health::Well => self.0.execute(command, out),
             Health::Hangs => Later::new(pending()).into(),
+            Health::Stalls => {
+                let mut answer = Ok(Reply::Done);
+                let later = self.0.execute(command, Out::new(&mut answer)).later();
+                assert!(later.is_none(), "nobody waits for a turn");
+                let state = Arc::clone(&self.1);
+                let is_well = move || matches!(state.lock().unwrap().0, Health::Well);
+                let mut told = Some(answer);
+                Later::new(poll_fn(move |_| match is_well() {
+                    true => Poll::Ready(told.take().expect("told once")),
+                    false => Poll::Pending,
+                }))
+                .into()
+            }
             Health::Away => out.ready(Err(StoreError::Unavailable("no route".into()))),
         }
     }
@@ -275,6 +290,30 @@ fn fill_rest(pool: &LimitPool, member: &str) -> Lease {
     let set = pool.member(member).expect("it is one").set();
     let taken = set.try_acquire("k", Ask::named(&[("slots", 8)])).wait();
     taken.expect("it answers").granted().expect("one is taken")
+}
+
+/// A request that waits asks a member that is late once, and is in line there when that has
+/// refused.
+#[test]
+fn a_request_that_waits_is_in_line_at_a_late_member_once_that_has_answered() {
+    let fleets = Fleets::default();
+    let server = fleets.server();
+    let (mut one, mut other) = (fill(&server, "a"), fill(&server, "b"));
+    fleets.stores[0].becomes(Health::Stalls);
+    let mut polled = Polled::waiting(server.acquire("k", Ask::default().within(Duration::MAX)));
+    fleets.time.advance(PATIENCE);
+    assert!(polled.poll().is_none());
+    assert_eq!(fleets.stores[0].asked(), 1);
+    fleets.stores[0].becomes(Health::Well);
+    assert!(polled.poll().is_none(), "`a` has refused");
+    assert_eq!(fleets.stores[0].asked(), 1, "it is in line there");
+    one.release().wait().expect("it answers");
+    let lease = polled.granted().expect("there is room at `a`");
+    assert_eq!(lease.member(), Some("a"));
+    drop(polled);
+    other.release().wait().expect("it answers");
+    let _all = fill(&server, "b");
+    assert_eq!(server.statistics().waiting, 0);
 }
 
 /// Which member holds a lease cannot be asked where nothing is ever refused, and the ask
