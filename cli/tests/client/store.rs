@@ -76,6 +76,16 @@ fn is_a_semaphore_for_scripts(store: &Beyond) {
     let other = job_of("backup=1", store, &[], "exit 2").status();
     assert_eq!(other.expect("it runs").code(), Some(2));
     assert_eq!(ended(store, &[], "true").0, Some(121));
+    // So did one that a job had started: it was told the job's name as if it had said it.
+    let inner = |limit: &str| {
+        let (tidegate, url) = (env!("CARGO_BIN_EXE_tidegate"), &store.url);
+        format!("'{tidegate}' run --store '{url}?deadline=60s' --limit {limit} -- true")
+    };
+    let script = format!("{} && {}", inner("backup=1"), inner("disk=1"));
+    let outer = job_of("disk=1", store, &[], &script)
+        .output()
+        .expect("it runs");
+    assert_eq!(outer.status.code(), Some(121), "{outer:?}");
     // Other keys, and other names, are others' limits.
     assert_eq!(ended(store, &["--key", "other"], "exit 3").0, Some(3));
     assert_eq!(ended(store, &["--policy", "other"], "exit 4").0, Some(4));

@@ -25,8 +25,8 @@ Exit codes:
   126  the command cannot be executed
   127  there is no such command
 
-The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_POLICY, TIDEGATE_KEY
-(not with --key-base64) and (without --store) TIDEGATE_SERVER in its environment.
+The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_KEY (not with --key-base64)
+and (without --store) TIDEGATE_POLICY and TIDEGATE_SERVER in its environment.
 The fence grows with every grant: hand it to what the command writes to, so that
 a late writer can be told. It does not find
 TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: a command that asks the

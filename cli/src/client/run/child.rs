@@ -97,8 +97,9 @@ fn command(run: &Run, held: &Held) -> Command {
     }
     command.env("TIDEGATE_LEASE", &held.id);
     command.env("TIDEGATE_FENCE", held.fence.to_string());
-    command.env("TIDEGATE_POLICY", run.name().as_ref());
+    // With a store the name is that of these limits: a run in the command has others.
     if run.store.is_none() {
+        command.env("TIDEGATE_POLICY", run.name().as_ref());
         command.env("TIDEGATE_SERVER", &run.options.server);
     }
     match run.shown_key() {
