@@ -47,6 +47,10 @@ impl Ailing {
     fn asked(&self) -> u32 {
         self.1.lock().unwrap().1
     }
+
+    fn shared(self) -> Arc<dyn Store> {
+        Arc::new(self)
+    }
 }
 
 impl Store for Ailing {
@@ -105,17 +109,31 @@ impl Fleets {
     }
 
     fn pool(&self, names: &[&str], limit: &Limit) -> LimitPool {
-        let member = |(name, store): (&&str, &Ailing)| {
+        let stores = self.stores.each_ref().map(|store| store.clone().shared());
+        self.members(names.iter().copied().zip(stores), limit)
+    }
+
+    /// `a` and `b` on the first store.
+    fn on_one_store(&self, limit: &Limit) -> LimitPool {
+        let store = self.stores[0].clone().shared();
+        let members = ["a", "b"]
+            .map(|name| (name, Arc::clone(&store)))
+            .into_iter();
+        self.members(members, limit)
+    }
+
+    fn members<'n>(
+        &self,
+        members: impl Iterator<Item = (&'n str, Arc<dyn Store>)>,
+        limit: &Limit,
+    ) -> LimitPool {
+        let pool = members.fold(LimitPool::builder(), |pool, (name, store)| {
             let set = LimitSet::builder()
-                .name(*name)
+                .name(name)
                 .limit(limit.clone())
                 .clock(self.time.clock())
-                .store(Arc::new(store.clone()));
-            ((*name).to_owned(), set.build().expect("sound"))
-        };
-        let members = names.iter().zip(&self.stores).map(member);
-        let pool = members.fold(LimitPool::builder(), |pool, (name, set)| {
-            pool.member(&name, set)
+                .store(store);
+            pool.member(name, set.build().expect("sound"))
         });
         pool.build().expect("sound")
     }
@@ -342,4 +360,46 @@ fn a_retry_asks_the_member_that_granted_no_further_once_that_cannot_tell() {
     fleets.stores[0].becomes(Health::Well);
     let retry = at_once(&server);
     assert_eq!((retry.id(), retry.is_repeated()), (first.id(), true));
+}
+
+/// A store that answers after 300 ms was asked for each member: a check was charged at all of
+/// them, and the later it was the more it had to do.
+#[test]
+fn members_on_one_store_are_not_asked_beside_one_that_is_late() {
+    let fleets = Fleets::default();
+    let hour = Duration::from_secs(3_600);
+    let server = fleets.on_one_store(&Limit::calls("calls", 9, hour));
+    fleets.stores[0].becomes(Health::Stalls);
+    let mut checked = pin!(server.check("k", ()).into_future());
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..3 {
+        assert!(checked.as_mut().poll(&mut context).is_pending());
+        fleets.time.advance(PATIENCE);
+    }
+    assert_eq!(fleets.stores[0].asked(), 1);
+    fleets.stores[0].becomes(Health::Well);
+    let Poll::Ready(Ok(told)) = checked.as_mut().poll(&mut context) else {
+        panic!("`a` answers");
+    };
+    assert_eq!((told.admitted(), told.member()), (true, Some("a")));
+    assert_eq!(fleets.stores[0].asked(), 0);
+}
+
+/// Each was asked: before a store that cannot be reached an ask took a deadline a member.
+#[test]
+fn a_store_that_cannot_tell_is_asked_for_one_of_its_members_alone() {
+    let fleets = Fleets::default();
+    let server = fleets.on_one_store(&slots());
+    fleets.stores[0].becomes(Health::Away);
+    for told in [
+        server.try_acquire("k", ()).wait().map(drop),
+        server
+            .acquire("k", Ask::default().within(Duration::MAX))
+            .wait()
+            .map(drop),
+        server.peek("k", ()).wait().map(drop),
+    ] {
+        assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
+    }
+    assert_eq!(fleets.stores[0].asked(), 3);
 }

@@ -45,8 +45,6 @@ impl State {
     }
 }
 
-impl State {}
-
 impl Member {
     /// A member of a pool; it goes on where `before` stands, if that is the same
     /// set under the same name.
@@ -72,6 +70,11 @@ impl Member {
     /// A number that no other member of this process ever has.
     pub(super) fn id(&self) -> u64 {
         self.0.state.id
+    }
+
+    /// Whether the two have one store beyond a network.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        self.inner().cooling.is_beside(&other.inner().cooling)
     }
 
     /// Its name, unique in the pool.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_contract::StoreError;
-use tidegate_core::Span;
+use tidegate_core::{Span, Timestamp};
 
+use super::member::Member;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
 
@@ -62,6 +63,11 @@ impl<M: Copy, T, F: Future<Output = T> + ?Sized> Asked<M, F> {
         self.0.is_empty()
     }
 
+    /// Whether it is so of any.
+    fn any(&self, is_it: impl Fn(M) -> bool) -> bool {
+        self.0.iter().any(|(member, _)| is_it(*member))
+    }
+
     /// Asks none of them any more; who has not answered.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = M> + '_ {
         self.0.drain(..).map(|(member, _)| member)
@@ -77,29 +83,57 @@ pub(super) enum Latecomers {
     AreLeft,
 }
 
+/// A member, and the end of its cool-down.
+pub(super) type One<'a> = (&'a Member, Option<Timestamp>);
+
+type Members<'a> = SmallVec<[One<'a>; 8]>;
+
 /// Asks `members` one after the other, until `read` comes to something: the next one when
 /// the one before has answered, or is [late](LATE). So all of them together take no longer
 /// than the slowest, and a little for each that is late. If it comes to nothing, those
 /// that are still being asked.
-pub(super) async fn in_turn<M: Copy, T, R, F: Future<Output = T>>(
-    members: impl Iterator<Item = M>,
+///
+/// Of members on one store none is asked beside another, which would be as late, and charged
+/// as well; and none after one at which the store could not be reached.
+pub(super) async fn in_turn<'a, T, R, F: Future<Output = Result<T, Error>>>(
+    members: impl Iterator<Item = One<'a>>,
     latecomers: Latecomers,
     clock: &Clock,
-    ask: impl Fn(M) -> F,
-    mut read: impl FnMut(M, T) -> Option<R>,
-) -> Result<R, Asked<M, F>> {
-    let mut members = members.map(|member| (member, Box::pin(ask(member))));
-    let mut behind = Asked::of([]);
-    let mut asked = members.next();
+    ask: impl Fn(One<'a>) -> F,
+    mut read: impl FnMut(One<'a>, Result<T, Error>) -> Option<R>,
+) -> Result<R, Asked<One<'a>, F>> {
+    let mut members: Members<'a> = members.collect();
+    let mut behind: Asked<One<'a>, F> = Asked::of([]);
+    let mut asked = None;
     let mut waits: Option<Sleep> = None;
     let found = poll_fn(|context| {
+        let mut heard = |one: One<'a>, answer: Result<T, Error>, members: &mut Members<'a>| {
+            if let Err(error) = &answer
+                && is_outage(error)
+            {
+                let is_lost = |(other, _): &One<'a>| other.is_beside(one.0);
+                let (lost, left): (Members<'a>, _) = members.drain(..).partition(is_lost);
+                *members = left;
+                for other in lost {
+                    read(other, Err(Error::clone(error)));
+                }
+            }
+            read(one, answer)
+        };
         loop {
-            while let Some((member, answer)) = behind.poll_one(context) {
-                if let Some(read) = read(member, answer) {
+            while let Some((one, answer)) = behind.poll_one(context) {
+                if let Some(read) = heard(one, answer, &mut members) {
                     return Poll::Ready(Some(read));
                 }
             }
-            let Some((member, answer)) = &mut asked else {
+            if asked.is_none() {
+                let is_free = |(one, _): &One<'a>| !behind.any(|late| late.0.is_beside(one));
+                let next = members.iter().position(is_free);
+                let next = next.map(|at| members.remove(at));
+                asked = next.map(|one| (one, Box::pin(ask(one))));
+                waits = None;
+            }
+            let Some((one, answer)) = &mut asked else {
                 let is_over = behind.is_empty() || latecomers == Latecomers::AreLeft;
                 return match is_over {
                     true => Poll::Ready(None),
@@ -107,7 +141,9 @@ pub(super) async fn in_turn<M: Copy, T, R, F: Future<Output = T>>(
                 };
             };
             if let Poll::Ready(answer) = answer.as_mut().poll(context) {
-                if let Some(read) = read(*member, answer) {
+                let one = *one;
+                asked = None;
+                if let Some(read) = heard(one, answer, &mut members) {
                     return Poll::Ready(Some(read));
                 }
             } else {
@@ -117,9 +153,13 @@ pub(super) async fn in_turn<M: Copy, T, R, F: Future<Output = T>>(
                 }
                 behind.0.extend(asked.take());
             }
-            (asked, waits) = (members.next(), None);
         }
     })
     .await;
     found.ok_or(behind)
+}
+
+/// Whether a store could not be reached.
+fn is_outage(error: &Error) -> bool {
+    matches!(error, Error::Store(error) if error.outage().is_some())
 }

@@ -15,7 +15,7 @@ use super::holder::holder;
 use super::ledger::Ledger;
 use super::member::Member;
 use super::repeats;
-use super::round::{Asked, Latecomers, in_turn};
+use super::round::{Asked, Latecomers, One, in_turn};
 use super::vigil::{Turn, Vigil};
 use super::walk::{Candidates, Failed, Tally};
 use crate::ask::Ask;
@@ -36,8 +36,9 @@ use crate::statistics::Statistics;
 /// cool down are passed over. A member that cannot serve the ask at all (it
 /// does not know a limit that is named, or never grants as much) is passed
 /// over too; only if that is so of all members is it an error. Beside a member that has
-/// not answered for 300 ms the next is asked: what both grant is taken once, and the lease
-/// of the other given back. (What a check without a lease takes of both stays charged.)
+/// not answered for 300 ms the next on another store is asked: what both grant is taken
+/// once, and the lease of the other given back. (What a check without a lease takes of both
+/// stays charged.) Members on a store that cannot be reached are passed over together.
 ///
 /// ```
 /// use std::time::Duration;
@@ -311,7 +312,7 @@ impl LimitPool {
     ) -> Result<Admission, Tried<'c>> {
         let mut tally = candidates.tally();
         let mut failed = Failed::new();
-        let take = |(member, cooling): (&'c Member, Option<Timestamp>)| async move {
+        let take = |(member, cooling): One<'c>| async move {
             let set = member.inner();
             match cooling {
                 Some(until) => {
@@ -373,7 +374,7 @@ impl LimitPool {
         without: Without,
     ) -> Result<Decision, Error> {
         let mut tally = Tally::default();
-        let decide = |(member, cooling): (&'c Member, Option<Timestamp>)| {
+        let decide = |(member, cooling): One<'c>| {
             let set = member.inner();
             async move {
                 match (cooling, without) {
@@ -383,7 +384,7 @@ impl LimitPool {
                 }
             }
         };
-        let read = |(member, cooling): (&'c Member, Option<Timestamp>), decision| {
+        let read = |(member, cooling): One<'c>, decision| {
             match decision {
                 Ok(decision) if cooling.is_none() && Decision::admitted(&decision) => {
                     return Some(decision.of(member));

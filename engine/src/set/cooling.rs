@@ -83,6 +83,13 @@ impl Cooling {
         })
     }
 
+    /// Whether the two sets have one store that processes share.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let stores = self.store.as_ref().zip(other.store.as_ref());
+        stores
+            .is_some_and(|(store, other)| std::ptr::addr_eq(Arc::as_ptr(store), Arc::as_ptr(other)))
+    }
+
     /// The set is a pool's member: from here on what others say of it holds.
     pub(crate) fn begin(self: &Arc<Self>) {
         if let Some(store) = &self.store
