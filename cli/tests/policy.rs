@@ -1,11 +1,12 @@
 //! `tidegate policy`, as a process, and the server that it speaks with.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use tidegate_conformance::Beyond;
+use tidegate_conformance::{Beyond, Paused};
 
 const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n";
 const YAML: &str = "policy:\n  chat:\n    limits:\n      rpm: { calls: 10, per: 1h }\n";
@@ -53,7 +54,8 @@ impl Server {
             .args(["serve", "--config", config]);
         command.args(["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"]);
         command.args(more).env_remove("TIDEGATE_APPLIED");
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let log = File::create(folder.join("server.log")).expect("a log");
+        command.stdout(Stdio::piped()).stderr(log);
         let mut process = command.spawn().expect("the program runs");
         let said = BufReader::new(process.stdout.take().expect("piped"));
         let mut lines = said.lines().map(|line| line.expect("text"));
@@ -238,6 +240,41 @@ fn what_is_planned_is_applied_and_stays_until_the_file_changes() {
         Server::start(path, "server.yaml", &applied).calls(path),
         "30"
     );
+}
+
+/// What was applied was laid aside before the file's policies were gone over to: gone at
+/// the next restart, though the server had gone on with it.
+#[test]
+fn what_is_applied_stays_if_the_file_cannot_be_gone_over_to() {
+    let Some(store) = Beyond::redis() else { return };
+    let folder = folder(&[
+        ("server.yaml", YAML),
+        ("next.toml", &CHAT.replace("10", "20")),
+    ]);
+    let path = folder.path();
+    let server = Server::start(
+        path,
+        "server.yaml",
+        &["--store", &*store.url, "--applied", "applied.json"],
+    );
+    assert_eq!(server.apply(path, &["next.toml"]).0, 0);
+    let logged = |what: &str| {
+        let log = std::fs::read_to_string(path.join("server.log"));
+        log.expect("a log").contains(what)
+    };
+    // What is new has to be opened at the store.
+    let _paused = Paused::new(store.pid);
+    let levels = YAML.replace("    limits", "    levels: [org]\n    limits");
+    std::fs::write(path.join("server.yaml"), levels).unwrap();
+    server.hang_up();
+    wait_for(|| logged("configuration not reloaded"));
+    assert!(!logged("the applied ones were moved"));
+    assert_eq!(server.calls(path), "20");
+    std::fs::write(path.join("server.yaml"), YAML).unwrap();
+    server.hang_up();
+    wait_for(|| logged("the file was read again"));
+    assert_eq!(server.calls(path), "20");
+    assert!(path.join("applied.json").exists());
 }
 
 /// It was kept in a file of the one server that was told.

@@ -58,7 +58,11 @@ impl Applied {
     /// `of_file`.
     pub fn begin(place: &Path, store: &Arc<dyn Store>, of_file: &PolicyFile) -> Outcome<Self> {
         if place != Path::new("store") {
-            let current = current(place, of_file)?;
+            let applied = in_file(place, of_file)?;
+            if applied.is_none() {
+                lay_aside(place);
+            }
+            let current = applied.unwrap_or_else(|| of_file.clone());
             return Ok(Self::of(Kept::File(place.to_owned()), of_file, current));
         }
         if !store.abilities().shared {
@@ -113,21 +117,24 @@ impl Applied {
         }
     }
 
-    /// The server's file was read again: goes over to what holds now.
+    /// The server's file was read again: goes over to what holds now, after an application
+    /// that has begun.
     pub fn reload(&self, gate: &Gate, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
+        let _alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
-        let current = match (&self.kept, &state.told) {
-            (Kept::File(path), _) => current(path, of_file)?,
-            (Kept::Store(_), Some(text)) => {
-                let applied = read(text, of_file).map_err(Trouble::failure)?;
-                applied.unwrap_or_else(|| of_file.clone())
-            }
-            (Kept::Store(_), None) => of_file.clone(),
+        let applied = match (&self.kept, &state.told) {
+            (Kept::File(path), _) => in_file(path, of_file)?,
+            (Kept::Store(_), Some(text)) => read(text, of_file).map_err(Trouble::failure)?,
+            (Kept::Store(_), None) => None,
         };
-        let changes = gate.exchange("the file", &current);
+        let current = applied.as_ref().unwrap_or(of_file);
+        let changes = gate.exchange("the file", current);
         let changes = changes.map_err(Trouble::failure)?;
+        if let (Kept::File(path), None) = (&self.kept, &applied) {
+            lay_aside(path);
+        }
         state.of_file = of_file.clone();
-        state.current = current;
+        state.current = applied.unwrap_or_else(|| of_file.clone());
         Ok(changes)
     }
 
@@ -288,25 +295,37 @@ fn text_of(definitions: &Definitions) -> Option<String> {
     Some(String::from_utf8_lossy(one.value.as_deref()?).into_owned())
 }
 
-/// The applied policies if they hold, else those of the file.
-fn current(path: &Path, of_file: &PolicyFile) -> Outcome<PolicyFile> {
+/// The policies that are kept at `path`, if they were applied over `of_file`.
+fn in_file(path: &Path, of_file: &PolicyFile) -> Outcome<Option<PolicyFile>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(of_file.clone()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Trouble::file("read", path, error)),
     };
     let strange = |what: String| {
         let help = "move it away, and the server's own policies hold";
         Trouble::file("read", path, format!("{what}; {help}"))
     };
-    if let Some(policies) = read(&text, of_file).map_err(strange)? {
-        return Ok(policies);
-    }
+    read(&text, of_file).map_err(strange)
+}
+
+/// The file's policies hold: what is kept at `path` would come back with those over which
+/// it was applied.
+fn lay_aside(path: &Path) {
     let aside = beside(path, "superseded");
-    fs::rename(path, &aside).map_err(|error| Trouble::file("move", path, error))?;
-    let aside = aside.display();
-    warn!(%aside, "the file's policies have changed: using the file; the applied ones were moved");
-    Ok(of_file.clone())
+    match fs::rename(path, &aside) {
+        Ok(()) => warn!(
+            aside = %aside.display(),
+            "the file's policies have changed: using the file; the applied ones were moved"
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => error!(
+            path = %path.display(),
+            %error,
+            "the file's policies have changed: using the file; the applied ones cannot be \
+             moved: remove them, or they hold again as soon as the file says what it said"
+        ),
+    }
 }
 
 /// The policies that were kept, if they were applied over `of_file`; else what is wrong
