@@ -11,7 +11,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::places::Places;
+use crate::places::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
 use crate::{denials, listing, overrides, proto, words};
@@ -27,14 +27,14 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 pub struct Service {
     gate: Gate,
     /// For calls that stay open.
-    long_calls: Places,
+    long_calls: LongCalls,
 }
 
 impl Service {
     pub fn new(gate: Gate, settings: &Settings) -> Self {
         Self {
             gate,
-            long_calls: Places::new(settings.max_long_calls),
+            long_calls: LongCalls::new(settings.max_long_calls, settings.max_long_calls_of_one),
         }
     }
 
@@ -176,7 +176,8 @@ impl Tidegate for Service {
         request: Request<Streaming<proto::CheckManyRequest>>,
     ) -> Reply<Self::CheckStreamStream> {
         let caller = self.caller(request.metadata())?;
-        let (service, place) = (self.clone(), self.long_calls.place()?);
+        let place = self.long_calls.place(&caller)?;
+        let service = self.clone();
         let batches = request.into_inner();
         let within = Arc::new((service, caller, place));
         let answers = batches.then(move |batch| {
@@ -398,7 +399,7 @@ impl Tidegate for Service {
         if !policy.is_empty() {
             self.policy(&caller, Scope::Observe, &policy)?;
         }
-        let place = self.long_calls.place()?;
+        let place = self.long_calls.place(&caller)?;
         let denials = denials::watch(&self.gate, caller, policy).map(move |denial| {
             let _kept = &place;
             denial

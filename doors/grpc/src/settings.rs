@@ -31,6 +31,8 @@ pub struct Settings {
     pub max_in_flight: usize,
     /// How many batch streams and streams of denials may be open at once.
     pub max_long_calls: usize,
+    /// How many of these one token may have; all of them where there are no tokens.
+    pub max_long_calls_of_one: usize,
     /// How many streams that need no token may be open at once: those of the health
     /// service's `Watch`, and of reflection.
     pub max_open_streams: usize,
@@ -61,6 +63,7 @@ impl Default for Settings {
             max_streams: 1_024,
             max_in_flight: 4_096,
             max_long_calls: 1_024,
+            max_long_calls_of_one: 512,
             max_open_streams: 256,
             max_open_streams_of_one: 8,
             stream_idle: Duration::from_secs(300),

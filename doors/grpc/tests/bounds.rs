@@ -16,7 +16,7 @@ use http_body::Frame;
 use tidegate::contract::{
     Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
 };
-use tidegate::gate::{Gate, Scope};
+use tidegate::gate::{Credential, Credentials, Gate, Scope};
 use tidegate::policy::parse;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Settings, proto, serve, serve_on};
@@ -319,6 +319,39 @@ async fn one_open_stream_too_many_is_told_so() {
     assert_eq!(third.map_err(code), Err(Code::ResourceExhausted));
     drop(first);
     while client.watch_denials(watch()).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The one token had all of them, and the others none.
+#[tokio::test]
+async fn one_token_has_some_of_the_long_calls_only() {
+    let token = |name: &str| Credential {
+        name: name.to_owned(),
+        sha256: Credential::hash(name),
+        scopes: vec![Scope::Observe],
+        policies: Vec::new(),
+    };
+    let mut settings = Settings::default();
+    (settings.max_long_calls, settings.max_long_calls_of_one) = (4, 2);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (gate, at) = (gate(), listener.local_addr().unwrap());
+    gate.replace_credentials(Credentials::new([token("greedy"), token("modest")]));
+    tokio::spawn(serve(gate, settings, listener, std::future::pending()));
+    let mut client = client(at).await;
+    let watch = |token: &str| {
+        let mut request = Request::new(proto::WatchDenialsRequest::default());
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        request
+    };
+    let first = client.watch_denials(watch("greedy")).await.unwrap();
+    let second = client.watch_denials(watch("greedy")).await.unwrap();
+    let third = client.watch_denials(watch("greedy")).await;
+    assert_eq!(third.unwrap_err().code(), Code::ResourceExhausted);
+    client.watch_denials(watch("modest")).await.unwrap();
+    drop((first, second));
+    while client.watch_denials(watch("greedy")).await.is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -141,7 +141,8 @@ impl Caller {
     }
 
     /// The token's name; `None` where there are no tokens.
-    pub(super) fn token(&self) -> Option<&str> {
+    #[must_use]
+    pub fn token(&self) -> Option<&str> {
         self.0.as_ref().map(|token| &*token.name)
     }
 
