@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tidegate::contract::Select;
-use tidegate::{Algorithm, Ask, Decision, LONGEST_PAGE, LeaseId, Limit, LimitSet, PageOf};
+use tidegate::{
+    Algorithm, Ask, Decision, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, PageOf,
+};
 
 /// Half of it is longer than any test; what was renewed has more left than all of it.
 pub const LONG: Duration = Duration::from_secs(600);
@@ -13,20 +15,23 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// What is asked for.
 pub const TEN: &[(&str, u64)] = &[("tokens", 10), ("gpu", 0)];
 pub const TEN_AND_A_SLOT: &[(&str, u64)] = &[("tokens", 10), ("gpu", 1)];
+pub const TEN_OF_THE_RATE_AND_A_SLOT: &[(&str, u64)] = &[("rate", 10), ("gpu", 1)];
 
 /// The limits at a server, by one way to it.
 pub struct Sets {
     /// A budget and slots.
     pub both: LimitSet,
-    /// A rate alone, and slots alone, for which stores have shorter ways.
+    /// A rate and slots, a rate alone, and slots alone, for which stores have shorter ways.
+    pub plain: LimitSet,
     pub rate: LimitSet,
     pub slots: LimitSet,
 }
 
-/// A lease of both, and one of slots alone.
+/// A lease of both, one of the rate and slots, and one of slots alone.
 #[derive(Clone, Copy)]
 pub struct Leases {
     pub both: LeaseId,
+    pub plain: LeaseId,
     pub slot: LeaseId,
 }
 
@@ -42,12 +47,14 @@ impl Sets {
         };
         Self {
             slots: set("slots", std::slice::from_ref(&gpu)),
-            both: set("both", &[tokens, gpu]),
-            rate: set("rate", &[rate]),
+            both: set("both", &[tokens, gpu.clone()]),
+            rate: set("rate", std::slice::from_ref(&rate)),
+            plain: set("plain", &[rate, gpu]),
         }
     }
 
-    /// A lease of ten tokens and a slot, and one of a slot, each beside another.
+    /// A lease of ten tokens and a slot, one of ten of the rate and a slot, and one of a slot,
+    /// each beside another.
     pub fn prepare(&self, key: &str) -> Leases {
         let lease = |set: &LimitSet, ask: &[(&str, u64)]| {
             let lease = set
@@ -57,8 +64,10 @@ impl Sets {
             lease.granted().expect("it is free").detach()
         };
         lease(&self.both, &[("tokens", 1), ("gpu", 1)]);
+        lease(&self.plain, &[("rate", 1), ("gpu", 1)]);
         lease(&self.slots, &[("gpu", 1)]);
         Leases {
+            plain: lease(&self.plain, TEN_OF_THE_RATE_AND_A_SLOT),
             both: lease(&self.both, TEN_AND_A_SLOT),
             slot: lease(&self.slots, &[("gpu", 1)]),
         }
@@ -66,43 +75,55 @@ impl Sets {
 
     pub fn seen(&self, key: &str) -> Seen {
         let peek = |set: &LimitSet| set.peek(key, 1).wait().expect("an answer");
-        let (both, rate, slots) = (peek(&self.both), peek(&self.rate), peek(&self.slots));
         let left = |peeked: &Decision, name| peeked.standing(name).expect("a standing").remaining;
-        let page = self.both.list_leases(PageOf {
+        let (both, plain) = (peek(&self.both), peek(&self.plain));
+        let mut leases = [
+            Self::leases(&self.both, key),
+            Self::leases(&self.plain, key),
+        ];
+        leases.iter_mut().for_each(|leases| leases.sort_unstable());
+        Seen {
+            left: [
+                left(&both, "tokens"),
+                left(&both, "gpu"),
+                left(&plain, "rate"),
+                left(&plain, "gpu"),
+                left(&peek(&self.rate), "rate"),
+                left(&peek(&self.slots), "gpu"),
+            ],
+            fences: leases.each_ref().map(|leases| {
+                let fences = leases.iter().map(|(fence, _)| *fence);
+                fences.collect()
+            }),
+            are_long: leases.map(|leases| leases.into_iter().map(|(_, is_long)| is_long).collect()),
+        }
+    }
+
+    /// The fence of each, and whether it lasts for long.
+    fn leases(set: &LimitSet, key: &str) -> Vec<(u64, bool)> {
+        let page = set.list_leases(PageOf {
             select: Select::Key(key.as_bytes()),
             after: None,
             most: LONGEST_PAGE,
         });
         let leases = page.wait().expect("a list").items;
-        let mut leases: Vec<_> = leases
-            .iter()
-            .map(|lease| {
-                let left = lease.expires_at.since(self.both.now()).as_duration();
-                (lease.fence, left > LONG)
-            })
-            .collect();
-        leases.sort_unstable();
-        Seen {
-            left: [
-                left(&both, "tokens"),
-                left(&both, "gpu"),
-                left(&rate, "rate"),
-                left(&slots, "gpu"),
-            ],
-            fences: leases.iter().map(|(fence, _)| *fence).collect(),
-            are_long: leases.iter().map(|(_, is_long)| *is_long).collect(),
-        }
+        let lease = |lease: &ListedLease| {
+            let left = lease.expires_at.since(set.now()).as_duration();
+            (lease.fence, left > LONG)
+        };
+        leases.iter().map(lease).collect()
     }
 }
 
 /// Where a key stands.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What is left: tokens and slots, and of those that are alone.
-    pub left: [u64; 4],
-    /// Of its leases of both, in their order; and whether each lasts for long.
-    pub fences: Vec<u64>,
-    pub are_long: Vec<bool>,
+    /// What is left: tokens and slots, of the rate and slots, and of those that are alone.
+    pub left: [u64; 6],
+    /// Of its leases of both and of those of the rate and slots, in their order; and whether
+    /// each lasts for long.
+    pub fences: [Vec<u64>; 2],
+    pub are_long: [Vec<bool>; 2],
 }
 
 impl Seen {
@@ -114,6 +135,7 @@ impl Seen {
     /// The leases of one of the two are all the other's, too.
     pub fn keeps_fences_of(&self, other: &Self) -> bool {
         let all = |some: &[u64], of: &[u64]| some.iter().all(|fence| of.contains(fence));
-        all(&self.fences, &other.fences) || all(&other.fences, &self.fences)
+        let mut both = self.fences.iter().zip(&other.fences);
+        both.all(|(these, those)| all(these, those) || all(those, these))
     }
 }

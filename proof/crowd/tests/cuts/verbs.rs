@@ -2,7 +2,7 @@
 
 use tidegate::{Ask, Error};
 
-use crate::sets::{LONG, Leases, Sets, TEN, TEN_AND_A_SLOT};
+use crate::sets::{LONG, Leases, Sets, TEN, TEN_AND_A_SLOT, TEN_OF_THE_RATE_AND_A_SLOT};
 
 /// Of the ten that a lease is for, and what is said of it later.
 pub const USED: u64 = 3;
@@ -43,6 +43,10 @@ pub const VERBS: &[Verb] = &[
     each_time("take of a lone rate", |sets, key, _, _| {
         sets.rate.check(key, 10).wait().map(drop)
     }),
+    each_time("take of plain limits", |sets, key, _, _| {
+        let ten = &[("rate", 10), ("gpu", 0)];
+        sets.plain.check(key, Ask::named(ten)).wait().map(drop)
+    }),
     each_time("debit", |sets, key, _, _| {
         sets.both.debit(key, Ask::named(TEN)).wait().map(drop)
     }),
@@ -50,6 +54,19 @@ pub const VERBS: &[Verb] = &[
         let ask = Ask::named(TEN_AND_A_SLOT).idempotency(b"once");
         let lease = sets.both.try_acquire(key, ask).wait()?.granted();
         lease.expect("it is free").detach();
+        Ok(())
+    }),
+    once("lease of plain limits", |sets, key, _, _| {
+        let ask = Ask::named(TEN_OF_THE_RATE_AND_A_SLOT).idempotency(b"once");
+        let lease = sets.plain.try_acquire(key, ask).wait()?.granted();
+        lease.expect("it is free").detach();
+        Ok(())
+    }),
+    once("settle of plain limits", |sets, key, leases, used| {
+        let used = [("rate", used)];
+        let settled = sets.plain.settle(key, leases.plain, &used).wait()?;
+        let usage = settled.usage("rate").expect("it was taken");
+        assert_eq!((usage.taken, usage.used), (10, USED));
         Ok(())
     }),
     once("renew", |sets, key, leases, _| {
