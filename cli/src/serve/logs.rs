@@ -48,12 +48,16 @@ impl Write for AuditLog {
     }
 }
 
+/// What is logged unless `RUST_LOG` says otherwise. What drivers tell of their connections
+/// names no store and no remedy; the server says itself that a store is away.
+const USUAL: &str = "info,deadpool=off,tokio_postgres=off";
+
 /// Begins to log. `RUST_LOG` says how much; `info` if it does not.
 /// `traces` hears of spans.
 pub fn begin(form: LogForm, audit_log: &AuditLog, traces: Option<Listener>) -> Outcome<()> {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
-        .from_env_lossy();
+        .parse_lossy(std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_else(|_| USUAL.to_owned()));
     let logs = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());

@@ -1,10 +1,12 @@
 //! What it notes: the audit log, and logs that programs read.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
+use tidegate_conformance::Beyond;
 
-use crate::support::{POLICY, Server, folder, wait_for};
+use crate::support::{POLICY, Server, folder, serve, wait_for};
 
 fn reset(server: &Server, key: &str) {
     let url = format!("http://{}/v1/reset", server.http);
@@ -60,6 +62,46 @@ fn an_audit_log_that_cannot_be_written_is_an_error_and_at_a_reload_changes_nothi
     assert_eq!(noted(&folder.path().join("audit.log")), ["chat/still"]);
     let refused = crate::support::refusal(folder.path(), &[]);
     assert!(refused.contains("cannot write no/such/folder"), "{refused}");
+}
+
+/// Drivers tell of their own connections, without a word of which store: an operator read
+/// `Connection error: db error`.
+#[test]
+fn what_drivers_tell_of_their_connections_is_logged_only_if_that_is_asked() {
+    let log_of = |rust_log: Option<&str>| {
+        let folder = folder(POLICY);
+        let store = Beyond::postgres()?;
+        let words = ["--store", &store.url, "--log", "json"];
+        let mut command = serve(folder.path());
+        command
+            .args(["--config", "tidegate.toml"])
+            .args(words)
+            .env_remove("RUST_LOG");
+        command.envs(rust_log.map(|level| ("RUST_LOG", level)));
+        let server = Server::spawn(folder.path(), &mut command);
+        reset(&server, "first");
+        let end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let mut ended = Command::new("psql");
+        let ended = ended.args([&store.url, "-qc", end_all]);
+        let ended = ended.output().expect("psql runs");
+        assert!(ended.status.success(), "{ended:?}");
+        let again = format!("http://{}/v1/reset", server.http);
+        let body = "{\"policy\":\"chat\",\"key\":\"second\"}";
+        server.curl(&["-H", "content-type: application/json", "-d", body, &again]);
+        server.signal("TERM");
+        Some(server.ended().1)
+    };
+    let (Some(asked), Some(usual)) = (log_of(Some("info")), log_of(None)) else {
+        return;
+    };
+    let is_of_a_driver = |line: &&str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let target = line["target"].as_str().expect("a target");
+        target.starts_with("deadpool") || target.starts_with("tokio_postgres")
+    };
+    assert!(asked.lines().any(|line| is_of_a_driver(&line)), "{asked}");
+    assert!(!usual.lines().any(|line| is_of_a_driver(&line)), "{usual}");
 }
 
 #[test]
