@@ -181,7 +181,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Leases under a root whose sessions have ended expire now. Whether there were any.
+-- Leases under a root whose sessions have ended expire now. Whether there were any that
+-- had not: one may be expired for a while before `tidegate.retire` comes to it.
 CREATE FUNCTION tidegate.free_ended(p_tab integer, p_root bytea, p_now bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -191,11 +192,13 @@ DECLARE
 BEGIN
   FOR v_session IN SELECT DISTINCT session FROM tidegate.leases
     WHERE tab = p_tab AND root = p_root AND session IS NOT NULL AND stage = 0
+      AND expires_at > p_now
   LOOP
     -- Who holds it is there.
     CONTINUE WHEN NOT pg_try_advisory_xact_lock(tidegate.session_lock(v_session));
     FOR v_lease IN SELECT * FROM tidegate.leases
       WHERE tab = p_tab AND root = p_root AND session = v_session AND stage = 0
+        AND expires_at > p_now
     LOOP
       PERFORM tidegate.free_slots(v_lease, p_now);
       UPDATE tidegate.leases SET expires_at = least(expires_at, p_now), due = least(due, p_now)

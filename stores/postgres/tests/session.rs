@@ -137,3 +137,32 @@ fn leases_that_nobody_asks_about_are_ended_by_pruning() {
     assert!(ended);
     assert_eq!(sql(&server, live), ["0"]);
 }
+
+/// The lease of a holder that was gone was found again and again by whoever was refused
+/// after that all the same, until its call was deeper than the server allows.
+#[test]
+fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let options = Options {
+        leases_end_with_session: true,
+        ..options(Clock::Caller)
+    };
+    let holder = PostgresStore::open(&server.url(), options).expect("a server");
+    let other = open(&server, Clock::Caller);
+    let desk = |store: &PostgresStore, leases| {
+        let mut desk = Desk::at(store, "t", plan(0, 1, &[(0, slots(2))]), machine_time());
+        desk.leases = leases;
+        desk
+    };
+    assert!(desk(&holder, 0).lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    let mut asking = desk(&other, 100);
+    assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    drop(holder);
+    let sessions = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    while sql(&server, sessions) != ["0"] {}
+    let refused = asking.lease(b"k", &[2], 600 * SECOND);
+    assert!(refused.lease.is_none(), "one of two is held");
+    assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+}
