@@ -96,10 +96,13 @@ BEGIN
   END IF;
 
   FOR i IN 1 .. CASE WHEN v_ordinary THEN v_count ELSE 0 END LOOP
-    CONTINUE WHEN p_amounts[i] = 0;
     n := 6 * i;
     c := (v_cells[i]).n;
-    IF p_limits[n - 5] = 1 THEN
+    IF p_amounts[i] = 0 THEN
+      -- A clock that stands behind a limit is noted, whatever is asked for.
+      v_excess := CASE WHEN c[CASE p_limits[n - 5] WHEN 1 THEN 2 ELSE 3 END] > v_now
+        THEN NULL ELSE 0 END;
+    ELSIF p_limits[n - 5] = 1 THEN
       v_levels[i] := tidegate.plain_level(c, p_limits[n - 2], v_now);
       v_excess := v_levels[i] + p_amounts[i] * p_limits[n - 1] - p_limits[n];
     ELSE

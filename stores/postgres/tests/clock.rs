@@ -5,6 +5,7 @@ mod support;
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::core::Span;
+use tidegate_contract::{Detail, Ending, Reply, Verb};
 use tidegate_postgres::{Clock, Options, PostgresStore};
 
 tidegate_conformance::clock_suite!(PostgresServer::start, open, Clock);
@@ -68,4 +69,37 @@ fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
     assert!(pruned >= 1050, "{pruned}");
     let left = "SELECT count(*) FROM tidegate.rows WHERE key LIKE 'row%'";
     assert_eq!(sql(&server, left), ["150"], "what matters stays");
+}
+
+/// The end of a lease was the first that a clock which had stepped back was told by; from
+/// then on a limit that was not asked for noted nothing of it, and seemed to be in debt for
+/// as long as the clock was behind.
+#[test]
+fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let limits = plan(0, 1, &[(0, rate(1, 10)), (0, rate(1, 5)), (0, slots(2))]);
+    let mut desk = Desk::at(&store, "t", limits, machine_time());
+    assert!(desk.admits(b"k", &[0, 5, 0]));
+    let held = desk.lease(b"k", &[1, 0, 0], 24 * 3_600 * SECOND).lease;
+    let held = held.expect("it is free");
+    desk.now = desk.now - HOUR;
+    let settled = desk.end(b"k", held.id, Ending::Settle(&[]));
+    settled.expect("it is held");
+    let take = Verb::Take {
+        amounts: &[1, 0, 0],
+        lease: None,
+        detail: Detail::Always,
+    };
+    let reply = desk.ask(b"k", take).expect("an answer");
+    let Reply::Decision(decision) = reply else {
+        panic!("{reply:?}");
+    };
+    let debts: Vec<_> = decision.standings.iter().flatten().map(|s| s.debt).collect();
+    assert_eq!(debts, [0, 0, 0]);
+    // As long as it takes to fill, from when the clock stepped back.
+    desk.now = desk.now + Span::from_secs(5);
+    assert!(desk.admits(b"k", &[0, 5, 0]));
 }
