@@ -102,6 +102,14 @@ impl Kind {
         }
     }
 
+    /// Of the kinds that stores have faster ways for.
+    fn plain(dice: &mut Dice) -> Self {
+        match dice.percent(50) {
+            true => Self::bucket(dice),
+            false => Self::slots(dice),
+        }
+    }
+
     fn slots(dice: &mut Dice) -> Self {
         Self::Slots {
             capacity: dice.between(1, 5),
@@ -202,6 +210,11 @@ impl LimitData {
         }
     }
 
+    fn is_plain(&self) -> bool {
+        let is_fast = matches!(self.kind, Kind::Bucket { .. } | Kind::Slots { .. });
+        is_fast && *self == Self::plain(self.kind, self.uid)
+    }
+
     fn planned(&self) -> PlanLimit {
         PlanLimit {
             name: format!("limit {}", self.uid).into(),
@@ -221,7 +234,7 @@ impl LimitData {
 }
 
 impl PlanData {
-    /// Plain buckets (one, or a few), plain slots, one limit of any kind, or several
+    /// A plain bucket, plain slots, a few of either, one limit of any kind, or several
     /// over some levels.
     pub(crate) fn random(dice: &mut Dice) -> Self {
         let keep = dice.between(1_000, 9_000);
@@ -231,7 +244,7 @@ impl PlanData {
             2 => (1, vec![LimitData::random(dice, 0, 1)]),
             3 => {
                 let uids = 0..dice.between(2, 4) as u32;
-                let plain = |uid| LimitData::plain(Kind::bucket(dice), uid);
+                let plain = |uid| LimitData::plain(Kind::plain(dice), uid);
                 (1, uids.map(plain).collect())
             }
             _ => {
@@ -254,6 +267,17 @@ impl PlanData {
     pub(crate) fn changed(&self, dice: &mut Dice, uid: u32) -> Self {
         let mut plan = self.clone();
         let at = dice.below(plan.limits.len() as u64) as usize;
+        // A few plain limits stay so more often than not.
+        if plan.levels == 1 && plan.limits.iter().all(LimitData::is_plain) && dice.percent(60) {
+            match dice.below(3) {
+                0 if plan.limits.len() < MAX_LIMITS => {
+                    plan.limits.push(LimitData::plain(Kind::plain(dice), uid));
+                }
+                1 if plan.limits.len() > 2 => drop(plan.limits.remove(at)),
+                _ => plan.limits[at].kind = plan.limits[at].kind.resized(dice),
+            }
+            return plan;
+        }
         match dice.below(8) {
             0 if plan.limits.len() < MAX_LIMITS => {
                 plan.limits.push(LimitData::random(dice, uid, plan.levels));
@@ -261,11 +285,7 @@ impl PlanData {
             1 if plan.limits.len() > 1 => drop(plan.limits.remove(at)),
             2 => plan.limits[at].kind = Kind::random(dice),
             3 if plan.levels == 1 => {
-                let kind = match dice.percent(50) {
-                    true => Kind::bucket(dice),
-                    false => Kind::slots(dice),
-                };
-                plan.limits = vec![LimitData::plain(kind, plan.limits[at].uid)];
+                plan.limits = vec![LimitData::plain(Kind::plain(dice), plan.limits[at].uid)];
             }
             4 => plan.limits[at].postpaid ^= true,
             5 => plan.limits[at].refund ^= true,
