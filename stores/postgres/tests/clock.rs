@@ -97,7 +97,12 @@ fn a_limit_that_is_not_asked_for_notes_a_clock_that_stepped_back() {
     let Reply::Decision(decision) = reply else {
         panic!("{reply:?}");
     };
-    let debts: Vec<_> = decision.standings.iter().flatten().map(|s| s.debt).collect();
+    let debts: Vec<_> = decision
+        .standings
+        .iter()
+        .flatten()
+        .map(|s| s.debt)
+        .collect();
     assert_eq!(debts, [0, 0, 0]);
     // As long as it takes to fill, from when the clock stepped back.
     desk.now = desk.now + Span::from_secs(5);

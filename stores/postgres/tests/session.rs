@@ -156,7 +156,12 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
         desk.leases = leases;
         desk
     };
-    assert!(desk(&holder, 0).lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    assert!(
+        desk(&holder, 0)
+            .lease(b"k", &[1], 600 * SECOND)
+            .lease
+            .is_some()
+    );
     let mut asking = desk(&other, 100);
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
     drop(holder);
