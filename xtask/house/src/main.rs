@@ -1,0 +1,92 @@
+//! The house, drawn from the code: crates and files, who imports whom, and which files
+//! import each other.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `workspace` | the crates, as cargo knows them |
+//! | `tree` | the modules of one crate: what each defines and imports |
+//! | `imports` | which file takes what from which |
+//! | `circles` | files that import each other |
+//! | `surface` | what a crate offers to others |
+//! | `page` | the table, and the picture |
+
+mod circles;
+mod imports;
+mod page;
+mod surface;
+mod tree;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::tree::Crate;
+
+/// Shows the crates of the workspace, their sizes, and which of their files import each
+/// other.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask house", version, about)]
+struct Args {
+    /// Only these crates (default: all of the workspace).
+    #[arg(value_name = "CRATE")]
+    crates: Vec<String>,
+    /// Write the picture of the crates here, as SVG.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Say what each file of a circle takes from the next.
+    #[arg(long)]
+    why: bool,
+    /// Exit with 1 if files import each other.
+    #[arg(long)]
+    check: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all is well, if that is asked.
+fn run(args: &Args) -> Result<bool, String> {
+    let packages = workspace::packages()?;
+    if let Some(unknown) = args
+        .crates
+        .iter()
+        .find(|name| packages.iter().all(|package| package.name != **name))
+    {
+        return Err(format!("the workspace has no crate {unknown}"));
+    }
+    let is_asked = |name: &String| args.crates.is_empty() || args.crates.contains(name);
+    let mut rows = Vec::new();
+    let mut in_circles = 0;
+    for package in packages.iter().filter(|package| is_asked(&package.name)) {
+        let crates = package
+            .roots
+            .iter()
+            .map(|root| Crate::read(root))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut circles = Vec::new();
+        for one in &crates {
+            let imports = imports::of(one);
+            circles.extend(circles::of(imports));
+        }
+        in_circles += circles
+            .iter()
+            .map(|circle| circle.files.len())
+            .sum::<usize>();
+        rows.push(page::Row::new(package, &crates, circles));
+    }
+    page::print(&rows, args.why);
+    if let Some(path) = &args.svg {
+        page::draw(&packages, path)?;
+    }
+    Ok(!args.check || in_circles == 0)
+}
