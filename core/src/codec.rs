@@ -78,7 +78,12 @@ pub fn decode(bytes: &[u8]) -> Result<State, DecodeError> {
     let version = match reader.u8()? {
         version @ FIRST_VERSION..=VERSION => version,
         0 => return Err(DecodeError::Corrupt("version")),
-        version => return Err(DecodeError::Newer { version }),
+        version => {
+            return Err(DecodeError::Newer {
+                version,
+                reads: VERSION,
+            });
+        }
     };
     let state = match (version, reader.u8()?) {
         (FIRST_VERSION, 0) => State::Fresh,

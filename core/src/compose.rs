@@ -5,7 +5,8 @@
 //! same lock. A *shadow* part is decided and recorded but refuses nobody.
 
 use crate::amount::Amount;
-use crate::rule::{Moment, Receipt, Rule, State, Tenure};
+use crate::charge::{Moment, Receipt, Tenure};
+use crate::rule::{Rule, State};
 use crate::verdict::Verdict;
 
 /// How a cost is admitted.

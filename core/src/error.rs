@@ -54,6 +54,8 @@ pub enum DecodeError {
     Newer {
         /// The version byte found.
         version: u8,
+        /// The newest that this build reads.
+        reads: u8,
     },
     /// Cut short.
     Truncated,
@@ -64,10 +66,9 @@ pub enum DecodeError {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Newer { version } => write!(
+            Self::Newer { version, reads } => write!(
                 f,
-                "state has format version {version}; this build reads up to {}: upgrade it",
-                crate::codec::VERSION
+                "state has format version {version}; this build reads up to {reads}: upgrade it"
             ),
             Self::Truncated => f.write_str("state is cut short"),
             Self::Corrupt(part) => write!(f, "state is corrupt: {part}"),

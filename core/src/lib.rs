@@ -3,7 +3,9 @@
 //! | room | holds |
 //! |---|---|
 //! | [`time`] | the project's own instants and spans, in microseconds |
-//! | [`amount`] | what an amount may be |
+//! | [`amount`] | how much, in a limit's own units |
+//! | `range` | what the numbers of a rule may be |
+//! | [`charge`] | what every kernel is told with a charge, and what it answers |
 //! | [`kernel`] | one file for each algorithm, all of one shape |
 //! | [`rule`] | the one place that dispatches over the kernels |
 //! | [`compose`](mod@compose) | several limits as one all-or-nothing step |
@@ -18,20 +20,23 @@
 extern crate alloc;
 
 pub mod amount;
+pub mod charge;
 pub mod codec;
 pub mod compose;
 pub mod error;
 pub mod kernel;
+mod range;
 pub mod rule;
 pub mod time;
 pub mod verdict;
 pub mod word;
 
 pub use amount::{Amount, MAX_AMOUNT};
+pub use charge::{Bounds, Moment, Place, Receipt, Tenure};
 pub use compose::{Composite, Part, Payment, commit, compose};
 pub use error::{DecodeError, RuleError};
-pub use kernel::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
-pub use rule::{Moment, Place, Receipt, Rule, State, Tenure};
+pub use kernel::{Align, Bucket, Log, Ring, Slots, Window};
+pub use rule::{Rule, State};
 pub use time::{Span, Timestamp};
 pub use verdict::{Forecast, Standing, Verdict};
 pub use word::Word;

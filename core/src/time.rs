@@ -7,8 +7,6 @@ use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-use crate::error::RuleError;
-
 /// An instant: microseconds since the Unix epoch (may be negative).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(i64);
@@ -111,23 +109,6 @@ impl Span {
     #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_micros(self.0)
-    }
-
-    /// Checks that a limit may have this period: 1 ms to 400 days.
-    ///
-    /// # Errors
-    /// [`RuleError::OutOfRange`], naming `parameter`.
-    pub(crate) fn check_period(self, parameter: &'static str) -> Result<Self, RuleError> {
-        let range = Self::MILLISECOND.0..=Self::LONGEST_PERIOD.0;
-        if range.contains(&self.0) {
-            return Ok(self);
-        }
-        Err(RuleError::OutOfRange {
-            parameter,
-            got: self.0,
-            least: *range.start(),
-            most: *range.end(),
-        })
     }
 }
 

@@ -134,7 +134,7 @@ proptest! {
         bytes.push(extra);
         prop_assert!(matches!(decode(&bytes), Err(DecodeError::Corrupt(_))));
         bytes[0] = version;
-        prop_assert_eq!(decode(&bytes), Err(DecodeError::Newer { version }));
+        prop_assert_eq!(decode(&bytes), Err(DecodeError::Newer { version, reads: VERSION }));
         bytes[0] = 0;
         prop_assert!(matches!(decode(&bytes), Err(DecodeError::Corrupt(_))));
     }

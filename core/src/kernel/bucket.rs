@@ -31,8 +31,9 @@ mod lows;
 use alloc::boxed::Box;
 
 use crate::amount::{self, Amount};
+use crate::charge::{Moment, Place};
 use crate::error::RuleError;
-use crate::rule::{Moment, Place};
+use crate::range;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
@@ -105,9 +106,9 @@ impl Bucket {
     /// # Errors
     /// `amount` and `burst`: 1 to 2^53 - 1. `period`: 1 ms to 400 days.
     pub fn new(amount: Amount, period: Span, burst: Amount) -> Result<Self, RuleError> {
-        amount::check("amount", amount)?;
-        amount::check("burst", burst)?;
-        let period = period.check_period("period")?.as_micros();
+        range::amount("amount", amount)?;
+        range::amount("burst", burst)?;
+        let period = range::period("period", period)?.as_micros();
         let divisor = gcd(amount, period);
         Ok(Self {
             drain: amount / divisor,
@@ -127,7 +128,7 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::new`].
     pub fn with_capacity(self, burst: Amount) -> Result<Self, RuleError> {
-        amount::check("burst", burst)?;
+        range::amount("burst", burst)?;
         Ok(Self { burst, ..self })
     }
 

@@ -9,8 +9,9 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
+use crate::charge::{Moment, Place};
 use crate::error::RuleError;
-use crate::rule::{Moment, Place};
+use crate::range;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
@@ -47,8 +48,8 @@ impl Log {
     /// `capacity`: 1 to 2^53 - 1. `window`: 1 ms to 400 days. `max_entries`: 2
     /// to [`MAX_ENTRIES`].
     pub fn new(capacity: Amount, window: Span, max_entries: u32) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
-        let window = window.check_period("window")?;
+        range::amount("capacity", capacity)?;
+        let window = range::period("window", window)?;
         if !(2..=MAX_ENTRIES).contains(&max_entries) {
             return Err(RuleError::OutOfRange {
                 parameter: "max_entries",
@@ -75,7 +76,7 @@ impl Log {
     /// # Errors
     /// As [`Log::new`].
     pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
+        range::amount("capacity", capacity)?;
         Ok(Self { capacity, ..self })
     }
 

@@ -26,4 +26,4 @@ pub use bucket::Bucket;
 pub use log::Log;
 pub use ring::Ring;
 pub use slots::Slots;
-pub use window::{Align, Bounds, Window};
+pub use window::{Align, Window};

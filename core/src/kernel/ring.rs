@@ -15,8 +15,9 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
+use crate::charge::{Moment, Place};
 use crate::error::RuleError;
-use crate::rule::{Moment, Place};
+use crate::range;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
@@ -53,8 +54,8 @@ impl Ring {
     /// `capacity`: 1 to 2^53 - 1. `window`: 1 ms to 400 days. `sub_windows`: 1
     /// to [`MAX_SUB_WINDOWS`], and no more than the window has microseconds.
     pub fn new(capacity: Amount, window: Span, sub_windows: u32) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
-        let window = window.check_period("window")?.as_micros();
+        range::amount("capacity", capacity)?;
+        let window = range::period("window", window)?.as_micros();
         let most = u64::from(MAX_SUB_WINDOWS).min(window);
         if !(1..=most).contains(&u64::from(sub_windows)) {
             return Err(RuleError::OutOfRange {
@@ -83,7 +84,7 @@ impl Ring {
     /// # Errors
     /// As [`Ring::new`].
     pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
+        range::amount("capacity", capacity)?;
         Ok(Self { capacity, ..self })
     }
 

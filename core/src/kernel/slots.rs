@@ -9,8 +9,9 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
+use crate::charge::{Moment, Place};
 use crate::error::RuleError;
-use crate::rule::{Moment, Place};
+use crate::range;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
@@ -73,8 +74,8 @@ impl Slots {
     /// # Errors
     /// `capacity`: 1 to 2^53 - 1. `ttl`: 1 ms to 400 days.
     pub fn new(capacity: Amount, ttl: Span) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
-        let ttl = ttl.check_period("ttl")?;
+        range::amount("capacity", capacity)?;
+        let ttl = range::period("ttl", ttl)?;
         Ok(Self { capacity, ttl })
     }
 

@@ -2,14 +2,15 @@
 //!
 //! Windows are aligned to the epoch, to first use, or to a calendar. The core
 //! knows no time zones: a calendar's boundaries travel with the ask as
-//! [`Bounds`] (this window's and the next one's), and whoever decides picks by
+//! [`Bounds`](crate::Bounds) (this window's and the next one's), and whoever decides picks by
 //! its own clock. As with any fixed window, twice the capacity may pass around
 //! a boundary; a ring or a log does not allow that. After the clock has stepped
 //! back by more than a window it may be three times, however often it does so.
 
 use crate::amount::{self, Amount};
+use crate::charge::{Moment, Place};
 use crate::error::RuleError;
-use crate::rule::{Moment, Place};
+use crate::range;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
@@ -20,19 +21,8 @@ pub enum Align {
     Epoch(Span),
     /// At the first charge after the last window ended.
     FirstUse(Span),
-    /// Where the ask's [`Bounds`] say.
+    /// Where the ask's [`Bounds`](crate::Bounds) say.
     Calendar,
-}
-
-/// A calendar's window at some instant, and where the next one ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bounds {
-    /// When this window began.
-    pub start: Timestamp,
-    /// When it ends and the next one begins.
-    pub end: Timestamp,
-    /// When the next one ends.
-    pub next_end: Timestamp,
 }
 
 /// So much in each window. See the [module](self).
@@ -66,9 +56,9 @@ impl Window {
     /// # Errors
     /// `capacity`: 1 to 2^53 - 1. The period: 1 ms to 400 days.
     pub fn new(capacity: Amount, align: Align) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
+        range::amount("capacity", capacity)?;
         if let Align::Epoch(period) | Align::FirstUse(period) = align {
-            period.check_period("period")?;
+            range::period("period", period)?;
         }
         Ok(Self { capacity, align })
     }
@@ -84,7 +74,7 @@ impl Window {
     /// # Errors
     /// As [`Window::new`].
     pub fn with_capacity(self, capacity: Amount) -> Result<Self, RuleError> {
-        amount::check("capacity", capacity)?;
+        range::amount("capacity", capacity)?;
         Ok(Self { capacity, ..self })
     }
 

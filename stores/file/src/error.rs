@@ -94,7 +94,7 @@ impl Fault {
 impl From<DecodeError> for Fault {
     fn from(error: DecodeError) -> Self {
         match error {
-            DecodeError::Newer { version } => Self::Newer(u32::from(version)),
+            DecodeError::Newer { version, .. } => Self::Newer(u32::from(version)),
             error => Self::Damaged(error.to_string()),
         }
     }

@@ -103,7 +103,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Limit>, DecodeError> {
     match reader.u8()? {
         VERSION => {}
         0 => return Err(DecodeError::Corrupt("version")),
-        version => return Err(DecodeError::Newer { version }),
+        version => {
+            return Err(DecodeError::Newer {
+                version,
+                reads: VERSION,
+            });
+        }
     }
     let count = u32::from_le_bytes(reader.take()?);
     let limits: Result<_, _> = (0..count).map(|_| reader.limit()).collect();
@@ -233,7 +238,13 @@ mod tests {
         assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
         let newer = [&[VERSION + 1], &bytes[1..]].concat();
         let version = VERSION + 1;
-        assert_eq!(decode(&newer), Err(DecodeError::Newer { version }));
+        assert_eq!(
+            decode(&newer),
+            Err(DecodeError::Newer {
+                version,
+                reads: VERSION,
+            })
+        );
     }
 
     #[test]

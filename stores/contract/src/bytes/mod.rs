@@ -39,7 +39,10 @@ fn of_version(bytes: &[u8], known: u8) -> Result<Reader<'_>, DecodeError> {
     match reader.u8()? {
         version if version == known => Ok(reader),
         version if version < known => Err(DecodeError::Corrupt("version")),
-        version => Err(DecodeError::Newer { version }),
+        version => Err(DecodeError::Newer {
+            version,
+            reads: known,
+        }),
     }
 }
 

@@ -156,7 +156,8 @@ fn is_whole_to<T>(newest: u8, bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, 
     assert_eq!(
         refused,
         Some(DecodeError::Newer {
-            version: newest + 1
+            version: newest + 1,
+            reads: newest
         })
     );
 }
@@ -204,7 +205,13 @@ fn a_row_and_a_table_are_read_as_they_were_written() {
     assert_eq!(decode_row(&bytes), Ok(written(None)));
     is_whole_to(VERSION + 1, &bytes, decode_row);
     bytes[0] = 3;
-    assert_eq!(decode_row(&bytes), Err(DecodeError::Newer { version: 3 }));
+    assert_eq!(
+        decode_row(&bytes),
+        Err(DecodeError::Newer {
+            version: 3,
+            reads: 2
+        })
+    );
     let known = Known {
         name: "a set".into(),
         fence: 3,
@@ -248,7 +255,10 @@ fn a_definition_is_read_back_for_its_owner_and_key_or_refused() {
     let version = VERSION + 1;
     assert_eq!(
         decode_definition(&place, &newer),
-        Err(DecodeError::Newer { version })
+        Err(DecodeError::Newer {
+            version,
+            reads: VERSION
+        })
     );
     assert_eq!(
         decode_definition(&place[..6], &value),
