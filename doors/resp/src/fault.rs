@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use tidegate::contract::StoreError;
 use tidegate::gate::{GateError, Kind};
 
+/// How much of an unknown word an error repeats.
+const QUOTED: usize = 64;
+
 /// What a command may answer instead of its reply. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Fault {
@@ -108,4 +111,10 @@ fn code(error: &GateError) -> &'static str {
         Kind::NotFound if *error == GateError::Limits(Store(StoreError::UnknownLease)) => "NOLEASE",
         Kind::NotFound | Kind::Invalid => "ERR",
     }
+}
+
+/// The beginning of what was sent, for an error.
+pub(crate) fn quoted(word: &[u8]) -> String {
+    let beginning = &word[..word.len().min(QUOTED)];
+    String::from_utf8_lossy(beginning).into_owned()
 }

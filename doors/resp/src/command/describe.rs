@@ -1,8 +1,9 @@
 //! `COMMAND`: the table, as `redis-cli` and client libraries ask for it.
 
-use super::dispatch::{Flow, quoted};
-use super::table::{COMMANDS, Command, Group, find};
-use crate::fault::Fault;
+use super::shape::Flow;
+use super::shape::{Command, Group};
+use super::table::{COMMANDS, find};
+use crate::fault::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;

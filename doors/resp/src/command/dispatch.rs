@@ -2,22 +2,12 @@
 
 use tidegate::gate::RequestSpan;
 
-use super::table::{Command, Run, find};
-use crate::fault::Fault;
+use super::describe;
+use super::shape::{Command, Flow, Run};
+use super::table::find;
+use crate::fault::{Fault, quoted};
 use crate::parse::{Arguments, ProtocolError};
 use crate::session::Session;
-
-/// How the conversation goes on.
-#[derive(Debug)]
-pub(crate) enum Flow {
-    /// With the next request.
-    Next,
-    /// Not at all, after this answer.
-    Close,
-}
-
-/// How much of an unknown name an error repeats.
-const QUOTED: usize = 64;
 
 /// Answers one request, a fault included.
 #[inline]
@@ -54,6 +44,7 @@ async fn run(
     let span = RequestSpan::open("resp", command.name);
     match command.run {
         Run::Now(run) => span.within(|| run(session, arguments)),
+        Run::Describe => span.within(|| describe::command(session, arguments)),
         Run::Later(run) => span.around(run(session, arguments)).await,
     }
 }
@@ -71,10 +62,4 @@ fn unknown(session: &mut Session, name: &[u8]) -> Result<Flow, ProtocolError> {
     };
     session.replies.error(fault.code(), &fault);
     Ok(Flow::Next)
-}
-
-/// The beginning of what was sent, for an error.
-pub(super) fn quoted(word: &[u8]) -> String {
-    let beginning = &word[..word.len().min(QUOTED)];
-    String::from_utf8_lossy(beginning).into_owned()
 }

@@ -1,8 +1,8 @@
 //! `HELLO` and `AUTH`: which protocol, and who is there.
 
 use super::client::set_name;
-use super::dispatch::{Flow, quoted};
-use crate::fault::Fault;
+use super::shape::Flow;
+use crate::fault::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Protocol;
 use crate::session::Session;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use super::dispatch::Flow;
+use super::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;

@@ -2,8 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::dispatch::quoted;
-use crate::fault::Fault;
+use crate::fault::{Fault, quoted};
 
 /// More digits than any number that is accepted.
 const MAX_DIGITS: usize = 19;

@@ -1,7 +1,7 @@
 //! Commands of one line.
 
-use super::dispatch::Flow;
 use super::number::integer;
+use super::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;

@@ -1,54 +1,7 @@
-//! Every command: its shape, what it is for, where it is run.
+//! Every command, as it is looked up.
 
-use std::future::Future;
-use std::pin::Pin;
-
-use super::dispatch::Flow;
-use super::{client, describe, greeting, info, small, tg, throttle};
-use crate::fault::Fault;
-use crate::parse::Arguments;
-use crate::session::Session;
-
-/// A command as it is found, checked, run and described.
-pub(super) struct Command {
-    /// In capitals; clients may write it as they like.
-    pub(super) name: &'static str,
-    /// The fewest and the most arguments, the name included.
-    pub(super) arguments: (usize, usize),
-    pub(super) usage: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) group: Group,
-    /// Whether it is answered before anyone has said who they are.
-    pub(super) before_auth: bool,
-    pub(super) run: Run,
-}
-
-/// How a command is run.
-pub(super) enum Run {
-    /// What needs no policy is answered at once.
-    Now(fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>),
-    /// What asks one may have to wait for its store, or for its turn.
-    Later(for<'a> fn(&'a mut Session, Arguments<'a>) -> Running<'a>),
-}
-
-/// A command that is being run.
-pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<Flow, Fault>> + Send + 'a>>;
-
-/// Where a command stands in what COMMAND tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Group {
-    /// About the connection or the server: no keys.
-    Connection,
-    /// A key at this position; whether it may write.
-    Key { position: usize, write: bool },
-}
-
-impl Command {
-    pub(super) fn takes(&self, arguments: usize) -> bool {
-        let (fewest, most) = self.arguments;
-        (fewest..=most).contains(&arguments)
-    }
-}
+use super::shape::{Command, Group, Run};
+use super::{client, greeting, info, small, tg, throttle};
 
 const MANY: usize = usize::MAX;
 const CALL: Group = Group::Key {
@@ -66,7 +19,7 @@ const READ: Group = Group::Key {
 
 /// A table row. (A function would need a name for each of eight arguments.)
 macro_rules! commands {
-    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $manner:ident $run:path: $usage:literal, $summary:literal;)*) => {
+    ($($name:literal $fewest:literal..=$most:tt $group:ident $auth:ident $manner:ident $($run:path)?: $usage:literal, $summary:literal;)*) => {
         &[$(Command {
             name: $name,
             arguments: ($fewest, $most),
@@ -74,11 +27,14 @@ macro_rules! commands {
             summary: $summary,
             group: group!($group),
             before_auth: auth!($auth),
-            run: run!($manner $run),
+            run: run!($manner $($run)?),
         }),*]
     };
 }
 macro_rules! run {
+    (describe) => {
+        Run::Describe
+    };
     (now $run:path) => {
         Run::Now($run)
     };
@@ -134,7 +90,7 @@ pub(super) const COMMANDS: &[Command] = commands! {
     "HELLO" 1..=MANY connection anyone now greeting::hello: "[2|3 [AUTH user token] [SETNAME name]]", "Chooses the protocol";
     "AUTH" 2..=3 connection anyone now greeting::auth: "[user] token", "Authenticates";
     "CLIENT" 2..=MANY connection known now client::client: "ID|INFO|GETNAME|SETNAME name|SETINFO attribute value|NO-EVICT|NO-TOUCH|LIST", "What a client says about itself";
-    "COMMAND" 1..=MANY connection known now describe::command: "[COUNT|LIST|INFO [name...]|DOCS [name...]]", "Describes the commands";
+    "COMMAND" 1..=MANY connection known describe: "[COUNT|LIST|INFO [name...]|DOCS [name...]]", "Describes the commands";
     "SELECT" 2..=2 connection known now small::select: "0", "There is one database";
     "INFO" 1..=MANY connection known later info::info: "[section...]", "About the server";
     "QUIT" 1..=MANY connection anyone now small::quit: "", "Ends the conversation";

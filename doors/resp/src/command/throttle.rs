@@ -10,8 +10,8 @@
 use tidegate::gate::{AD_HOC_LIMIT, Answer, GateError, Rate, Served};
 use tidegate::{Error, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
 
-use super::dispatch::Flow;
 use super::number::natural;
+use super::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;

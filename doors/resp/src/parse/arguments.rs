@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// The most arguments of one request.
+pub const MAX_ARGUMENTS: usize = 1_024;
+
 /// Where an argument lies, counted from the request's first byte. A request
 /// fits 32 bits: its length is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

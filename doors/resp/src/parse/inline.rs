@@ -4,9 +4,8 @@
 //! `\x1f`), `'...'` blanks and `\'`. Taking quotes out only ever shortens a
 //! word, so that it is done in place.
 
-use super::arguments::Place;
+use super::arguments::{MAX_ARGUMENTS, Place};
 use super::error::ProtocolError;
-use super::parser::MAX_ARGUMENTS;
 
 /// Finds the words of `line`.
 pub(super) fn split(line: &mut [u8], places: &mut Vec<Place>) -> Result<(), ProtocolError> {

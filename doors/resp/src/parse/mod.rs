@@ -16,6 +16,6 @@ mod error;
 mod inline;
 mod parser;
 
-pub use arguments::Arguments;
+pub use arguments::{Arguments, MAX_ARGUMENTS};
 pub use error::ProtocolError;
-pub use parser::{MAX_ARGUMENTS, Parser};
+pub use parser::Parser;

@@ -1,11 +1,8 @@
 //! Arrays of bulk strings, resumed where the bytes ended.
 
-use super::arguments::{Arguments, Place};
+use super::arguments::{Arguments, MAX_ARGUMENTS, Place};
 use super::error::ProtocolError;
 use super::inline;
-
-/// The most arguments of one request.
-pub const MAX_ARGUMENTS: usize = 1_024;
 
 /// More digits than any length that is accepted.
 const MAX_DIGITS: usize = 10;

@@ -7,9 +7,8 @@ use tidegate::gate::Served;
 use tidegate::{Ask, MAX_AMOUNT};
 
 use super::named::{amount, number, text};
-use crate::command::dispatch::quoted;
 use crate::command::number::natural;
-use crate::fault::Fault;
+use crate::fault::{Fault, quoted};
 use crate::parse::Arguments;
 
 /// Amounts by limit; a few, as a rule.

@@ -5,7 +5,7 @@ use tidegate::gate::{Answer, Outlook, Scope, Served};
 use super::ask::{Asked, For};
 use super::facts;
 use super::named::{key, policy};
-use crate::command::dispatch::Flow;
+use crate::command::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
 use crate::reply::Replies;
