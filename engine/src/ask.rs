@@ -5,10 +5,7 @@ use std::time::Duration;
 use tidegate_core::Amount;
 
 use crate::error::Error;
-
-/// The longest idempotency key, in bytes: it is remembered with its lease, and for a
-/// while after that ended.
-pub const MAX_IDEMPOTENCY_KEY: usize = 255;
+use crate::key::MAX_IDEMPOTENCY_KEY;
 
 /// What is asked for. Built from a cost, from named amounts, or from nothing:
 ///

@@ -1,10 +1,10 @@
 //! What can go wrong, apart from a refusal, which is an answer.
 
 use tidegate_contract::{KeyError, StoreError};
-use tidegate_core::{Amount, RuleError};
+use tidegate_core::Amount;
 
-use crate::ask::MAX_IDEMPOTENCY_KEY;
-use crate::limit::{Algorithm, Unit};
+use crate::key::MAX_IDEMPOTENCY_KEY;
+use crate::limit::{AmountError, LimitError, Unit};
 
 /// *Cannot tell*, *not ever*, or an ask that makes no sense. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -159,57 +159,4 @@ pub enum Error {
     /// No worker could be started at all.
     #[error("no worker could be started: {0}")]
     NoWorker(String),
-}
-
-/// What is wrong with a limit.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// A number outside its range.
-    #[error(transparent)]
-    Rule(#[from] RuleError),
-    /// It has no name.
-    #[error("a limit needs a name")]
-    NoName,
-    /// No such time zone.
-    #[error("there is no time zone `{0}`; use an IANA name such as Europe/Berlin or UTC")]
-    UnknownZone(String),
-    /// No such level.
-    #[error("there is no level `{0}`; name it in the set's levels")]
-    UnknownLevel(String),
-    /// A calendar's period with an algorithm that has no windows.
-    #[error("{0:?} cannot follow a calendar; use a fixed window, or a duration")]
-    CalendarNeedsWindow(Algorithm),
-    /// An override that would count in another way.
-    #[error("an override changes how much, not how it is counted: {0}")]
-    Unlike(&'static str),
-    /// A burst for what has none, in words.
-    #[error("a burst goes with a bucket over a fixed period, and this is {0}; leave the burst out")]
-    NoBurst(&'static str),
-}
-
-/// What is wrong with an amount.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AmountError {
-    /// NaN or infinite.
-    #[error("the amount is not finite")]
-    NotFinite,
-    /// Below zero.
-    #[error("the amount is negative")]
-    Negative,
-    /// More than 2^53 - 1 units.
-    #[error("the amount is more than 2^53 - 1 units")]
-    TooLarge,
-    /// Not a number.
-    #[error("`{0}` is not a number")]
-    NotANumber(String),
-    /// Finer than the limit's unit.
-    #[error("{number} is finer than the limit's unit, {unit}")]
-    NotAMultiple {
-        /// The number.
-        number: String,
-        /// The unit.
-        unit: Unit,
-    },
 }

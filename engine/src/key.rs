@@ -2,6 +2,10 @@
 
 use tidegate_contract::key;
 
+/// The longest idempotency key, in bytes: it is remembered with its lease, and for a
+/// while after that ended.
+pub const MAX_IDEMPOTENCY_KEY: usize = 255;
+
 /// Who or what is limited: text or any other bytes.
 ///
 /// In a set with levels, `/` separates them; [`Key::path`] composes a key from

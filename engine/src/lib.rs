@@ -63,13 +63,13 @@ mod set;
 mod statistics;
 pub mod workers;
 
-pub use ask::{Ask, MAX_IDEMPOTENCY_KEY};
+pub use ask::Ask;
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::{Admission, Decision};
-pub use error::{AmountError, Error, LimitError};
-pub use key::Key;
+pub use error::Error;
+pub use key::{Key, MAX_IDEMPOTENCY_KEY};
 pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
-pub use limit::{Algorithm, Limit, OnFailure, Period, Unit};
+pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
 pub use lock::KeptLease;
 pub use pending::Pending;
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};

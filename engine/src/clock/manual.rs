@@ -8,7 +8,6 @@ use tidegate_core::{Span, Timestamp};
 
 use super::source::Progress;
 use super::timer::Timer;
-use super::{Clock, Source};
 
 /// A clock for tests and replays. Advancing it serves whoever waits, in order
 /// and on the calling thread: no threads, no sleeping, the same every time.
@@ -29,7 +28,7 @@ use super::{Clock, Source};
 /// # Ok::<(), tidegate::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct ManualClock(Arc<Manual>);
+pub struct ManualClock(pub(super) Arc<Manual>);
 
 pub(crate) struct Manual {
     time: Mutex<Time>,
@@ -54,12 +53,6 @@ impl ManualClock {
             }),
             timer: Timer::default(),
         }))
-    }
-
-    /// The clock, for a set to read.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        Clock(Source::Manual(Arc::clone(&self.0)))
     }
 
     /// Moves time forward, stopping at each instant at which somebody's turn comes.

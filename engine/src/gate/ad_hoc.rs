@@ -23,8 +23,8 @@ use super::making::Making;
 use super::served::Served;
 use super::tables;
 use crate::clock::Clock;
-use crate::error::{Error, LimitError};
-use crate::limit::{Algorithm, Limit};
+use crate::error::Error;
+use crate::limit::{Algorithm, Limit, LimitError};
 use crate::policy::Policy;
 use crate::set::{LimitSet, PageOf};
 

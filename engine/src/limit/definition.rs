@@ -7,8 +7,10 @@ use tidegate_core::{
     Align, Amount, Bucket, Log, Payment, Ring, Rule, RuleError, Slots, Span, Window,
 };
 
-use crate::error::LimitError;
-use crate::limit::{Period, Unit};
+use super::algorithm::Algorithm;
+use super::error::LimitError;
+use super::period::Period;
+use super::unit::Unit;
 
 pub(crate) mod bytes;
 mod over;
@@ -21,26 +23,6 @@ const DEFAULT_TTL: Duration = Duration::from_secs(120);
 const DEFAULT_SUB_WINDOWS: u32 = 60;
 /// Entries of a sliding log before neighbours are merged.
 const DEFAULT_ENTRIES: u32 = 4_096;
-
-/// How a rate is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// Refills continuously, up to the burst. The default of calls and rates.
-    TokenBucket,
-    /// The same arithmetic under its other name (generic cell rate algorithm).
-    Gcra,
-    /// The same arithmetic once more: a meter when asked, a shaper when waited on.
-    LeakyBucket,
-    /// So much in each window of the clock or calendar. The default of budgets.
-    FixedWindow,
-    /// So much in each window that opens with the first use.
-    FirstUseWindow,
-    /// So much in every rolling window, told apart by sub-windows.
-    SlidingWindow,
-    /// So much in every rolling window, to the microsecond.
-    SlidingLog,
-}
 
 /// What becomes of a rate's amount when the work fails unreported.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

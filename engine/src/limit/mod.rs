@@ -4,17 +4,23 @@
 //! |---|---|
 //! | [`Limit`] | one constraint with a name |
 //! | [`Period`] | how often it starts afresh: a duration or a calendar's unit |
-//! | [`Unit`] | a finer unit than one, so that money stays a whole number |
+//! | [`Algorithm`] | how a rate is counted |
+//! | [`LimitError`] | what is wrong with one |
+//! | [`Unit`], [`AmountError`] | a finer unit than one, so that money stays a whole number |
 //!
 //! Builders never fail; what makes no sense is said when a set is built, with
 //! the limit and the parameter named.
 
+mod algorithm;
 mod definition;
+mod error;
 mod period;
 mod unit;
 
+pub use algorithm::Algorithm;
 pub(crate) use definition::bytes;
-pub use definition::{Algorithm, Limit, OnFailure};
+pub use definition::{Limit, OnFailure};
+pub use error::LimitError;
 pub(crate) use period::Calendar;
 pub use period::Period;
-pub use unit::Unit;
+pub use unit::{AmountError, Unit};

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 use tidegate_core::{Bounds, Span, Timestamp};
 
-use crate::error::LimitError;
+use super::error::LimitError;
 
 /// A duration, or a calendar's day, week (from Monday) or month in an IANA
 /// time zone, daylight saving included: such a day has 23 to 25 hours.

@@ -4,8 +4,6 @@ use std::fmt;
 
 use tidegate_core::{Amount, MAX_AMOUNT};
 
-use crate::error::AmountError;
-
 /// The unit that a limit's amounts are multiples of: a power of ten.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Unit {
@@ -120,6 +118,32 @@ impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show(1).fmt(f)
     }
+}
+
+/// What is wrong with an amount.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AmountError {
+    /// NaN or infinite.
+    #[error("the amount is not finite")]
+    NotFinite,
+    /// Below zero.
+    #[error("the amount is negative")]
+    Negative,
+    /// More than 2^53 - 1 units.
+    #[error("the amount is more than 2^53 - 1 units")]
+    TooLarge,
+    /// Not a number.
+    #[error("`{0}` is not a number")]
+    NotANumber(String),
+    /// Finer than the limit's unit.
+    #[error("{number} is finer than the limit's unit, {unit}")]
+    NotAMultiple {
+        /// The number.
+        number: String,
+        /// The unit.
+        unit: Unit,
+    },
 }
 
 #[cfg(test)]

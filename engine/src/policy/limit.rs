@@ -10,7 +10,7 @@ use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::suggest::{one_of, write_instead};
 use super::tree::Value;
-use crate::error::AmountError;
+use crate::limit::AmountError;
 use crate::limit::{Algorithm, Limit, OnFailure, Period, Unit};
 
 /// What a limit may say, in the order in which it is usually said.

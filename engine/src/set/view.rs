@@ -10,7 +10,8 @@ use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
 
 use super::variant::Variant;
 use crate::ask::Ask;
-use crate::error::{AmountError, Error};
+use crate::error::Error;
+use crate::limit::AmountError;
 use crate::limit::{Calendar, Limit, OnFailure};
 
 /// Amounts in the order of the plan's limits.

@@ -7,9 +7,6 @@ use tidegate_core::Span;
 
 use super::given::IntoPool;
 use super::retry::Retry;
-#[cfg(feature = "tokio")]
-use super::tasks::Tasks;
-use super::threads::Threads;
 use crate::clock::Sleep;
 use crate::error::Error;
 use crate::pool::LimitPool;
@@ -33,19 +30,6 @@ use crate::pool::LimitPool;
 #[derive(Clone, Copy, Debug)]
 pub struct Workers;
 
-impl Workers {
-    /// `count` threads (at least 1), which live as long as a run.
-    pub fn threads(count: usize) -> Threads {
-        Threads(Crew::new(count))
-    }
-
-    /// `count` tasks (at least 1) on the tokio runtime in which they are run.
-    #[cfg(feature = "tokio")]
-    pub fn tasks(count: usize) -> Tasks {
-        Tasks(Crew::new(count))
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Crew {
     pub(super) count: usize,
@@ -55,7 +39,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         Self {
             count,
             retry: Retry::default(),

@@ -11,7 +11,7 @@ use tidegate_contract::sync::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 
-use super::crew::{Collected, Crew, Source, back_off};
+use super::crew::{Collected, Crew, Source, Workers, back_off};
 use super::given::IntoPool;
 use super::job::{self, JobError, Next};
 use super::retry::Retry;
@@ -23,7 +23,14 @@ use crate::pool::LimitPool;
 /// begins them.
 #[derive(Clone, Debug)]
 #[must_use = "they work when they are run"]
-pub struct Tasks(pub(super) Crew);
+pub struct Tasks(Crew);
+
+impl Workers {
+    /// `count` tasks (at least 1) on the tokio runtime in which they are run.
+    pub fn tasks(count: usize) -> Tasks {
+        Tasks(Crew::new(count))
+    }
+}
 
 impl Tasks {
     /// As [`Threads::limits`](super::Threads::limits).

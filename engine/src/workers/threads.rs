@@ -5,7 +5,7 @@ use std::thread;
 
 use tidegate_contract::sync::Mutex;
 
-use super::crew::{Collected, Crew, Source, back_off};
+use super::crew::{Collected, Crew, Source, Workers, back_off};
 use super::given::IntoPool;
 use super::job::{self, JobError, Next};
 use super::retry::Retry;
@@ -17,7 +17,14 @@ use crate::pool::LimitPool;
 /// begins them.
 #[derive(Clone, Debug)]
 #[must_use = "they work when they are run"]
-pub struct Threads(pub(super) Crew);
+pub struct Threads(Crew);
+
+impl Workers {
+    /// `count` threads (at least 1), which live as long as a run.
+    pub fn threads(count: usize) -> Threads {
+        Threads(Crew::new(count))
+    }
+}
 
 impl Threads {
     /// Works within these limits; within none if not said. What is wrong with

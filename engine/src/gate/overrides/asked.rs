@@ -13,12 +13,13 @@ use super::resolve::source;
 use super::stored::Placed;
 use super::verbs::check;
 use super::written::{LimitFault, Setting, read_limits};
-use crate::error::{Error, LimitError};
+use crate::error::Error;
 use crate::gate::access::{Caller, Scope};
 use crate::gate::error::GateError;
 use crate::gate::served::Served;
 use crate::gate::threshold::Gate;
 use crate::key::Key;
+use crate::limit::LimitError;
 use crate::limit::{Limit, Unit};
 
 /// The most limits of one override.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use tidegate_core::{DecodeError, Payment};
 
-use super::{Algorithm, Kind, Limit, OnFailure};
+use super::{Kind, Limit, OnFailure};
+use crate::limit::Algorithm;
 use crate::limit::{Period, Unit};
 
 const VERSION: u8 = 1;

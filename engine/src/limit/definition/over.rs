@@ -6,8 +6,9 @@
 //! when it is removed: the kind and the algorithm, a calendar, the level, who
 //! pays when, and what becomes of it when work fails.
 
-use super::{Algorithm, Kind, Limit, OnFailure};
-use crate::error::LimitError;
+use super::{Kind, Limit, OnFailure};
+use crate::limit::Algorithm;
+use crate::limit::LimitError;
 use crate::limit::Period;
 #[cfg(feature = "gate")]
 use tidegate_core::Amount;

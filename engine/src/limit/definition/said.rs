@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Kind, Limit};
+use super::{Kind, Limit};
+use crate::limit::Algorithm;
 
 impl Limit {
     /// The word that it begins with.

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Balancer, RoundRobin};
+use super::balancer::Balancer;
+use super::round_robin::RoundRobin;
 use crate::pool::Member;
 
 pub(super) struct LeastLoaded;

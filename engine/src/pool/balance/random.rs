@@ -1,6 +1,6 @@
 //! In an order drawn anew for each ask.
 
-use super::Balancer;
+use super::balancer::Balancer;
 use crate::pool::Member;
 use crate::random::SplitMix;
 

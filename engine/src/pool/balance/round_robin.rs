@@ -1,6 +1,6 @@
 //! Each in turn.
 
-use super::Balancer;
+use super::balancer::Balancer;
 use crate::pool::Member;
 
 pub(super) struct RoundRobin;

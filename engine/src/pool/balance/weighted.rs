@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use tidegate_contract::sync::Mutex;
 
-use super::Balancer;
+use super::balancer::Balancer;
 use crate::pool::Member;
 
 /// Each member's credit, by position. They add up to 0, so that none drifts

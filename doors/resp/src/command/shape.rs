@@ -1,0 +1,60 @@
+//! What a command is: its shape, how it is run, and how the conversation goes on after it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::fault::Fault;
+use crate::parse::Arguments;
+use crate::session::Session;
+
+/// How the conversation goes on.
+#[derive(Debug)]
+pub(crate) enum Flow {
+    /// With the next request.
+    Next,
+    /// Not at all, after this answer.
+    Close,
+}
+
+/// A command as it is found, checked, run and described.
+pub(super) struct Command {
+    /// In capitals; clients may write it as they like.
+    pub(super) name: &'static str,
+    /// The fewest and the most arguments, the name included.
+    pub(super) arguments: (usize, usize),
+    pub(super) usage: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) group: Group,
+    /// Whether it is answered before anyone has said who they are.
+    pub(super) before_auth: bool,
+    pub(super) run: Run,
+}
+
+/// How a command is run.
+pub(super) enum Run {
+    /// By the table that it stands in.
+    Describe,
+    /// What needs no policy is answered at once.
+    Now(fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>),
+    /// What asks one may have to wait for its store, or for its turn.
+    Later(for<'a> fn(&'a mut Session, Arguments<'a>) -> Running<'a>),
+}
+
+/// A command that is being run.
+pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<Flow, Fault>> + Send + 'a>>;
+
+/// Where a command stands in what COMMAND tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Group {
+    /// About the connection or the server: no keys.
+    Connection,
+    /// A key at this position; whether it may write.
+    Key { position: usize, write: bool },
+}
+
+impl Command {
+    pub(super) fn takes(&self, arguments: usize) -> bool {
+        let (fewest, most) = self.arguments;
+        (fewest..=most).contains(&arguments)
+    }
+}

@@ -1,0 +1,32 @@
+//! What is wrong with a limit.
+
+use tidegate_core::RuleError;
+
+use super::algorithm::Algorithm;
+
+/// What is wrong with a limit.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// A number outside its range.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// It has no name.
+    #[error("a limit needs a name")]
+    NoName,
+    /// No such time zone.
+    #[error("there is no time zone `{0}`; use an IANA name such as Europe/Berlin or UTC")]
+    UnknownZone(String),
+    /// No such level.
+    #[error("there is no level `{0}`; name it in the set's levels")]
+    UnknownLevel(String),
+    /// A calendar's period with an algorithm that has no windows.
+    #[error("{0:?} cannot follow a calendar; use a fixed window, or a duration")]
+    CalendarNeedsWindow(Algorithm),
+    /// An override that would count in another way.
+    #[error("an override changes how much, not how it is counted: {0}")]
+    Unlike(&'static str),
+    /// A burst for what has none, in words.
+    #[error("a burst goes with a bucket over a fixed period, and this is {0}; leave the burst out")]
+    NoBurst(&'static str),
+}
