@@ -6,28 +6,29 @@
 //! and asked for anew under another word: the store may have been told to take
 //! it back already.
 
+use std::future::Future;
 use std::time::Duration;
 
 use rand::RngExt;
 use tidegate_contract::StoreError;
 use tidegate_core::{Span, Timestamp};
 
-use super::builder::Shared;
 use super::permit::Permit;
-use super::renewal::sure_until;
-use super::semaphore::Semaphore;
+use super::semaphore::{Semaphore, Shared};
+use super::tenure::sure_until;
 use crate::ask::Ask;
 use crate::clock::Sleep;
 use crate::decision::Admission;
 use crate::error::Error;
 use crate::lease::Lease;
+use crate::pending::Pending;
 
 /// The pause after the first answer that did not come, and the longest.
 const PAUSES: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
 
 /// How long an ask waits.
 #[derive(Clone, Copy)]
-pub(super) enum Patience {
+enum Patience {
     Endless,
     Within(Duration),
 }
@@ -49,11 +50,52 @@ enum Answer {
     Again,
 }
 
+impl Semaphore {
+    /// A permit, if it need not be waited for. `None`: not now.
+    ///
+    /// # Errors
+    /// [`Error::NeverFits`]: more slots than there are. *Cannot tell*: if the
+    /// store granted it all the same, the slot is back within its ttl.
+    pub fn try_acquire(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+        self.acquire_within(Duration::ZERO)
+    }
+
+    /// A permit, waited for as long as it takes. Given up before its end, it gives back
+    /// its place and what it was given.
+    ///
+    /// A store that does not answer is asked again for as long as one ttl, in such
+    /// a way that a lost answer never takes a second slot.
+    ///
+    /// # Errors
+    /// [`Error::NeverFits`]: more slots than there are. [`Error::QueueFull`].
+    /// *Cannot tell*: if the store granted it all the same, the slot is back
+    /// within its ttl.
+    pub fn acquire(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
+        Pending::new(async move {
+            loop {
+                if let Some(permit) = acquire(self, Patience::Endless).await? {
+                    return Ok(permit);
+                }
+            }
+        })
+    }
+
+    /// A permit, if it need not be waited for longer than this. `None`: it would.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_within(
+        &self,
+        longest_wait: Duration,
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+        Pending::new(acquire(self, Patience::Within(longest_wait)))
+    }
+}
+
 /// Takes a permit. `None`: not in that time.
-pub(super) async fn acquire(
-    semaphore: &Semaphore,
-    patience: Patience,
-) -> Result<Option<Permit>, Error> {
+async fn acquire(semaphore: &Semaphore, patience: Patience) -> Result<Option<Permit>, Error> {
     let now = semaphore.shared.clock.now();
     let mut attempt = Attempt {
         of: semaphore,

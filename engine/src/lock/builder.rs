@@ -9,14 +9,11 @@ use tidegate_contract::Store;
 use tidegate_core::Amount;
 
 use super::mutex::Mutex;
-use super::semaphore::Semaphore;
+use super::semaphore::{Semaphore, Shared};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::limit::Limit;
 use crate::set::{LimitSet, LimitSetBuilder, lease_length};
-
-/// Two clocks agree on a length of time to one part in this many.
-pub const DRIFT: u64 = 1_000;
 
 /// How long a permit outlives its holder, unless said otherwise.
 const TTL: Duration = Duration::from_secs(30);
@@ -32,18 +29,8 @@ pub struct Builder<L> {
     made: PhantomData<fn() -> L>,
 }
 
-/// What a semaphore and its clones share.
-pub(super) struct Shared {
-    pub(super) set: LimitSet,
-    /// The limit's name.
-    pub(super) limit: String,
-    pub(super) ttl: Duration,
-    pub(super) longest_hold: Option<Duration>,
-    pub(super) clock: Clock,
-}
-
 impl<L> Builder<L> {
-    pub(super) fn new(name: String, slots: Amount) -> Self {
+    fn new(name: String, slots: Amount) -> Self {
         Self {
             // Its only key may hold all leases that there are.
             set: LimitSet::builder()
@@ -108,6 +95,20 @@ impl<L> Builder<L> {
             longest_hold: self.longest_hold,
             set,
         }))
+    }
+}
+
+impl Semaphore {
+    /// Begins one of `slots` for each key, called `name` by its store.
+    pub fn builder(name: impl Into<String>, slots: Amount) -> Builder<Self> {
+        Builder::new(name.into(), slots)
+    }
+}
+
+impl Mutex {
+    /// Begins one called `name` by its store.
+    pub fn builder(name: impl Into<String>) -> Builder<Self> {
+        Builder::new(name.into(), 1)
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tidegate_core::{Amount, Span, Timestamp};
 
 use super::keeper::Kept;
-use super::renewal::{Renewal, Renewed, sure_until};
-use super::tenure::{End, Loss, Tenure};
+use super::renewal::{Renewal, Renewed};
+use super::tenure::{End, Loss, Tenure, sure_until};
 use super::watch::Watch;
 use crate::decision::Decision;
 use crate::error::Error;

@@ -64,12 +64,12 @@ mod semaphore;
 mod tenure;
 mod watch;
 
-pub use builder::{Builder, DRIFT};
+pub use builder::Builder;
 pub(crate) use keeper::Keeper;
 pub use kept::KeptLease;
 pub use mutex::Mutex;
 pub use pace::Pace;
 pub use permit::Permit;
 pub use semaphore::Semaphore;
-pub use tenure::Loss;
+pub use tenure::{DRIFT, Loss};
 pub use watch::{StillHeld, Watch};

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::builder::Builder;
 use super::permit::Permit;
 use super::semaphore::Semaphore;
 use crate::error::Error;
@@ -27,11 +26,6 @@ use crate::pending::Pending;
 pub struct Mutex(pub(super) Semaphore);
 
 impl Mutex {
-    /// Begins one called `name` by its store.
-    pub fn builder(name: impl Into<String>) -> Builder<Self> {
-        Builder::new(name.into(), 1)
-    }
-
     /// The one for `key`; `all` if it is not said.
     #[must_use]
     pub fn of<'k>(&self, key: impl Into<Key<'k>>) -> Self {

@@ -6,8 +6,8 @@ use std::future::Future;
 use tidegate_contract::StoreError;
 use tidegate_core::Timestamp;
 
-use super::builder::Shared;
 use super::kept::KeptLease;
+use super::semaphore::Shared;
 use super::tenure::Loss;
 use super::watch::Watch;
 use crate::error::Error;

@@ -10,7 +10,7 @@ use tidegate_contract::{OwnedKey, StoreError};
 use tidegate_core::{Span, Timestamp};
 
 use super::pace::Pace;
-use super::tenure::{End, Loss, Tenure};
+use super::tenure::{End, Loss, Tenure, sure_until};
 use super::watch::Ending;
 use crate::clock::Sleep;
 use crate::error::Error;
@@ -135,14 +135,5 @@ impl Renewal {
         let longest = self.tenure.longest;
         let left = longest.map(|until| until.since(self.tenure.clock.now()).as_duration());
         left.map_or(self.ttl, |left| left.min(self.ttl))
-    }
-}
-
-/// Until when a lease that expires at `until` is surely held, where two clocks
-/// have measured `length`.
-pub(super) fn sure_until(until: Timestamp, length: Span, has_own_clock: bool) -> Timestamp {
-    match has_own_clock {
-        true => until - Span::from_micros(length.as_micros() / super::DRIFT),
-        false => until,
     }
 }

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use tidegate_core::Amount;
 
-use super::acquire::{Patience, acquire};
-use super::builder::{Builder, Shared};
-use super::permit::Permit;
 use crate::ask::Ask;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::LeaseId;
@@ -30,12 +28,17 @@ pub struct Semaphore {
     pub(super) priority: u8,
 }
 
-impl Semaphore {
-    /// Begins one of `slots` for each key, called `name` by its store.
-    pub fn builder(name: impl Into<String>, slots: Amount) -> Builder<Self> {
-        Builder::new(name.into(), slots)
-    }
+/// What a semaphore and its clones share.
+pub(super) struct Shared {
+    pub(super) set: LimitSet,
+    /// The limit's name.
+    pub(super) limit: String,
+    pub(super) ttl: Duration,
+    pub(super) longest_hold: Option<Duration>,
+    pub(super) clock: Clock,
+}
 
+impl Semaphore {
     pub(super) fn new(shared: Shared) -> Self {
         Self {
             shared: Arc::new(shared),
@@ -72,48 +75,6 @@ impl Semaphore {
         }
     }
 
-    /// A permit, if it need not be waited for. `None`: not now.
-    ///
-    /// # Errors
-    /// [`Error::NeverFits`]: more slots than there are. *Cannot tell*: if the
-    /// store granted it all the same, the slot is back within its ttl.
-    pub fn try_acquire(
-        &self,
-    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
-        self.acquire_within(Duration::ZERO)
-    }
-
-    /// A permit, waited for as long as it takes. Given up before its end, it gives back
-    /// its place and what it was given.
-    ///
-    /// A store that does not answer is asked again for as long as one ttl, in such
-    /// a way that a lost answer never takes a second slot.
-    ///
-    /// # Errors
-    /// [`Error::NeverFits`]: more slots than there are. [`Error::QueueFull`].
-    /// *Cannot tell*: if the store granted it all the same, the slot is back
-    /// within its ttl.
-    pub fn acquire(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
-        Pending::new(async move {
-            loop {
-                if let Some(permit) = acquire(self, Patience::Endless).await? {
-                    return Ok(permit);
-                }
-            }
-        })
-    }
-
-    /// A permit, if it need not be waited for longer than this. `None`: it would.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire).
-    pub fn acquire_within(
-        &self,
-        longest_wait: Duration,
-    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
-        Pending::new(acquire(self, Patience::Within(longest_wait)))
-    }
-
     /// How many slots are free now.
     ///
     /// # Errors
@@ -128,7 +89,7 @@ impl Semaphore {
     }
 
     /// Gives back a permit by its id, from wherever: one that was
-    /// [detached](Permit::detach), or whose holder is known to be gone. No other
+    /// [detached](super::Permit::detach), or whose holder is known to be gone. No other
     /// than that one can be given back by it.
     ///
     /// # Errors

@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use std::task::Waker;
 
 use tidegate_contract::sync::Mutex;
-use tidegate_core::Timestamp;
+use tidegate_core::{Span, Timestamp};
 
 use crate::clock::Clock;
+
+/// Two clocks agree on a length of time to one part in this many.
+pub const DRIFT: u64 = 1_000;
 
 /// Why a permit is not held any more, though nobody gave it back.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -128,5 +131,14 @@ impl Tenure {
 
     pub(super) fn unwatch(&self, number: u64) {
         self.state.lock().watchers.remove(&number);
+    }
+}
+
+/// Until when a lease that expires at `until` is surely held, where two clocks
+/// have measured `length`.
+pub(super) fn sure_until(until: Timestamp, length: Span, has_own_clock: bool) -> Timestamp {
+    match has_own_clock {
+        true => until - Span::from_micros(length.as_micros() / DRIFT),
+        false => until,
     }
 }
