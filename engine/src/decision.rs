@@ -8,9 +8,7 @@ use tidegate_contract::{Reply, StoreError};
 use tidegate_core::{Standing, Timestamp, Verdict};
 
 use crate::error::Error;
-use crate::lease::Lease;
 use crate::limit::Limit;
-use crate::pool::Member;
 use crate::set::View;
 
 /// May it start, why not, and where does everything stand?
@@ -23,44 +21,8 @@ pub struct Decision {
     /// In the order of the view's limits.
     standings: SmallVec<[Option<Standing>; 1]>,
     view: Arc<View>,
-    member: Option<Member>,
+    member: Option<Arc<str>>,
     degraded: bool,
-}
-
-/// A decision on an ask for a lease.
-#[derive(Debug)]
-#[must_use = "a granted lease is given back when it is dropped"]
-pub enum Admission<L = Lease> {
-    /// Yes: what was taken is held by the lease.
-    Granted(L),
-    /// Not now; nothing is held. The decision says until when.
-    Refused(Decision),
-}
-
-impl<L> Admission<L> {
-    /// The lease, if there is one.
-    pub fn granted(self) -> Option<L> {
-        match self {
-            Self::Granted(lease) => Some(lease),
-            Self::Refused(_) => None,
-        }
-    }
-
-    /// The refusal, if it is one.
-    pub fn refused(self) -> Option<Decision> {
-        match self {
-            Self::Granted(_) => None,
-            Self::Refused(decision) => Some(decision),
-        }
-    }
-
-    /// The same, with the lease in other hands.
-    pub(crate) fn map<M>(self, hand_over: impl FnOnce(L) -> M) -> Admission<M> {
-        match self {
-            Self::Granted(lease) => Admission::Granted(hand_over(lease)),
-            Self::Refused(decision) => Admission::Refused(decision),
-        }
-    }
 }
 
 impl Decision {
@@ -112,9 +74,9 @@ impl Decision {
         self.degraded
     }
 
-    /// The same, as this member's.
-    pub(crate) fn of(mut self, member: &Member) -> Self {
-        self.member = Some(member.clone());
+    /// The same, as this member of a pool decided.
+    pub(crate) fn of(mut self, member: &Arc<str>) -> Self {
+        self.member = Some(Arc::clone(member));
         self
     }
 
@@ -125,10 +87,6 @@ impl Decision {
             (self.verdict, self.binding) = (verdict, None);
         }
         self
-    }
-
-    pub(crate) fn source(&self) -> Option<&Member> {
-        self.member.as_ref()
     }
 
     /// The answer alone.
@@ -156,7 +114,7 @@ impl Decision {
     /// is free soonest.
     #[must_use]
     pub fn member(&self) -> Option<&str> {
-        self.member.as_ref().map(Member::name)
+        self.member.as_deref()
     }
 
     /// The limit that binds: whose refusal lasts longest. None does where a

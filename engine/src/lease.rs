@@ -12,6 +12,7 @@ use tidegate_core::{Amount, Timestamp};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
+use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::Member;
 use crate::set::{How, Inner, LimitSet, Metadata, View};
@@ -38,18 +39,6 @@ impl FromStr for LeaseId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         u128::from_str_radix(text, 16).map(Self)
     }
-}
-
-/// How the work went, for limits that adapt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Outcome {
-    /// It was done.
-    #[default]
-    Succeeded,
-    /// It says nothing about the resource (cancelled by the caller, say).
-    Ignored,
-    /// It failed for want of the resource (a time-out, a 429).
-    Dropped,
 }
 
 /// A lease on what was taken. Dropping it gives slots back and counts rate
@@ -313,7 +302,7 @@ impl Lease {
         let (decision, fence) = self.set.adjust(key, id, to, overdraw).await?;
         self.fence = fence.unwrap_or(self.fence);
         Ok(match &self.member {
-            Some(member) => decision.of(member),
+            Some(member) => decision.of(member.shared_name()),
             None => decision,
         })
     }

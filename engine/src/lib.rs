@@ -41,6 +41,7 @@
 //! one, which is named in one file, `embedded.rs`.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod ask;
 mod clock;
 mod decision;
@@ -53,6 +54,7 @@ mod key;
 mod lease;
 mod limit;
 pub mod lock;
+mod outcome;
 mod pending;
 mod permit;
 #[cfg(feature = "policy")]
@@ -63,14 +65,16 @@ mod set;
 mod statistics;
 pub mod workers;
 
+pub use admission::Admission;
 pub use ask::Ask;
 pub use clock::{Clock, ManualClock, TimeSource};
-pub use decision::{Admission, Decision};
+pub use decision::Decision;
 pub use error::Error;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
-pub use lease::{Lease, LeaseId, Outcome, Settlement, Usage};
+pub use lease::{Lease, LeaseId, Settlement, Usage};
 pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
 pub use lock::KeptLease;
+pub use outcome::Outcome;
 pub use pending::Pending;
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};

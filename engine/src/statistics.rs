@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use tidegate_contract::sync::Mutex;
 use tidegate_core::Span;
 
-use crate::decision::{Admission, Decision};
-use crate::lease::Outcome;
+use crate::decision::Decision;
+use crate::outcome::Outcome;
 
 /// Counts since the set or pool was built. The lean `admit` is not counted: counting
 /// would cost it half as much again.
@@ -86,10 +86,11 @@ impl Counters {
         }
     }
 
-    pub(crate) fn answered(&self, admission: &Admission) {
-        match admission {
-            Admission::Granted(_) => self.admitted(),
-            Admission::Refused(decision) => self.refused(decision),
+    /// A request for a lease was granted, or refused so.
+    pub(crate) fn answered(&self, refusal: Option<&Decision>) {
+        match refusal {
+            None => self.admitted(),
+            Some(decision) => self.refused(decision),
         }
     }
 

@@ -3,51 +3,13 @@
 //! A token is kept as its SHA-256: it has enough random bits of its own
 //! (`tidegate token` makes 256) that a slow hash would add nothing.
 
-use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::GateError;
-
-/// What a token is good for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// Asking, settling, releasing: whatever takes or gives back.
-    Decide,
-    /// Changing policies and overrides, resetting keys, revoking leases.
-    Administer,
-    /// Looking: peeks, forecasts, policies, metrics.
-    Observe,
-}
-
-impl Scope {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Decide, Self::Administer, Self::Observe];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Decide => "decide",
-            Self::Administer => "administer",
-            Self::Observe => "observe",
-        }
-    }
-
-    /// The scope of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.name() == name)
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use super::scope::Scope;
 
 /// A token that lets somebody in.
 #[derive(Clone, PartialEq, Eq, Debug)]

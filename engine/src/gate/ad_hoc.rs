@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tidegate_contract::{Select, Store};
-use tidegate_core::{Amount, Bucket, Span, Timestamp};
+use tidegate_core::{Bucket, Span, Timestamp};
 use tokio::runtime::Handle;
 
 use super::access::Caller;
@@ -20,20 +20,12 @@ use super::backing::Backing;
 use super::denials::Denials;
 use super::error::GateError;
 use super::making::Making;
+use super::rate::Rate;
 use super::served::Served;
 use super::tables;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::limit::{Algorithm, Limit, LimitError};
-use crate::policy::Policy;
 use crate::set::{LimitSet, PageOf};
-
-/// The policy whose name stands for all rates that come with the call: in
-/// tokens' rights, and in what is measured.
-pub const POLICY: &str = crate::policy::RESERVED;
-
-/// The limit's name in each of them.
-pub const LIMIT: &str = "rate";
 
 /// How many different rates there may be at once. A table is some tens of
 /// kilobytes even while it is empty.
@@ -46,18 +38,6 @@ const LOOK_EVERY: Span = Span::SECOND;
 /// How many of them one token may have asked for first. Callers without a token
 /// cannot be told apart.
 pub const MOST_PER_CALLER: usize = MOST / 4;
-
-/// A rate that comes with the call: `count` units per `period`, of which
-/// `capacity` may be used at once.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Rate {
-    /// The most that may be used at once.
-    pub capacity: Amount,
-    /// What comes back per period.
-    pub count: Amount,
-    /// The period, in seconds.
-    pub period_secs: u64,
-}
 
 /// The rates asked for so far.
 pub(super) struct AdHoc {
@@ -276,28 +256,6 @@ impl Entry {
         }
         let page = set.list_keys(first).ready().and_then(Result::ok);
         page.is_some_and(|page| page.items.is_empty() && page.next.is_none())
-    }
-}
-
-impl Rate {
-    fn period(&self) -> Duration {
-        Duration::from_secs(self.period_secs)
-    }
-
-    /// The arithmetic, where the numbers are possible.
-    fn bucket(&self) -> Result<Bucket, Error> {
-        let bucket = Bucket::new(self.count, Span::from(self.period()), self.capacity);
-        bucket.map_err(|wrong| Error::Limit {
-            limit: LIMIT.into(),
-            source: LimitError::Rule(wrong),
-        })
-    }
-
-    fn policy(&self) -> Policy {
-        let limit = Limit::rate(LIMIT, self.count, self.period())
-            .algorithm(Algorithm::Gcra)
-            .burst(self.capacity);
-        Policy::unwritten(POLICY, limit)
     }
 }
 

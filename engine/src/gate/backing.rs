@@ -3,26 +3,18 @@
 use std::time::Duration;
 
 use tidegate_contract::StoreError;
-use tidegate_core::{Forecast, Timestamp};
+use tidegate_core::Timestamp;
 
-use super::finish::{Finish, Finished, Report};
+use super::finish::{Finish, Finished, Report, finish};
+use super::outlook::Outlook;
 use super::pooled::Pooled;
+use crate::admission::Admission;
 use crate::ask::Ask;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
-use crate::lease::{LeaseId, Settlement};
+use crate::lease::LeaseId;
 use crate::set::{How, LimitSet};
-
-/// What a forecast says, of one member if it is about a pool.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Outlook {
-    /// The pool's member.
-    pub member: Option<String>,
-    /// Each limit by name.
-    pub limits: Vec<(String, Forecast)>,
-}
 
 /// A policy's limits, or its pool.
 pub(super) enum Backing {
@@ -231,19 +223,5 @@ impl Backing {
             .flat_map(|pooled| pooled.pool().members());
         let names = names.map(|member| format!("`{}`", member.name()));
         Error::MemberNeeded(names.collect::<Vec<_>>().join(", "))
-    }
-}
-
-/// Ends a lease of `set`.
-pub(super) async fn finish(
-    set: &LimitSet,
-    key: Key<'_>,
-    id: LeaseId,
-    how: Finish<'_>,
-) -> Result<Settlement, Error> {
-    match how {
-        Finish::Settle(used) => set.settle(key, id, used).await,
-        Finish::Release => set.release(key, id).await,
-        Finish::Cancel => set.cancel(key, id).await,
     }
 }

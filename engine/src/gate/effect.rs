@@ -1,6 +1,6 @@
 //! What a change means for keys that are in use, in words.
 
-use super::change::Sort;
+use super::sort::Sort;
 use crate::limit::Limit;
 
 pub(super) const OTHER_KEYS: &str = "keys are others: their state begins anew";

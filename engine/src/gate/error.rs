@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::access::Scope;
 use super::overrides::LimitFault;
+use super::scope::Scope;
 use crate::error::Error;
 
 /// What a door may have to say instead of an answer. Nothing was changed.

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use tidegate_core::{Amount, Timestamp};
 
-use crate::lease::{Outcome, Settlement};
+use crate::error::Error;
+use crate::key::Key;
+use crate::lease::{LeaseId, Settlement};
+use crate::outcome::Outcome;
+use crate::set::LimitSet;
 
 /// How a lease is to end.
 #[derive(Clone, Copy, Debug)]
@@ -38,4 +42,18 @@ pub struct Finished {
     pub member: Option<String>,
     /// Until when that member is passed over, if it is.
     pub cooling_until: Option<Timestamp>,
+}
+
+/// Ends a lease of `set`.
+pub(super) async fn finish(
+    set: &LimitSet,
+    key: Key<'_>,
+    id: LeaseId,
+    how: Finish<'_>,
+) -> Result<Settlement, Error> {
+    match how {
+        Finish::Settle(used) => set.settle(key, id, used).await,
+        Finish::Release => set.release(key, id).await,
+        Finish::Cancel => set.cancel(key, id).await,
+    }
 }

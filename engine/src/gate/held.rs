@@ -10,7 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 use tidegate_contract::sync::Mutex;
 use tidegate_core::Timestamp;
 
-use crate::lease::{LeaseId, Outcome};
+use crate::lease::LeaseId;
+use crate::outcome::Outcome;
 use crate::pool::Member;
 
 /// How many are noted; a lease beyond is no load.

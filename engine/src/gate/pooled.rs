@@ -8,14 +8,15 @@ use std::time::Duration;
 use tidegate_contract::StoreError;
 use tidegate_core::Timestamp;
 
-use super::backing::{self, Outlook};
-use super::finish::{Finish, Finished, Report};
+use super::finish::{Finish, Finished, Report, finish};
 use super::held::Held;
+use super::outlook::Outlook;
 use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
-use crate::lease::{Lease, LeaseId, Outcome};
+use crate::lease::{Lease, LeaseId};
+use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::pool::{LimitPool, Member};
 use crate::set::{How, LimitSet, Metadata};
@@ -113,8 +114,7 @@ impl Pooled {
         how: Finish<'_>,
         report: &Report,
     ) -> Result<Finished, Error> {
-        let finish =
-            |member: Member| async move { backing::finish(member.set(), key, id, how).await };
+        let finish = |member: Member| async move { finish(member.set(), key, id, how).await };
         let (member, settlement) = self.by_owner(id, finish).await?;
         self.held.end(id, report.outcome);
         // A retry must not make a cool-down longer.
@@ -155,7 +155,7 @@ impl Pooled {
             adjusted.await
         };
         let (member, (decision, _)) = self.by_owner(id, adjust).await?;
-        Ok(decision.of(&member))
+        Ok(decision.of(member.shared_name()))
     }
 
     /// What the member that gave a lease answers, and which it is. Of several that may

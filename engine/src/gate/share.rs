@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use super::backing::Backing;
+use crate::admission::Admission;
 use crate::ask::Ask;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;

@@ -10,7 +10,7 @@
 //! In the name of a policy `%` is written as `%25` and `/` as `%2F`; names of levels and
 //! members have no slash, and no level is empty.
 
-use super::ad_hoc::Rate;
+use super::rate::Rate;
 use crate::policy::{Policy, PolicyMember};
 
 /// The table of a policy, or of its member.

@@ -12,8 +12,8 @@ use tidegate_contract::definitions::at_once;
 use tidegate_contract::sync::Mutex;
 use tidegate_contract::{Board, Definition, Definitions, Follower, Later, Store, StoreError};
 
-use super::access::{Caller, Credentials, Scope};
-use super::ad_hoc::{self, AdHoc, Rate};
+use super::access::{Caller, Credentials};
+use super::ad_hoc::AdHoc;
 use super::audit;
 use super::backing::Backing;
 use super::change::{self, Change};
@@ -22,6 +22,8 @@ use super::error::GateError;
 use super::meters;
 use super::overrides::{self, OWNER, Place, Stored};
 use super::pooled::Pooled;
+use super::rate::{self, Rate};
+use super::scope::Scope;
 use super::served::Served;
 use super::share::Share;
 use super::spans;
@@ -236,8 +238,8 @@ impl Gate {
         rate: Rate,
     ) -> Pending<impl Future<Output = Result<Arc<Served>, GateError>> + Send + 'a> {
         Pending::new(async move {
-            spans::policy(ad_hoc::POLICY);
-            let found = match caller.check(Scope::Decide, Some(ad_hoc::POLICY)) {
+            spans::policy(rate::POLICY);
+            let found = match caller.check(Scope::Decide, Some(rate::POLICY)) {
                 Ok(()) => self.0.ad_hoc.get(caller, rate).await,
                 Err(error) => Err(error),
             };

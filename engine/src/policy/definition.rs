@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::common::{Common, Limits, limits};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::levels;
@@ -110,16 +111,6 @@ pub struct Policy {
     pub failure_mode: FailureMode,
     /// What its file says, as it says it.
     pub shape: Shape,
-}
-
-/// Limits, with what the file says of each.
-pub(super) type Limits = Vec<(Limit, Written)>;
-
-/// What all limits of a policy share.
-pub(super) struct Common<'c> {
-    pub(super) levels: &'c [String],
-    pub(super) shadow: bool,
-    pub(super) metadata: &'c Metadata,
 }
 
 impl Policy {
@@ -296,26 +287,6 @@ fn own_limits(
         None => stray_limits(entry, fields, faults),
     };
     found.into_iter().unzip()
-}
-
-/// The limits of a table of them.
-pub(super) fn limits(field: &Field<'_>, common: &Common<'_>, faults: &mut Faults<'_>) -> Limits {
-    let Some(fields) = field.table("`[policy.NAME.limits]`", faults) else {
-        return Limits::new();
-    };
-    if fields.is_empty() {
-        let help = "write one, such as `rpm = { calls = 300, per = \"1m\" }`";
-        faults.add(&field.key_span, "there is no limit in it", help);
-    }
-    let entries = fields.into_all();
-    entries
-        .iter()
-        .filter_map(|entry| limit::read(entry, common.levels, faults))
-        .map(|(limit, written)| match common.shadow {
-            true => (limit.shadow(), written.shadowed()),
-            false => (limit, written),
-        })
-        .collect()
 }
 
 /// A policy without `limits`: either they are misnamed, or they stand one

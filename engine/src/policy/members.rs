@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::definition::{Common, limits};
+use super::common::{Common, limits};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::limit::{self, Written};

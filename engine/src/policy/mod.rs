@@ -25,6 +25,7 @@
 //! `suggest` (did you mean), `shape` (a policy as plain values again).
 //! Not here: reading from disk, which is the caller's, and watching for changes.
 
+mod common;
 #[cfg(feature = "gate")]
 mod config;
 mod definition;

@@ -20,6 +20,13 @@ pub struct LimitPoolBuilder {
     before: Option<LimitPool>,
 }
 
+impl LimitPool {
+    /// Begins a pool.
+    pub fn builder() -> LimitPoolBuilder {
+        LimitPoolBuilder::default()
+    }
+}
+
 impl LimitPoolBuilder {
     /// Adds a set of weight 1, under a name that its leases will tell.
     pub fn member(self, name: impl Into<String>, set: LimitSet) -> Self {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_core::Span;
 
 use super::repeats::Repeats;
-use crate::decision::Admission;
+use crate::decision::Decision;
 use crate::statistics::{Counters, Statistics};
 
 /// What the pool has counted, and which asks it would repeat.
@@ -17,13 +17,6 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn decided(&self, admission: &Admission) {
-        match admission {
-            Admission::Granted(_) => self.counters.admitted(),
-            Admission::Refused(decision) => self.counters.refused(decision),
-        }
-    }
-
     pub(super) fn begin_wait(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
     }
@@ -33,11 +26,11 @@ impl Ledger {
     }
 
     /// A wait of `wait` has ended with `admission`.
-    pub(super) fn waited(&self, admission: &Admission, wait: Span) {
-        self.decided(admission);
-        match admission {
-            Admission::Granted(_) => self.counters.waited(wait),
-            Admission::Refused(_) => self.counters.timed_out(),
+    pub(super) fn waited(&self, refusal: Option<&Decision>, wait: Span) {
+        self.counters.answered(refusal);
+        match refusal {
+            None => self.counters.waited(wait),
+            Some(_) => self.counters.timed_out(),
         }
     }
 

@@ -9,8 +9,7 @@ use tidegate_contract::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::Timestamp;
 
 use super::ledger::Ledger;
-use crate::decision::Admission;
-use crate::lease::Outcome;
+use crate::outcome::Outcome;
 use crate::set::{Inner, LimitSet, Metadata};
 
 /// One set of a pool. Cloning shares it.
@@ -18,7 +17,7 @@ use crate::set::{Inner, LimitSet, Metadata};
 pub struct Member(Arc<Shared>);
 
 struct Shared {
-    name: Box<str>,
+    name: Arc<str>,
     set: LimitSet,
     weight: u32,
     position: usize,
@@ -83,6 +82,10 @@ impl Member {
         &self.0.name
     }
 
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        &self.0.name
+    }
+
     /// Its limits.
     #[must_use]
     pub fn set(&self) -> &LimitSet {
@@ -143,14 +146,6 @@ impl Member {
     pub(super) fn hold(&self) -> Arc<dyn Hold> {
         let cooling: &Arc<_> = &self.inner().cooling;
         cooling.clone()
-    }
-
-    /// The admission as this member's.
-    pub(super) fn sign(&self, admission: Admission) -> Admission {
-        match admission {
-            Admission::Granted(lease) => Admission::Granted(lease.of(self)),
-            Admission::Refused(decision) => Admission::Refused(decision.of(self)),
-        }
     }
 
     pub(crate) fn cooling_at(&self, now: Timestamp) -> Option<Timestamp> {

@@ -10,17 +10,17 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 
 use super::balance::Balancer;
-use super::builder::LimitPoolBuilder;
 use super::holder::holder;
 use super::ledger::Ledger;
 use super::member::Member;
 use super::repeats;
 use super::round::{Asked, Latecomers, One, in_turn};
 use super::vigil::{Turn, Vigil};
-use super::walk::{Candidates, Failed, Tally};
+use super::walk::{Candidates, Failed, Tally, sign};
+use crate::admission::Admission;
 use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::Lease;
@@ -81,11 +81,6 @@ struct Shared {
 }
 
 impl LimitPool {
-    /// Begins a pool.
-    pub fn builder() -> LimitPoolBuilder {
-        LimitPoolBuilder::default()
-    }
-
     pub(super) fn new(
         members: Box<[Member]>,
         balancer: Box<dyn Balancer>,
@@ -176,9 +171,6 @@ impl LimitPool {
         Pending::new(async move {
             let candidates = self.candidates_in_order();
             let decision = self.first(&candidates, (key, &ask), Without::Lease).await?;
-            if let Some(member) = decision.source().filter(|_| decision.admitted()) {
-                member.inner().counters.admitted();
-            }
             self.shared.ledger.counters.decided(&decision);
             Ok(decision)
         })
@@ -285,7 +277,7 @@ impl LimitPool {
             late,
         } = match self.try_each(&candidates, key, ask).await {
             Ok(granted) => {
-                ledger.decided(&granted);
+                ledger.counters.answered(None);
                 return Ok(granted);
             }
             Err(tried) => tried,
@@ -293,7 +285,7 @@ impl LimitPool {
         if late.is_empty() {
             let refused = Admission::Refused(tally.decision()?);
             if !ask.is_patient() {
-                ledger.decided(&refused);
+                ledger.counters.answered(refused.refusal());
                 return Ok(refused);
             }
         }
@@ -339,7 +331,7 @@ impl LimitPool {
                 match answer {
                     Ok(granted @ Admission::Granted(_)) => {
                         member.inner().counters.admitted();
-                        return Some(member.sign(granted));
+                        return Some(sign(member, granted));
                     }
                     Ok(Admission::Refused(decision)) => tally.refused(member, decision),
                     Err(error) => {
@@ -387,7 +379,10 @@ impl LimitPool {
         let read = |(member, cooling): One<'c>, decision| {
             match decision {
                 Ok(decision) if cooling.is_none() && Decision::admitted(&decision) => {
-                    return Some(decision.of(member));
+                    if matches!(without, Without::Lease) {
+                        member.inner().counters.admitted();
+                    }
+                    return Some(decision.of(member.shared_name()));
                 }
                 Ok(decision) => tally.refused(member, decision),
                 Err(error) => tally.failed(error),

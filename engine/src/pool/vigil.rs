@@ -16,10 +16,10 @@ use tidegate_core::{Span, Timestamp};
 use super::ledger::Ledger;
 use super::member::Member;
 use super::round::{Asked, LATE, no_answer};
-use super::walk::{Candidates, Tally};
+use super::walk::{Candidates, Tally, sign};
+use crate::admission::Admission;
 use crate::ask::Ask;
 use crate::clock::{Clock, Sleep};
-use crate::decision::Admission;
 use crate::error::Error;
 use crate::set::Manner;
 
@@ -96,7 +96,7 @@ impl<'a> Vigil<'a> {
             None => Admission::Refused(std::mem::take(&mut self.tally).decision()?),
         };
         let wait = self.clock.now().since(self.since);
-        self.ledger.waited(&admission, wait);
+        self.ledger.waited(admission.refusal(), wait);
         Ok(admission)
     }
 
@@ -109,7 +109,7 @@ impl<'a> Vigil<'a> {
                     let set = member.inner();
                     set.counters.admitted();
                     set.counters.waited(self.clock.now().since(self.since));
-                    return Poll::Ready(Some(member.sign(granted)));
+                    return Poll::Ready(Some(sign(member, granted)));
                 }
                 Ok(Admission::Refused(decision)) => self.tally.refused(member, decision),
                 Err(error) => self.tally.failed(error),

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Span, Timestamp};
 
 use super::member::Member;
+use crate::admission::Admission;
 use crate::decision::Decision;
 use crate::error::Error;
 
@@ -79,7 +80,7 @@ impl Tally {
             .not_until()
             .map_or(Span::from_micros(u64::MAX), |at| at.since(now));
         if self.soonest.as_ref().is_none_or(|(least, _)| wait < *least) {
-            self.soonest = Some((wait, decision.of(member)));
+            self.soonest = Some((wait, decision.of(member.shared_name())));
         }
     }
 
@@ -112,5 +113,13 @@ fn rank(error: &Error) -> (u8, u64) {
         Error::NeverFits { capacity, .. } => (2, *capacity),
         Error::UnknownLimit { .. } => (0, 0),
         _ => (1, 0),
+    }
+}
+
+/// What a member has answered, as that of a pool.
+pub(super) fn sign(member: &Member, admission: Admission) -> Admission {
+    match admission {
+        Admission::Granted(lease) => Admission::Granted(lease.of(member)),
+        Admission::Refused(decision) => Admission::Refused(decision.of(member.shared_name())),
     }
 }

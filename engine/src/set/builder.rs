@@ -1,19 +1,22 @@
 //! How a set is made.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_contract::{Store, TableBounds, key::MAX_LEVELS};
+use arc_swap::ArcSwap;
+use tidegate_contract::{Plan, Store, TableBounds, key::MAX_LEVELS};
 
-use super::inner::Inner;
-use super::verbs::LimitSet;
+use super::cooling::Cooling;
+use super::crowd::Crowd;
+use super::inner::{Inner, LimitSet, Metadata};
+use super::keeper::Keeper;
+use super::uid::{numbered, uid_in};
+use super::versions::Versions;
+use super::view::{View, lease_length};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::limit::Limit;
-
-/// Words about a set (region, account, endpoint) that come with its leases.
-pub type Metadata = BTreeMap<String, String>;
+use crate::statistics::Counters;
 
 /// How many may wait at once unless said otherwise.
 const MAX_WAITING: usize = 10_000;
@@ -170,7 +173,7 @@ impl LimitSetBuilder {
         if self.levels.len() > MAX_LEVELS {
             return Err(Error::TooManyLevels(self.levels.len()));
         }
-        Ok(LimitSet::of(Inner::new(self)?))
+        Ok(LimitSet::of(Inner::open(self)?))
     }
 
     pub(super) fn waiting_bound(&self) -> usize {
@@ -186,5 +189,89 @@ impl LimitSetBuilder {
     pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
         let none = Error::Nothing("store (or enable the feature `memory`)");
         self.store.take().ok_or(none)
+    }
+}
+
+impl LimitSet {
+    /// A set of `limits` in the embedded store.
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, Error> {
+        Self::builder().limits(limits).build()
+    }
+
+    /// A set without limits, in the embedded store, for code that wants one
+    /// though there is nothing to limit: it admits whatever is asked, by
+    /// whatever names, and its leases are leases like any other. A limit put
+    /// into it holds from then on.
+    ///
+    /// ```
+    /// let set = tidegate::LimitSet::unlimited()?;
+    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)]).wait()?.granted();
+    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)]).wait()?;
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn unlimited() -> Result<Self, Error> {
+        Self::builder().unlimited().build()
+    }
+
+    /// Begins a set.
+    #[must_use]
+    pub fn builder() -> LimitSetBuilder {
+        LimitSetBuilder::default()
+    }
+}
+
+impl Inner {
+    fn open(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
+        let limits = std::mem::take(&mut builder.limits);
+        if limits.is_empty() && !builder.unlimited {
+            return Err(Error::Nothing("limit"));
+        }
+        let name = builder.name.as_deref().unwrap_or("default").to_owned();
+        let store = builder.take_store()?;
+        let last = store.last_plan(&name)?;
+        let known = last.as_deref().map_or(&[][..], Plan::limits);
+        let numbered = numbered(limits, |name| uid_in(known, name));
+        let remember = builder.remember.map(lease_length).transpose()?;
+        let versions = Versions::new(builder.levels.clone(), remember);
+        let version = last.map_or(0, |plan| plan.version() + 1);
+        let view = View::new(version, &builder.levels, numbered, remember)?;
+        let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
+        let given = keeper.as_ref().map(Keeper::given).transpose()?;
+        let view = versions.begin(view, given.unwrap_or_default());
+        let bounds = TableBounds {
+            steady_clock: true,
+            ..builder.bounds
+        };
+        let table = store.open_within(&name, &view.plan, &bounds)?;
+        let abilities = store.abilities();
+        let clock = builder.clock.clone();
+        let inner = Arc::new(Self {
+            view: ArcSwap::from_pointee(view),
+            table,
+            crowd: Crowd::new(builder.waiting_bound()),
+            timer: Arc::new(builder.clock.clone()),
+            clock: builder.clock,
+            metadata: builder.metadata,
+            counters: Counters::default(),
+            shared: abilities.shared,
+            has_own_clock: abilities.own_clock,
+            renewals: OnceLock::new(),
+            versions,
+            keeper,
+            cooling: Cooling::new(clock, name, store),
+        });
+        inner.adopt();
+        if let Some(keeper) = &inner.keeper {
+            keeper.follow(Arc::<Self>::downgrade(&inner));
+        }
+        Ok(inner)
     }
 }

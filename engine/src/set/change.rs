@@ -6,68 +6,18 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::sync::Mutex;
-use tidegate_contract::sync::atomic::{AtomicU64, Ordering};
+use tidegate_contract::sync::atomic::Ordering;
 use tidegate_contract::{Command, Execution, Later, Op, Out, Reply};
-use tidegate_core::{Amount, Span};
+use tidegate_core::Amount;
 
-use super::inner::Inner;
+use super::inner::{Inner, LimitSet};
 use super::uid::{numbered, uid_in};
-use super::variant::{Given, Variants};
-use super::verbs::LimitSet;
+#[cfg(feature = "gate")]
+use super::variants::Given;
+use super::variants::Variants;
 use super::view::View;
 use crate::error::Error;
 use crate::limit::Limit;
-
-/// What successive versions share.
-#[derive(Debug)]
-pub(crate) struct Changes {
-    pub(super) levels: Vec<String>,
-    /// How long ended leases are remembered, if that was said.
-    remember: Option<Span>,
-    /// One change at a time.
-    pub(super) ledger: Mutex<Ledger>,
-    /// How often a capacity was set.
-    capacities: AtomicU64,
-}
-
-/// What a change goes on from.
-#[derive(Debug)]
-pub(super) struct Ledger {
-    pub(super) variants: Variants,
-}
-
-impl Changes {
-    pub(super) fn new(levels: Vec<String>, remember: Option<Span>) -> Self {
-        let ledger = Ledger {
-            variants: Variants::default(),
-        };
-        Self {
-            levels,
-            remember,
-            ledger: Mutex::new(ledger),
-            capacities: AtomicU64::new(0),
-        }
-    }
-
-    /// How often a capacity was set.
-    pub(super) fn capacities(&self) -> u64 {
-        self.capacities.load(Ordering::SeqCst)
-    }
-
-    /// What keys have been given.
-    pub(super) fn given(&self) -> Given {
-        self.ledger.lock().variants.given().clone()
-    }
-
-    /// The first view, over which keys were given these limits.
-    pub(super) fn begin(&self, view: View, given: Given) -> View {
-        let mut ledger = self.ledger.lock();
-        ledger.variants.give_all(given);
-        let variants = ledger.variants.all(&view, &self.levels);
-        view.with_variants(view.plan.version(), variants)
-    }
-}
 
 impl LimitSet {
     /// The limits as they are now.
@@ -80,7 +30,7 @@ impl LimitSet {
     /// on, for every key.
     ///
     /// # Errors
-    /// A limit that makes no sense; then nothing changes.
+    /// A limit that makes no sense; then nothing versions.
     pub fn put_limit(&self, limit: Limit) -> Result<(), Error> {
         self.inner().change(|limits| {
             let found = limits.iter_mut().find(|old| old.name() == limit.name());
@@ -95,7 +45,7 @@ impl LimitSet {
     /// on, for every key. A limit that keeps its name keeps what was used.
     ///
     /// # Errors
-    /// Limits that make no sense, or none; then nothing changes.
+    /// Limits that make no sense, or none; then nothing versions.
     pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), Error> {
         if limits.is_empty() {
             return Err(Error::Nothing("limit"));
@@ -114,7 +64,7 @@ impl LimitSet {
     /// Goes over to these limits and overrides in one step.
     #[cfg(feature = "gate")]
     pub(crate) fn replace_all(&self, limits: &[Limit], given: Given) -> Result<(), Error> {
-        let ledger = self.inner().changes.ledger.lock();
+        let ledger = self.inner().versions.ledger.lock();
         let same = *ledger.variants.given() == given;
         drop(ledger);
         if same && self.has_limits(limits) {
@@ -147,7 +97,7 @@ impl LimitSet {
     /// ```
     ///
     /// # Errors
-    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing changes.
+    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing versions.
     pub fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
         self.inner().set_capacity(name, capacity)
     }
@@ -165,7 +115,7 @@ impl LimitSet {
     /// Removes the limit called `name`; from the next decision on, for every key.
     ///
     /// # Errors
-    /// An unknown name, or the last limit; then nothing changes.
+    /// An unknown name, or the last limit; then nothing versions.
     pub fn remove_limit(&self, name: &str) -> Result<(), Error> {
         self.inner().view.load().position(name)?;
         self.inner()
@@ -196,7 +146,7 @@ impl Inner {
 
     fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
         // A change of the limits that is under way takes it along, or has it before.
-        let ledger = self.changes.ledger.lock();
+        let ledger = self.versions.ledger.lock();
         let view = self.view.load();
         let limit = &view.plan.limits()[view.position(name)?];
         let Some(adaptive) = &limit.adaptive else {
@@ -212,7 +162,7 @@ impl Inner {
         adaptive.set(capacity);
         // In this order: who begins to wait looks whether one was set since it asked,
         // after it has joined the crowd.
-        self.changes.capacities.fetch_add(1, Ordering::SeqCst);
+        self.versions.capacities.fetch_add(1, Ordering::SeqCst);
         drop(ledger);
         if self.crowd.len() > 0 {
             self.ask_again();
@@ -236,7 +186,7 @@ impl Inner {
         edit: impl FnOnce(&mut Vec<Limit>),
         give: impl FnOnce(&mut Variants),
     ) -> Result<(), Error> {
-        let mut ledger = self.changes.ledger.lock();
+        let mut ledger = self.versions.ledger.lock();
         let old = self.view.load_full();
         let mut limits = old.limits.to_vec();
         edit(&mut limits);
@@ -245,10 +195,15 @@ impl Inner {
         }
         let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
         let version = old.plan.version() + 1;
-        let view = View::new(version, &self.changes.levels, limits, self.changes.remember)?;
+        let view = View::new(
+            version,
+            &self.versions.levels,
+            limits,
+            self.versions.remember,
+        )?;
         view.plan.keep_capacities(&old.plan);
         give(&mut ledger.variants);
-        let variants = ledger.variants.all(&view, &self.changes.levels);
+        let variants = ledger.variants.all(&view, &self.versions.levels);
         self.go_over(view.with_variants(version, variants));
         drop(ledger);
         Ok(())

@@ -7,12 +7,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tidegate_contract::{HotCell, KeyPath, OwnedKey};
 use tidegate_core::{Amount, Verdict};
 
-use super::inner::Inner;
-use super::verbs::LimitSet;
+use super::inner::{Inner, LimitSet};
 use super::view::View;
+use crate::admission::Admission;
 use crate::ask::Ask;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
+use crate::key::Key;
 use crate::pending::Pending;
 
 /// One key of a set. Where the set is a single bucket, [`admit`](Self::admit) and
@@ -55,6 +56,16 @@ impl Pinned {
         let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view));
         inner.counters.decided(&decision);
         Some(decision)
+    }
+}
+
+impl LimitSet {
+    /// The verbs for one key, without look-up.
+    ///
+    /// # Errors
+    /// A key that cannot be one.
+    pub fn handle<'k>(&self, key: impl Into<Key<'k>>) -> Result<Handle, Error> {
+        Handle::new(self.clone(), key.into().bytes())
     }
 }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use tidegate_contract::{HeldLease, Listing, Op, Page, Reply, Select, StoreError};
 use tidegate_core::{Amount, Timestamp};
 
-use super::verbs::LimitSet;
+use super::inner::LimitSet;
 use super::view::View;
 use crate::decision::Decision;
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl ListedKey {
     /// The same, as this member's.
     #[cfg(feature = "gate")]
     pub(crate) fn of(mut self, member: &Member) -> Self {
-        self.decision = self.decision.of(member);
+        self.decision = self.decision.of(member.shared_name());
         self
     }
 }

@@ -2,17 +2,21 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`LimitSet`] | the verbs, by key |
+//! | [`LimitSet`] | limits taken together: what its clones and leases share |
+//! | `verbs` | the verbs, by key |
+//! | `commands` | the commands to the table, and what is made of the answers |
+//! | `ending` | how a lease ends |
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
-//! | `inner` | what a set and its leases share: commands to the table |
 //! | `listing` | what a set holds, a page at a time |
 //! | `crowd` | those of this process who wait: bounded, and stopped together |
+//! | `versions` | what successive versions of the limits share |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
-//! | `keeper` | where they are kept, and how what is told elsewhere comes here |
+//! | `keeper` | where they are kept |
+//! | `follow` | how what is given elsewhere comes here |
 //! | `cooling` | until when pools pass over a set |
-//! | `variant` | what such a key is decided by |
+//! | `variant`, `variants` | what such a key is decided by, and how that is made |
 //! | `uid` | what tells one limit from another, across changes and processes |
 //! | `view` | the limits at one version, and what an ask amounts to |
 //!
@@ -21,8 +25,11 @@
 
 mod builder;
 mod change;
+mod commands;
 mod cooling;
 mod crowd;
+mod ending;
+mod follow;
 mod handle;
 mod inner;
 mod keeper;
@@ -30,15 +37,19 @@ mod listing;
 mod overrides;
 mod uid;
 mod variant;
+mod variants;
 mod verbs;
+mod versions;
 mod view;
 
-pub use builder::{LimitSetBuilder, Metadata};
+pub use builder::LimitSetBuilder;
+pub(crate) use commands::Manner;
+pub(crate) use ending::How;
 pub use handle::Handle;
-pub(crate) use inner::{How, Inner, Manner};
+pub(crate) use inner::Inner;
+pub use inner::{LimitSet, Metadata};
 pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use overrides::Override;
 #[cfg(feature = "gate")]
-pub(crate) use variant::Given;
-pub use verbs::LimitSet;
+pub(crate) use variants::Given;
 pub(crate) use view::{Amounts, View, lease_length};

@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use tidegate_contract::{KeyPath, Later};
 
-use super::inner::Inner;
-use super::variant;
-use super::verbs::LimitSet;
+use super::inner::{Inner, LimitSet};
+use super::variants;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
@@ -76,8 +75,13 @@ impl LimitSet {
         let keeper = inner.keeper.as_ref().ok_or(Error::Governed)?;
         let view = inner.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
-        variant::check(&view, &inner.changes.levels, &path, limits)?;
-        inner.changes.ledger.lock().variants.check_room(key, true)?;
+        variants::check(&view, &inner.versions.levels, &path, limits)?;
+        inner
+            .versions
+            .ledger
+            .lock()
+            .variants
+            .check_room(key, true)?;
         Ok(keeper.keep(key, Some(limits)))
     }
 
@@ -86,8 +90,8 @@ impl LimitSet {
     pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), Error> {
         let view = self.inner().view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
-        let levels = &self.inner().changes.levels;
-        variant::check(&view, levels, &path, std::slice::from_ref(own))
+        let levels = &self.inner().versions.levels;
+        variants::check(&view, levels, &path, std::slice::from_ref(own))
     }
 
     /// Takes from `key` what it was given: the set's limits hold again, from the
@@ -112,7 +116,7 @@ impl LimitSet {
     #[must_use]
     pub fn override_of<'k>(&self, key: impl Into<Key<'k>>) -> Option<Override> {
         let (key, inner) = (key.into().bytes(), self.inner());
-        let ledger = inner.changes.ledger.lock();
+        let ledger = inner.versions.ledger.lock();
         let limits = ledger.variants.given().get(key)?;
         Some(inner.shown(key, limits))
     }
@@ -122,7 +126,7 @@ impl LimitSet {
     #[must_use]
     pub fn overrides(&self, after: Option<&[u8]>, most: usize) -> Vec<Override> {
         let inner = self.inner();
-        let ledger = inner.changes.ledger.lock();
+        let ledger = inner.versions.ledger.lock();
         let given = ledger.variants.given();
         let from = after.map_or(Unbounded, Excluded);
         let page = given.range::<[u8], _>((from, Unbounded)).take(most);
@@ -136,7 +140,7 @@ impl Inner {
         Override {
             key: key.to_vec(),
             limits: limits.to_vec(),
-            inert: variant::inert(&view, key, limits)
+            inert: variants::inert(&view, key, limits)
                 .map(str::to_owned)
                 .collect(),
         }
@@ -144,7 +148,7 @@ impl Inner {
 
     /// Gives `key` these limits, or takes them, as far as they have an effect.
     pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
-        let mut ledger = self.changes.ledger.lock();
+        let mut ledger = self.versions.ledger.lock();
         let view = self.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         if ledger.variants.given().get(key) == given.as_ref() {
@@ -152,7 +156,7 @@ impl Inner {
         }
         ledger.variants.check_room(key, given.is_some())?;
         ledger.variants.give((key, path.depth() - 1), given);
-        let variant = ledger.variants.of(&view, &self.changes.levels, key);
+        let variant = ledger.variants.of(&view, &self.versions.levels, key);
         let version = view.plan.version() + 1;
         self.go_over(view.with_variant(version, key, variant));
         Ok(())

@@ -10,78 +10,19 @@ use tidegate_contract::{
 };
 use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
 
-use super::builder::LimitSetBuilder;
-use super::handle::Handle;
-use super::inner::{Asking, Inner};
+use super::commands::Asking;
+use super::inner::{Inner, LimitSet};
 use super::view::View;
+use crate::admission::Admission;
 use crate::ask::Ask;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::pending::Pending;
 use crate::statistics::Statistics;
 
-/// Limits taken together, all or nothing, from any thread or task. Cloning
-/// shares it.
-///
-/// Verbs that may change something refuse (never err) when a limit is used up,
-/// and an ask that fits is refused while earlier asks wait for the same key:
-/// nobody overtakes the queue.
-#[derive(Clone)]
-pub struct LimitSet(Arc<Inner>);
-
 impl LimitSet {
-    /// A set of `limits` in the embedded store.
-    ///
-    /// # Errors
-    /// As [`LimitSetBuilder::build`].
-    #[cfg(feature = "memory")]
-    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, Error> {
-        Self::builder().limits(limits).build()
-    }
-
-    /// A set without limits, in the embedded store, for code that wants one
-    /// though there is nothing to limit: it admits whatever is asked, by
-    /// whatever names, and its leases are leases like any other. A limit put
-    /// into it holds from then on.
-    ///
-    /// ```
-    /// let set = tidegate::LimitSet::unlimited()?;
-    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)]).wait()?.granted();
-    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)]).wait()?;
-    /// # Ok::<(), tidegate::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`LimitSetBuilder::build`].
-    #[cfg(feature = "memory")]
-    pub fn unlimited() -> Result<Self, Error> {
-        Self::builder().unlimited().build()
-    }
-
-    /// Begins a set.
-    #[must_use]
-    pub fn builder() -> LimitSetBuilder {
-        LimitSetBuilder::default()
-    }
-
-    pub(super) const fn of(inner: Arc<Inner>) -> Self {
-        Self(inner)
-    }
-
-    pub(crate) const fn inner(&self) -> &Arc<Inner> {
-        &self.0
-    }
-
-    /// The verbs for one key, without look-up.
-    ///
-    /// # Errors
-    /// A key that cannot be one.
-    pub fn handle<'k>(&self, key: impl Into<Key<'k>>) -> Result<Handle, Error> {
-        Handle::new(self.clone(), key.into().bytes())
-    }
-
     /// The verdict alone on `cost` units of every rate (and one of every call limit).
     /// It is not counted.
     ///

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::held::Held;
+use crate::admission::Admission;
 use crate::ask::Ask;
-use crate::decision::{Admission, Decision};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::pending::Pending;
