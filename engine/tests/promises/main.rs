@@ -8,6 +8,7 @@
 //! | `admission` | stale and absent, refusals, instants, windows, clocks, changes, bad input |
 //! | `leases` | settled once, no permit lost, a conserved sum |
 //! | `order` | waiters are served in order |
+#![cfg(feature = "memory")]
 
 mod admission;
 mod history;
