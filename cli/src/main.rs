@@ -20,7 +20,7 @@ mod trouble;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),
-        args::Command::Client(command) => return client::perform(*command),
+        args::Command::Client(command) => return client::perform(*command, args::Cli::command()),
         args::Command::Policy(args) => return ended(policies::policy(&args)),
     };
     ended(done.map(|()| ExitCode::SUCCESS))

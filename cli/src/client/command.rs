@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::exit::{Exit, Outcome, Stop};
+use super::exit::{Exit, Outcome};
 use super::listing::{Keys, Leases};
 use super::many::CheckMany;
 use super::overrides::Override;
 use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
-use super::verbs::{Acquire, Adjust, Ask, Debit, End, Lookup, Renew, Reset, Settle, Verb};
+use super::verb::Verb;
+use super::verbs::{Acquire, Adjust, Ask, Debit, End, Lookup, Renew, Reset, Settle};
 
 /// A command that asks a server.
 #[derive(Debug, Subcommand)]
@@ -53,8 +54,8 @@ pub enum Command {
     Man(Man),
 }
 
-/// Performs it, and says how it ended.
-pub fn perform(command: Command) -> ExitCode {
+/// Performs it, and says how it ended; `whole` is the command line that it is of.
+pub fn perform(command: Command, whole: clap::Command) -> ExitCode {
     let done = match command {
         Command::Check(ask) => ask.perform(Verb::Check),
         Command::Debit(debit) => debit.perform(),
@@ -72,8 +73,8 @@ pub fn perform(command: Command) -> ExitCode {
         Command::Leases(leases) => leases.perform(),
         Command::Override(given) => given.perform(),
         Command::Top(top) => top.perform(),
-        Command::Completions(completions) => completions.perform(),
-        Command::Man(man) => man.perform(),
+        Command::Completions(completions) => completions.perform(whole),
+        Command::Man(man) => man.perform(whole),
         Command::Run(run) => return run::perform(&run),
     };
     ended(done)
@@ -87,10 +88,4 @@ fn ended(done: Outcome<Exit>) -> ExitCode {
             stop.exit.into()
         }
     }
-}
-
-/// What asks the server: one request at a time.
-pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().map_err(Stop::failed)
 }

@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::ask::Members;
-use super::command::runtime;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
-use super::server::{Client, PATIENCE};
-use super::verbs::{Verb, print, print_line};
+use super::print::{print, print_line};
+use super::server::{Client, PATIENCE, runtime};
+use super::verb::Verb;
 use super::words::{self, amount};
 
 /// How many items are asked for at a time.

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::command::runtime;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::options::Options;
-use super::server::{Client, PATIENCE};
-use super::verbs::print_line;
+use super::print::print_line;
+use super::server::{Client, PATIENCE, runtime};
 
 /// How many checks are asked for at once, and how long a request grows: both
 /// within what a server takes.

@@ -24,11 +24,13 @@ mod listing;
 mod many;
 mod options;
 mod overrides;
+mod print;
 mod run;
 mod server;
 mod shell;
 mod tls;
 mod top;
+mod verb;
 mod verbs;
 mod words;
 

@@ -3,13 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::command::runtime;
 use super::exit::{Exit, Outcome, Stop, TABLE};
 use super::limits::{self, Typed};
 use super::listing::{Listing, key};
 use super::options::Options;
-use super::server::{Client, PATIENCE, Reply};
-use super::verbs::{print, print_line};
+use super::print::{print, print_line};
+use super::server::{Client, PATIENCE, Reply, runtime};
 use super::words;
 
 const PATH: &str = "/v1/overrides";

@@ -197,3 +197,9 @@ impl Reply {
         self.body.get(name).and_then(Value::as_str)
     }
 }
+
+/// What asks the server: one request at a time.
+pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(Stop::failed)
+}

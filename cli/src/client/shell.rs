@@ -3,11 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::exit::{Exit, Outcome, Stop};
-use crate::args::Cli;
 
 /// Completions.
 #[derive(Debug, Args)]
@@ -30,23 +29,23 @@ pub struct Man {
 
 impl Completions {
     /// Prints them.
-    pub fn perform(&self) -> Outcome<Exit> {
+    pub fn perform(&self, mut whole: Command) -> Outcome<Exit> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "tidegate", &mut script);
+        clap_complete::generate(self.shell, &mut whole, "tidegate", &mut script);
         print(&script)
     }
 }
 
 impl Man {
     /// Prints or writes them.
-    pub fn perform(&self) -> Outcome<Exit> {
+    pub fn perform(&self, whole: Command) -> Outcome<Exit> {
         let Some(folder) = &self.folder else {
             let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+            let rendered = clap_mangen::Man::new(whole).render(&mut page);
             rendered.map_err(Stop::failed)?;
             return print(&page);
         };
-        write_all(folder).map_err(|error| {
+        write_all(whole, folder).map_err(|error| {
             let folder = folder.display();
             Stop::failed(format!("cannot write manual pages to {folder}: {error}"))
         })?;
@@ -54,9 +53,9 @@ impl Man {
     }
 }
 
-fn write_all(folder: &Path) -> std::io::Result<()> {
+fn write_all(whole: Command, folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(Cli::command(), folder)
+    clap_mangen::generate_to(whole, folder)
 }
 
 fn print(text: &[u8]) -> Outcome<Exit> {

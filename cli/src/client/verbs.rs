@@ -1,51 +1,17 @@
 //! One request for each verb, as the HTTP door knows them.
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
 
 use super::ask::{Amount, Amounts, Members, Subject, duration, millis, named};
-use super::command::runtime;
-use super::exit::{Exit, Outcome, Stop, TABLE};
+use super::exit::{Exit, Outcome, TABLE};
 use super::options::Options;
-use super::server::{PATIENCE, Reply};
+use super::print::print;
+use super::server::{PATIENCE, Reply, runtime};
+use super::verb::Verb;
 use super::words;
-
-/// What is asked of the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verb {
-    Check,
-    Acquire,
-    Settle,
-    Release,
-    Cancel,
-    Renew,
-    Adjust,
-    Debit,
-    Peek,
-    Forecast,
-    Reset,
-}
-
-impl Verb {
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Check => "/v1/check",
-            Self::Acquire => "/v1/acquire",
-            Self::Settle => "/v1/settle",
-            Self::Release => "/v1/release",
-            Self::Cancel => "/v1/cancel",
-            Self::Renew => "/v1/renew",
-            Self::Adjust => "/v1/adjust",
-            Self::Debit => "/v1/debit",
-            Self::Peek => "/v1/peek",
-            Self::Forecast => "/v1/forecast",
-            Self::Reset => "/v1/reset",
-        }
-    }
-}
 
 /// How the answer is told.
 #[derive(Clone, Debug, Args)]
@@ -421,16 +387,4 @@ fn tell(verb: Verb, reply: &Reply, telling: &Telling) -> Outcome<Exit> {
         true => Ok(exit),
         false => Err(reply.stop()),
     }
-}
-
-/// Prints a text with its last line ended.
-pub fn print(text: &str) -> Outcome<()> {
-    print_line(text.trim_end())
-}
-
-/// Prints a line.
-pub fn print_line(text: &str) -> Outcome<()> {
-    let mut out = std::io::stdout().lock();
-    let written = writeln!(out, "{text}");
-    written.map_err(|error| Stop::failed(format!("cannot print: {error}")))
 }

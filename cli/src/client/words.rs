@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
-use super::verbs::Verb;
+use super::verb::Verb;
 
 /// The answer as JSON, on one line; one that says nothing is an empty object.
 pub fn json(body: &Value) -> String {

@@ -8,7 +8,7 @@ use tidegate::policy::Policy;
 
 use super::policy::{Found, find};
 use super::progress::Progress;
-use super::runtime;
+use super::runtime::runtime;
 use crate::args::{Replay, Reserve};
 use crate::client::Client;
 use crate::plot::{Picture, Window, draw_svg, draw_text, plot_width};

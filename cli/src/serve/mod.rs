@@ -36,7 +36,6 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidegate::gate::Gate;
-use tidegate::policy::ServerSettings;
 use tokio::time::MissedTickBehavior;
 use tracing::info;
 
@@ -56,7 +55,7 @@ pub use args::Serve;
 pub fn serve(args: &Serve) -> Outcome<()> {
     let config = configuration::read(args.config.as_deref())?;
     let audit = AuditLog::default();
-    audit.open(audit_path(args, &config.server).as_deref())?;
+    audit.open(reload::audit_path(args, &config.server).as_deref())?;
     let (traces, listener) = otlp::begin(&args.traces, &config.server)?;
     logs::begin(args.log, &audit, listener)?;
     let tls = TlsFiles::choose(args, &config.server)?;
@@ -114,12 +113,6 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     traces.finish();
     info!("stopped");
     Ok(())
-}
-
-/// Where administrative changes are noted.
-fn audit_path(args: &Serve, file: &ServerSettings) -> Option<PathBuf> {
-    let said = args.audit.clone();
-    said.or_else(|| file.audit.as_ref().map(PathBuf::from))
 }
 
 /// Sorts what was measured into its histograms: between two readers of

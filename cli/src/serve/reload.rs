@@ -16,9 +16,9 @@ use tracing::{error, info, warn};
 
 use super::applied::Applied;
 use super::args::Serve;
+use super::configuration;
 use super::logs::AuditLog;
 use super::tls::{Tls, TlsFiles};
-use super::{audit_path, configuration};
 use crate::trouble::{Outcome, Trouble};
 
 /// An editor writes a file in several steps; this long after the last one.
@@ -130,6 +130,12 @@ impl Reload {
         }
         Ok(())
     }
+}
+
+/// Where administrative changes are noted.
+pub fn audit_path(args: &Serve, file: &ServerSettings) -> Option<PathBuf> {
+    let said = args.audit.clone();
+    said.or_else(|| file.audit.as_ref().map(PathBuf::from))
 }
 
 async fn settle(changes: &mut mpsc::Receiver<()>) {

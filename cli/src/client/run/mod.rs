@@ -20,8 +20,8 @@ mod signals;
 
 use std::process::ExitCode;
 
-use super::command::runtime;
 use super::exit::{Exit, Outcome, Stop};
+use super::server::runtime;
 use child::Status;
 use direct::Direct;
 use leases::{Held, Leases, Remote};

@@ -13,8 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::Top;
 use super::frame::{COLUMNS, Frame, Order};
+use super::options::Top;
 use super::sample::Sample;
 use crate::client::exit::{Exit, Outcome, Stop};
 use crate::client::server::Client;

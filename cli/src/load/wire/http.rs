@@ -1,6 +1,6 @@
 //! HTTP/1.1 with connections kept alive; asks may be sent ahead of answers.
 
-use super::{Answer, Around, LeaseId, Step, Wire, write_length};
+use super::exchange::{Answer, Around, LeaseId, Step, Wire, write_length};
 use crate::load::policy::{Asking, Question};
 
 /// More header fields than a server of ours sends.

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Answer, Around, LeaseId, Step, Wire, write_length};
+use super::exchange::{Answer, Around, LeaseId, Step, Wire, write_length};
 use crate::load::policy::{Asking, Question};
 
 /// How deep answers are nested at most, and how long a line may be.

@@ -3,7 +3,7 @@
 use tidegate_grpc::Trace;
 use tidegate_http::Front;
 
-use super::{Listener, Wanted};
+use super::wanted::{Listener, Wanted};
 use crate::trouble::{Outcome, Trouble};
 
 /// None.

@@ -16,7 +16,8 @@ use tracing::debug;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Layer;
 
-use super::{Listener, Wanted, collector, requests};
+use super::wanted::{Listener, Wanted};
+use super::{collector, requests};
 use crate::trouble::Outcome;
 
 /// How many spans wait to be sent; what comes beyond is dropped.
