@@ -2,15 +2,17 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`store`](MemoryStore) | the store, its bounds, and the tables by name |
+//! | [`store`](MemoryStore) | the store, and the tables by name |
+//! | [`bounds`](Bounds), `room` | how much a table may hold, and how much it does |
 //! | [`queue`](Queued) | requests that wait for their turn, in order, before a table |
-//! | `table` | one set's keys, spread over shards; `max_keys` is kept here |
+//! | `table` | one set's keys, spread over shards |
 //! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
 //! | `watched` | how a table hands its changes over, and takes them back |
 //! | `shard` | the rows of some roots under one lock: decide, retire, sweep |
 //! | `listing` | keys and leases, a page at a time |
 //! | `rows` | the two shapes a row can have, and how one turns into the other |
 //! | `asides` | rows that are more than a word: shared, or with leases that may give back |
+//! | `hash` | where a key's row is looked for |
 //! | `slab` | rows in a dense array, found by hash through an index |
 //!
 //! A key and all its ancestors live in one shard (the root's hash picks it),
@@ -23,9 +25,12 @@
 #![forbid(unsafe_code)]
 
 mod asides;
+mod bounds;
+mod hash;
 pub mod journal;
 mod listing;
 mod queue;
+mod room;
 mod rows;
 mod shard;
 mod slab;
@@ -33,6 +38,7 @@ mod store;
 mod table;
 mod watched;
 
+pub use bounds::Bounds;
 pub use queue::{Immediate, Queued};
-pub use store::{Bounds, MemoryStore};
+pub use store::MemoryStore;
 pub use table::MemoryTable;

@@ -13,8 +13,9 @@ use tidegate_contract::core::Timestamp;
 use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::asides::Asides;
+use crate::hash::hash_of;
 use crate::rows::{self, Rows, Words};
-use crate::shard::{Shard, hash_of};
+use crate::shard::Shard;
 use crate::table::MemoryTable;
 
 /// How many rows are looked at for one page, about.

@@ -34,7 +34,7 @@ mod line;
 
 use line::{Place, Queue, Refusal, Rows, SetAlarm, Standing, Waiter, idempotency, refusal};
 
-use crate::shard::hash_of;
+use crate::hash::hash_of;
 
 /// A lease that nobody was told of is taken back so often, if the limits change meanwhile.
 const MOST_TAKEN_BACK: usize = 64;

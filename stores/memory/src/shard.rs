@@ -1,7 +1,6 @@
 //! The rows of some roots under one lock: decides, retires leases, sweeps.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -14,10 +13,11 @@ use tidegate_contract::{
 };
 
 use crate::asides::Asides;
+use crate::hash::hash_of;
 use crate::journal::{self, Watch};
+use crate::room::Room;
 use crate::rows::{self, Rows, Words};
 use crate::slab::Slab;
-use crate::table::Room;
 use tidegate_contract::OwnedKey;
 
 /// How many rows an insertion looks at for one to drop, so that a table that
@@ -752,11 +752,4 @@ fn with_wide(
         }
     }
     Ok(())
-}
-
-#[inline]
-pub(crate) fn hash_of(hasher: &RandomState, key: &[u8]) -> u64 {
-    let mut state = hasher.build_hasher();
-    state.write(key);
-    state.finish()
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use tidegate_contract::core::Timestamp;
 use tidegate_contract::sync::Mutex;
-use tidegate_contract::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use tidegate_contract::sync::atomic::Ordering;
 use tidegate_contract::{
     Answer, Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op,
     Out, Plan, Reply, StoreError, Table, Verb, oracle,
 };
 
+use crate::bounds::Bounds;
+use crate::hash::hash_of;
 use crate::queue::Immediate;
-use crate::shard::{Shard, hash_of};
-use crate::store::Bounds;
+use crate::room::Room;
+use crate::shard::Shard;
 
 /// Enough that two cores seldom meet, few enough that a small set stays small.
 const SHARDS: usize = 64;
@@ -32,110 +34,6 @@ pub struct MemoryTable {
 #[repr(align(128))]
 pub(crate) struct Padded(pub(crate) Mutex<Shard>);
 
-/// How many rows there are, and may be.
-#[derive(Debug)]
-pub(crate) struct Room {
-    rows: AtomicUsize,
-    max_keys: AtomicUsize,
-    max_keys_per_root: AtomicUsize,
-    /// No row can be dropped before the one instant, if the clock has not stepped
-    /// back behind the other.
-    full_until: AtomicI64,
-    full_since: AtomicI64,
-    /// How often an instant was found from which a row can be dropped earlier.
-    lowered: AtomicUsize,
-    /// The clock of those who ask never steps back.
-    steady_clock: AtomicBool,
-    /// Which shard is swept next: each sweep begins where the last one ended.
-    hand: AtomicUsize,
-}
-
-impl Room {
-    pub(crate) fn new(bounds: Bounds) -> Self {
-        Self {
-            rows: AtomicUsize::new(0),
-            max_keys: AtomicUsize::new(bounds.max_keys),
-            max_keys_per_root: AtomicUsize::new(bounds.of_root()),
-            full_until: AtomicI64::new(i64::MIN),
-            full_since: AtomicI64::new(i64::MIN),
-            lowered: AtomicUsize::new(0),
-            steady_clock: AtomicBool::new(false),
-            hand: AtomicUsize::new(0),
-        }
-    }
-
-    /// Whether the clock of those who ask never steps back.
-    #[inline]
-    pub(crate) fn has_steady_clock(&self) -> bool {
-        self.steady_clock.load(Ordering::Relaxed)
-    }
-
-    /// Any row may be spent sooner.
-    pub(crate) fn reopen(&self) {
-        self.spent_from(Timestamp::MIN);
-    }
-
-    /// A row is spent from this instant on.
-    pub(crate) fn spent_from(&self, at: Timestamp) {
-        // In this order: who has found no row to drop looks whether this was
-        // raised, after it has said until when there is none.
-        self.lowered.fetch_add(1, Ordering::SeqCst);
-        self.full_until.fetch_min(at.as_micros(), Ordering::SeqCst);
-    }
-
-    /// Whether no row can be dropped at `now`.
-    fn is_full_at(&self, now: Timestamp) -> bool {
-        let now = now.as_micros();
-        now < self.full_until.load(Ordering::Relaxed)
-            && now >= self.full_since.load(Ordering::Relaxed)
-    }
-
-    /// At `now`, there was no row to drop before `next`; `lowered` as it was then.
-    fn stay_full(&self, now: Timestamp, next: Timestamp, lowered: usize) {
-        self.full_since.store(now.as_micros(), Ordering::SeqCst);
-        self.full_until.store(next.as_micros(), Ordering::SeqCst);
-        if self.lowered.load(Ordering::SeqCst) != lowered {
-            self.full_until.store(i64::MIN, Ordering::SeqCst);
-        }
-    }
-
-    /// Whether there is room for no row more.
-    pub(crate) fn is_taken_up(&self) -> bool {
-        self.rows.load(Ordering::Relaxed) >= self.max_keys.load(Ordering::Relaxed)
-    }
-
-    /// Takes room for `rows` more, beyond the bound if need be.
-    pub(crate) fn reserve_anyway(&self, rows: usize) {
-        self.rows.fetch_add(rows, Ordering::Relaxed);
-    }
-
-    /// Takes room for `rows` more.
-    pub(crate) fn reserve(&self, rows: usize) -> Result<(), StoreError> {
-        if rows == 0 {
-            return Ok(());
-        }
-        let max_keys = self.max_keys.load(Ordering::Relaxed);
-        if self.rows.fetch_add(rows, Ordering::Relaxed) + rows <= max_keys {
-            return Ok(());
-        }
-        self.give_back(rows);
-        Err(StoreError::KeysFull { max_keys })
-    }
-
-    /// Whether a root that has so many rows may have so many more.
-    pub(crate) fn check_root(&self, has: usize, more: usize) -> Result<(), StoreError> {
-        let max_keys_per_root = self.max_keys_per_root.load(Ordering::Relaxed);
-        match more == 0 || has + more <= max_keys_per_root {
-            true => Ok(()),
-            false => Err(StoreError::RootKeysFull { max_keys_per_root }),
-        }
-    }
-
-    pub(crate) fn give_back(&self, rows: usize) {
-        self.rows.fetch_sub(rows, Ordering::Relaxed);
-    }
-}
-
 impl MemoryTable {
     pub(crate) fn new(plan: &Arc<Plan>, bounds: Bounds) -> Self {
         let hasher = RandomState::default();
@@ -153,10 +51,7 @@ impl MemoryTable {
     /// From here on these are the bounds; what is beyond them stays for as long as
     /// it matters.
     pub fn bound(&self, bounds: Bounds) {
-        self.room.max_keys.store(bounds.max_keys, Ordering::Relaxed);
-        let per_root = &self.room.max_keys_per_root;
-        per_root.store(bounds.of_root(), Ordering::Relaxed);
-        self.room.reopen();
+        self.room.bound(bounds);
         self.leases.bound(bounds.of_leases());
     }
 
@@ -165,8 +60,7 @@ impl MemoryTable {
         for shard in &self.shards {
             shard.0.lock().latest = Timestamp::MIN;
         }
-        let steady = &self.room.steady_clock;
-        steady.store(steady_clock, Ordering::Relaxed);
+        self.room.asked_by(steady_clock);
     }
 
     /// The plan that its rows go by.

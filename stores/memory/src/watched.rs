@@ -6,12 +6,14 @@ use tidegate_contract::book::Record;
 use tidegate_contract::core::{Bounds as Calendar, State, Timestamp};
 use tidegate_contract::{KeyPath, Overrides, OwnedKey, Plan};
 
+use crate::bounds::Bounds;
+use crate::hash::hash_of;
 use crate::journal::{self, Adopted, Collected, Journalled, Sink, Told, Watch};
+use crate::room::Room;
 use crate::rows::{self, Rows};
-use crate::shard::{Shard, hash_of};
+use crate::shard::Shard;
 use crate::slab::Slab;
-use crate::store::Bounds;
-use crate::table::{MemoryTable, Room};
+use crate::table::MemoryTable;
 
 impl MemoryTable {
     /// An empty table that notes its changes. `latest` is the last instant that

@@ -18,7 +18,7 @@ use crate::{Plan, PlanLimit, rebuild};
 use tidegate_core::{Align, Bounds, DecodeError, Log, Payment, Rule, Slots, Span, Window};
 
 use super::reader::Reader;
-use super::{VERSION, put_bytes, versioned};
+use super::version::{VERSION, put_bytes, versioned};
 
 /// A plan as bytes.
 #[must_use]

@@ -13,7 +13,7 @@ use crate::{Granted, OwnedKey, Settlement, Use};
 use tidegate_core::{DecodeError, Place};
 
 use super::reader::Reader;
-use super::{of_version, put_bytes};
+use super::version::{of_version, put_bytes};
 
 /// The version written, and the only one that is read: no earlier one was released.
 const RECORD: u8 = 3;

@@ -13,7 +13,7 @@ use crate::plan::PlanLimit;
 
 use super::plan::{decode_rule, encode_rule};
 use super::reader::Reader;
-use super::{VERSION, versioned};
+use super::version::{VERSION, versioned};
 
 /// Appends the states of a row.
 pub fn encode_row(row: &[State], out: &mut Vec<u8>) {

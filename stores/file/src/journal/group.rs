@@ -8,7 +8,7 @@ use tidegate_contract::book::Record;
 use tidegate_contract::core::{State, Timestamp};
 use tidegate_memory::journal::{Collected, Sink, Told};
 
-use super::Change;
+use super::shared::Change;
 use super::tracked::{FORGOTTEN, Layouts, Placed, Tracked};
 use crate::bytes::{
     Known, encode_definition, encode_own, encode_plan, encode_record, encode_row, encode_table,

@@ -2,6 +2,7 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | `shared` | what threads and the writer share |
 //! | `progress` | which group a change is in, and who waits for it |
 //! | `tracked` | a table with what the file knows of it |
 //! | `group` | one group as one transaction |
@@ -9,6 +10,7 @@
 
 mod group;
 mod progress;
+mod shared;
 mod tracked;
 mod writer;
 
@@ -26,22 +28,9 @@ use crate::disk::Disk;
 use crate::error::FileError;
 use crate::options::SyncMode;
 use progress::Progress;
+use shared::{Change, Shared};
 pub(crate) use tracked::{Layouts, Tracked};
 use writer::Writer;
-
-/// A definition's place, and what it is to be; `None`: nothing.
-pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
-
-/// What threads and the writer share.
-#[derive(Debug)]
-struct Shared {
-    progress: Progress,
-    tables: Mutex<Vec<Arc<Tracked>>>,
-    /// Definitions that are not written yet.
-    definitions: Mutex<Vec<Change>>,
-    /// The numbers of tables that are to be deleted.
-    forgotten: Mutex<Vec<u32>>,
-}
 
 /// The journal of one file. The last one to drop it waits for what is not
 /// written yet.

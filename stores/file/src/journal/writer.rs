@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use redb::Database;
 
-use super::Shared;
 use super::group::{self, Gathered, Taken};
 use super::progress::Turn;
+use super::shared::Shared;
 use crate::disk::Disk;
 use crate::error::{Fault, FileError};
 use crate::open::reopen;
