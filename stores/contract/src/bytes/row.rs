@@ -13,7 +13,7 @@ use crate::plan::PlanLimit;
 
 use super::plan::{decode_rule, encode_rule};
 use super::reader::Reader;
-use super::version::{VERSION, versioned};
+use super::version::VERSION;
 
 /// Appends the states of a row.
 pub fn encode_row(row: &[State], out: &mut Vec<u8>) {
@@ -61,10 +61,15 @@ pub struct Written {
 /// # Errors
 /// [`DecodeError`]; nothing is guessed.
 pub fn decode_row(bytes: &[u8]) -> Result<Written, DecodeError> {
-    let has_rules = bytes.first() == Some(&WITH_RULES);
-    let mut reader = match has_rules {
-        true => Reader::new(&bytes[1..]),
-        false => versioned(bytes)?,
+    let mut reader = Reader::new(bytes);
+    let has_rules = match reader.u8()? {
+        VERSION => false,
+        WITH_RULES => true,
+        version if version < VERSION => return Err(DecodeError::Corrupt("version")),
+        version => {
+            let reads = WITH_RULES;
+            return Err(DecodeError::Newer { version, reads });
+        }
     };
     let serial = reader.u32()?;
     let mut rules = || {
