@@ -17,6 +17,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerEr
 use tokio::time::{Instant, timeout};
 
 use crate::address::Address;
+use crate::error::is_moving;
 
 /// A command that was not answered for this part of its deadline, and was given up, was
 /// said to nobody.
@@ -431,15 +432,6 @@ fn is_elsewhere(error: &redis::RedisError) -> bool {
         ErrorKind::ClusterConnectionNotFound,
     ];
     is_moving(error) || elsewhere.contains(&error.kind())
-}
-
-/// The slot of the keys is being moved: nothing was done.
-pub(crate) fn is_moving(error: &redis::RedisError) -> bool {
-    let moving = [
-        ErrorKind::Server(ServerErrorKind::TryAgain),
-        ErrorKind::Server(ServerErrorKind::Ask),
-    ];
-    moving.contains(&error.kind())
 }
 
 /// A replica refused: nothing was done. (A script's error is told in its words.)

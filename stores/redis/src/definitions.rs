@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use crate::connection::Connection;
 use crate::error::garbled;
 use crate::keys::Names;
-use crate::link::Link;
-use crate::table::Shared;
+use crate::link::{Link, scanned, text};
+use crate::shared::Shared;
 use crate::wakes;
 
 /// So many are read at a time, about.
@@ -207,32 +207,10 @@ fn listed(value: Value) -> Option<Vec<Value>> {
     }
 }
 
-fn text(value: Value) -> Option<Vec<u8>> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
 /// A number as text; 0 if there is none.
 fn number(value: Value) -> Option<u64> {
     match value {
         Value::Nil => Some(0),
         value => str::from_utf8(&text(value)?).ok()?.parse().ok(),
     }
-}
-
-/// What a step of a scan found, and where it goes on.
-pub(crate) fn scanned(answer: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>), StoreError> {
-    let wrong = || garbled("no scan");
-    let Value::Array(parts) = answer else {
-        return Err(wrong());
-    };
-    let mut parts = parts.into_iter();
-    let (Some(Value::BulkString(next)), Some(Value::Array(found))) = (parts.next(), parts.next())
-    else {
-        return Err(wrong());
-    };
-    let bytes = found.into_iter().map(|value| text(value).ok_or_else(wrong));
-    Ok((next, bytes.collect::<Result<_, _>>()?))
 }

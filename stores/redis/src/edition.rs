@@ -7,30 +7,35 @@ use tidegate_contract::{KeyPath, OwnedKey, Plan, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
 
+use crate::inner::Inner;
+use crate::known::Known;
 use crate::plain::Plain;
-use crate::registry::Registered;
 use crate::request::Request;
 use crate::script::Needs;
-use crate::table::Inner;
 use crate::wire;
+use crate::wire::reply::Answer;
 
 /// Of the keys whose own limits change so many are carried over at a time.
 const TOUCHED_AT_ONCE: usize = 64;
-
-/// A plan as the script is given it.
-#[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) registered: Registered,
-    pub(crate) bytes: Arc<[u8]>,
-    pub(crate) needs: Needs,
-    /// What it is, if it is plain buckets.
-    pub(crate) plain: Option<Arc<Plain>>,
-}
 
 impl Inner {
     /// The newest plan's edition, written first if it is not yet.
     pub(crate) async fn edition(self: &Arc<Self>) -> Result<Edition<Arc<Known>>, StoreError> {
         self.changes.newest(&Editions(Arc::clone(self))).await
+    }
+
+    /// The answer to a command by the plan that it was made for.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        request: &mut Request,
+    ) -> Result<Answer, StoreError> {
+        let calendars = &request.calendars;
+        let changes = &self.changes;
+        changes.follow(&request.plan, request.now, calendars)?;
+        let known = changes
+            .edition_of(&request.plan, &Editions(Arc::clone(self)))
+            .await?;
+        self.ask(&known, request).await
     }
 
     /// A look at the row of `key` by `plan`, as of the change.
@@ -53,7 +58,7 @@ impl Inner {
 
 /// Where the editions of a table are written.
 #[derive(Clone)]
-pub(crate) struct Editions(pub(crate) Arc<Inner>);
+struct Editions(Arc<Inner>);
 
 impl Writer<Arc<Known>> for Editions {
     fn deadline(&self) -> Duration {

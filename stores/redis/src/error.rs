@@ -3,8 +3,6 @@
 use redis::{ErrorKind, ServerErrorKind};
 use tidegate_contract::StoreError;
 
-use crate::connection::is_moving;
-
 /// The store cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +18,15 @@ pub enum RedisError {
     /// The server cannot be reached, or cannot be used.
     #[error("{0}")]
     Server(String),
+}
+
+/// The slot of the keys is being moved: nothing was done.
+pub(crate) fn is_moving(error: &redis::RedisError) -> bool {
+    let moving = [
+        ErrorKind::Server(ServerErrorKind::TryAgain),
+        ErrorKind::Server(ServerErrorKind::Ask),
+    ];
+    moving.contains(&error.kind())
 }
 
 /// What to tell about a failed command to the servers at `place`.

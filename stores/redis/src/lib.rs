@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`store`](RedisStore) | the store: one connection, tables by name |
 //! | [`Options`] | prefix, clock, deadline, functions or scripts |
-//! | `table` | a command's way: its edition, its keys, its trips |
+//! | `table` | a command's way |
+//! | `inner` | what the commands of a table share, and how the script is called |
+//! | `shared` | what the tables of a store share |
 //! | `request` | a command with all that it needs on its way |
-//! | `edition` | what the server knows a plan by |
+//! | `edition`, `known` | what the server knows a plan by |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
@@ -130,7 +132,9 @@ mod driven;
 mod edition;
 mod error;
 mod functions;
+mod inner;
 mod keys;
+mod known;
 mod link;
 mod listing;
 mod options;
@@ -138,6 +142,7 @@ mod plain;
 mod registry;
 mod request;
 mod script;
+mod shared;
 mod store;
 mod table;
 mod waiting;

@@ -11,9 +11,8 @@ use tokio::runtime::Handle;
 
 use crate::address::Address;
 use crate::connection::Connection;
-use crate::definitions::scanned;
 use crate::driven::Driven;
-use crate::error::{RedisError, reason, unavailable};
+use crate::error::{RedisError, garbled, reason, unavailable};
 use crate::functions::{self, Library};
 use crate::script::Script;
 
@@ -250,4 +249,26 @@ fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], arguments: &[Arc
 
 fn is_unseen(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// What a step of a scan found, and where it goes on.
+pub(crate) fn scanned(answer: Value) -> Result<(Vec<u8>, Vec<Vec<u8>>), StoreError> {
+    let wrong = || garbled("no scan");
+    let Value::Array(parts) = answer else {
+        return Err(wrong());
+    };
+    let mut parts = parts.into_iter();
+    let (Some(Value::BulkString(next)), Some(Value::Array(found))) = (parts.next(), parts.next())
+    else {
+        return Err(wrong());
+    };
+    let bytes = found.into_iter().map(|value| text(value).ok_or_else(wrong));
+    Ok((next, bytes.collect::<Result<_, _>>()?))
+}
+
+pub(crate) fn text(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        _ => None,
+    }
 }

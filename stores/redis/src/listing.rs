@@ -11,9 +11,9 @@ use tidegate_contract::core::Timestamp;
 use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::error::garbled;
+use crate::inner::Inner;
 use crate::options::Clock;
 use crate::request::Request;
-use crate::table::Inner;
 use crate::wire;
 use crate::wire::held::{self, Held};
 use crate::wire::place::Place;

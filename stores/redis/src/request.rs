@@ -6,8 +6,8 @@ use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{KeyCommand, KeyPath, Plan};
 
 use crate::keys::Names;
+use crate::options::Clock;
 use crate::script::Needs;
-use crate::table::Inner;
 use crate::wire;
 use crate::wire::command::Turn;
 
@@ -31,25 +31,28 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn of(command: &KeyCommand<'_>, table: &Inner) -> Self {
+    pub(crate) fn of(command: &KeyCommand<'_>, clock: Clock, names: &Names) -> Self {
         Self {
             calendars: command.calendars.into(),
             ..Self::new(
                 command.plan,
                 &command.key,
                 command.now,
-                wire::command::encode(command, table.shared.clock),
-                &table.names,
+                wire::command::encode(command, clock),
+                names,
             )
         }
     }
 
     /// A take that stands in line.
-    pub(crate) fn in_line(command: &KeyCommand<'_>, turn: &Turn, table: &Inner) -> Self {
-        let clock = table.shared.clock;
+    pub(crate) fn in_line(
+        command: &KeyCommand<'_>,
+        turn: &Turn,
+        clock: Clock,
+        names: &Names,
+    ) -> Self {
         let bytes = wire::command::encode_in_line(command, clock, turn);
-        let (key, names) = (&command.key, &table.names);
-        let mut request = Self::new(command.plan, key, command.now, bytes, names);
+        let mut request = Self::new(command.plan, &command.key, command.now, bytes, names);
         request.calendars = command.calendars.into();
         request.needs = request.needs.and(Needs::LINE);
         request

@@ -14,7 +14,8 @@ use crate::link::Link;
 use crate::options::{Clock, Options};
 use crate::registry::Registry;
 use crate::script::Scripts;
-use crate::table::{RedisTable, Shared};
+use crate::shared::Shared;
+use crate::table::RedisTable;
 use crate::wakes;
 
 /// State in a Redis or Valkey server, shared by all who use the same prefix. See

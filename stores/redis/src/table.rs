@@ -1,40 +1,24 @@
 //! One set's table: a command's way to the server and back.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use redis::Value;
 use tidegate_contract::{
-    Command, Execution, HeldLease, KeyCommand, KeyPath, Later, Out, OwnedKey, OwnedListing, Page,
-    Reply, StoreError, Table,
+    Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page, Reply,
+    StoreError, Table,
 };
 use tidegate_remote::waiting::{Line, Waiting};
-use tidegate_remote::{Changes, Commands, Driver, Ears, Finish, begin, closed};
+use tidegate_remote::{Changes, Commands, Driver, Finish, begin, closed};
 
-use crate::edition::{Editions, Known};
 use crate::error::garbled;
+use crate::inner::{Inner, Likely};
 use crate::keys::Names;
-use crate::link::Link;
-use crate::options::Clock;
+use crate::known::Known;
 use crate::plain::{Plain, Take};
 use crate::registry::Registry;
 use crate::request::Request;
-use crate::script::{Needs, Scripts};
+use crate::shared::Shared;
 use crate::waiting::InLine;
-use crate::wire::reply::{self, Answer};
-
-/// So many commands.
-const LIKELY: u32 = 64;
-
-/// What the tables of a store share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) link: Link,
-    pub(crate) scripts: Scripts,
-    pub(crate) clock: Clock,
-    pub(crate) ears: Arc<Ears>,
-}
+use crate::wire::reply::Answer;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -44,41 +28,12 @@ pub(crate) struct RedisTable {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) names: Names,
-    pub(crate) registry: Registry,
-    pub(crate) changes: Changes<Arc<Known>>,
-    /// So many more commands are asked by a script that knows of those who wait.
-    lines: Likely,
-    /// So many more are asked by the whole script.
-    not_plain: Likely,
-}
-
 /// A command on its way.
 enum Asked {
     /// By the short script.
     Plain(Arc<Plain>, Take),
     /// By the whole one.
     Whole(Request),
-}
-
-/// What was met once is likely to be met by the next commands, too.
-#[derive(Debug, Default)]
-struct Likely(AtomicU32);
-
-impl Likely {
-    fn fill(&self) {
-        self.0.store(LIKELY, Ordering::Relaxed);
-    }
-
-    /// Whether it is likely to be met by this one.
-    fn spend(&self) -> bool {
-        let less = |left: u32| left.checked_sub(1);
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.0.fetch_update(set, fetch, less).is_ok()
-    }
 }
 
 impl RedisTable {
@@ -169,7 +124,7 @@ impl Inner {
         let take = plain.and_then(|plain| Some((plain, Take::of(command, &self.names)?)));
         match take {
             Some((plain, take)) => Asked::Plain(plain, take),
-            None => Asked::Whole(Request::of(command, self)),
+            None => Asked::Whole(Request::of(command, self.shared.clock, &self.names)),
         }
     }
 
@@ -189,7 +144,7 @@ impl Inner {
         let mut request = match asked {
             Asked::Plain(plain, take) => match self.ask_plain(&plain, &take).await? {
                 Some(reply) => return Ok(reply),
-                None => Request::of(&take.command()?, &self),
+                None => Request::of(&take.command()?, self.shared.clock, &self.names),
             },
             Asked::Whole(request) => request,
         };
@@ -213,75 +168,5 @@ impl Inner {
             self.not_plain.fill();
         }
         Ok(reply)
-    }
-
-    /// The answer to a command by the plan that it was made for.
-    pub(crate) async fn answer(
-        self: &Arc<Self>,
-        request: &mut Request,
-    ) -> Result<Answer, StoreError> {
-        let calendars = &request.calendars;
-        let changes = &self.changes;
-        changes.follow(&request.plan, request.now, calendars)?;
-        let known = changes
-            .edition_of(&request.plan, &Editions(Arc::clone(self)))
-            .await?;
-        self.ask(&known, request).await
-    }
-
-    /// Calls the script until nothing is missing to it.
-    pub(crate) async fn ask(
-        &self,
-        known: &Known,
-        request: &mut Request,
-    ) -> Result<Answer, StoreError> {
-        let (mut editions, mut found) = (Vec::new(), BTreeSet::new());
-        if self.lines.spend() {
-            request.needs = request.needs.and(Needs::LINE);
-        }
-        loop {
-            let value = self.call(known, request, &editions).await?;
-            match reply::read(value, &request.deciding, request.now)? {
-                Answer::Editions(more, now) => {
-                    // Whoever else writes there meanwhile adds to them.
-                    found.extend(more);
-                    let (link, own) = (&self.shared.link, &known.registered);
-                    editions = self.registry.leading_to(link, &found, now, own).await?;
-                }
-                Answer::More(owners) => {
-                    for owner in owners {
-                        let path = KeyPath::new(&owner, request.plan.levels());
-                        let path = path.map_err(|_| garbled("a lease of no key"))?;
-                        request.add_rows(&path, &self.names);
-                    }
-                }
-                Answer::Queued => {
-                    self.lines.fill();
-                    request.needs = request.needs.and(Needs::LINE);
-                }
-                answer => return Ok(answer),
-            }
-        }
-    }
-
-    async fn call(
-        &self,
-        known: &Known,
-        request: &Request,
-        editions: &[Arc<[u8]>],
-    ) -> Result<Value, StoreError> {
-        let needs = match editions {
-            [] => known.needs.and(request.needs),
-            _ => Needs::ALL.and(request.needs),
-        };
-        let script = self.shared.scripts.get(needs);
-        let own = [
-            Arc::clone(&known.bytes),
-            Arc::clone(&request.command),
-            request.rows(),
-        ];
-        let arguments = [&own, editions].concat();
-        let link = &self.shared.link;
-        link.call(&script, &request.keys, &arguments).await
     }
 }

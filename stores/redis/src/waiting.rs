@@ -16,8 +16,8 @@ use tidegate_remote::{Ear, within};
 use tokio::time::timeout;
 
 use crate::error::garbled;
+use crate::inner::Inner;
 use crate::request::Request;
-use crate::table::Inner;
 use crate::wakes;
 use crate::wire::command::{self, Turn};
 use crate::wire::reply::Answer;
@@ -59,9 +59,10 @@ impl Line for InLine {
 
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let command = waiting.take();
+        let (clock, names) = (self.table.shared.clock, &self.table.names);
         let request = match &self.ear {
-            None => Request::of(&command, &self.table),
-            Some(ear) => Request::in_line(&command, &turn(waiting, ear), &self.table),
+            None => Request::of(&command, clock, names),
+            Some(ear) => Request::in_line(&command, &turn(waiting, ear), clock, names),
         };
         let (reply, is_kept) = match self.answer(request).await? {
             Answer::Reply(reply) => (reply, false),
@@ -107,7 +108,7 @@ impl Line for InLine {
     }
 
     async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
-        let request = Request::of(cancel, &self.table);
+        let request = Request::of(cancel, self.table.shared.clock, &self.table.names);
         self.answer(request).await.map(drop)
     }
 

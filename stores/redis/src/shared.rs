@@ -1,0 +1,18 @@
+//! What the tables of a store share.
+
+use std::sync::Arc;
+
+use tidegate_remote::Ears;
+
+use crate::link::Link;
+use crate::options::Clock;
+use crate::script::Scripts;
+
+/// What the tables of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) link: Link,
+    pub(crate) scripts: Scripts,
+    pub(crate) clock: Clock,
+    pub(crate) ears: Arc<Ears>,
+}
