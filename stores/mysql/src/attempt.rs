@@ -9,23 +9,13 @@ use tidegate_swap::{Attempt, Request, Step, Swap, trip};
 use tokio::time::Instant;
 
 use crate::error::Trouble;
-use crate::kept::{self, Decided};
+use crate::inner::Inner;
+use crate::kept::{self, Decided, Outcome};
 use crate::pace::Pace;
 use crate::pool::Lent;
 use crate::registry;
-use crate::table::Inner;
 use crate::trips::{self, Loaded};
 use crate::turns::{Ahead, Turn};
-
-/// What a try came to.
-pub(crate) enum Outcome {
-    Reply(Result<Reply, StoreError>),
-    /// Somebody ahead in line waits for the same: its limits refused it with this, or
-    /// would have admitted it.
-    Kept(Option<Reply>),
-    /// There was more to do than is done at once.
-    Again,
-}
 
 impl Inner {
     /// Executes a command, one that may wait at its turn; and whether others in line

@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use crate::error::Trouble;
 use crate::names;
 use crate::pace::Pace;
+use crate::shared::Shared;
 use crate::sql::{AT_START, NOW, marks};
-use crate::table::Shared;
 
 /// Of so many keys it is remembered when they were changed last.
 const MOST_CHANGES: usize = tidegate_contract::definitions::MOST_CHANGES;

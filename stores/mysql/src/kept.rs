@@ -5,11 +5,20 @@ use tidegate_contract::core::{Span, Timestamp, Verdict};
 use tidegate_contract::{Detail, Reply, StoreError};
 use tidegate_swap::Request;
 
-use crate::attempt::Outcome;
 use crate::error::Trouble;
 use crate::names;
-use crate::trips::Place;
+use crate::sql::Place;
 use crate::turns::Turn;
+
+/// What a try came to.
+pub(crate) enum Outcome {
+    Reply(Result<Reply, StoreError>),
+    /// Somebody ahead in line waits for the same: its limits refused it with this, or
+    /// would have admitted it.
+    Kept(Option<Reply>),
+    /// There was more to do than is done at once.
+    Again,
+}
 
 /// A command that was decided, but for the line.
 pub(crate) struct Decided<'a> {

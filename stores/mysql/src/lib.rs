@@ -7,6 +7,7 @@
 //! | [`Options`] | prefix, clock, deadline, connections |
 //! | [`NativeLock`] | the server's own locks |
 //! | `table` | a command's way, and its edition |
+//! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `attempt` | its tries |
 //! | `kept` | what a decision means for the line, and the line for a decision |
 //! | `turns` | those who wait, in whatever process, in order |
@@ -20,7 +21,7 @@
 //! | `names` | what a row is called |
 //! | `pool` | a bounded number of connections |
 //! | `pace` | how often, and when, a lost transaction is tried again |
-//! | `sweep` | what is spent is deleted |
+//! | `sweep`, `sweeper` | what is spent is deleted, and when it is time |
 //!
 //! **The core decides**, here and not in the server: the loop of `tidegate-swap`.
 //! A command is one transaction of two round trips, whatever the number of its
@@ -77,6 +78,7 @@
 mod attempt;
 mod definitions;
 mod error;
+mod inner;
 mod kept;
 mod listing;
 mod lock;
@@ -86,9 +88,11 @@ mod pace;
 mod pool;
 mod registry;
 mod schema;
+mod shared;
 mod sql;
 mod store;
 mod sweep;
+mod sweeper;
 mod table;
 mod trips;
 mod turns;

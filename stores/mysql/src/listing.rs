@@ -14,10 +14,10 @@ use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, Sto
 use tidegate_swap::{Clock, moved};
 
 use crate::error::{Trouble, garbled};
+use crate::inner::Inner;
 use crate::names;
 use crate::sql::AT_START;
-use crate::table::Inner;
-use crate::trips::Place;
+use crate::sql::Place;
 
 /// So many rows or leases are looked at for one page.
 const LOOKED_AT: usize = 1_024;

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 use crate::error::{Trouble, garbled};
 use crate::pace::Pace;
-use crate::table::Shared;
+use crate::shared::Shared;
 
 /// A lock that is held, on a connection of its own. Dropped, it is released.
 #[derive(Debug)]

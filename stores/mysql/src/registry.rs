@@ -10,9 +10,9 @@ use tidegate_contract::{Adopted, Plan, StoreError, bytes};
 use tidegate_swap::{Change, Clock, Edition};
 
 use crate::error::{Trouble, garbled, made_anew};
+use crate::shared::Shared;
 use crate::sql::NOW;
-use crate::table::Shared;
-use crate::trips::Place;
+use crate::sql::Place;
 
 /// So many editions of a plan are kept. Of those in a row that have the same limits (they
 /// differ in what keys have for themselves, which their rows say) only the first and the

@@ -5,6 +5,15 @@ use std::time::Duration;
 
 use tidegate_swap::Wanted;
 
+/// A table of limits, as SQL knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// What the names of all SQL tables begin with.
+    pub(crate) prefix: &'a str,
+    /// The table's number.
+    pub(crate) table: u32,
+}
+
 /// The server's clock now (not when the statement began), in microseconds since
 /// 1970; the session's time zone is UTC.
 pub(crate) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";

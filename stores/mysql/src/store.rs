@@ -14,7 +14,8 @@ use crate::error::{MysqlError, Trouble};
 use crate::lock::NativeLock;
 use crate::options::Options;
 use crate::pool::Pool;
-use crate::table::{MysqlTable, Shared};
+use crate::shared::Shared;
+use crate::table::MysqlTable;
 use crate::{registry, schema};
 
 /// The longest name of a table, in bytes.

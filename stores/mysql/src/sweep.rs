@@ -2,7 +2,6 @@
 //! no event of the server does it, and an idle table does not grow.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value};
@@ -10,39 +9,15 @@ use tidegate_contract::{KeyCommand, KeyPath, Verb};
 use tidegate_swap::Request;
 
 use crate::error::Trouble;
-use crate::sql::AT_START;
-use crate::table::Inner;
-use crate::trips::Place;
+use crate::inner::Inner;
+use crate::sql::{AT_START, Place};
 use crate::turns;
-
-/// A sweep after so many commands: each adds a few rows at most.
-const COMMANDS: u32 = 64;
 
 /// So many rows are deleted at once.
 const MOST_ROWS: u32 = 512;
 
 /// So many leases that are due are looked at.
 const MOST_LEASES: u32 = 64;
-
-/// When it is time. See the [module](self).
-#[derive(Debug, Default)]
-pub(crate) struct Sweeper {
-    commands: AtomicU32,
-    is_at_it: AtomicBool,
-}
-
-impl Sweeper {
-    /// Counts a command; whether it is time to sweep, which then is to be
-    /// [said to be done](Self::done).
-    pub(crate) fn is_due(&self) -> bool {
-        let turn = self.commands.fetch_add(1, Ordering::Relaxed);
-        turn % COMMANDS == COMMANDS - 1 && !self.is_at_it.swap(true, Ordering::Relaxed)
-    }
-
-    pub(crate) fn done(&self) {
-        self.is_at_it.store(false, Ordering::Relaxed);
-    }
-}
 
 impl Inner {
     /// Forgets who waits no longer, deletes rows that are spent, and looks at leases that

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use mysql_async::prelude::{FromRow, Queryable};
-use mysql_async::{Params, Row};
 use tidegate_contract::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
     StoreError, Table,
@@ -12,74 +10,13 @@ use tidegate_remote::waiting::{Line, Waiting};
 use tidegate_swap::{Clock, Edition, Limits, Request};
 
 use crate::error::Trouble;
-use crate::pace::Pace;
-use crate::pool::Pool;
-use crate::sweep::Sweeper;
-use crate::trips::Place;
+use crate::inner::Inner;
+use crate::shared::Shared;
+use crate::sql::Place;
+use crate::sweeper::Sweeper;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::{Commands, Driver, Finish, Once, Share, begin};
-
-/// What the tables of a store share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) driver: Driver,
-    pub(crate) pool: Pool,
-    pub(crate) clock: Clock,
-    pub(crate) prefix: String,
-}
-
-impl Shared {
-    /// Asks one statement, and once more where it was lost to others, or its
-    /// connection was gone: what it does may be done twice.
-    pub(crate) async fn ask<T: FromRow + Send + 'static>(
-        &self,
-        statement: &str,
-        parameters: impl Into<Params>,
-    ) -> Result<Vec<T>, Trouble> {
-        let parameters = parameters.into();
-        let mut pace = Pace::default();
-        loop {
-            match self.ask_once(statement, parameters.clone()).await {
-                Ok(rows) => return Ok(rows),
-                Err(trouble) => pace.after(trouble).await?,
-            }
-        }
-    }
-
-    /// As [`ask`](Self::ask), but nothing is done twice. What was lost to others
-    /// was not done.
-    pub(crate) async fn ask_once<T: FromRow + Send + 'static>(
-        &self,
-        statement: &str,
-        parameters: Params,
-    ) -> Result<Vec<T>, Trouble> {
-        let mut lent = self.pool.lend().await?;
-        match lent.conn.exec(statement, parameters).await {
-            Ok(rows) => {
-                lent.put_back();
-                Ok(rows)
-            }
-            Err(error) => {
-                let trouble = Trouble::from(error);
-                self.pool.forget_if_gone(&trouble);
-                if !trouble.ends_connections() {
-                    lent.put_back();
-                }
-                Err(trouble)
-            }
-        }
-    }
-
-    /// As [`ask`](Self::ask), for a statement that answers nothing.
-    pub(crate) async fn tell(
-        &self,
-        statement: &str,
-        parameters: impl Into<Params>,
-    ) -> Result<(), Trouble> {
-        self.ask::<Row>(statement, parameters).await.map(drop)
-    }
-}
+use tidegate_remote::{Commands, Driver, Finish, Once, begin};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -87,16 +24,6 @@ pub(crate) struct MysqlTable {
     // Declared first, dropped first: what drives the work is there until it is done.
     _finish: Finish,
     inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
-    number: u32,
-    pub(crate) limits: Limits,
-    /// One change of limits is written at a time.
-    writing: Once,
-    sweeper: Sweeper,
 }
 
 impl MysqlTable {
@@ -167,18 +94,6 @@ impl Commands for Inner {
 }
 
 impl Inner {
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place {
-            prefix: self.shared.prefix.as_str(),
-            table: self.number,
-        }
-    }
-
-    /// Waits until a command about `root` may use a connection.
-    pub(crate) async fn share(&self, root: &[u8]) -> Result<Share, StoreError> {
-        self.shared.pool.share(self.number, root).await
-    }
-
     /// The newest plan's edition, written first if it is not yet.
     pub(crate) async fn edition(self: &Arc<Self>) -> Result<Arc<Edition>, Trouble> {
         if let Some(edition) = self.limits.settled() {

@@ -9,17 +9,8 @@ use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
 
 use crate::error::{Trouble, garbled, made_anew};
 use crate::names;
-use crate::sql::{LoadShape, SwapShape};
+use crate::sql::{LoadShape, Place, SwapShape};
 use crate::turns::Ahead;
-
-/// A table of limits, as SQL knows it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    /// What the names of all SQL tables begin with.
-    pub(crate) prefix: &'a str,
-    /// The table's number.
-    pub(crate) table: u32,
-}
 
 /// Rows and leases are dealt with so many at a time, where there are many.
 const CHUNK: usize = 32;

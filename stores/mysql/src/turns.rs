@@ -15,9 +15,10 @@ use tidegate_contract::core::{Span, Timestamp};
 use tokio::time::Instant;
 
 use crate::error::Trouble;
+use crate::inner::Inner;
+use crate::shared::Shared;
+use crate::sql::Place;
 use crate::sql::{AT_START, marks};
-use crate::table::{Inner, Shared};
-use crate::trips::Place;
 
 /// For how long a place is kept without being heard of.
 const ALIVE: Span = Span::from_secs(3);

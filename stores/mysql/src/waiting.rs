@@ -19,7 +19,7 @@ use tidegate_swap::Request;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::Trouble;
-use crate::table::Inner;
+use crate::inner::Inner;
 use crate::turns::Turn;
 
 /// The shortest pause, of who is first or next.

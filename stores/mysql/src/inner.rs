@@ -1,0 +1,36 @@
+//! What the commands of one table share.
+
+use std::sync::Arc;
+
+use tidegate_contract::StoreError;
+use tidegate_remote::{Once, Share};
+use tidegate_swap::Limits;
+
+use crate::shared::Shared;
+use crate::sql::Place;
+use crate::sweeper::Sweeper;
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: u32,
+    pub(crate) limits: Limits,
+    /// One change of limits is written at a time.
+    pub(crate) writing: Once,
+    pub(crate) sweeper: Sweeper,
+}
+
+impl Inner {
+    /// The table, as SQL knows it.
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place {
+            prefix: self.shared.prefix.as_str(),
+            table: self.number,
+        }
+    }
+
+    /// Waits until a command about `root` may use a connection.
+    pub(crate) async fn share(&self, root: &[u8]) -> Result<Share, StoreError> {
+        self.shared.pool.share(self.number, root).await
+    }
+}
