@@ -1,6 +1,5 @@
 //! The functions of the schema, called for one table.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::core::{Span, Timestamp};
@@ -9,14 +8,14 @@ use tidegate_remote::{Change, Edition, Writer};
 use tokio::task::JoinSet;
 
 use crate::error::garbled;
-use crate::link::{Argument, Link};
+use crate::inner::{Calls, Turn};
+use crate::link::Argument;
 use crate::options::Clock;
 use crate::plain::{Plain, Taken};
 use crate::plain_set::PlainSet;
 use crate::plan;
 use crate::reply::{self, Answer};
 use crate::request::{END, Request};
-use crate::session::Session;
 
 macro_rules! decide {
     ($turn:literal) => {
@@ -58,30 +57,6 @@ const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::num
 
 const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
     $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
-
-/// A place in the line of those who wait for a root.
-#[derive(Clone, Debug)]
-pub(crate) struct Turn {
-    /// What it is known by.
-    pub(crate) id: u128,
-    /// Where it hears that its turn may have come.
-    pub(crate) channel: Arc<str>,
-    /// How much earlier than it did it counts as having come.
-    pub(crate) ahead: Span,
-    /// For how long it is taken for alive without being heard of.
-    pub(crate) alive: Span,
-}
-
-/// One table on the server.
-#[derive(Clone, Debug)]
-pub(crate) struct Calls {
-    pub(crate) link: Arc<Link>,
-    pub(crate) clock: Clock,
-    /// The number of the set.
-    pub(crate) tab: i32,
-    /// With what leases end, if they do.
-    pub(crate) session: Option<Arc<Session>>,
-}
 
 impl Calls {
     /// Executes a request, by an edition of its plan.

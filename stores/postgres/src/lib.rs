@@ -5,6 +5,7 @@
 //! | [`store`](PostgresStore) | the store: connections, tables by name |
 //! | [`Options`] | clock, deadline, how rows are kept |
 //! | `table` | a command's way |
+//! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `request` | a command with all that it needs on its way |
 //! | `calls` | the functions of the schema, called for one table |
 //! | `plan`, `reply` | plans and answers as numbers |
@@ -69,6 +70,7 @@
 mod calls;
 mod definitions;
 mod error;
+mod inner;
 mod link;
 mod listing;
 mod lock;
@@ -82,6 +84,7 @@ mod registry;
 mod reply;
 mod request;
 mod session;
+mod shared;
 mod store;
 mod table;
 mod tls;

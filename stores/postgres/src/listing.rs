@@ -5,8 +5,8 @@ use tidegate_contract::core::{Amount, Timestamp};
 use tidegate_contract::{HeldLease, Listing, OwnedKey, Page, StoreError};
 use tokio_postgres::Row;
 
-use crate::calls::Calls;
 use crate::error::garbled;
+use crate::inner::Calls;
 use crate::link::Argument;
 use crate::reply::translated;
 

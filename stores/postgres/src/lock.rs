@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::error::unavailable;
-use crate::table::Shared;
+use crate::shared::Shared;
 
 /// A lock of the server, held until this is dropped, or its connection is lost:
 /// by a crash of the process, of the server, or of the way between. Who waits is

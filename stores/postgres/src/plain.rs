@@ -14,8 +14,8 @@ use tidegate_contract::core::Verdict;
 use tidegate_contract::{Decision, Detail, StoreError};
 use tidegate_remote::Lone;
 
-use crate::calls::Calls;
 use crate::error::garbled;
+use crate::inner::Calls;
 use crate::link::Argument;
 use crate::options::Clock;
 use crate::request::{Request, TAKE};

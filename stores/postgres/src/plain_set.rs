@@ -6,7 +6,7 @@ use tidegate_contract::PlanLimit;
 use tidegate_contract::StoreError;
 use tidegate_contract::core::Rule;
 
-use crate::calls::Calls;
+use crate::inner::Calls;
 use crate::link::Argument;
 use crate::request::{END, LEASE, Request, TAKE};
 

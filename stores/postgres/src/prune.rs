@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::error::garbled;
 use crate::link::{Argument, Link};
-use crate::table::Shared;
+use crate::shared::Shared;
 
 /// So many rows are looked at in one step, if it can be.
 const AT_ONCE: i32 = 1_000;

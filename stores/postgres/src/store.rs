@@ -17,7 +17,8 @@ use crate::migrate::{is_ready, migrate};
 use crate::options::{Clock, Options};
 use crate::prune::{self, Walk};
 use crate::registry;
-use crate::table::{PostgresTable, Shared};
+use crate::shared::Shared;
+use crate::table::PostgresTable;
 use crate::wakes;
 
 /// The schema is made, and a table is pruned, in the time that it takes, up to this.

@@ -7,32 +7,14 @@ use tidegate_contract::{
     StoreError, Table,
 };
 use tidegate_remote::waiting::{Line, Waiting};
-use tidegate_remote::{Changes, Commands, Driver, Ears, Finish, begin};
-use tokio::sync::Semaphore;
+use tidegate_remote::{Changes, Commands, Driver, Finish, begin};
 
-use crate::calls::{Calls, Turn};
 use crate::error::garbled;
-use crate::link::Link;
-use crate::options::Clock;
+use crate::inner::{Calls, Inner, Turn};
 use crate::reply::Answer;
 use crate::request::Request;
-use crate::session::Session;
+use crate::shared::Shared;
 use crate::waiting::InLine;
-
-/// What the tables of a store share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) link: Arc<Link>,
-    pub(crate) driver: Driver,
-    pub(crate) clock: Clock,
-    /// With what leases end, if they do.
-    pub(crate) session: Option<Arc<Session>>,
-    /// Where those who wait are told.
-    pub(crate) ears: Arc<Ears>,
-    /// So many of those who stand in line ask at once: others have the other
-    /// connections, also when all are woken.
-    pub(crate) turns: Semaphore,
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -40,13 +22,6 @@ pub(crate) struct PostgresTable {
     // Declared first, dropped first: what drives the work is there until it is done.
     _finish: Finish,
     inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) calls: Calls,
-    pub(crate) changes: Changes<i64>,
 }
 
 impl PostgresTable {

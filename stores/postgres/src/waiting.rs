@@ -14,10 +14,11 @@ use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{Ear, Ears, Heard, within};
 use tokio::time::timeout;
 
-use crate::calls::Turn;
+use crate::inner::Inner;
+use crate::inner::Turn;
 use crate::link::Link;
 use crate::request::Request;
-use crate::table::{Inner, Shared};
+use crate::shared::Shared;
 use crate::wakes;
 
 /// How often one who waits asks in any case.
