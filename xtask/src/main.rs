@@ -14,6 +14,7 @@
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
 //! | `cargo xtask soak` | a paced load on every kind of policy: who is refused, late, what grows |
+//! | `cargo xtask house` | the crates, their sizes, and which files import each other |
 //! | `cargo xtask ways` | how many functions, files and ways a decision has, at any commit |
 
 mod bench;
@@ -23,6 +24,7 @@ mod demo;
 mod differential;
 mod fleet;
 mod fuzz;
+mod house;
 mod layers;
 mod needs;
 mod plan;
@@ -54,6 +56,8 @@ cargo xtask proofs [--minutes N]                        the same proofs, for lon
 cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture PATH]
                                                         a paced load on every kind of policy, ten
                                                         minutes a store; 2: the machine is too slow
+cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]
+                                                        the crates, and files that import each other
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
 ";
 
@@ -115,6 +119,7 @@ fn main() -> ExitCode {
         "paused" => fleet::paused(&rest),
         "postgres" => postgres::run(&rest),
         "proofs" => proofs::run(&rest),
+        "house" => house::run(&rest),
         "ways" => ways::run(&rest),
         command => Err(unknown(command)),
     };

@@ -29,6 +29,7 @@ mod hurry;
 mod listing;
 mod overrides;
 mod places;
+pub mod proto;
 mod serve;
 mod service;
 mod settings;
@@ -37,16 +38,3 @@ mod words;
 
 pub use serve::{serve, serve_on};
 pub use settings::{Settings, Trace};
-
-/// What the proto file says, in Rust.
-pub mod proto {
-    #![allow(
-        missing_docs,
-        clippy::all,
-        reason = "made by a tool; the proto file has the words"
-    )]
-    tonic::include_proto!("tidegate.v1");
-
-    /// The file itself, for reflection.
-    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tidegate.v1.bin"));
-}

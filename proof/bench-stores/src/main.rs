@@ -3,6 +3,7 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | `bench` | what every row is told |
 //! | `host` | a server on one core, and the CPU time that it has spent |
 //! | `drive` | clients that ask as fast as they are answered |
 //! | `ours` | takes from a set on a store |
@@ -13,6 +14,7 @@
 //! row once; ratios are taken inside a round, and their median is told, with the
 //! least and the most.
 
+mod bench;
 mod drive;
 mod host;
 mod mariadb;
@@ -27,6 +29,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use bench::Bench;
 use measure::{Outcome, json};
 
 /// What an engine's rows came to.
@@ -57,26 +60,12 @@ struct Options {
     json: Option<PathBuf>,
 }
 
-/// What every row is told.
-#[derive(Clone, Debug)]
-struct Bench {
-    rounds: usize,
-    lap: Duration,
-    only: String,
-}
-
-impl Bench {
-    fn wants(&self, row: &str) -> bool {
-        row.contains(&self.only)
-    }
-
-    /// Whether any row of an engine may be wanted.
-    fn wants_engine(&self, name: &str) -> bool {
-        let others = ENGINES.iter().filter(|(other, _)| *other != name);
-        !others
-            .into_iter()
-            .any(|(other, _)| self.only.contains(other))
-    }
+/// Whether any row of an engine may be wanted.
+fn wants_engine(bench: &Bench, name: &str) -> bool {
+    let others = ENGINES.iter().filter(|(other, _)| *other != name);
+    !others
+        .into_iter()
+        .any(|(other, _)| bench.only.contains(other))
 }
 
 fn main() -> ExitCode {
@@ -89,7 +78,9 @@ fn main() -> ExitCode {
     host::keep_to_the_last_core();
     println!("asks a second, and CPU time of the server for each; rate x: beside the first of");
     println!("the row, CPU x: its CPU time over this one's; median (least-most) of the rounds");
-    let engines = ENGINES.iter().filter(|(name, _)| bench.wants_engine(name));
+    let engines = ENGINES
+        .iter()
+        .filter(|(name, _)| wants_engine(&bench, name));
     let outcomes: Vec<Outcome> = engines.flat_map(|(_, rows)| rows(&bench)).collect();
     let Some(path) = options.json else {
         return ExitCode::SUCCESS;

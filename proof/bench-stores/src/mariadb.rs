@@ -9,7 +9,7 @@ use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{MysqlStore, Options};
 use tokio::sync::Mutex;
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::drive::{Clients, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json as value};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::drive::Lap;
 use crate::host::Host;
 

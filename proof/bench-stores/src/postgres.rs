@@ -14,7 +14,7 @@ use tidegate_contract::core::Rule;
 use tidegate_postgres::{Options, PostgresStore};
 use tokio_postgres::{Client, NoTls, Statement};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::drive::{Clients, Lap, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};

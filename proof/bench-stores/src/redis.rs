@@ -7,7 +7,7 @@ use redis::Script;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Options, RedisStore};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::drive::{Clients, drive, runtime};
 use crate::host::Host;
 use crate::measure::{Contender, Outcome, compare};

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate::contract::{Abilities, Store};
 
 use crate::apart::apart;
-use crate::checks::Skipped;
+
+/// Why a check was skipped.
+pub type Skipped = &'static str;
 
 type Open = Box<dyn Fn() -> Arc<dyn Store>>;
 type OpenBounded = Box<dyn Fn(usize, usize) -> Arc<dyn Store>>;

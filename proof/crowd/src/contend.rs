@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::{Admission, Ask, Limit, LimitSet};
 
-use crate::{Trouble, input_ended, now};
+use crate::common::{Trouble, input_ended, now};
 
 /// Takes what it can get of a hot key until its input ends
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use tidegate::Clock;
 use tidegate::lock::{Permit, Semaphore};
 use tidegate_conformance::Register;
 
-use crate::{Slots, Trouble};
+use crate::common::{Slots, Trouble};
 
 /// Does with a permit what it is told
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Slots, Trouble};
+use crate::common::{Slots, Trouble};
 
 /// Takes all slots but one, one by one, then stands in line for two; lets go, and ends
 #[derive(Debug, clap::Args)]

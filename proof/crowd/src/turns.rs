@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use tidegate::Ask;
 
-use crate::{KEY, LONG, Trouble, input_ended, now, one_slot};
+use crate::common::{KEY, LONG, Trouble, input_ended, now, one_slot};
 
 /// Takes turns at one slot until its input ends
 #[derive(Debug, clap::Args)]

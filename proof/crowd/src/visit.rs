@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
-use crate::{Slots, Trouble, input_ended};
+use crate::common::{Slots, Trouble, input_ended};
 
 /// How often it asks the store something while it holds.
 const ROUND_TRIPS: usize = 5;

@@ -2,7 +2,7 @@
 
 use tidegate::Ask;
 
-use crate::{KEY, LONG, Trouble, one_slot};
+use crate::common::{KEY, LONG, Trouble, one_slot};
 
 /// Waits for a slot
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@
 //! | [`stores`] | a row for each store |
 //! | [`talk`] | a row for each protocol; one [`Call`](talk::Call) and one [`Answer`](talk::Answer) in all of them |
 //! | [`questions`] | what is asked, a room for each question with a row for each verb or case |
+//! | [`question`] | what one is, and where it says what became of its rows |
 //! | [`table`] | the cells, what became of each, the page; `open.txt` names those that are known to fail |
 //! | [`measured`] | how long answers take while a store stands still: `cargo xtask paused` |
 //! | [`server`], [`house`], [`mod@program`] | a server's process, a store with its servers, the program under test |
@@ -32,6 +33,7 @@
 pub mod house;
 pub mod measured;
 pub mod program;
+pub mod question;
 pub mod questions;
 pub mod server;
 pub mod stores;

@@ -12,12 +12,10 @@ use crate::books::{Books, Narrow};
 use crate::lane::{Amounts, Keys, Lane, micros};
 use crate::ledger::Shape;
 use crate::tally::{Faults, Tally};
-use crate::work::Work;
+use crate::work::{REMEMBERED, Work};
 
 /// The period of all limits but those of the calendar: what is flat shows soon.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long leases are remembered after their end.
-pub const REMEMBERED: Duration = Duration::from_secs(3);
 /// Where they are remembered for as long as by default, there are at most as many as are
 /// ended in so many seconds.
 const MOST_REMEMBERED: u64 = 5;

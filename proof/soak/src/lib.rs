@@ -6,7 +6,7 @@
 //! | `options` | what it is told |
 //! | `lane` | one policy: its set, its keys, what is done with its leases, what came of it |
 //! | `lanes` | the table of them: every kind of limit, wide enough and too narrow |
-//! | `work` | what is done with a lease |
+//! | `work`, `perform` | what is done with a lease |
 //! | `ledger` | what a narrow limit granted, and whether it might have |
 //! | `books` | the ledgers of a narrow policy, by key |
 //! | `tally` | what was answered, how late, and what should not have been |
@@ -25,6 +25,7 @@ mod lane;
 mod lanes;
 mod ledger;
 mod options;
+mod perform;
 mod picture;
 mod report;
 mod run;

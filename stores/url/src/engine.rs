@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tidegate_memory::MemoryStore;
 
-use crate::Opened;
 use crate::error::UrlError;
+use crate::opened::Opened;
 use crate::options::Options;
 
 /// What opens a store whose URL makes sense.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::passed::{Calls, Function};
+use super::calls::{Calls, Function};
 
 /// How often each function whose text stands below `root` was entered. `text`: what
 /// callgrind writes with `--compress-strings=no`.

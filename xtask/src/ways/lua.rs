@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::passed::{Calls, Function};
+use super::calls::{Calls, Function};
 
 /// Where the files are.
 const FOLDER: &str = "stores/redis/lua";

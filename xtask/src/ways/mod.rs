@@ -7,9 +7,11 @@
 //! | `passed` | which functions a decision passes, run by run |
 //! | `callgrind` | what valgrind has counted |
 //! | `lua` | what a Redis server has counted |
+//! | `calls` | how often functions were entered |
 //! | `table` | the distinct ways to decide a take, by name |
 
 mod callgrind;
+mod calls;
 mod checkout;
 mod lines;
 mod lua;
@@ -18,8 +20,9 @@ mod table;
 
 use std::collections::BTreeSet;
 
+use calls::Function;
 use checkout::Checkout;
-use passed::{Decision, Function};
+use passed::Decision;
 
 pub const HELP: &str = "\
 cargo xtask ways [--at COMMIT]... [--names]

@@ -1,23 +1,14 @@
 //! Which functions a decision passes: the difference of two runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::callgrind;
+use super::calls::{Calls, Function};
 use super::checkout::{Checkout, build_directory};
 use super::lua::{self, Server};
 use crate::command::{self, program};
-
-/// One of ours.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Function {
-    pub file: String,
-    pub name: String,
-}
-
-/// How often functions were entered.
-pub type Calls = BTreeMap<Function, u64>;
 
 /// What is decided, and where.
 pub struct Decision {

@@ -5,9 +5,8 @@ use tidegate::contract::core::{
 };
 use tidegate::contract::{Decision, Detail, Ending, StoreError, Verb};
 
-use super::Skipped;
 use super::desk::{Desk, budget, rate, slots};
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use tidegate::contract::core::{Align, Bucket, Log, Ring, Rule, Slots, Span, Window};
 use tidegate::contract::{Ending, Plan, PlanLimit, Verb};
 
-use super::Skipped;
 use super::desk::{Desk, plan, table_name};
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 
 const HOUR: Span = Span::from_secs(3_600);
 /// In the microseconds that a clock passes.

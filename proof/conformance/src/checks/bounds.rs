@@ -3,10 +3,9 @@
 use tidegate::contract::core::Amount;
 use tidegate::contract::{Ending, Reply, StoreError, Verb};
 
-use super::Skipped;
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
-use crate::Subject;
 use crate::dice::Dice;
+use crate::subject::{Skipped, Subject};
 
 const MAX_KEYS: usize = 6;
 const MAX_LEASES: usize = 4;

@@ -7,10 +7,9 @@ use tidegate::contract::core::{
 };
 use tidegate::contract::{Adaptive, Ending, Plan, PlanLimit};
 
-use super::Skipped;
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
-use crate::Subject;
 use crate::dice::Dice;
+use crate::subject::{Skipped, Subject};
 
 /// How often an adaptive caller changes its capacities: ten times a second.
 const STEP: i64 = 100_000;

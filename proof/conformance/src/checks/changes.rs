@@ -6,10 +6,9 @@ use tidegate::contract::core::{Bucket, Log, Ring, Rule, Span, Verdict};
 use tidegate::contract::{KeyCommand, KeyPath, StoreError, Verb};
 use tidegate::{Limit, LimitSet};
 
-use super::Skipped;
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
-use crate::Subject;
 use crate::asked::Asked;
+use crate::subject::{Skipped, Subject};
 
 /// Used and idle keys alike, at every instant from the change on.
 pub(super) fn raising_a_limit_delays_no_one(subject: &Subject) -> Result<(), Skipped> {

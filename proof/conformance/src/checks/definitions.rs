@@ -6,10 +6,9 @@ use std::time::Duration;
 use tidegate::contract::definitions::MOST_CHANGES;
 use tidegate::contract::{Definition, Definitions, Store};
 
-use super::Skipped;
 use super::desk::table_name;
-use crate::Subject;
 use crate::later::wait_for;
+use crate::subject::{Skipped, Subject};
 use crate::witness::Witness;
 
 fn define(store: &dyn Store, owner: &str, key: &[u8], value: Option<&[u8]>) -> bool {

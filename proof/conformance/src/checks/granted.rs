@@ -3,10 +3,9 @@
 use tidegate::contract::core::{Span, Timestamp};
 use tidegate::contract::{Detail, Ending, Select, Verb};
 
-use super::Skipped;
 use super::desk::{Desk, rate, slots};
 use super::listing::leases;
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
 

@@ -1,8 +1,7 @@
 //! Keys are bytes: any, and all different.
 
-use super::Skipped;
 use super::desk::{Desk, rate, slots};
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 
 /// Keys that something or other would take for the same.
 fn keys() -> Vec<Vec<u8>> {

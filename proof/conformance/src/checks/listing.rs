@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use tidegate::contract::core::{Rule, Span};
 use tidegate::contract::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
 
-use super::Skipped;
 use super::desk::{Desk, budget, rate, slots};
-use crate::Subject;
 use crate::asked::Asked;
+use crate::subject::{Skipped, Subject};
 
 const SECOND: u64 = 1_000_000;
 

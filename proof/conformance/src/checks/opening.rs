@@ -6,10 +6,9 @@ use tidegate::contract::core::kernel::ring::MAX_SUB_WINDOWS;
 use tidegate::contract::core::{Align, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Window};
 use tidegate::contract::{Ending, Store, StoreError};
 
-use super::Skipped;
 use super::desk::{Desk, budget, plan, slots, table_name};
-use crate::Subject;
 use crate::dice::Dice;
+use crate::subject::{Skipped, Subject};
 
 pub(super) fn two_opens_of_one_name_are_an_error(subject: &Subject) -> Result<(), Skipped> {
     if subject.abilities().shared {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tidegate::contract::core::Rule;
 use tidegate::contract::{Plan, Store};
 
-use super::Skipped;
 use super::changes::{desk, leaves_no_less, raises};
 use super::desk::{Desk, budget, overrides, plan, rate, slots, table_name};
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 
 pub(super) fn a_limit_of_its_own_holds_for_its_key_and_no_other(
     subject: &Subject,

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tidegate::contract::Store;
 use tidegate::{Ask, Balance, Lease, Limit, LimitPool, LimitSet};
 
-use super::Skipped;
 use super::desk::table_name;
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 
 /// A process's pool of `eu` and `us`, in this order, with these limits each.
 fn pool(store: &Arc<dyn Store>, name: &str, limits: &[Limit]) -> LimitPool {

@@ -2,10 +2,9 @@
 
 use tidegate::contract::core::{Amount, Verdict};
 
-use super::Skipped;
 use super::desk::{Desk, START, budget, rate, slots};
-use crate::Subject;
 use crate::dice::Dice;
+use crate::subject::{Skipped, Subject};
 
 /// An organisation's rate and budget over a user's rate.
 fn hierarchy(subject: &Subject) -> Desk {

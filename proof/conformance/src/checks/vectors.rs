@@ -1,7 +1,6 @@
 //! The tables of `proof/vectors`, answered as written.
 
-use super::Skipped;
-use crate::Subject;
+use crate::subject::{Skipped, Subject};
 use crate::vectors;
 
 /// The steps of the one table that no store can be told; the README says why.

@@ -7,8 +7,8 @@ use tidegate::contract::{
     Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, Table as StoreTable, Terms, Verb,
 };
 
+use super::booking::{Booking, LONG, OWN};
 use super::table::{Deed, Step, Table};
-use super::ways::{Booking, LONG, OWN};
 use crate::asked::Asked;
 
 /// A key of a store's table, and what each step so far took.

@@ -9,12 +9,10 @@ use tidegate::contract::core::{
 };
 use tidegate::contract::{Plan, PlanLimit, Store};
 
+use super::booking::{Booking, LONG, OWN};
 use super::on_a_store::Player;
 use super::table::Table;
 use crate::asked::Asked;
-
-/// Longer than any table: what is not held is given back by no expiry.
-pub(super) const LONG: Span = Span::from_secs(3_600);
 
 /// What stands beside the limit, and never refuses.
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +22,6 @@ enum Company {
     Bucket,
     /// A budget of the same key's, and slots of its ancestor's.
     Ancestor,
-}
-
-/// How an ask that is admitted is booked.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Booking {
-    /// As a lease, which later steps may end.
-    Leased,
-    /// For good.
-    ForGood,
-    /// For good, by the lean verb; standings come of peeks.
-    Lean,
-    /// The same by a cell, where the store hands one out.
-    Pinned,
 }
 
 /// In what company to play a table, and by which bookings.
@@ -108,9 +93,6 @@ impl Way {
         Plan::new(0, levels, limits, LONG)
     }
 }
-
-/// The number of the limit that the table is about.
-pub(super) const OWN: u32 = 0;
 
 impl Company {
     /// How many levels there are, and the limits.

@@ -1,9 +1,9 @@
 //! The answer is the library's, at either server and at both in turn.
 
-use super::{Work, at_once, expect};
+use super::common::{Work, at_once, expect};
 use crate::house::{House, Pair};
+use crate::question::{Question, Report, Row};
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Answer, Call, Client, Library, PROTOCOLS, Protocol, Verb, Word};
 
 /// See the [module](self).

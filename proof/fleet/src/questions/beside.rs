@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use super::expect;
+use super::common::expect;
 use crate::house::House;
+use crate::question::{Question, Report, Row};
 use crate::server::Server;
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb};
 
 /// See the [module](self).

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_conformance::Paused;
 
-use super::expect;
+use super::common::expect;
 use super::paused::{HANGS, Hang, POLICIES, is_itself};
 use crate::house::House;
+use crate::question::{Question, Report, Row};
 use crate::server::Server;
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Call, Client, Http, PROTOCOLS, Protocol, Verb, Word};
 
 /// A crowd before a store that stands still.

@@ -2,7 +2,9 @@
 
 mod answers;
 mod beside;
+mod common;
 pub mod crowd;
+mod list;
 mod paused;
 mod reloaded;
 mod retried;
@@ -10,74 +12,4 @@ mod rolled;
 mod told;
 mod woken;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::table::{Question, Report};
-
-/// All of them, in the order of the page.
-pub const QUESTIONS: &[Question] = &[
-    answers::QUESTION,
-    retried::QUESTION,
-    woken::QUESTION,
-    told::QUESTION,
-    reloaded::QUESTION,
-    rolled::QUESTION,
-    beside::QUESTION,
-    paused::DEADLINE,
-    paused::OTHERS,
-    crowd::QUESTION,
-];
-
-/// How often something is looked at that tells nobody when it is so.
-const GLANCE: Duration = Duration::from_millis(20);
-
-/// Waits until something is so, no longer than `longest`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "other processes are looked at, which wake nobody here"
-)]
-fn until(
-    what: &str,
-    longest: Duration,
-    mut so: impl FnMut() -> Result<bool, String>,
-) -> Result<(), String> {
-    let begun = Instant::now();
-    while !so()? {
-        if begun.elapsed() > longest {
-            return Err(format!("not within {longest:?}: {what}"));
-        }
-        thread::sleep(GLANCE);
-    }
-    Ok(())
-}
-
-/// One cell's work.
-type Work<'a> = Box<dyn FnOnce() -> Result<(), String> + Send + 'a>;
-
-/// Does the work of many cells, so many at once.
-fn at_once(report: &Report<'_>, most: usize, work: Vec<(&'static str, &'static str, Work<'_>)>) {
-    let mut work = work.into_iter();
-    let work = std::sync::Mutex::new(&mut work);
-    thread::scope(|scope| {
-        for _ in 0..most {
-            scope.spawn(|| {
-                loop {
-                    let next = work.lock().map(|mut work| work.next());
-                    let Ok(Some((protocol, case, does))) = next else {
-                        break;
-                    };
-                    report.note(protocol, case, does());
-                }
-            });
-        }
-    });
-}
-
-/// An error that says what was expected.
-fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    match holds {
-        true => Ok(()),
-        false => Err(what()),
-    }
-}
+pub use list::QUESTIONS;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tidegate_conformance::Paused;
 
-use super::{expect, until};
+use super::common::{expect, until};
 use crate::house::House;
+use crate::question::{Question, Report, Row};
 use crate::server::Server;
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Answer, Call, Client, Http, PATIENCE, PROTOCOLS, Protocol, Verb, Word};
 
 /// Within the deadline.

@@ -1,10 +1,10 @@
 //! Limits that change in the file: at one server, then at the other.
 
-use super::{expect, until};
+use super::common::{expect, until};
 use crate::house::{House, Pair};
+use crate::question::{Question, Report, Row};
 use crate::server::Server;
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Call, Client, Http, PATIENCE, PROTOCOLS, Protocol, Verb, Word};
 
 /// See the [module](self).

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tidegate_conformance::Paused;
 
-use super::{Work, at_once, expect, until};
+use super::common::{Work, at_once, expect, until};
 use crate::house::{House, Pair};
+use crate::question::{Question, Report, Row};
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Answer, Call, Client, PATIENCE, PROTOCOLS, Protocol, Verb, Word};
 
 /// See the [module](self).

@@ -1,9 +1,9 @@
 //! Two versions of a policy at once, as during a roll-out.
 
-use super::{Work, at_once, expect, until};
+use super::common::{Work, at_once, expect, until};
 use crate::house::{House, Pair};
+use crate::question::{Question, Report, Row};
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb};
 use std::time::Duration;
 

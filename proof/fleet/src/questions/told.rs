@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Work, at_once, expect, until};
+use super::common::{Work, at_once, expect, until};
 use crate::house::{House, Pair};
+use crate::question::{Question, Report, Row};
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb, Word};
 
 /// See the [module](self).

@@ -4,10 +4,10 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use super::{Work, at_once, expect, until};
+use super::common::{Work, at_once, expect, until};
 use crate::house::{House, Pair};
+use crate::question::{Question, Report, Row};
 use crate::stores::Store;
-use crate::table::{Question, Report, Row};
 use crate::talk::{Call, Client, Http, PATIENCE, PROTOCOLS, Protocol, Verb};
 
 /// See the [module](self).

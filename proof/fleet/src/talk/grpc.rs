@@ -14,7 +14,7 @@ use tonic::{Code, Response, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::{Answer, Call, Client, PATIENCE, Verb, Word};
+use super::call::{Answer, Call, Client, PATIENCE, Verb, Word};
 
 /// A client of the gRPC door.
 #[derive(Debug)]

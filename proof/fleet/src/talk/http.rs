@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Client, PATIENCE, Verb, Word, base64, json};
+use super::call::{Answer, Call, Client, PATIENCE, Verb, Word, base64};
+use super::json;
 
 /// A client of the HTTP door.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Verb, Word};
+use super::call::{Answer, Verb, Word};
 
 /// Reads what was answered to `verb`, of which `word` is known already.
 pub(super) fn read(verb: Verb, word: Word, said: &Value) -> Answer {

@@ -11,7 +11,7 @@ use tidegate::gate::{
 use tidegate::{Ask, Decision, Key, LONGEST_PAGE, LeaseId, PageOf};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Answer, Call, Client, Verb, Word};
+use super::call::{Answer, Call, Client, Verb, Word};
 
 /// Policies in this process.
 #[derive(Debug)]

@@ -1,0 +1,241 @@
+//! Every check by its name.
+
+use super::{
+    adjust, behind, bounds, capacities, changes, definitions, granted, keys, leases, listing,
+    opening, overrides, pools, takes, vectors,
+};
+use crate::subject::{Skipped, Subject};
+
+/// Panics if the store breaks the sentence that the check is named after.
+pub type Check = fn(&Subject) -> Result<(), Skipped>;
+
+macro_rules! table {
+    ($($room:ident::$name:ident,)*) => {
+        &[$((stringify!($name), $room::$name),)*]
+    };
+}
+
+/// Every check by its name.
+pub const CHECKS: &[(&str, Check)] = table![
+    takes::all_or_nothing_across_limits_and_ancestors,
+    takes::a_refusal_changes_nothing,
+    takes::the_reported_instant_is_exact_across_limits_and_ancestors,
+    takes::a_debit_is_charged_whether_it_fits_or_not,
+    takes::a_clock_that_steps_back_admits_nothing_more,
+    leases::a_lease_is_settled_once_and_a_retry_gets_the_first_answer,
+    leases::slots_come_back_at_expiry_and_not_before,
+    leases::a_lease_that_expired_is_charged_its_real_use,
+    leases::a_renewed_lease_is_held_to_its_new_expiry,
+    leases::a_fence_grows_across_release_expiry_and_reset,
+    leases::the_same_idempotency_key_gives_the_same_lease,
+    leases::a_retry_after_the_end_of_its_lease_takes_anew,
+    leases::a_lease_is_nobody_elses_to_end,
+    leases::a_reset_leaves_alone_what_only_looks_like_a_descendant,
+    granted::a_lease_says_when_it_was_granted,
+    granted::a_renewal_and_an_adjustment_leave_when_a_lease_was_granted,
+    granted::a_retry_is_told_when_its_lease_was_granted,
+    granted::a_restart_leaves_when_a_lease_was_granted,
+    adjust::a_lease_is_adjusted_all_or_nothing,
+    adjust::an_adjustment_that_is_repeated_changes_nothing,
+    adjust::a_lease_is_adjusted_into_debt_where_that_is_said,
+    adjust::less_is_given_back_where_it_was_charged,
+    adjust::a_lease_is_adjusted_any_number_of_times,
+    adjust::a_lease_that_is_not_held_is_not_adjusted,
+    adjust::an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back,
+    adjust::a_lease_is_adjusted_whatever_is_due_before_it,
+    adjust::less_slots_are_held_whatever_the_capacity_has_become,
+    adjust::an_overdraft_that_is_taken_back_leaves_what_others_used,
+    capacities::a_capacity_that_changes_ten_times_a_second_forgets_nothing,
+    capacities::a_capacity_is_lowered_and_raised_between_two_commands,
+    capacities::two_callers_with_capacities_of_their_own_count_the_same_usage,
+    capacities::a_key_with_limits_of_its_own_has_no_other_capacity,
+    keys::keys_of_any_bytes_do_not_collide,
+    listing::a_key_in_use_is_listed_once_whatever_comes_meanwhile,
+    listing::keys_are_listed_by_their_beginning_and_ancestors_with_them,
+    listing::a_key_that_equals_never_seen_is_not_listed,
+    listing::a_held_lease_is_listed_with_what_it_took,
+    listing::leases_that_expire_together_are_listed_once_each,
+    listing::a_page_that_another_table_began_is_an_error,
+    listing::a_cursor_that_was_tampered_with_is_the_callers_error,
+    listing::leases_are_listed_whatever_bytes_the_keys_have,
+    bounds::a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full,
+    bounds::a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing,
+    bounds::no_more_leases_are_held_than_there_is_room_for,
+    changes::raising_a_limit_delays_no_one,
+    changes::a_limit_counts_from_when_it_was_added_to_when_it_was_removed,
+    changes::a_command_made_for_older_limits_is_told_so,
+    changes::two_versions_asked_in_turn_admit_no_more_than_the_larger_alone,
+    changes::a_limit_that_is_added_is_one_limit_to_sets_of_different_age,
+    behind::a_limit_that_one_server_does_not_know_is_counted_through_it,
+    behind::a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it,
+    behind::a_server_two_versions_behind_makes_no_limit_begin_anew,
+    behind::a_limit_that_all_have_let_go_counts_from_when_it_is_added_again,
+    behind::a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit,
+    behind::a_reset_forgets_what_the_server_that_is_asked_does_not_know,
+    behind::what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it,
+    overrides::a_limit_of_its_own_holds_for_its_key_and_no_other,
+    overrides::raising_a_keys_own_limit_delays_no_one,
+    overrides::a_lowered_limit_of_a_key_keeps_what_was_used,
+    overrides::ancestors_have_limits_of_their_own,
+    overrides::a_limit_of_its_own_outlives_the_rows_of_its_key,
+    overrides::what_was_used_by_limits_of_its_own_survives_a_restart,
+    definitions::a_definition_is_kept_for_its_owner_until_it_is_removed,
+    definitions::definitions_survive_a_restart,
+    definitions::every_change_of_a_definition_has_a_newer_version,
+    definitions::who_is_far_behind_is_given_every_definition,
+    definitions::who_follows_knows_a_definition_before_it_is_answered,
+    definitions::what_is_defined_at_one_handle_holds_at_another,
+    definitions::a_definition_lasts_for_as_long_as_it_says,
+    pools::a_retry_at_another_process_finds_the_member_that_granted,
+    opening::two_opens_of_one_name_are_an_error,
+    opening::a_table_opened_with_other_levels_is_an_error,
+    opening::a_table_opened_again_goes_on_where_it_was_left,
+    opening::state_survives_a_restart,
+    opening::every_limit_that_can_be_made_is_read_back,
+    vectors::every_vector_is_answered_as_written,
+];
+
+/// Runs the check called `name`.
+///
+/// # Panics
+/// If the store breaks the sentence, or none is called so.
+pub fn run(name: &str, subject: &Subject) {
+    let check = CHECKS.iter().find(|(known, _)| *known == name);
+    let (_, check) = check.unwrap_or_else(|| panic!("no check is called {name}"));
+    if let Err(reason) = check(subject) {
+        println!("skipped {name}: {reason}");
+    }
+}
+
+/// Runs all of them, one after the other.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_all(subject: &Subject) {
+    CHECKS.iter().for_each(|(name, _)| run(name, subject));
+}
+
+/// A test for each check, one for the [`laws`](crate::laws), one for each walk
+/// ([`walk`](crate::walk), [`lone`](crate::lone)) and one for the
+/// [`differential`](crate::differential()), on the subject that the expression
+/// gives.
+#[macro_export]
+macro_rules! suite {
+    ($subject:expr) => {
+        $crate::suite! {
+            $subject;
+            all_or_nothing_across_limits_and_ancestors
+            a_refusal_changes_nothing
+            the_reported_instant_is_exact_across_limits_and_ancestors
+            a_debit_is_charged_whether_it_fits_or_not
+            a_clock_that_steps_back_admits_nothing_more
+            a_lease_is_settled_once_and_a_retry_gets_the_first_answer
+            slots_come_back_at_expiry_and_not_before
+            a_lease_that_expired_is_charged_its_real_use
+            a_renewed_lease_is_held_to_its_new_expiry
+            a_fence_grows_across_release_expiry_and_reset
+            the_same_idempotency_key_gives_the_same_lease
+            a_retry_after_the_end_of_its_lease_takes_anew
+            a_lease_is_nobody_elses_to_end
+            a_reset_leaves_alone_what_only_looks_like_a_descendant
+            a_lease_says_when_it_was_granted
+            a_renewal_and_an_adjustment_leave_when_a_lease_was_granted
+            a_retry_is_told_when_its_lease_was_granted
+            a_restart_leaves_when_a_lease_was_granted
+            a_lease_is_adjusted_all_or_nothing
+            an_adjustment_that_is_repeated_changes_nothing
+            a_lease_is_adjusted_into_debt_where_that_is_said
+            less_is_given_back_where_it_was_charged
+            a_lease_is_adjusted_any_number_of_times
+            a_lease_that_is_not_held_is_not_adjusted
+            an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back
+            a_lease_is_adjusted_whatever_is_due_before_it
+            less_slots_are_held_whatever_the_capacity_has_become
+            an_overdraft_that_is_taken_back_leaves_what_others_used
+            a_capacity_that_changes_ten_times_a_second_forgets_nothing
+            a_capacity_is_lowered_and_raised_between_two_commands
+            two_callers_with_capacities_of_their_own_count_the_same_usage
+            a_key_with_limits_of_its_own_has_no_other_capacity
+            keys_of_any_bytes_do_not_collide
+            a_key_in_use_is_listed_once_whatever_comes_meanwhile
+            keys_are_listed_by_their_beginning_and_ancestors_with_them
+            a_key_that_equals_never_seen_is_not_listed
+            a_held_lease_is_listed_with_what_it_took
+            leases_that_expire_together_are_listed_once_each
+            a_page_that_another_table_began_is_an_error
+            a_cursor_that_was_tampered_with_is_the_callers_error
+            leases_are_listed_whatever_bytes_the_keys_have
+            a_bounded_store_answers_as_an_unbounded_one_or_says_that_it_is_full
+            a_store_that_is_full_halfway_up_a_hierarchy_changes_nothing
+            no_more_leases_are_held_than_there_is_room_for
+            raising_a_limit_delays_no_one
+            a_limit_counts_from_when_it_was_added_to_when_it_was_removed
+            a_command_made_for_older_limits_is_told_so
+            two_versions_asked_in_turn_admit_no_more_than_the_larger_alone
+            a_limit_that_is_added_is_one_limit_to_sets_of_different_age
+            a_limit_that_one_server_does_not_know_is_counted_through_it
+            a_key_keeps_its_own_limit_through_a_server_that_does_not_know_it
+            a_server_two_versions_behind_makes_no_limit_begin_anew
+            a_limit_that_all_have_let_go_counts_from_when_it_is_added_again
+            a_lease_is_ended_and_renewed_by_a_server_that_does_not_know_its_limit
+            a_reset_forgets_what_the_server_that_is_asked_does_not_know
+            what_expired_comes_back_by_its_keys_own_limit_whoever_finds_it
+            a_limit_of_its_own_holds_for_its_key_and_no_other
+            raising_a_keys_own_limit_delays_no_one
+            a_lowered_limit_of_a_key_keeps_what_was_used
+            ancestors_have_limits_of_their_own
+            a_limit_of_its_own_outlives_the_rows_of_its_key
+            what_was_used_by_limits_of_its_own_survives_a_restart
+            a_definition_is_kept_for_its_owner_until_it_is_removed
+            definitions_survive_a_restart
+            every_change_of_a_definition_has_a_newer_version
+            who_is_far_behind_is_given_every_definition
+            who_follows_knows_a_definition_before_it_is_answered
+            what_is_defined_at_one_handle_holds_at_another
+            a_definition_lasts_for_as_long_as_it_says
+            a_retry_at_another_process_finds_the_member_that_granted
+            two_opens_of_one_name_are_an_error
+            a_table_opened_with_other_levels_is_an_error
+            a_table_opened_again_goes_on_where_it_was_left
+            state_survives_a_restart
+            every_limit_that_can_be_made_is_read_back
+            every_vector_is_answered_as_written
+        }
+    };
+    ($subject:expr; $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::checks::run(stringify!($name), &$subject);
+            }
+        )*
+
+        #[test]
+        fn the_suite_runs_every_check() {
+            let here = [$(stringify!($name)),*];
+            let all = $crate::checks::CHECKS.iter().map(|(name, _)| *name);
+            assert!(all.eq(here));
+        }
+
+        #[test]
+        fn every_store_keeps_the_cores_laws() {
+            $crate::laws::hold(&$subject);
+        }
+
+        #[test]
+        fn every_store_gives_the_cores_answer() {
+            $crate::walk::agrees_with_the_model(&$subject);
+        }
+
+        #[test]
+        fn every_store_gives_the_cores_answer_to_a_lone_bucket() {
+            $crate::lone::agrees_with_the_model(&$subject);
+        }
+
+        #[test]
+        fn every_store_gives_the_references_answer() {
+            let subject = $subject;
+            $crate::differential(&subject, 1, subject.random_commands());
+        }
+    };
+}

@@ -1,0 +1,22 @@
+//! How an ask that is admitted is booked.
+
+use tidegate::contract::core::Span;
+
+/// Longer than any table: what is not held is given back by no expiry.
+pub(super) const LONG: Span = Span::from_secs(3_600);
+
+/// The number of the limit that the table is about.
+pub(super) const OWN: u32 = 0;
+
+/// How an ask that is admitted is booked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Booking {
+    /// As a lease, which later steps may end.
+    Leased,
+    /// For good.
+    ForGood,
+    /// For good, by the lean verb; standings come of peeks.
+    Lean,
+    /// The same by a cell, where the store hands one out.
+    Pinned,
+}

@@ -1,0 +1,18 @@
+//! All questions.
+
+use super::{answers, beside, crowd, paused, reloaded, retried, rolled, told, woken};
+use crate::question::Question;
+
+/// All of them, in the order of the page.
+pub const QUESTIONS: &[Question] = &[
+    answers::QUESTION,
+    retried::QUESTION,
+    woken::QUESTION,
+    told::QUESTION,
+    reloaded::QUESTION,
+    rolled::QUESTION,
+    beside::QUESTION,
+    paused::DEADLINE,
+    paused::OTHERS,
+    crowd::QUESTION,
+];

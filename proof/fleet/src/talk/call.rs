@@ -1,0 +1,259 @@
+//! A call, and its answer, as no protocol writes them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Nothing takes so long, on however busy a machine, unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What can be asked. A protocol without it says so ([`Protocol::speaks`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[expect(missing_docs, reason = "docs/serve.md and docs/resp.md have the verbs")]
+pub enum Verb {
+    #[default]
+    Check,
+    CheckMany,
+    CheckStream,
+    Auth,
+    Throttle,
+    Acquire,
+    Settle,
+    Release,
+    Cancel,
+    Renew,
+    Adjust,
+    Debit,
+    Peek,
+    Forecast,
+    Reset,
+    Keys,
+    Leases,
+    Revoke,
+    Denied,
+    SetOverride,
+    GetOverride,
+    RemoveOverride,
+    ListOverrides,
+    Policies,
+    Policy,
+    Apply,
+    Info,
+    Health,
+    Ready,
+    Metrics,
+}
+
+/// What is asked: the fields that a verb does not know stay as they are.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// What for.
+    pub verb: Verb,
+    /// The policy's name.
+    pub policy: String,
+    /// The key.
+    pub key: String,
+    /// Amounts by limit: of a settlement, what was used; of an override, what the limits
+    /// become.
+    pub amounts: Vec<(String, u64)>,
+    /// How long to wait, in milliseconds.
+    pub wait: Option<u64>,
+    /// How long the lease lasts, in milliseconds.
+    pub ttl: Option<u64>,
+    /// The idempotency key.
+    pub name: Option<String>,
+    /// The lease that is meant; of a revocation, its handle.
+    pub lease: String,
+    /// The member of a pool that is meant.
+    pub member: Option<String>,
+    /// For how long the member of a pool is passed over, in milliseconds.
+    pub cool_down: Option<u64>,
+    /// Where a listing goes on.
+    pub cursor: Option<Vec<u8>>,
+    /// The calls of a batch.
+    pub each: Vec<Self>,
+    /// A file of policies.
+    pub text: String,
+    /// The word and the time of an override's limits: `rate`, `400d`.
+    pub measure: Option<(&'static str, &'static str)>,
+}
+
+impl Call {
+    /// `verb` about `key` of `policy`.
+    #[must_use]
+    pub fn of(verb: Verb, policy: &str, key: &str) -> Self {
+        Self {
+            verb,
+            policy: policy.to_owned(),
+            key: key.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// With so much of a limit.
+    #[must_use]
+    pub fn amount(mut self, limit: &str, amount: u64) -> Self {
+        self.amounts.push((limit.to_owned(), amount));
+        self
+    }
+
+    /// About this lease.
+    #[must_use]
+    pub fn lease(mut self, lease: &str) -> Self {
+        lease.clone_into(&mut self.lease);
+        self
+    }
+
+    /// Waits so many milliseconds.
+    #[must_use]
+    pub fn wait(mut self, milliseconds: u64) -> Self {
+        self.wait = Some(milliseconds);
+        self
+    }
+
+    /// With an idempotency key.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// About a member of a pool.
+    #[must_use]
+    pub fn member(mut self, member: &str) -> Self {
+        self.member = Some(member.to_owned());
+        self
+    }
+
+    /// Limits as `word` counts them: `rate`, per `400d`.
+    #[must_use]
+    pub fn measured(mut self, word: &'static str, per: &'static str) -> Self {
+        self.measure = Some((word, per));
+        self
+    }
+}
+
+/// The word of an answer.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Word {
+    /// It may start.
+    Admitted,
+    /// Not now.
+    Refused,
+    /// Not ever.
+    Never,
+    /// What was asked is done, or told.
+    #[default]
+    Done,
+    /// Too much at once.
+    Busy,
+    /// The store cannot tell.
+    Unavailable,
+    /// There is no such lease, or it has ended.
+    Gone,
+    /// The request makes no sense.
+    Invalid,
+    /// Something else, in the protocol's own words.
+    Other(String),
+}
+
+/// An answer, in words that are the same in every protocol, for the same state.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// Yes, no, or why neither.
+    pub word: Word,
+    /// What can be compared: `units.remaining`: `4`.
+    pub facts: BTreeMap<String, String>,
+    /// The lease's id; the handle of the first lease of a listing.
+    pub lease: Option<String>,
+    /// When that lease was granted, in the protocol's own form.
+    pub granted_at: Option<String>,
+    /// What was said, for people.
+    pub detail: String,
+}
+
+impl Answer {
+    /// An answer without facts.
+    #[must_use]
+    pub fn new(word: Word) -> Self {
+        Self {
+            word,
+            ..Self::default()
+        }
+    }
+
+    /// One more fact.
+    pub fn fact(&mut self, name: impl Into<String>, value: impl ToString) {
+        self.facts.insert(name.into(), value.to_string());
+    }
+
+    /// Admitted or refused.
+    #[must_use]
+    pub fn decided(admitted: bool) -> Self {
+        Self::new(if admitted {
+            Word::Admitted
+        } else {
+            Word::Refused
+        })
+    }
+
+    /// A fact as a number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.facts.get(name)?.parse().ok()
+    }
+
+    /// Whether it says yes.
+    #[must_use]
+    pub fn admitted(&self) -> bool {
+        self.word == Word::Admitted
+    }
+
+    /// Whether the store could tell.
+    #[must_use]
+    pub fn told(&self) -> bool {
+        !matches!(self.word, Word::Unavailable | Word::Other(_) | Word::Busy)
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.word)?;
+        for (name, value) in &self.facts {
+            write!(f, " {name}={value}")?;
+        }
+        match self.detail.is_empty() || self.told() {
+            true => Ok(()),
+            false => write!(f, " ({})", self.detail),
+        }
+    }
+}
+
+/// Someone who asks.
+pub trait Client: Send {
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// If none comes within the patience, or it makes no sense.
+    fn ask(&mut self, call: &Call) -> Result<Answer, String>;
+
+    /// How long an answer may take from now on.
+    fn patience(&mut self, longest: Duration);
+}
+
+/// Bytes as HTTP and RESP write a cursor: Base64 as URLs have it, without padding.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let mut number = 0_u32;
+        for place in 0..3 {
+            number = number << 8 | u32::from(three.get(place).copied().unwrap_or(0));
+        }
+        for digit in 0..=three.len() {
+            let place = number >> (18 - 6 * digit) & 63;
+            text.push(char::from(DIGITS[place as usize]));
+        }
+    }
+    text
+}

@@ -1,0 +1,14 @@
+//! The house, drawn from the code by `xtask/house`.
+
+use crate::command::{self, cargo};
+
+/// `cargo xtask house`: the table of the crates, and the files that import each other.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let mut house = cargo(["run", "--quiet", "--package", "tidegate-house", "--"]);
+    command::run(house.args(arguments))
+}
+
+/// No file imports one that imports it.
+pub fn hold() -> Result<(), String> {
+    run(&["--check".to_owned(), "--why".to_owned()])
+}
