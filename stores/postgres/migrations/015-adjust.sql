@@ -116,9 +116,9 @@ BEGIN
       a.amounts[i] := v_target[i];
       c := (p_cells[i]).n;
       CONTINUE WHEN c IS NULL;
-      c := tidegate.slots_pruned(
-        tidegate.observe(r, c, a.now, a.calendars[3 * i - 2 : 3 * i]), a.now);
-      CONTINUE WHEN tidegate.slots_position(c, a.id, v_lease.expires_at) IS NULL;
+      c := tidegate.observe(r, c, a.now, a.calendars[3 * i - 2 : 3 * i]);
+      CONTINUE WHEN tidegate.slots_position(
+        tidegate.slots_pruned(c, a.now), a.id, v_lease.expires_at) IS NULL;
       v_held[i] := true;
       v_out.cells[i] := ROW(c)::tidegate.cell;
       p_cells[i] := ROW(

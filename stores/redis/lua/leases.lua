@@ -214,7 +214,7 @@ local function changes_of(record, now)
       if more > 0 and cells and cells[limit.cell] ~= FRESH then
         rule.observe(limit, cells[limit.cell], now, ask.calendars[i])
         change.weight, change.expires_at =
-          slots.release(cells[limit.cell], record.id, record.expires_at, now)
+          slots.let_go(cells[limit.cell], record.id, record.expires_at, now)
       end
     end
     changes[i] = change

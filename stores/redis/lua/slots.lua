@@ -109,13 +109,20 @@ end
 
 function slots.refund() end
 
--- Answers the weight that comes back, and until when it was held.
 function slots.release(cell, id, expires_at, now)
   prune_slots(cell, now)
-  return remove_holder(cell, id, expires_at)
+  remove_holder(cell, id, expires_at)
 end
 
--- What a release took out is held again.
+-- Takes out what `id` still holds, and leaves what has expired; answers its weight, and
+-- until when it was held.
+function slots.let_go(cell, id, expires_at, now)
+  local weight, until_now = remove_holder(cell, id, expires_at)
+  if weight and until_now <= now then return insert_holder(cell, until_now, id, weight) end
+  return weight, until_now
+end
+
+-- What was let go of is held again.
 function slots.restore(cell, id, expires_at, weight)
   insert_holder(cell, expires_at, id, weight)
 end

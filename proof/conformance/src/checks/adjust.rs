@@ -248,3 +248,45 @@ pub(super) fn an_overdraft_that_is_taken_back_leaves_what_others_used(
     }
     Ok(())
 }
+
+/// What had expired was forgotten by an adjustment that was refused, of every store in cases
+/// of its own: on a clock that stepped back after that, it was held no more by one store, and
+/// by the next it was.
+pub(super) fn a_refused_adjustment_leaves_what_has_expired_as_it_was(
+    subject: &Subject,
+) -> Result<(), Skipped> {
+    subject.needs_the_callers_clock()?;
+    let desk = Desk::new(subject, 1, &[(0, slots(2))]);
+    let refused = |key: &[u8], id| {
+        let to_more_than_there_are = desk.change_of(key, id, &[Some(3)], false);
+        let decision = to_more_than_there_are.expect("it is held");
+        assert_eq!(decision.verdict, Verdict::Never);
+    };
+    for is_adjusted in [false, true] {
+        // Of a lease that holds what it took, beside one that has expired.
+        let key = if is_adjusted { b"held" } else { b"kept" };
+        desk.set(0);
+        desk.hold(key, &[1], SECOND);
+        let (id, _) = desk.hold(key, &[1], 100 * SECOND);
+        desk.pass(2_000_000);
+        if is_adjusted {
+            refused(key, id);
+        }
+        desk.pass(-2_000 * 1_000_000);
+        assert_eq!(desk.left(key), [0], "adjusted: {is_adjusted}");
+        // Of one whose slots came back before it has expired, on a clock that stepped back.
+        let key = if is_adjusted { b"back" } else { b"stay" };
+        desk.set(0);
+        let (id, _) = desk.hold(key, &[2], SECOND);
+        desk.pass(-2_000 * 1_000_000);
+        assert_eq!(desk.verdict(key, &[3]), Verdict::Never);
+        desk.pass(2_000_000);
+        assert_eq!(desk.left(key), [2]);
+        if is_adjusted {
+            refused(key, id);
+        }
+        desk.pass(-2_000 * 1_000_000);
+        assert_eq!(desk.left(key), [0], "adjusted: {is_adjusted}");
+    }
+    Ok(())
+}

@@ -45,6 +45,7 @@ pub const CHECKS: &[(&str, Check)] = table![
     adjust::a_lease_is_adjusted_whatever_is_due_before_it,
     adjust::less_slots_are_held_whatever_the_capacity_has_become,
     adjust::an_overdraft_that_is_taken_back_leaves_what_others_used,
+    adjust::a_refused_adjustment_leaves_what_has_expired_as_it_was,
     capacities::a_capacity_that_changes_ten_times_a_second_forgets_nothing,
     capacities::a_capacity_is_lowered_and_raised_between_two_commands,
     capacities::two_callers_with_capacities_of_their_own_count_the_same_usage,
@@ -152,6 +153,7 @@ macro_rules! suite {
             a_lease_is_adjusted_whatever_is_due_before_it
             less_slots_are_held_whatever_the_capacity_has_become
             an_overdraft_that_is_taken_back_leaves_what_others_used
+            a_refused_adjustment_leaves_what_has_expired_as_it_was
             a_capacity_that_changes_ten_times_a_second_forgets_nothing
             a_capacity_is_lowered_and_raised_between_two_commands
             two_callers_with_capacities_of_their_own_count_the_same_usage

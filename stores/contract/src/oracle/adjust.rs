@@ -34,8 +34,9 @@ pub(super) fn adjust<O: PartialEq>(
         if changes[position].is_of_more_slots() {
             part.rule.observe(part.state, &part.moment);
             let before = part.state.clone();
-            if part.rule.release(part.state, tenure, command.now) {
-                slots.push((position, before));
+            match part.rule.release(part.state, tenure, command.now) {
+                true => slots.push((position, before)),
+                false => *part.state = before,
             }
         }
     }
