@@ -110,3 +110,72 @@ fn a_key_that_is_always_in_use_remembers_ended_leases_for_as_long_as_it_should()
     let most = KEEP.as_micros() / EVERY + 1;
     assert!(kept.parse::<u64>().expect("a number") <= most, "{kept}");
 }
+
+/// For each five hundred that had ended all leases of the root were read, held ones too.
+#[test]
+fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
+    const HELD: u64 = 400;
+    const ENDED: u64 = 50;
+    let Some(server) = PostgresServer::start_with(&["autovacuum=off"]) else {
+        return;
+    };
+    let store = open(&server, Clock::Caller);
+    let limits = || plan(0, 1, &[(0, slots(1_000))]);
+    let mut desk = Desk::at(&store, "t", limits(), machine_time());
+    for _ in 0..HELD {
+        assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    }
+    for id in 1..=ENDED {
+        let end = Verb::End {
+            id: id.into(),
+            ending: Ending::Release,
+            remember: true,
+        };
+        desk.ask(b"k", end).expect("it is held");
+    }
+    let later = desk.now + KEEP + Span::from_secs(1);
+    drop((desk, store));
+    let before = entries_read(&server);
+    let store = open(&server, Clock::Caller);
+    let mut desk = Desk::at(&store, "t", limits(), later);
+    desk.leases = u128::from(HELD);
+    assert!(desk.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+    drop((desk, store));
+    let read = entries_read(&server) - before;
+    let kept = format!("{}", HELD - ENDED + 1);
+    assert_eq!(sql(&server, "SELECT count(*) FROM tidegate.leases"), [kept]);
+    assert!(read < HELD, "{read} entries for {ENDED} to forget");
+}
+
+/// One call forgot up to 250,000, and went over all that it had deleted to find the next: of a
+/// key that had been in much use, and was left alone for a while, no command came to an end
+/// within its deadline, and none was nearer to it than the one before.
+#[test]
+fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
+    const ENDED: u64 = 2_000;
+    const ONE_CALL: u64 = 500;
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, rate(9, 9)), (0, slots(9))];
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+    let others = format!(
+        "INSERT INTO tidegate.leases (tab, stage, expires_at, due, root, id, fence, owner, ends,
+            shares, settlement, granted_at)
+         SELECT tab, 2, expires_at, granted_at - 1000000 - i, root, id + i, fence, owner, ends, shares,
+            '{{0}}', granted_at
+         FROM tidegate.leases, generate_series(1, {ENDED}) AS i;
+         UPDATE tidegate.rows SET due = latest - 2000000"
+    );
+    sql(&server, &others);
+    let call = "SELECT tidegate.catch_up(tab, key, edition, tidegate.clock(), false)
+        FROM tidegate.rows";
+    assert_eq!(sql(&server, call), ["f"], "that was not all");
+    let left = "SELECT count(*) FROM tidegate.leases";
+    let kept = format!("{}", ENDED - ONE_CALL + 1);
+    assert_eq!(sql(&server, left), [kept]);
+    assert!(desk.admits(b"k", &[1, 0]));
+    assert_eq!(sql(&server, left), ["1"]);
+}
