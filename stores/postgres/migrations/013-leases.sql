@@ -151,6 +151,11 @@ CREATE FUNCTION tidegate.session_lock(p_session bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS
 $$ SELECT (1952801894::bigint << 32) + p_session $$;
 
+-- Whether a session has ended; null without one. Whoever looks shares the lock with others
+-- who look: they are not to take each other for the session.
+CREATE FUNCTION tidegate.is_over(p_session bigint) RETURNS boolean LANGUAGE sql AS
+$$ SELECT pg_try_advisory_xact_lock_shared(tidegate.session_lock(p_session)) $$;
+
 -- Begins a session that ends when this connection does; answers its number.
 CREATE FUNCTION tidegate.begin_session() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -203,8 +208,7 @@ BEGIN
     WHERE tab = p_tab AND root = p_root AND session IS NOT NULL AND stage = 0
       AND expires_at > p_now
   LOOP
-    -- Who holds it is there.
-    CONTINUE WHEN NOT pg_try_advisory_xact_lock(tidegate.session_lock(v_session));
+    CONTINUE WHEN NOT tidegate.is_over(v_session);
     FOR v_lease IN SELECT * FROM tidegate.leases
       WHERE tab = p_tab AND root = p_root AND session = v_session AND stage = 0
         AND expires_at > p_now

@@ -330,6 +330,6 @@ BEGIN
   WHERE tab = a.tab AND ask = tidegate.ask_of(a.key, a.ask) AND stage = 0
     AND expires_at > a.now;
   -- It ended with its session, which has ended.
-  IF pg_try_advisory_xact_lock(tidegate.session_lock(v_known.session)) THEN RETURN NULL; END IF;
+  IF tidegate.is_over(v_known.session) THEN RETURN NULL; END IF;
   RETURN v_known;
 END $$;

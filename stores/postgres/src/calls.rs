@@ -33,7 +33,7 @@ macro_rules! decide {
 macro_rules! in_session {
     ($call:expr) => {
         concat!(
-            "SELECT CASE WHEN pg_try_advisory_xact_lock(tidegate.session_lock($19)) THEN '{8}'
+            "SELECT CASE WHEN tidegate.is_over($19) THEN '{8}'
                 ELSE ",
             $call,
             " END"

@@ -10,6 +10,8 @@ use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_contract::core::Span;
 use tidegate_contract::{Detail, Ending, Terms, Verb};
 use tidegate_postgres::{Clock, Options, PostgresStore};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{Client, NoTls};
 
 fn open_ending(server: &PostgresServer) -> PostgresStore {
     let options = Options {
@@ -54,6 +56,38 @@ fn a_lease_whose_holder_is_gone_expires_when_it_is_in_the_way() {
 /// from then on was taken for one whose holder is gone, and given to whoever asked next.
 #[test]
 fn a_lease_after_a_session_was_lost_unheard_ends_with_another() {
+    lose_a_session_unheard(|_| None);
+}
+
+/// Who freed what that session had held, under another key, had its lock for a moment: it
+/// seemed to last, and the lease that was granted then was given to whoever asked next, too.
+#[test]
+fn a_session_is_over_also_while_others_free_what_it_held() {
+    lose_a_session_unheard(|server| Some(free_at_leisure(server)));
+}
+
+/// What is freed of what the session held under the first key, and not yet committed.
+fn free_at_leisure(server: &PostgresServer) -> (Runtime, Client) {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let client = runtime.block_on(async {
+        let connected = tokio_postgres::connect(&server.url(), NoTls).await;
+        let (client, connection) = connected.expect("a server");
+        tokio::spawn(connection);
+        client.batch_execute("BEGIN").await.expect("a transaction");
+        let free = "SELECT tidegate.free_ended(tab, key, tidegate.clock()) FROM tidegate.rows
+            WHERE key = 'first'";
+        let freed = client.query_one(free, &[]).await.expect("an answer");
+        assert!(freed.get::<_, bool>(0), "its holder is gone");
+        client
+    });
+    (runtime, client)
+}
+
+fn lose_a_session_unheard(meanwhile: impl Fn(&PostgresServer) -> Option<(Runtime, Client)>) {
     let Some(server) = PostgresServer::start() else {
         return;
     };
@@ -83,6 +117,7 @@ fn a_lease_after_a_session_was_lost_unheard_ends_with_another() {
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
     ) != ["0"]
     {}
+    let other_work = meanwhile(&server);
     // Whoever finds a connection lost is told so; the next has a new one.
     let now = holding.now;
     let granted = (10..1_000).any(|id| {
@@ -100,6 +135,10 @@ fn a_lease_after_a_session_was_lost_unheard_ends_with_another() {
         answer.is_ok_and(|reply| reply.new_lease().is_some())
     });
     assert!(granted, "a store that is reached again");
+    if let Some((runtime, client)) = other_work {
+        let done = runtime.block_on(client.batch_execute("COMMIT"));
+        done.expect("an end");
+    }
     for _ in 0..20 {
         let refused = asking.lease(b"k", &[1], 600 * SECOND);
         assert!(refused.lease.is_none(), "its holder is there");
