@@ -75,8 +75,8 @@ pub struct Following {
     followers: Followers,
     /// Somebody follows, or something was defined.
     bell: Arc<Notify>,
-    /// One at a time leads those who follow.
-    turn: tokio::sync::Mutex<()>,
+    /// One at a time leads those who follow; at which owner a look was broken off.
+    turn: tokio::sync::Mutex<Option<String>>,
     /// Whether somebody looks after it.
     begun: Once,
 }
@@ -86,7 +86,7 @@ impl Default for Following {
         Self {
             followers: Followers::default(),
             bell: Arc::default(),
-            turn: tokio::sync::Mutex::new(()),
+            turn: tokio::sync::Mutex::new(None),
             begun: Once::new(),
         }
     }
@@ -159,10 +159,15 @@ impl Following {
 
     /// One look-up, and all who are behind go over to what has changed.
     async fn look(&self, source: &impl Source) -> Result<(), StoreError> {
-        let _one_at_a_time = self.turn.lock().await;
-        let owners = self.followers.owners();
+        let mut broken_off = self.turn.lock().await;
+        let mut owners = self.followers.owners();
         if owners.is_empty() {
             return Ok(());
+        }
+        // Behind that one.
+        let last = broken_off.take();
+        if let Some(last) = last.and_then(|last| owners.iter().position(|one| *one == last)) {
+            owners.rotate_left(last + 1);
         }
         let versions = within(source.deadline(), source.versions(&owners)).await?;
         let (begun, mut looked) = (Instant::now(), Ok(()));
@@ -173,6 +178,7 @@ impl Following {
                 looked = looked.and(self.lead(owner, source).await);
             }
             if looked.is_err() && begun.elapsed() >= source.deadline() {
+                *broken_off = Some(owner.clone());
                 break;
             }
         }
@@ -225,14 +231,19 @@ async fn listen<S: Source>(store: Weak<S>) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     use super::*;
 
-    /// Something new is defined for everybody, and the first question about it fails.
+    /// Something new is defined for everybody, and the first question about it fails; or all
+    /// about that owner are never answered.
     #[derive(Default)]
     struct New {
+        hangs: bool,
         asked: AtomicUsize,
+        first: OnceLock<String>,
         following: Following,
     }
 
@@ -247,8 +258,12 @@ mod tests {
             Ok(vec![1; owners.len()])
         }
 
-        async fn changes(&self, _: &str, newer_than: u64) -> Result<Definitions, StoreError> {
-            if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+        async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
+            let is_first = self.first.get_or_init(|| owner.to_owned()) == owner;
+            if self.hangs && is_first {
+                return pending().await;
+            }
+            if !self.hangs && self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
                 return Err(StoreError::Unavailable("it cannot be read".to_owned()));
             }
             Ok(Definitions {
@@ -260,7 +275,10 @@ mod tests {
         }
 
         fn deadline(&self) -> Duration {
-            Duration::from_secs(600)
+            match self.hangs {
+                true => Duration::ZERO,
+                false => Duration::from_secs(600),
+            }
         }
 
         fn hear(&self, _: Arc<Notify>) -> Option<Hearing> {
@@ -285,19 +303,39 @@ mod tests {
         }
     }
 
-    /// All whose owners came behind one that could not be read waited for it, for as long as
-    /// that was so.
-    #[tokio::test]
-    async fn an_owner_that_cannot_be_read_keeps_no_other_from_those_who_follow_it() {
-        let (source, known) = (New::default(), [(); 3].map(|()| Arc::<Known>::default()));
+    fn followed(source: &New) -> [Arc<Known>; 3] {
+        let known = [(); 3].map(|()| Arc::<Known>::default());
         for (owner, one) in ["a", "b", "c"].into_iter().zip(&known) {
             let follower = Arc::downgrade(one) as Weak<dyn Follower>;
             source.following.add(owner, follower, || ());
         }
+        known
+    }
+
+    /// All whose owners came behind one that could not be read waited for it, for as long as
+    /// that was so.
+    #[tokio::test]
+    async fn an_owner_that_cannot_be_read_keeps_no_other_from_those_who_follow_it() {
+        let source = New::default();
+        let known = followed(&source);
         assert!(source.following.look(&source).await.is_err(), "it is told");
         let told = known.iter().filter(|one| one.version() == 1);
         assert_eq!(told.count(), 2);
         assert_eq!(source.following.look(&source).await, Ok(()));
         assert!(known.iter().all(|one| one.version() == 1));
+    }
+    /// Each look came as far as to it.
+    #[tokio::test]
+    async fn an_owner_that_takes_too_long_keeps_no_other_from_those_who_follow_it() {
+        let source = New {
+            hangs: true,
+            ..New::default()
+        };
+        let known = followed(&source);
+        for _ in 0..4 {
+            assert!(source.following.look(&source).await.is_err(), "it is told");
+        }
+        let told = known.iter().filter(|one| one.version() == 1);
+        assert_eq!(told.count(), 2);
     }
 }
