@@ -12,8 +12,9 @@ local MOST_ANEW = 2000
 local MOST_RESETS = 200
 local book_changed
 
+-- (`%d` makes a C `long` of it, which some servers have 32 bits for.)
 local function whole(number)
-  return string.format('%d', number)
+  return string.format('%.0f', number)
 end
 
 -- An idempotency key belongs to its key: the two, told apart by a length.

@@ -129,7 +129,7 @@ local function save_row(row, now)
   elseif forget_at >= NEVER then
     redis.call('SET', row.key, bytes)
   else
-    local until_ms = string.format('%d', math.ceil(forget_at / 1000))
+    local until_ms = string.format('%.0f', math.ceil(forget_at / 1000))
     redis.call('SET', row.key, bytes, 'PXAT', until_ms)
   end
 end

@@ -23,3 +23,23 @@ fn numbers_of_every_size_are_computed_to_the_last_unit() {
     };
     wide(&open(&server, Clock::Caller), cut);
 }
+
+/// A server for a machine of 32 bits made a C `long` of each instant before it wrote it down:
+/// every row was to be gone by 1970.
+#[test]
+fn no_number_is_written_as_a_c_long() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/lua"));
+    let files = files
+        .expect("the scripts")
+        .map(|file| file.expect("a script").path());
+    let wrong: Vec<_> = files
+        .filter(|file| {
+            let text = std::fs::read_to_string(file).expect("a text");
+            text.contains("'%d") || text.contains("'%i")
+        })
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "`%.0f` writes a double as it is: {wrong:?}"
+    );
+}
