@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_contract::core::{Bounds, Timestamp};
 use tidegate_contract::{OwnedKey, Plan, StoreError};
+use tokio::time::{Instant, timeout};
 
 use crate::once::Once;
 
@@ -53,7 +54,7 @@ pub trait Writer<E>: Clone + Send + Sync + 'static {
 
     /// Carries over the rows of the keys that a change touches, as of it: by each
     /// of these editions in order. What fails is carried over when it is asked
-    /// for.
+    /// for; it may be dropped before it is done.
     fn touch(&self, change: &Change, editions: &[Edition<E>]) -> impl Future<Output = ()> + Send;
 }
 
@@ -188,6 +189,7 @@ async fn write_all<E: Clone + Send + Sync>(
     state: &Mutex<State<E>>,
     writer: &impl Writer<E>,
 ) -> Result<Edition<E>, StoreError> {
+    let begun = Instant::now();
     let next = || state.lock().waiting.front().cloned();
     let last = || state.lock().edition.clone();
     while let Some(change) = next() {
@@ -201,7 +203,9 @@ async fn write_all<E: Clone + Send + Sync>(
         if !change.touched.is_empty() {
             // Whatever was before the change is not the change's doing.
             let editions: Vec<_> = last.into_iter().chain([edition.clone()]).collect();
-            writer.touch(&change, &editions).await;
+            let left = writer.deadline().saturating_sub(begun.elapsed());
+            // What it does not come to is carried over when it is asked for next.
+            let _ = timeout(left / 2, writer.touch(&change, &editions)).await;
         }
         let mut state = state.lock();
         state.waiting.pop_front();
@@ -230,6 +234,7 @@ mod tests {
     use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tidegate_contract::core::{Bucket, Rule, Span};
     use tokio::task::yield_now;
 
     use super::*;
@@ -239,18 +244,20 @@ mod tests {
     const WRITE: usize = 64;
     const PATIENCE: usize = 8;
 
-    /// Of a server that is a while about every write, or for ever.
+    /// Of a server that is a while about every write, or for ever; or for ever about rows.
     #[derive(Clone, Default)]
     struct Slow {
         hangs: bool,
+        hangs_on_rows: bool,
         begun: Arc<AtomicUsize>,
     }
 
     impl Writer<usize> for Slow {
         fn deadline(&self) -> Duration {
-            match self.hangs {
-                true => Duration::ZERO,
-                false => Duration::from_secs(600),
+            match (self.hangs, self.hangs_on_rows) {
+                (true, _) => Duration::ZERO,
+                (false, true) => Duration::from_millis(40),
+                (false, false) => Duration::from_secs(600),
             }
         }
 
@@ -259,13 +266,17 @@ mod tests {
             if self.hangs {
                 pending().await
             }
-            for _ in 0..WRITE {
-                yield_now().await;
+            if !self.hangs_on_rows {
+                for_turns(WRITE).await;
             }
             Ok(number)
         }
 
-        async fn touch(&self, _: &Change, _: &[Edition<usize>]) {}
+        async fn touch(&self, _: &Change, _: &[Edition<usize>]) {
+            if self.hangs_on_rows {
+                pending().await
+            }
+        }
     }
 
     async fn for_turns(turns: usize) {
@@ -312,5 +323,27 @@ mod tests {
         }
         assert_eq!(hangs.begun.load(Ordering::Relaxed), 3);
         assert_eq!(changes.edition_of(&plan, &Slow::default()).await, Ok(0));
+    }
+    /// It was no change before all of its rows were carried over: where that took longer than
+    /// the deadline, each command wrote it anew, and none was ever decided.
+    #[tokio::test]
+    async fn a_change_decides_though_its_rows_take_too_long_to_be_carried_over() {
+        let changes = Changes::default();
+        let slow = Slow {
+            hangs_on_rows: true,
+            ..Slow::default()
+        };
+        let first = plan();
+        changes
+            .follow(&first, Timestamp::MIN, &[])
+            .expect("the first");
+        assert_eq!(changes.edition_of(&first, &slow).await, Ok(0));
+        let larger = Bucket::new(9, Span::SECOND, 9).expect("a bucket");
+        let own = Arc::new(first.variant(|_| Some(Rule::Bucket(larger))));
+        let own = [(OwnedKey::new(b"k"), own)].into_iter().collect();
+        let next = first.as_ref().clone().going_on(1, own);
+        let next = Arc::new(next);
+        changes.follow(&next, Timestamp::MIN, &[]).expect("newer");
+        assert_eq!(changes.edition_of(&next, &slow).await, Ok(0));
     }
 }
