@@ -32,13 +32,13 @@ pub const BARE_TARGETS: &[&str] = &[
 /// and since none of them is on the right, nothing else sees a proof.
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
-    ("tidegate-contract", &["tidegate-core"]),
-    ("tidegate-memory", &["tidegate-contract", "tidegate-core"]),
-    ("tidegate-guard", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-store", &["tidegate-core"]),
+    ("tidegate-memory", &["tidegate-store", "tidegate-core"]),
+    ("tidegate-guard", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-mysql",
         &[
-            "tidegate-contract",
+            "tidegate-store",
             "tidegate-core",
             "tidegate-remote",
             "tidegate-swap",
@@ -46,23 +46,23 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "tidegate-redis",
-        &["tidegate-contract", "tidegate-core", "tidegate-remote"],
+        &["tidegate-store", "tidegate-core", "tidegate-remote"],
     ),
-    ("tidegate-swap", &["tidegate-contract", "tidegate-core"]),
-    ("tidegate-remote", &["tidegate-contract", "tidegate-core"]),
+    ("tidegate-swap", &["tidegate-store", "tidegate-core"]),
+    ("tidegate-remote", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-postgres",
-        &["tidegate-contract", "tidegate-core", "tidegate-remote"],
+        &["tidegate-store", "tidegate-core", "tidegate-remote"],
     ),
     (
         "tidegate-file",
-        &["tidegate-contract", "tidegate-core", "tidegate-memory"],
+        &["tidegate-store", "tidegate-core", "tidegate-memory"],
     ),
     (
         // Opens the stores, and asks them nothing.
         "tidegate-url",
         &[
-            "tidegate-contract",
+            "tidegate-store",
             "tidegate-file",
             "tidegate-memory",
             "tidegate-mysql",
@@ -73,7 +73,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     (
         "tidegate",
         // The store by default, in one file and behind the feature `memory`.
-        &["tidegate-contract", "tidegate-core", "tidegate-memory"],
+        &["tidegate-store", "tidegate-core", "tidegate-memory"],
     ),
     ("tidegate-http", &["tidegate"]),
     ("tidegate-grpc", &["tidegate"]),

@@ -44,7 +44,7 @@ fn stubs(python: &Path) -> PathBuf {
     let make = || {
         let stubs = tools::scratch("python-stubs");
         std::fs::create_dir_all(&stubs).expect("created");
-        let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../doors/grpc/proto");
+        let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../protocols/grpc/proto");
         let mut protoc = Command::new(python);
         protoc.args(["-m", "grpc_tools.protoc", "--proto_path", proto]);
         for kind in ["python", "grpc_python"] {

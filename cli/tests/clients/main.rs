@@ -21,5 +21,5 @@ mod load;
     reason = "the proofs use the rest, and a process is waited for in real time"
 )]
 mod server;
-#[path = "../../../doors/http/tests/http/tools.rs"]
+#[path = "../../../protocols/http/tests/http/tools.rs"]
 mod tools;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_conformance::desk::{Desk, machine_time, plan, rate, slots};
-use tidegate_contract::core::Span;
-use tidegate_contract::{Detail, Ending, Later, Out, Reply, Store, Terms, Verb};
+use tidegate_store::core::Span;
+use tidegate_store::{Detail, Ending, Later, Out, Reply, Store, Terms, Verb};
 use tokio::runtime::Runtime;
 
 use crate::drive::{Clients, drive};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tidegate_conformance::desk::{Desk, hourly, machine_time, plan, rate, slots};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::Store;
-use tidegate_contract::core::Rule;
 use tidegate_postgres::{Options, PostgresStore};
+use tidegate_store::Store;
+use tidegate_store::core::Rule;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::bench::Bench;

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
-use tidegate_contract::definitions::{at_once, check_lasts};
-use tidegate_contract::{Board, Definition, Later, Reply, Responder, StoreError, later};
+use tidegate_store::definitions::{at_once, check_lasts};
+use tidegate_store::{Board, Definition, Later, Reply, Responder, StoreError, later};
 
 use crate::journal::Journal;
 use crate::layout::definition_key;

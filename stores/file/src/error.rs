@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use tidegate_contract::StoreError;
-use tidegate_contract::core::DecodeError;
+use tidegate_store::StoreError;
+use tidegate_store::core::DecodeError;
 
 /// The file cannot be used; it is as it was.
 #[derive(Debug, thiserror::Error)]

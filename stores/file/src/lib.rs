@@ -33,7 +33,7 @@
 //! # When the file cannot be written
 //!
 //! Commands are refused with
-//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable)
+//! [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable)
 //! *before* they change anything, until a group has been written again; it is
 //! tried every fifth of a second. Only commands that were waiting for
 //! the group that failed have changed memory without being acknowledged: there

@@ -5,12 +5,12 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use redb::{ReadTransaction, ReadableTable, TableError};
-use tidegate_contract::book::Record;
-use tidegate_contract::core::{Rule, State};
-use tidegate_contract::oracle::Row;
-use tidegate_contract::{KeyPath, OwnedKey, Plan, PlanLimit};
 use tidegate_memory::journal::{Adopted, Journalled};
 use tidegate_memory::{Bounds, MemoryTable};
+use tidegate_store::book::Record;
+use tidegate_store::core::{Rule, State};
+use tidegate_store::oracle::Row;
+use tidegate_store::{KeyPath, OwnedKey, Plan, PlanLimit};
 
 use crate::bytes::{
     Defined, Known, decode_definition, decode_plan, decode_record, decode_row, decode_table,

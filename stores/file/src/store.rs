@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate_contract::definitions::at_once;
-use tidegate_contract::{
+use tidegate_memory::journal::Adopted;
+use tidegate_memory::{Bounds, MemoryTable};
+use tidegate_store::definitions::at_once;
+use tidegate_store::{
     Abilities, Board, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
     TableBounds,
 };
-use tidegate_memory::journal::Adopted;
-use tidegate_memory::{Bounds, MemoryTable};
 
 use crate::birth;
 use crate::definer::Definer;
@@ -22,7 +22,7 @@ use crate::medium::Medium;
 use crate::open;
 use crate::options::{Options, SyncMode};
 use crate::table::FileTable;
-use tidegate_contract::core::Timestamp;
+use tidegate_store::core::Timestamp;
 
 /// State in memory, kept in one file. See the [crate].
 ///

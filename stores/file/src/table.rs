@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{
+use tidegate_memory::{Immediate, Queued};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{
     Answer, Command, Execution, Granted, KeyPath, Later, Op, Out, OwnedCommand, Plan, Reply,
     StoreError, Table, Verb,
 };
-use tidegate_memory::{Immediate, Queued};
 
 use crate::journal::{Journal, Kept, Tracked};
 

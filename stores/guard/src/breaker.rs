@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::StoreError;
-use tidegate_contract::sync::Mutex;
+use tidegate_store::StoreError;
+use tidegate_store::sync::Mutex;
 
 use crate::circuit::{Change, Circuit, Place, Position};
 use crate::settings::Settings;

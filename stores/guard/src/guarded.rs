@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::sync::{Arc, Weak};
 
-use tidegate_contract::{
+use tidegate_store::{
     Abilities, Answer, Cells, Command, Definition, Definitions, Execution, Follower, Later, Out,
     Plan, Reply, Store, StoreError, Table,
 };

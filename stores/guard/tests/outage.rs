@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
-use tidegate_contract::{
+use tidegate_guard::{Breaker, Change, Guarded, Position, Settings};
+use tidegate_memory::MemoryStore;
+use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp};
+use tidegate_store::{
     Abilities, Answer, Command, Detail, Execution, KeyCommand, KeyPath, Later, Op, Out, Plan,
     PlanLimit, Reply, Store, StoreError, Table, Verb,
 };
-use tidegate_guard::{Breaker, Change, Guarded, Position, Settings};
-use tidegate_memory::MemoryStore;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 

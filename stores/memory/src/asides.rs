@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::HotCell;
-use tidegate_contract::core::{Rule, State, Word};
+use tidegate_store::HotCell;
+use tidegate_store::core::{Rule, State, Word};
 
 /// A row kept aside: a cell, a state, or both.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! How much a table may hold.
 
-use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{LeaseBounds, TableBounds};
+use tidegate_store::key::MAX_LEVELS;
+use tidegate_store::{LeaseBounds, TableBounds};
 
 /// How much each table of a store may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,12 +10,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-pub use tidegate_contract::Adopted;
-use tidegate_contract::book::Record;
-use tidegate_contract::core::kernel::slots;
-use tidegate_contract::core::{Rule, State, Timestamp};
-use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
+pub use tidegate_store::Adopted;
+use tidegate_store::book::Record;
+use tidegate_store::core::kernel::slots;
+use tidegate_store::core::{Rule, State, Timestamp};
+use tidegate_store::oracle::{self, Row};
+use tidegate_store::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
 
 /// What a row is, and by which limits.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@
 
 use std::hash::BuildHasher;
 
-use tidegate_contract::book::Record;
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::book::Record;
+use tidegate_store::core::Timestamp;
+use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::asides::Asides;
 use crate::hash::hash_of;

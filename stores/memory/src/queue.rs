@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Span, Timestamp, Verdict};
-use tidegate_contract::race::Offered as Raced;
-use tidegate_contract::sync::Mutex;
-use tidegate_contract::sync::atomic::{AtomicUsize, Ordering};
-use tidegate_contract::{
+use tidegate_store::core::{Amount, Span, Timestamp, Verdict};
+use tidegate_store::race::Offered as Raced;
+use tidegate_store::sync::Mutex;
+use tidegate_store::sync::atomic::{AtomicUsize, Ordering};
+use tidegate_store::{
     Answer, Cells, Command, Decision, Ending, Execution, Granted, HotCell, Item, KeyPath, Later,
     Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder, Ring, StoreError,
     Table, Timer, Verb, Wake,
@@ -311,7 +311,7 @@ impl<T: Immediate> Shared<T> {
         let owned = OwnedCommand::of(take);
         let cancelled = (Weak::clone(&self.this), owned.clone());
         let (timer, retried) = (Arc::clone(&patience.timer), patience.retried);
-        let (responder, answer) = tidegate_contract::later(move |reply| {
+        let (responder, answer) = tidegate_store::later(move |reply| {
             let (this, take) = cancelled;
             let lease = reply.new_lease().filter(|_| !retried);
             if let (Some(shared), Some(lease)) = (this.upgrade(), lease) {

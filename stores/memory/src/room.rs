@@ -1,8 +1,8 @@
 //! How many rows there are, and may be.
 
-use tidegate_contract::StoreError;
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use tidegate_store::StoreError;
+use tidegate_store::core::Timestamp;
+use tidegate_store::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use crate::bounds::Bounds;
 

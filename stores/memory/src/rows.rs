@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::cell::Kept;
-use tidegate_contract::core::{Bounds, Rule, Span, State, Timestamp, Word};
-use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{CellRule, HotCell, KeyPath, OwnedKey, Plan};
+use tidegate_store::cell::Kept;
+use tidegate_store::core::{Bounds, Rule, Span, State, Timestamp, Word};
+use tidegate_store::oracle::{self, Row};
+use tidegate_store::{CellRule, HotCell, KeyPath, OwnedKey, Plan};
 
 use crate::asides::{Aside, Asides};
 use crate::slab::Slab;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
-use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{
+use tidegate_store::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
+use tidegate_store::oracle::{self, Row};
+use tidegate_store::{
     Answer, Book, CellRule, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply,
     StoreError, Verb,
 };
@@ -18,7 +18,7 @@ use crate::journal::{self, Watch};
 use crate::room::Room;
 use crate::rows::{self, Rows, Words};
 use crate::slab::Slab;
-use tidegate_contract::OwnedKey;
+use tidegate_store::OwnedKey;
 
 /// How many rows an insertion looks at for one to drop, so that a table that
 /// grows also shrinks, without a thread to do it.

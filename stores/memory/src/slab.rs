@@ -8,7 +8,7 @@
 //! table's size. Scaling keeps the order of hashes, so growing walks both
 //! arrays from front to back.
 
-use tidegate_contract::OwnedKey;
+use tidegate_store::OwnedKey;
 
 /// After how many positions a scan may end.
 const SCANNED: usize = 1_024;

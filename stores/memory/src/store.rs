@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use tidegate_contract::definitions::at_once;
-use tidegate_contract::sync::Mutex;
-use tidegate_contract::{
+use tidegate_store::definitions::at_once;
+use tidegate_store::sync::Mutex;
+use tidegate_store::{
     Abilities, Board, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
     TableBounds,
 };

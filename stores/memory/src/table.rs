@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::sync::Mutex;
-use tidegate_contract::sync::atomic::Ordering;
-use tidegate_contract::{
+use tidegate_store::core::Timestamp;
+use tidegate_store::sync::Mutex;
+use tidegate_store::sync::atomic::Ordering;
+use tidegate_store::{
     Answer, Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op,
     Out, Plan, Reply, StoreError, Table, Verb, oracle,
 };

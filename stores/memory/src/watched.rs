@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::book::Record;
-use tidegate_contract::core::{Bounds as Calendar, State, Timestamp};
-use tidegate_contract::{KeyPath, Overrides, OwnedKey, Plan};
+use tidegate_store::book::Record;
+use tidegate_store::core::{Bounds as Calendar, State, Timestamp};
+use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan};
 
 use crate::bounds::Bounds;
 use crate::hash::hash_of;

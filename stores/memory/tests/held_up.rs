@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp, Verdict};
-use tidegate_contract::{
+use tidegate_memory::MemoryStore;
+use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp, Verdict};
+use tidegate_store::{
     Detail, KeyCommand, KeyPath, Plan, PlanLimit, Store, Table, TableBounds, Verb,
 };
-use tidegate_memory::MemoryStore;
 
 const KEY: &[u8] = b"k";
 

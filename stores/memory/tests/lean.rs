@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
-use tidegate_contract::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
 use tidegate_memory::MemoryStore;
+use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp};
+use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
 
 fn limit(uid: u32, rule: Rule) -> PlanLimit {
     PlanLimit {

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use shuttle::thread;
-use tidegate_contract::core::{Amount, Bucket, Payment, Rule, Span, Timestamp};
-use tidegate_contract::{
+use tidegate_memory::MemoryStore;
+use tidegate_store::core::{Amount, Bucket, Payment, Rule, Span, Timestamp};
+use tidegate_store::{
     Answer, Command, Detail, HotCell, KeyCommand, KeyPath, Op, Plan, PlanLimit, Reply, Store,
     StoreError, Table, Verb,
 };
-use tidegate_memory::MemoryStore;
 
 const SCHEDULES: usize = 2_000;
 const KEY: &[u8] = b"k";

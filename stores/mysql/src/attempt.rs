@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use tidegate_contract::{Reply, StoreError};
+use tidegate_store::{Reply, StoreError};
 use tidegate_swap::{Attempt, Request, Step, Swap, trip};
 use tokio::time::Instant;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_remote::following::{Following, Hearing, Source};
+use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 
 use crate::error::Trouble;
@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use crate::sql::{AT_START, NOW, marks};
 
 /// Of so many keys it is remembered when they were changed last.
-const MOST_CHANGES: usize = tidegate_contract::definitions::MOST_CHANGES;
+const MOST_CHANGES: usize = tidegate_store::definitions::MOST_CHANGES;
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::StoreError;
 use tidegate_remote::{Once, Share};
+use tidegate_store::StoreError;
 use tidegate_swap::Limits;
 
 use crate::shared::Shared;

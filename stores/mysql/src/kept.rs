@@ -1,8 +1,8 @@
 //! What a decision means for the line, and the line for a decision.
 
 use mysql_async::Conn;
-use tidegate_contract::core::{Span, Timestamp, Verdict};
-use tidegate_contract::{Detail, Reply, StoreError};
+use tidegate_store::core::{Span, Timestamp, Verdict};
+use tidegate_store::{Detail, Reply, StoreError};
 use tidegate_swap::Request;
 
 use crate::error::Trouble;

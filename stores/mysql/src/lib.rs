@@ -38,7 +38,7 @@
 //! tries again. That, a deadlock the server finds (1213) and a lock it does not
 //! grant in time (1205) are tried again a bounded number of times with pauses
 //! drawn at random; then the answer is
-//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable).
+//! [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable).
 //!
 //! **Clock.** The server decides by its own ([`Clock::Server`]), read after the
 //! lock was granted, which for one root only goes forward: a clock that stands up

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::book::Stage;
-use tidegate_contract::bytes::{Reader, decode_record};
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::book::Stage;
+use tidegate_store::bytes::{Reader, decode_record};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 use tidegate_swap::{Clock, moved};
 
 use crate::error::{Trouble, garbled};
@@ -248,7 +248,7 @@ fn held(
     body: &[u8],
     now: Timestamp,
     asked: Timestamp,
-) -> Result<Option<HeldLease>, tidegate_contract::core::DecodeError> {
+) -> Result<Option<HeldLease>, tidegate_store::core::DecodeError> {
     let record = decode_record(body)?;
     let granted = record.granted;
     if !matches!(record.stage, Stage::Live) || granted.expires_at <= now {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use sha2::{Digest, Sha256};
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 use tokio::sync::Mutex;
 
 use crate::error::{Trouble, garbled};

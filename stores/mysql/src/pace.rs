@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 
 use crate::error::Trouble;
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use parking_lot::Mutex;
-use tidegate_contract::StoreError;
 use tidegate_remote::{Share, Shares};
+use tidegate_store::StoreError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 

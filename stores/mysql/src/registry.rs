@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{Adopted, Plan, StoreError, bytes};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{Adopted, Plan, StoreError, bytes};
 use tidegate_swap::{Change, Clock, Edition};
 
 use crate::error::{Trouble, garbled, made_anew};

@@ -107,7 +107,7 @@ pub(crate) async fn check_server(conn: &mut Conn) -> Result<(), Trouble> {
     let version = version.unwrap_or_default();
     match version.to_ascii_lowercase().contains("mariadb") {
         true => Ok(()),
-        false => Err(Trouble::Failed(tidegate_contract::StoreError::Unavailable(
+        false => Err(Trouble::Failed(tidegate_store::StoreError::Unavailable(
             format!(
                 "expected a MariaDB server, found one of version `{version}`, as MySQL has; \
                  use MariaDB, PostgreSQL (postgres://HOST/DATABASE) or Redis (redis://HOST)"
@@ -177,7 +177,7 @@ async fn version(conn: &mut Conn, prefix: &str) -> Result<Option<u32>, Trouble> 
 }
 
 fn newer(found: u32) -> Trouble {
-    Trouble::Failed(tidegate_contract::StoreError::Unavailable(format!(
+    Trouble::Failed(tidegate_store::StoreError::Unavailable(format!(
         "the tables are of version {found}, made by a newer Tidegate; upgrade this one, \
          or give it another prefix"
     )))

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_contract::{
+use tidegate_remote::{Driver, Finish, following};
+use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
-use tidegate_remote::{Driver, Finish, following};
 use tidegate_swap::Clock;
 
 use crate::definitions::Defined;

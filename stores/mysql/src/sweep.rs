@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value};
-use tidegate_contract::{KeyCommand, KeyPath, Verb};
+use tidegate_store::{KeyCommand, KeyPath, Verb};
 use tidegate_swap::Request;
 
 use crate::error::Trouble;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{
+use tidegate_remote::waiting::{Line, Waiting};
+use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
     StoreError, Table,
 };
-use tidegate_remote::waiting::{Line, Waiting};
 use tidegate_swap::{Clock, Edition, Limits, Request};
 
 use crate::error::Trouble;

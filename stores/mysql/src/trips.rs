@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Statement, Value};
-use tidegate_contract::core::Timestamp;
+use tidegate_store::core::Timestamp;
 use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
 
 use crate::error::{Trouble, garbled, made_anew};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
-use tidegate_contract::core::{Span, Timestamp};
+use tidegate_store::core::{Span, Timestamp};
 use tokio::time::Instant;
 
 use crate::error::Trouble;

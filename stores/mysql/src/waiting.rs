@@ -11,10 +11,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{KeyCommand, Plan, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{too_late, within};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{KeyCommand, Plan, StoreError};
 use tidegate_swap::Request;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -5,8 +5,8 @@ mod support;
 use support::{Desk, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_contract::core::Span;
 use tidegate_mysql::Clock;
+use tidegate_store::core::Span;
 
 tidegate_conformance::clock_suite!(MariadbServer::start, open, Clock);
 

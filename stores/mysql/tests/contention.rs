@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Desk, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_contract::core::Rule;
-use tidegate_contract::{Ending, Store};
 use tidegate_mysql::{Clock, MysqlStore};
+use tidegate_store::core::Rule;
+use tidegate_store::{Ending, Store};
 
 /// So many ask at once, each with a store (and connections) of its own.
 const ASKERS: usize = 8;

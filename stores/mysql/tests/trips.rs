@@ -5,9 +5,9 @@ mod support;
 
 use support::{Desk, hourly, machine_time, number, open, plan, rate, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
-use tidegate_contract::Ending;
-use tidegate_contract::core::Rule;
 use tidegate_mysql::Clock;
+use tidegate_store::Ending;
+use tidegate_store::core::Rule;
 
 /// Statements that clients have sent since the server was started, this one too.
 fn sent(server: &MariadbServer) -> u64 {

@@ -12,9 +12,9 @@ use std::time::Duration;
 use support::{Desk, SECOND, hourly, machine_time, number, open, plan, slots};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::{Asked as _, Hole, Paused};
-use tidegate_contract::core::Span;
-use tidegate_contract::{OwnedKey, StoreError};
 use tidegate_mysql::{Clock, MysqlError, MysqlStore, Options};
+use tidegate_store::core::Span;
+use tidegate_store::{OwnedKey, StoreError};
 
 const PASSWORD: &str = "hunter-2-is-secret";
 
@@ -171,7 +171,7 @@ fn what_was_decided_survives_a_killed_server_and_the_same_store_goes_on() {
         let held = 4 * (round + 1);
         assert_eq!(desk.left(b"k"), [20 - held, 20 - held]);
     }
-    desk.end(b"k", 1, tidegate_contract::Ending::Release)
+    desk.end(b"k", 1, tidegate_store::Ending::Release)
         .expect("still held");
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_contract::core::{Span, Timestamp};
-use tidegate_contract::{KeyPath, Reply, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
+use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::{KeyPath, Reply, StoreError};
 use tokio::task::JoinSet;
 
 use crate::error::garbled;

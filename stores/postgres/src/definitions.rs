@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_remote::following::{Following, Hearing, Source};
+use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Row};

@@ -1,7 +1,7 @@
 //! Why a store cannot be opened, and what an error of the server means.
 
 use deadpool_postgres::{PoolError, TimeoutType};
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 use tokio_postgres::error::SqlState;
 
 /// The store cannot be opened.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::Span;
 use tidegate_remote::Changes;
+use tidegate_store::core::Span;
 
 use crate::link::Link;
 use crate::options::Clock;

@@ -43,7 +43,7 @@
 //! [`Options::waits_for_disk`].
 //!
 //! **Errors.** Whatever the server or the way there fails in is
-//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable) within
+//! [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable) within
 //! the deadline. When no answer came, the command may have been executed. Nothing
 //! is asked again by the store itself. Passwords are in no message.
 //!

@@ -1,8 +1,8 @@
 //! Keys and leases, a page at a time, in the order of the table's own index. Where
 //! a page ends is the place in it of what was looked at last.
 
-use tidegate_contract::core::{Amount, Timestamp};
-use tidegate_contract::{HeldLease, Listing, OwnedKey, Page, StoreError};
+use tidegate_store::core::{Amount, Timestamp};
+use tidegate_store::{HeldLease, Listing, OwnedKey, Page, StoreError};
 use tokio_postgres::Row;
 
 use crate::error::garbled;

@@ -1,6 +1,6 @@
 //! The schema, made and brought up to date by numbered files.
 
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 use tokio_postgres::Transaction;
 
 use crate::error::{PostgresError, unavailable};

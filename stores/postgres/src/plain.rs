@@ -10,9 +10,9 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_contract::core::Verdict;
-use tidegate_contract::{Decision, Detail, StoreError};
 use tidegate_remote::Lone;
+use tidegate_store::core::Verdict;
+use tidegate_store::{Decision, Detail, StoreError};
 
 use crate::error::garbled;
 use crate::inner::Calls;

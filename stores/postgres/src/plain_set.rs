@@ -2,9 +2,9 @@
 //! functions of their own (`migrations/021-plain-sets.sql`), which answer as
 //! `tidegate.decide` does.
 
-use tidegate_contract::PlanLimit;
-use tidegate_contract::StoreError;
-use tidegate_contract::core::Rule;
+use tidegate_store::PlanLimit;
+use tidegate_store::StoreError;
+use tidegate_store::core::Rule;
 
 use crate::inner::Calls;
 use crate::link::Argument;

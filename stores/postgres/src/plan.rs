@@ -1,8 +1,8 @@
 //! A plan in numbers, there and back: `tidegate.rule` says which are which.
 
-use tidegate_contract::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
-use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{KeyPath, Plan, PlanLimit, StoreError, rebuild};
+use tidegate_store::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
+use tidegate_store::key::MAX_LEVELS;
+use tidegate_store::{KeyPath, Plan, PlanLimit, StoreError, rebuild};
 
 use crate::error::garbled;
 

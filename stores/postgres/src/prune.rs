@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
 use tidegate_remote::within;
+use tidegate_store::StoreError;
 use tokio::time::Instant;
 
 use crate::error::garbled;

@@ -1,6 +1,6 @@
 //! The sets by name, and the newest plan of each.
 
-use tidegate_contract::{Plan, StoreError};
+use tidegate_store::{Plan, StoreError};
 
 use crate::error::garbled;
 use crate::link::Link;

@@ -18,8 +18,8 @@
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! ```
 
-use tidegate_contract::core::{Span, Standing, Timestamp, Verdict};
-use tidegate_contract::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
+use tidegate_store::core::{Span, Standing, Timestamp, Verdict};
+use tidegate_store::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
 
 use crate::error::garbled;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
-use tidegate_contract::{Detail, Ending, KeyCommand, KeyPath, Plan, Verb};
+use tidegate_store::core::{Amount, Bounds, MAX_AMOUNT, Timestamp};
+use tidegate_store::{Detail, Ending, KeyCommand, KeyPath, Plan, Verb};
 
 use crate::plan;
 

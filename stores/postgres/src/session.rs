@@ -3,7 +3,7 @@
 //! connection ends, whatever ends it; who is refused because of a lease looks
 //! whether its session's lock is free (`tidegate.free_ended`).
 
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{
+use tidegate_remote::waiting::{Line, Waiting};
+use tidegate_remote::{Changes, Commands, Driver, Finish, begin};
+use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page, Reply,
     StoreError, Table,
 };
-use tidegate_remote::waiting::{Line, Waiting};
-use tidegate_remote::{Changes, Commands, Driver, Finish, begin};
 
 use crate::error::garbled;
 use crate::inner::{Calls, Inner, Turn};

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::{Span, Timestamp};
-use tidegate_contract::{KeyCommand, Plan, Reply, StoreError};
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{Ear, Ears, Heard, within};
+use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::{KeyCommand, Plan, Reply, StoreError};
 use tokio::time::timeout;
 
 use crate::inner::Inner;

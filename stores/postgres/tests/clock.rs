@@ -4,9 +4,9 @@ mod support;
 
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::core::Span;
-use tidegate_contract::{Detail, Ending, Reply, Verb};
 use tidegate_postgres::{Clock, Options, PostgresStore};
+use tidegate_store::core::Span;
+use tidegate_store::{Detail, Ending, Reply, Verb};
 
 tidegate_conformance::clock_suite!(PostgresServer::start, open, Clock);
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::core::Rule;
-use tidegate_contract::{Ending, Store, StoreError, Verb};
 use tidegate_postgres::{Clock, Options, PostgresStore};
+use tidegate_store::core::Rule;
+use tidegate_store::{Ending, Store, StoreError, Verb};
 
 const CLIENTS: u64 = 8;
 
@@ -36,12 +36,8 @@ fn eight_clients_of_one_hot_key_are_granted_what_it_has_and_no_more() {
     // A bucket by its one UPDATE, and a window by the general way. Of the bucket
     // a unit comes back in each thousand seconds.
     let bucket = Rule::Bucket(
-        tidegate_contract::core::Bucket::new(
-            1,
-            tidegate_contract::core::Span::from_secs(100_000),
-            300,
-        )
-        .expect("a sound rate"),
+        tidegate_store::core::Bucket::new(1, tidegate_store::core::Span::from_secs(100_000), 300)
+            .expect("a sound rate"),
     );
     for (name, rule) in [("bucket", bucket), ("window", hourly(300))] {
         let admitted = AtomicU64::new(0);

@@ -10,8 +10,8 @@ use support::{Desk, SECOND, machine_time, options, plan, slots};
 use tempfile::TempDir;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{ports, skip};
-use tidegate_contract::Ending;
 use tidegate_postgres::{Clock, PostgresError, PostgresStore};
+use tidegate_store::Ending;
 
 /// Where Debian has it.
 const PROGRAM: &str = "/usr/sbin/pgbouncer";

@@ -4,9 +4,9 @@ mod support;
 
 use support::{Desk, KEEP, SECOND, machine_time, open, plan, rate, slots, sql};
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::core::Span;
-use tidegate_contract::{Ending, Verb};
 use tidegate_postgres::Clock;
+use tidegate_store::core::Span;
+use tidegate_store::{Ending, Verb};
 
 /// How many of a store's sessions are there: what one has read is counted as it ends.
 const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidegate'";

@@ -9,8 +9,8 @@ use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slo
 use tidegate::{Algorithm, Ask, Error, Lease, Limit, LimitSet};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{Asked as _, Witness, wait_for};
-use tidegate_contract::{Definition, Ending, Listing, Select, Store};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
+use tidegate_store::{Definition, Ending, Listing, Select, Store};
 
 /// The files of `migrations/`, in order.
 fn files() -> Vec<(String, String)> {

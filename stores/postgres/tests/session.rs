@@ -7,9 +7,9 @@ use std::time::Duration;
 use support::{Desk, SECOND, machine_time, open, options, plan, slots, sql};
 use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::core::Span;
-use tidegate_contract::{Detail, Ending, Terms, Verb};
 use tidegate_postgres::{Clock, Options, PostgresStore};
+use tidegate_store::core::Span;
+use tidegate_store::{Detail, Ending, Terms, Verb};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls};
 

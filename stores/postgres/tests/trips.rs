@@ -9,8 +9,8 @@ use support::{Desk, hourly, machine_time, options, plan, rate, slots, sql};
 use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::core::Rule;
 use tidegate_postgres::{Clock, Options, PostgresStore};
+use tidegate_store::core::Rule;
 
 fn server() -> Option<PostgresServer> {
     let server = PostgresServer::start_with(&[

@@ -8,8 +8,8 @@ use std::time::Duration;
 use support::{Desk, hourly, machine_time, open, options, plan, sql};
 use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_contract::StoreError;
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore};
+use tidegate_store::StoreError;
 use tokio_postgres::NoTls;
 
 const PASSWORD: &str = "hunter-2-is-secret";

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use redis::{Client, Value};
-use tidegate_contract::{Definition, Definitions, StoreError};
 use tidegate_remote::following::{Following, Hearing, Source};
+use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 
 use crate::connection::Connection;

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_contract::StoreError;
 use tidegate_remote::Tasks;
+use tidegate_store::StoreError;
 
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{KeyPath, OwnedKey, Plan, StoreError};
 use tidegate_remote::{Change, Edition, Writer};
+use tidegate_store::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
 use crate::inner::Inner;

@@ -1,7 +1,7 @@
 //! Why a store cannot be opened, and what an error of the server means.
 
 use redis::{ErrorKind, ServerErrorKind};
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 
 /// The store cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::Value;
-use tidegate_contract::{KeyPath, StoreError};
 use tidegate_remote::Changes;
+use tidegate_store::{KeyPath, StoreError};
 
 use crate::error::garbled;
 use crate::keys::Names;

@@ -15,7 +15,7 @@
 //! Whatever bytes prefix, table and root have, `%`, `:`, `{` and `}` in them are
 //! written as `%` and two digits: no two tags are alike, and none ends early.
 
-use tidegate_contract::KeyPath;
+use tidegate_store::KeyPath;
 
 /// The names of one table's keys.
 #[derive(Clone, Debug)]

@@ -72,7 +72,7 @@
 //! room to spare. A restart without persistence forgets everything.
 //!
 //! **Errors.** Whatever the server or the way there fails in is
-//! [`StoreError::Unavailable`](tidegate_contract::StoreError::Unavailable) within
+//! [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable) within
 //! the deadline. When no answer came, the command may have been executed: only a
 //! lease with an idempotency key (and an end of a lease with one, or to be
 //! remembered) can be asked again without taking twice. Nothing is asked again by

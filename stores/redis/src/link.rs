@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
-use tidegate_contract::StoreError;
 use tidegate_remote::{Driver, within};
+use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 
 use crate::address::Address;

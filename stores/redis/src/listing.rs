@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::error::garbled;
 use crate::inner::Inner;

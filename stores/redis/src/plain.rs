@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_contract::core::{Amount, Timestamp};
-use tidegate_contract::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
 use tidegate_remote::Lone;
+use tidegate_store::core::{Amount, Timestamp};
+use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
 
 use crate::error::garbled;
 use crate::keys::Names;

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use tidegate_contract::{Plan, StoreError};
 use tidegate_remote::Change;
+use tidegate_store::{Plan, StoreError};
 use tokio::time::Instant;
 
 use crate::error::garbled;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{KeyCommand, KeyPath, Plan};
+use tidegate_store::core::{Bounds, Timestamp};
+use tidegate_store::{KeyCommand, KeyPath, Plan};
 
 use crate::keys::Names;
 use crate::options::Clock;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate_contract::Plan;
-use tidegate_contract::core::Rule;
+use tidegate_store::Plan;
+use tidegate_store::core::Rule;
 
 use crate::functions::Library;
 

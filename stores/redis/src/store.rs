@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use tidegate_contract::{
+use tidegate_remote::{Ears, Finish, following};
+use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
-use tidegate_remote::{Ears, Finish, following};
 
 use crate::definitions::Defined;
 use crate::error::RedisError;

@@ -4,8 +4,8 @@ mod support;
 
 use support::{Desk, hourly, machine_time, open, plan, rate};
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_contract::Store;
 use tidegate_redis::Clock;
+use tidegate_store::Store;
 
 #[test]
 fn processes_with_different_limits_go_on_by_their_own() {

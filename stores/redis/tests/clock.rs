@@ -5,8 +5,8 @@ mod support;
 use support::{Desk, KEEP, SECOND, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_contract::Ending;
 use tidegate_redis::Clock;
+use tidegate_store::Ending;
 
 tidegate_conformance::clock_suite!(RedisServer::start, open, Clock);
 

@@ -8,8 +8,8 @@ use redis::Connection;
 use support::{Desk, SECOND, ask, connect, hourly, machine_time, plan, slots};
 use tidegate_conformance::redis_server::{RedisCluster, RedisServer};
 use tidegate_conformance::{Cut, Paused, Proxy};
-use tidegate_contract::{Ending, StoreError, Verb};
 use tidegate_redis::{Options, RedisStore};
+use tidegate_store::{Ending, StoreError, Verb};
 
 /// As many as reach every master.
 const KEYS: usize = 24;

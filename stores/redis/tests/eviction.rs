@@ -11,9 +11,9 @@ use support::{Desk, SECOND, ask, connect, hourly, machine_time, open, plan, slot
 use tidegate::{Ask, Limit, LimitSet};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Witness, wait_for};
-use tidegate_contract::core::Rule;
-use tidegate_contract::{Definition, Ending, Store, Verb};
 use tidegate_redis::{Clock, RedisStore};
+use tidegate_store::core::Rule;
+use tidegate_store::{Definition, Ending, Store, Verb};
 
 /// Where the editions of table "t" are.
 const PLANS: &str = "{tidegate:t}:plans";

@@ -5,8 +5,8 @@ mod support;
 use redis::{Connection, Value};
 use support::{Desk, SECOND, ask, connect, hourly, machine_time, plan, slots};
 use tidegate_conformance::redis_server::{RedisCluster, RedisServer};
-use tidegate_contract::Ending;
 use tidegate_redis::{Options, RedisStore};
+use tidegate_store::Ending;
 
 fn desk_at(url: &str) -> Desk {
     let options = Options {

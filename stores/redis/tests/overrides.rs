@@ -7,9 +7,9 @@ use std::sync::Arc;
 use support::{Desk, ask, connect, hourly, machine_time, open, plan};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_contract::core::Rule;
-use tidegate_contract::{Listing, OwnedKey, Plan, Select};
 use tidegate_redis::{Clock, RedisStore};
+use tidegate_store::core::Rule;
+use tidegate_store::{Listing, OwnedKey, Plan, Select};
 
 /// Eight an hour, and for these keys as many as is said.
 fn given(version: u64, own: &[(&[u8], u64)]) -> Arc<Plan> {
@@ -78,7 +78,7 @@ fn what_is_in_use_is_listed_by_the_servers_clock_too() {
     let store = open(&server, Clock::Server);
     let mut desk = desk(&store, &[]);
     // By an hour, the caller's clock is wrong.
-    desk.now = desk.now + tidegate_contract::core::Span::from_secs(3_600);
+    desk.now = desk.now + tidegate_store::core::Span::from_secs(3_600);
     let lease = desk.lease(b"a%b", &[2], 60 * support::SECOND).lease;
     let lease = lease.expect("it fits");
     let listing = Listing {

@@ -4,8 +4,8 @@ mod support;
 
 use support::{Desk, SECOND, hourly, machine_time, plan, slots};
 use tidegate_conformance::redis_server::RedisService;
-use tidegate_contract::{Ending, StoreError};
 use tidegate_redis::{Options, RedisStore};
+use tidegate_store::{Ending, StoreError};
 
 #[test]
 fn after_a_failover_the_new_master_decides_and_fences_go_on_growing() {

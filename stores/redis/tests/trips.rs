@@ -8,9 +8,9 @@ use std::net::TcpStream;
 use support::{Desk, ask, connect, hourly, machine_time, open, plan, rate, slots};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::redis_server::RedisServer;
-use tidegate_contract::core::{Rule, Span};
-use tidegate_contract::{Ending, Verb};
 use tidegate_redis::Clock;
+use tidegate_store::core::{Rule, Span};
+use tidegate_store::{Ending, Verb};
 
 /// A key that no script and no store has.
 const MARK: &str = "how far the test has come";

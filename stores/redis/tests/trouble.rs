@@ -7,8 +7,8 @@ use std::time::Duration;
 use support::{Desk, ask, connect, hourly, machine_time, open, plan};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Hole, Paused};
-use tidegate_contract::{Detail, Out, Reply, StoreError, Verb};
 use tidegate_redis::{Clock, Options, RedisError, RedisStore};
+use tidegate_store::{Detail, Out, Reply, StoreError, Verb};
 
 const PASSWORD: &str = "hunter-2-is-secret";
 

@@ -5,8 +5,8 @@ mod support;
 use support::open;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::wide;
-use tidegate_contract::core::Timestamp;
 use tidegate_redis::Clock;
+use tidegate_store::core::Timestamp;
 
 /// Instants from 2^53 on are "never" to the script.
 fn cut(at: Timestamp) -> Timestamp {

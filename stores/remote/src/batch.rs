@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{Answer, Command, Item, Later, Op, OwnedCommand, Reply, StoreError};
+use tidegate_store::{Answer, Command, Item, Later, Op, OwnedCommand, Reply, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use crate::driver::{Driver, closed, too_late};
@@ -73,8 +73,8 @@ async fn in_order(
 pub(crate) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tidegate_contract::core::{Bucket, Payment, Rule, Span, Timestamp};
-    use tidegate_contract::{KeyPath, Plan, PlanLimit, Verb};
+    use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp};
+    use tidegate_store::{KeyPath, Plan, PlanLimit, Verb};
 
     use super::*;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{OwnedKey, Plan, StoreError};
+use tidegate_store::core::{Bounds, Timestamp};
+use tidegate_store::{OwnedKey, Plan, StoreError};
 use tokio::time::{Instant, timeout};
 
 use crate::once::Once;
@@ -234,7 +234,7 @@ mod tests {
     use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tidegate_contract::core::{Bucket, Rule, Span};
+    use tidegate_store::core::{Bucket, Rule, Span};
     use tokio::task::yield_now;
 
     use super::*;

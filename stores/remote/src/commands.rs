@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{
+use tidegate_store::{
     Command, Count, HeldLease, KeyCommand, Later, Op, OwnedKey, OwnedListing, Page, Reply,
     StoreError,
 };

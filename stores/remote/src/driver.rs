@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{Later, StoreError};
+use tidegate_store::{Later, StoreError};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::underway::{Finish, Tasks, Underway};
@@ -120,7 +120,7 @@ impl Driver {
         longer: Duration,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        tidegate_contract::block_on(self.start_within(longer, work))
+        tidegate_store::block_on(self.start_within(longer, work))
     }
 
     /// As [`start`](Self::start): an answer that comes later.

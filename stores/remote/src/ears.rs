@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 

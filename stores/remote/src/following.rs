@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
-use tidegate_contract::{Definition, Definitions, Follower, Followers, Later, StoreError};
+use tidegate_store::{Definition, Definitions, Follower, Followers, Later, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 

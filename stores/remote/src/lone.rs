@@ -1,7 +1,7 @@
 //! What a server says of a lone bucket.
 
-use tidegate_contract::core::{Amount, Bucket, Timestamp, Verdict, Word};
-use tidegate_contract::{Decision, Detail, StoreError};
+use tidegate_store::core::{Amount, Bucket, Timestamp, Verdict, Word};
+use tidegate_store::{Decision, Detail, StoreError};
 
 /// A take from a set of one plain bucket, of which a server says no more than how full
 /// the bucket is: the core's own arithmetic ([`Word`]) says what that means.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 use tokio::sync::Mutex;
 
 use crate::driver::{closed, within};

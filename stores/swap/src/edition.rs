@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Adopted, Plan};
+use tidegate_store::{Adopted, Plan};
 
 /// A plan as the backend knows it.
 #[derive(Clone, Debug)]

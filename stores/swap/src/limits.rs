@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{Adopted, Plan, StoreError};
+use tidegate_store::core::{Bounds, Timestamp};
+use tidegate_store::{Adopted, Plan, StoreError};
 
 use crate::edition::{Change, Edition};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Bounds, Timestamp};
-use tidegate_contract::{Detail, KeyCommand, KeyError, KeyPath, OwnedVerb, Plan, StoreError, Verb};
+use tidegate_store::core::{Bounds, Timestamp};
+use tidegate_store::{Detail, KeyCommand, KeyError, KeyPath, OwnedVerb, Plan, StoreError, Verb};
 
 /// A command that outlives its call: it owns everything it names.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_contract::Store;
+use tidegate_store::Store;
 
 use crate::error::UrlError;
 

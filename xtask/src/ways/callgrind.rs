@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn the_parts_of_a_function_are_one_and_what_is_not_ours_is_none() {
         let text = "\
-fl=/ours/engine/src/set/inner.rs
+fl=/ours/tidegate/src/set/inner.rs
 fn=tidegate::set::inner::Inner::ask
 1 2
-cfi=/ours/engine/src/set/inner.rs
+cfi=/ours/tidegate/src/set/inner.rs
 cfn=tidegate::set::inner::Inner::ask::{{closure}}
 calls=7 1
 1 5
@@ -83,7 +83,7 @@ fn=core::option::Option<T>::map
 ";
         let calls = calls(text, Path::new("/ours"));
         let ask = Function {
-            file: "engine/src/set/inner.rs".to_owned(),
+            file: "tidegate/src/set/inner.rs".to_owned(),
             name: "tidegate::set::inner::Inner::ask".to_owned(),
         };
         assert_eq!(calls, Calls::from([(ask, 7)]));

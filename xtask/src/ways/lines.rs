@@ -3,8 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-/// What is shipped.
-const PARTS: [&str; 5] = ["core", "stores", "engine", "doors", "cli"];
+/// What is shipped, by the names that its folders have, or had.
+const PARTS: [&str; 8] = [
+    "core",
+    "store",
+    "stores",
+    "tidegate",
+    "engine",
+    "protocols",
+    "doors",
+    "cli",
+];
 
 /// Folders of a crate that are no part of it.
 const ASIDE: [&str; 4] = ["tests", "examples", "benches", "target"];
@@ -12,7 +21,8 @@ const ASIDE: [&str; 4] = ["tests", "examples", "benches", "target"];
 /// Lines that are neither blank, a comment nor a test, by part.
 pub fn of(root: &Path) -> Result<Vec<(&'static str, usize)>, String> {
     let part = |part| Ok((part, in_folder(&root.join(part))?));
-    PARTS.into_iter().map(part).collect()
+    let there = PARTS.into_iter().filter(|part| root.join(part).exists());
+    there.map(part).collect()
 }
 
 fn in_folder(folder: &Path) -> Result<usize, String> {

@@ -47,7 +47,7 @@ looked at):
                      offer, a store's own decision. They stand by name in
                      xtask/src/ways/table.rs; one is there if its text is in its file.
   lines              Lines of Rust, Lua and SQL that are neither blank, a comment nor a test,
-                     of what is shipped: core, stores, engine, doors, cli.
+                     of what is shipped: core, store, stores, tidegate, protocols, cli.
 
 --names   also prints which functions and which ways these are
 

@@ -114,7 +114,7 @@ fn build(checkout: &Checkout) -> Result<PathBuf, String> {
     write("src/main.rs", DRIVER)?;
     let mut build = program(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     build.args(["build", "--quiet"]);
-    if root.join("engine/src/pending.rs").exists() {
+    if root.join(library(root)).join("src/pending.rs").exists() {
         build.args(["--features", "pending"]);
     }
     build.current_dir(&folder);
@@ -124,14 +124,22 @@ fn build(checkout: &Checkout) -> Result<PathBuf, String> {
     Ok(built.join("debug/tidegate-ways"))
 }
 
+/// The library's folder, at this commit or an earlier one.
+fn library(root: &Path) -> &'static str {
+    match root.join("tidegate").exists() {
+        true => "tidegate",
+        false => "engine",
+    }
+}
+
 /// A workspace of its own. Each function of ours has its file's name; nothing is inlined.
 fn manifest(root: &Path) -> String {
-    let root = root.display();
+    let (library, root) = (library(root), root.display());
     format!(
         "[package]\nname = \"tidegate-ways\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
          [features]\npending = []\n\
          [dependencies]\n\
-         tidegate = {{ path = \"{root}/engine\" }}\n\
+         tidegate = {{ path = \"{root}/{library}\" }}\n\
          tidegate-redis = {{ path = \"{root}/stores/redis\" }}\n\
          [profile.dev]\nopt-level = 0\ndebug = \"line-tables-only\"\nincremental = false\n\
          [workspace]\n"

@@ -52,7 +52,7 @@ const WAYS: &[Way] = &[
         LIBRARY,
         "a command to the table",
         (
-            "stores/contract/src/store.rs",
+            "store/src/store.rs",
             "fn execute(&self, command: &Command<'_>",
         ),
         true,
@@ -60,38 +60,38 @@ const WAYS: &[Way] = &[
     way(
         LIBRARY,
         "a handle's word, by compare-and-swap",
-        ("engine/src/set/handle.rs", "cell.admit(cost"),
+        ("tidegate/src/set/handle.rs", "cell.admit(cost"),
         true,
     ),
     way(
         LIBRARY,
         "a word in a thread's cache of hot keys",
-        ("engine/src/set/recent.rs", "pub(super) fn admit("),
+        ("tidegate/src/set/recent.rs", "pub(super) fn admit("),
         false,
     ),
     way(
         LIBRARY,
         "the lean method for the verdict of several limits",
-        ("stores/contract/src/store.rs", "fn admit("),
+        ("store/src/store.rs", "fn admit("),
         false,
     ),
     way(
         LIBRARY,
         "the lean method for the verdict of one limit",
-        ("stores/contract/src/store.rs", "fn admit_one("),
+        ("store/src/store.rs", "fn admit_one("),
         false,
     ),
     way(
         LIBRARY,
         "the lean method for the standing of one limit",
-        ("stores/contract/src/store.rs", "fn check_one("),
+        ("store/src/store.rs", "fn check_one("),
         false,
     ),
     way(
         LIBRARY,
         "the second trait's method, for an answer that comes later",
         (
-            "stores/contract/src/store.rs",
+            "store/src/store.rs",
             "fn send(&self, command: &Command<'_>)",
         ),
         false,
@@ -99,10 +99,7 @@ const WAYS: &[Way] = &[
     way(
         LIBRARY,
         "the second trait's method, for one that waits",
-        (
-            "stores/contract/src/store.rs",
-            "fn wait(&self, command: &Command<'_>",
-        ),
+        ("store/src/store.rs", "fn wait(&self, command: &Command<'_>"),
         false,
     ),
     way(
@@ -189,25 +186,25 @@ const WAYS: &[Way] = &[
     way(
         WAITING,
         "a take that passes through the library's line",
-        ("engine/src/wait/lines.rs", "fn pass_through("),
+        ("tidegate/src/wait/lines.rs", "fn pass_through("),
         false,
     ),
     way(
         WAITING,
         "a take that stands in the library's line",
-        ("engine/src/wait/line.rs", "fn offer(set: &Arc<Inner>"),
+        ("tidegate/src/wait/line.rs", "fn offer(set: &Arc<Inner>"),
         false,
     ),
     way(
         WAITING,
         "a pool's take at a member without waiting",
-        ("engine/src/wait/pooled.rs", "pub(crate) fn try_member("),
+        ("tidegate/src/wait/pooled.rs", "pub(crate) fn try_member("),
         false,
     ),
     way(
         WAITING,
         "a pool's place in a member's line",
-        ("engine/src/wait/pooled.rs", "pub(crate) fn stand("),
+        ("tidegate/src/wait/pooled.rs", "pub(crate) fn stand("),
         false,
     ),
 ];

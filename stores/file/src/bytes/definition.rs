@@ -5,7 +5,7 @@
 //! value: version u8, what the owner says
 //! ```
 
-use tidegate_contract::core::DecodeError;
+use tidegate_store::core::DecodeError;
 
 use super::{VERSION, versioned};
 

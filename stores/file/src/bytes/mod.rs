@@ -2,7 +2,7 @@
 //! version is read by every later one, or refused; never misread.
 //!
 //! Each begins with a version of its own. All but tables and definitions are as
-//! every store writes them ([`tidegate_contract::bytes`]).
+//! every store writes them ([`tidegate_store::bytes`]).
 
 mod definition;
 mod table;
@@ -11,9 +11,9 @@ mod tests;
 
 pub(crate) use definition::{Defined, decode_definition, encode_definition};
 pub(crate) use table::{Known, decode_table, encode_table};
-pub(crate) use tidegate_contract::bytes::{
+pub(crate) use tidegate_store::bytes::{
     decode_plan, decode_record, decode_row, encode_own, encode_plan, encode_record, encode_row,
     row_head,
 };
 
-use tidegate_contract::bytes::{VERSION, versioned};
+use tidegate_store::bytes::{VERSION, versioned};

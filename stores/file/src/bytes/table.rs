@@ -4,7 +4,7 @@
 //! version u8, fence u64, latest i64, name
 //! ```
 
-use tidegate_contract::core::{DecodeError, Timestamp};
+use tidegate_store::core::{DecodeError, Timestamp};
 
 use super::{VERSION, versioned};
 

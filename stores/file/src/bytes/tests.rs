@@ -1,17 +1,17 @@
 //! What is written is read back as it was; anything else is refused.
 
 use proptest::prelude::*;
-use tidegate_contract::book::{Record, Share, Stage};
-use tidegate_contract::core::kernel::ring::MAX_SUB_WINDOWS;
-use tidegate_contract::core::{
+use tidegate_memory::journal::Adopted;
+use tidegate_store::book::{Record, Share, Stage};
+use tidegate_store::core::kernel::ring::MAX_SUB_WINDOWS;
+use tidegate_store::core::{
     Align, Bounds, Bucket, DecodeError, Log, MAX_AMOUNT, Payment, Place, Ring, Rule, Slots, Span,
     State, Timestamp, Window,
 };
-use tidegate_contract::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
-use tidegate_memory::journal::Adopted;
+use tidegate_store::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 
 use super::*;
-use tidegate_contract::bytes::Written;
+use tidegate_store::bytes::Written;
 
 const LONGEST: u64 = 400 * 86_400_000_000;
 
@@ -192,7 +192,7 @@ proptest! {
 fn a_row_and_a_table_are_read_as_they_were_written() {
     let slots = Rule::Slots(Slots::new(3, Span::SECOND).expect("in range"));
     let mut held = State::Fresh;
-    let moment = tidegate_contract::core::Moment::at(Timestamp::from_micros(7));
+    let moment = tidegate_store::core::Moment::at(Timestamp::from_micros(7));
     slots.charge(&mut held, 1, &moment, None);
     let mut bytes = row_head(9, false).to_vec();
     encode_row(&[State::Fresh, held.clone()], &mut bytes);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use redb::{ReadableTable, Table, WriteTransaction};
-use tidegate_contract::OwnedKey;
-use tidegate_contract::book::Record;
-use tidegate_contract::core::{State, Timestamp};
 use tidegate_memory::journal::{Collected, Sink, Told};
+use tidegate_store::OwnedKey;
+use tidegate_store::book::Record;
+use tidegate_store::core::{State, Timestamp};
 
 use super::shared::Change;
 use super::tracked::{FORGOTTEN, Layouts, Placed, Tracked};

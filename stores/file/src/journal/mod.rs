@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 use redb::Database;
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 
 use crate::disk::Disk;
 use crate::error::FileError;
@@ -123,7 +123,7 @@ impl Journal {
     /// # Errors
     /// As [`check`](Self::check).
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        tidegate_contract::block_on(self.written())
+        tidegate_store::block_on(self.written())
     }
 
     fn kept(&self, group: u64) -> Kept {

@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 
 use crate::error::FileError;
 use crate::options::SyncMode;

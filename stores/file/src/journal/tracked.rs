@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tidegate_contract::Plan;
-use tidegate_contract::core::Timestamp;
 use tidegate_memory::MemoryTable;
 use tidegate_memory::journal::Collected;
+use tidegate_store::Plan;
+use tidegate_store::core::Timestamp;
 
 /// What a table is called in the file until all of it is deleted. No set is.
 pub(super) const FORGOTTEN: &str = "\0";

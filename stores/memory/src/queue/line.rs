@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tidegate_contract::core::{Timestamp, Verdict};
-use tidegate_contract::{
+use tidegate_store::core::{Timestamp, Verdict};
+use tidegate_store::{
     Alarm, Answer, Command, Hold, KeyPath, Op, OwnedCommand, OwnedKey, OwnedPath, Race, Reply,
     Responder, Ring, StoreError, Timer, Wake,
 };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::core::{Amount, Bounds, Span, Timestamp};
-use tidegate_contract::{Detail, Ending, KeyCommand, KeyPath, Terms, Verb};
+use tidegate_store::core::{Amount, Bounds, Span, Timestamp};
+use tidegate_store::{Detail, Ending, KeyCommand, KeyPath, Terms, Verb};
 
 use super::instant;
 use super::pack::Pack;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use redis::Value;
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{HeldLease, OwnedKey, StoreError};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{HeldLease, OwnedKey, StoreError};
 
 use super::reply::Reader;
 use super::{instant, timestamp};

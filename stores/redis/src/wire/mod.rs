@@ -16,7 +16,7 @@ pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod reply;
 
-use tidegate_contract::core::Timestamp;
+use tidegate_store::core::Timestamp;
 
 /// "Never" to a script, and every instant after it: 2^53, in the year 2255.
 pub(crate) const NEVER: i64 = 1 << 53;

@@ -2,7 +2,7 @@
 //! written as strings, which is all it knows.
 
 use rmp::encode::{self, ByteBuf};
-use tidegate_contract::core::{Amount, MAX_AMOUNT};
+use tidegate_store::core::{Amount, MAX_AMOUNT};
 
 /// Something written piece by piece. (Writing to memory does not fail.)
 #[derive(Debug, Default)]

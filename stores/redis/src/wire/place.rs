@@ -5,7 +5,7 @@
 //! those was.
 
 use rmpv::Value;
-use tidegate_contract::StoreError;
+use tidegate_store::StoreError;
 
 use super::pack::Pack;
 use crate::keys::Names;

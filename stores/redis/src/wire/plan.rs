@@ -1,9 +1,9 @@
 //! An edition of a plan, there and back.
 
 use rmpv::Value;
-use tidegate_contract::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
-use tidegate_contract::key::MAX_LEVELS;
-use tidegate_contract::{KeyPath, Plan, PlanLimit, rebuild};
+use tidegate_store::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
+use tidegate_store::key::MAX_LEVELS;
+use tidegate_store::{KeyPath, Plan, PlanLimit, rebuild};
 
 use super::instant;
 use super::pack::Pack;

@@ -24,8 +24,8 @@
 //! now alone.
 
 use redis::Value;
-use tidegate_contract::core::{Span, Standing, Timestamp, Verdict};
-use tidegate_contract::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
+use tidegate_store::core::{Span, Standing, Timestamp, Verdict};
+use tidegate_store::{Decision, Granted, Plan, Reply, Settlement, StoreError, Use};
 
 use super::timestamp;
 use crate::error::garbled;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::core::{Bounds, Span, Timestamp};
-use tidegate_contract::{
+use tidegate_store::core::{Bounds, Span, Timestamp};
+use tidegate_store::{
     Command, Ending, Hold, KeyCommand, Op, OwnedPath, OwnedVerb, Plan, Race, Verb,
 };
 use tokio::sync::oneshot;

@@ -4,9 +4,9 @@ use std::future::{Future, poll_fn};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_contract::core::{Timestamp, Verdict};
-use tidegate_contract::race::Trip;
-use tidegate_contract::{
+use tidegate_store::core::{Timestamp, Verdict};
+use tidegate_store::race::Trip;
+use tidegate_store::{
     Answer, KeyCommand, Later, Plan, Race, Reply, Responder, Ring, StoreError, later,
 };
 use tokio::sync::{Notify, oneshot};
@@ -310,8 +310,8 @@ async fn pause(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tidegate_contract::core::{Payment, Rule, Slots, Span};
-    use tidegate_contract::{
+    use tidegate_store::core::{Payment, Rule, Slots, Span};
+    use tidegate_store::{
         Alarm, Command, Detail, KeyPath, Op, Patience, PlanLimit, Seat, Terms, Timer, Verb,
     };
 

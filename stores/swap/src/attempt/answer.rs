@@ -1,7 +1,7 @@
 //! A reply by the caller's clock.
 
-use tidegate_contract::core::{Timestamp, Verdict};
-use tidegate_contract::{Decision, Reply, StoreError};
+use tidegate_store::core::{Timestamp, Verdict};
+use tidegate_store::{Decision, Reply, StoreError};
 
 use crate::request::moved;
 

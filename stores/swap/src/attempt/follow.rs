@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::StoreError;
-use tidegate_contract::core::{DecodeError, Timestamp};
+use tidegate_store::StoreError;
+use tidegate_store::core::{DecodeError, Timestamp};
 
 use super::{Attempt, Need};
 use crate::edition::Edition;

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_contract::book::Record;
-use tidegate_contract::bytes::decode_record;
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{Book, LeaseRoom, OwnedKey, StoreError};
+use tidegate_store::book::Record;
+use tidegate_store::bytes::decode_record;
+use tidegate_store::core::Timestamp;
+use tidegate_store::{Book, LeaseRoom, OwnedKey, StoreError};
 
 use crate::trip::{Due, Kept};
 

@@ -23,8 +23,8 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{OwnedKey, Reply, StoreError, oracle, retained};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{OwnedKey, Reply, StoreError, oracle, retained};
 
 use crate::clock::Clock;
 use crate::edition::Edition;

@@ -1,8 +1,8 @@
 //! What is due about leases.
 
-use tidegate_contract::book::{Record, Stage};
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{KeyPath, OwnedKey, Plan, oracle};
+use tidegate_store::book::{Record, Stage};
+use tidegate_store::core::Timestamp;
+use tidegate_store::{KeyPath, OwnedKey, Plan, oracle};
 
 use super::{Attempt, Need};
 use crate::edition::Edition;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use tidegate_contract::core::{Bounds, DecodeError, Rule, State, Timestamp};
-use tidegate_contract::oracle::{self, Row};
-use tidegate_contract::{KeyPath, Plan, PlanLimit, Retained, StoreError, retained};
+use tidegate_store::core::{Bounds, DecodeError, Rule, State, Timestamp};
+use tidegate_store::oracle::{self, Row};
+use tidegate_store::{KeyPath, Plan, PlanLimit, Retained, StoreError, retained};
 
 use crate::edition::Edition;
 use crate::entry::{self, Entry, Head};

@@ -1,9 +1,9 @@
 //! What has changed, as a backend is to write it.
 
-use tidegate_contract::book::Record;
-use tidegate_contract::bytes::encode_record;
-use tidegate_contract::core::Timestamp;
-use tidegate_contract::{OwnedKey, Plan, Reply, Retained, StoreError};
+use tidegate_store::book::Record;
+use tidegate_store::bytes::encode_record;
+use tidegate_store::core::Timestamp;
+use tidegate_store::{OwnedKey, Plan, Reply, Retained, StoreError};
 
 use super::rows::Loaded;
 use super::{Attempt, Step};

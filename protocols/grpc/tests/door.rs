@@ -1,0 +1,471 @@
+//! The door over a real socket, with the client that the proto file makes.
+
+#[path = "../../../tidegate/tests/support/counted.rs"]
+mod counted;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::ManualClock;
+use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
+use tidegate::policy::parse;
+use tidegate_grpc::proto::tidegate_client::TidegateClient;
+use tidegate_grpc::{Settings, proto, serve};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+use counted::Counted;
+
+const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
+                      tpm = { rate = 1000, per = '1h' }\nrunning = { concurrency = 1 }\n";
+
+struct Running {
+    gate: Gate,
+    at: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
+}
+
+impl Running {
+    /// Until somebody waits for a lease.
+    async fn until_one_waits(&self) {
+        let caller = self.gate.enter(None).unwrap();
+        let chat = self.gate.policy(&caller, Scope::Observe, "chat").unwrap();
+        while chat.set().statistics().waiting == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+async fn running(credentials: Credentials) -> (Running, TidegateClient<Channel>) {
+    running_by(Gate::builder().credentials(credentials)).await
+}
+
+async fn running_by(builder: GateBuilder) -> (Running, TidegateClient<Channel>) {
+    let file = parse("t", POLICY).unwrap();
+    let time = ManualClock::default();
+    let gate = builder.clock(time.clock()).build(&file).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let served = serve(gate.clone(), Settings::default(), listener, async {
+        let _ = stopped.await;
+    });
+    let server = tokio::spawn(served);
+    let client = TidegateClient::connect(format!("http://{at}"))
+        .await
+        .unwrap();
+    let running = Running {
+        gate,
+        at,
+        stop,
+        server,
+    };
+    (running, client)
+}
+
+fn about(key: &str) -> proto::CheckRequest {
+    proto::CheckRequest {
+        policy: "chat".into(),
+        key: key.as_bytes().to_vec().into(),
+        amounts: [("running".to_owned(), 0)].into(),
+        ..Default::default()
+    }
+}
+
+fn tokens(key: &str, amount: u64) -> proto::AcquireRequest {
+    proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("tpm".to_owned(), amount)].into(),
+            ..about(key)
+        }),
+        ..Default::default()
+    }
+}
+
+fn named(lease: &proto::Lease, key: &str) -> proto::LeaseRequest {
+    proto::LeaseRequest {
+        policy: "chat".into(),
+        key: key.as_bytes().to_vec().into(),
+        lease: lease.id.clone(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_check_is_admitted_until_the_limit_and_then_told_when() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    for left in (0..10).rev() {
+        let answer = client.check(about("k")).await.unwrap().into_inner();
+        assert!(answer.admitted);
+        assert_eq!(answer.limits["rpm"].remaining, left);
+    }
+    let refused = client.check(about("k")).await.unwrap().into_inner();
+    assert!(!refused.admitted);
+    assert_eq!(refused.binding, "rpm");
+    assert_eq!(refused.not_until_us, refused.limits["rpm"].replenish_at_us);
+    let peeked = client.peek(about("other")).await.unwrap().into_inner();
+    assert!(peeked.admitted);
+}
+
+#[tokio::test]
+async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let acquired = client.acquire(tokens("k", 400)).await.unwrap().into_inner();
+    let lease = acquired.lease.expect("it fits");
+    let renew = proto::RenewRequest {
+        lease: Some(named(&lease, "k")),
+        ttl_ms: 900_000,
+    };
+    let renewed = client.renew(renew).await.unwrap().into_inner();
+    assert!(renewed.expires_at_us > lease.expires_at_us);
+    for (tpm, admitted) in [(500, true), (500, true), (100_000_000, false), (400, true)] {
+        let adjust = proto::AdjustRequest {
+            lease: Some(named(&lease, "k")),
+            amounts: [("tpm".to_owned(), tpm)].into(),
+            overdraw: false,
+        };
+        let adjusted = client.adjust(adjust).await.map(tonic::Response::into_inner);
+        assert_eq!(
+            adjusted.is_ok_and(|answer| answer.admitted),
+            admitted,
+            "{tpm}"
+        );
+    }
+    let settle = proto::SettleRequest {
+        lease: Some(named(&lease, "k")),
+        used: [("tpm".to_owned(), 100)].into(),
+    };
+    let settled = client.settle(settle.clone()).await.unwrap().into_inner();
+    assert_eq!(
+        (settled.limits["tpm"].taken, settled.limits["tpm"].used),
+        (400, 100)
+    );
+    let again = client.settle(settle).await.unwrap().into_inner();
+    assert!(again.repeated && !settled.repeated);
+    let foreseen = client.forecast(about("k")).await.unwrap().into_inner();
+    assert_eq!(foreseen.limits["rpm"].spendable, 9);
+    let unknown = named(
+        &proto::Lease {
+            id: "0".repeat(32),
+            ..lease
+        },
+        "k",
+    );
+    assert_eq!(
+        client.release(unknown).await.unwrap_err().code(),
+        Code::NotFound
+    );
+}
+
+#[tokio::test]
+async fn an_idempotency_key_that_is_too_long_is_refused() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let ask = |length: usize| proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        idempotency_key: vec![b'x'; length].into(),
+        ..Default::default()
+    };
+    let refused = client.acquire(ask(256)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("1 to 255 bytes"), "{refused}");
+    client.acquire(ask(255)).await.unwrap();
+}
+
+/// It was made shorter, and nobody was told.
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_refused() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let ask = |wait_ms: u64| proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        wait_ms: Some(wait_ms),
+        ..Default::default()
+    };
+    let refused = client.acquire(ask(300_001)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(
+        refused.message().contains("at most here, not 300.001s"),
+        "{refused}"
+    );
+    client.acquire(ask(300_000)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_ask_that_waits_is_served_by_the_release() {
+    let (running, mut client) = running(Credentials::default()).await;
+    let slot = || proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        wait_ms: Some(60_000),
+        ..Default::default()
+    };
+    let held = client
+        .acquire(slot())
+        .await
+        .unwrap()
+        .into_inner()
+        .lease
+        .unwrap();
+    let mut other = client.clone();
+    let waiting = tokio::spawn(async move { other.acquire(slot()).await });
+    running.until_one_waits().await;
+    assert!(!waiting.is_finished());
+    client.release(named(&held, "k")).await.unwrap();
+    let granted = waiting.await.unwrap().unwrap().into_inner();
+    assert!(granted.lease.unwrap().fence > held.fence);
+}
+
+#[tokio::test]
+async fn bad_requests_are_told_apart() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let code = |status: tonic::Status| status.code();
+    let unknown = proto::CheckRequest {
+        policy: "no".into(),
+        ..about("k")
+    };
+    assert_eq!(
+        client.check(unknown).await.map(drop).map_err(code),
+        Err(Code::NotFound)
+    );
+    assert_eq!(
+        client.check(about("")).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+    let never = tokens("k", 1_001);
+    assert_eq!(
+        client.acquire(never).await.map(drop).map_err(code),
+        Err(Code::OutOfRange)
+    );
+    let huge = tokens("k", u64::MAX);
+    assert_eq!(
+        client.acquire(huge).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+    let nothing = proto::AcquireRequest::default();
+    assert_eq!(
+        client.acquire(nothing).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+    let many = proto::CheckManyRequest {
+        checks: vec![about("k"); 1_001],
+        correlation: 0,
+    };
+    assert_eq!(
+        client.check_many(many).await.map(drop).map_err(code),
+        Err(Code::InvalidArgument)
+    );
+}
+
+#[tokio::test]
+async fn batches_are_answered_in_order_each_check_by_itself() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let unknown = proto::CheckRequest {
+        policy: "no".into(),
+        ..about("k")
+    };
+    let batch = |correlation| proto::CheckManyRequest {
+        checks: vec![about("k"), unknown.clone(), about("k")],
+        correlation,
+    };
+    let batches = tokio_stream::iter((0..6).map(batch).collect::<Vec<_>>());
+    let mut answers = client.check_stream(batches).await.unwrap().into_inner();
+    for correlation in 0..6 {
+        let batch = answers.message().await.unwrap().unwrap();
+        assert_eq!(batch.correlation, correlation);
+        let [first, problem, last] = &batch.answers[..] else {
+            panic!("three asks, three answers");
+        };
+        assert_eq!(
+            (first.admitted, last.admitted),
+            (correlation < 5, correlation < 5)
+        );
+        assert_eq!(problem.problem.as_ref().unwrap().code, "not_found");
+    }
+    assert!(answers.message().await.unwrap().is_none());
+}
+
+/// They went one after the other, a command and a round trip each.
+#[tokio::test]
+async fn the_checks_of_a_batch_are_one_command() {
+    let store = Counted::default();
+    let gate = Gate::builder().store(Arc::new(store.clone()));
+    let (_running, mut client) = running_by(gate).await;
+    store.take();
+    let batch = proto::CheckManyRequest {
+        checks: vec![about("a"), about("b"), about("a")],
+        correlation: 0,
+    };
+    store.await_together(1);
+    let answers = client.check_many(batch).await.unwrap().into_inner().answers;
+    assert!(answers.iter().all(|answer| answer.admitted));
+    assert_eq!(store.take(), [("chat".to_owned(), 3)]);
+}
+
+#[tokio::test]
+async fn refusals_are_seen_as_they_happen() {
+    let (_running, mut client) = running(Credentials::default()).await;
+    let all = proto::WatchDenialsRequest::default();
+    let mut denials = client.watch_denials(all).await.unwrap().into_inner();
+    for _ in 0..11 {
+        client.check(about("noisy")).await.unwrap();
+    }
+    let denial = denials.message().await.unwrap().unwrap();
+    assert_eq!(
+        (&denial.key[..], denial.binding.as_str()),
+        (&b"noisy"[..], "rpm")
+    );
+    assert_eq!(denial.missed, 0);
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_without_a_token_once_there_is_one() {
+    let only_decide = Credentials::new([Credential {
+        name: "t".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![Scope::Decide],
+        policies: vec!["chat".into()],
+    }]);
+    let (_running, mut client) = running(only_decide).await;
+    let code = |status: tonic::Status| status.code();
+    fn with<T>(message: T, token: &str) -> Request<T> {
+        let mut request = Request::new(message);
+        let value = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", value);
+        request
+    }
+    let reset = || proto::ResetRequest {
+        policy: "chat".into(),
+        key: b"k".to_vec().into(),
+    };
+    let refused = client.check(about("k")).await.map(drop).map_err(code);
+    assert_eq!(refused, Err(Code::Unauthenticated));
+    let refused = client
+        .check(with(about("k"), "guess"))
+        .await
+        .map(drop)
+        .map_err(code);
+    assert_eq!(refused, Err(Code::Unauthenticated));
+    assert!(client.check(with(about("k"), "secret")).await.is_ok());
+    for refused in [
+        client
+            .reset(with(reset(), "secret"))
+            .await
+            .map(drop)
+            .map_err(code),
+        client
+            .peek(with(about("k"), "secret"))
+            .await
+            .map(drop)
+            .map_err(code),
+    ] {
+        assert_eq!(refused, Err(Code::PermissionDenied));
+    }
+    let batch = proto::CheckManyRequest::default();
+    assert!(
+        client
+            .check_many(with(batch.clone(), "secret"))
+            .await
+            .is_ok()
+    );
+    let refused = client.check_many(batch).await.map(drop).map_err(code);
+    assert_eq!(refused, Err(Code::Unauthenticated));
+    let refused = client
+        .watch_denials(proto::WatchDenialsRequest::default())
+        .await;
+    assert_eq!(refused.map(drop).map_err(code), Err(Code::Unauthenticated));
+}
+
+/// Who came in before the tokens were replaced decided and watched for as long as the
+/// stream was open.
+#[tokio::test]
+async fn a_stream_ends_with_the_token_that_opened_it() {
+    let token = |name: &str| Credential {
+        name: name.into(),
+        sha256: Credential::hash(name),
+        scopes: Scope::ALL.to_vec(),
+        policies: Vec::new(),
+    };
+    let (running, mut client) = running(Credentials::new([token("old"), token("kept")])).await;
+    fn with<T>(message: T, token: &str) -> Request<T> {
+        let mut request = Request::new(message);
+        let value = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", value);
+        request
+    }
+    let batch = || proto::CheckManyRequest {
+        checks: vec![about("k")],
+        ..Default::default()
+    };
+    for (name, stays) in [("old", false), ("kept", true)] {
+        running
+            .gate
+            .replace_credentials(Credentials::new([token("old"), token("kept")]));
+        let (batches, sent) = tokio::sync::mpsc::channel(1);
+        let sent = tokio_stream::wrappers::ReceiverStream::new(sent);
+        let answers = client.check_stream(with(sent, name)).await.unwrap();
+        let mut answers = answers.into_inner();
+        let all = proto::WatchDenialsRequest::default();
+        let denials = client.watch_denials(with(all, name)).await.unwrap();
+        let mut denials = denials.into_inner();
+        batches.send(batch()).await.unwrap();
+        assert_eq!(answers.message().await.unwrap().unwrap().answers.len(), 1);
+        running
+            .gate
+            .replace_credentials(Credentials::new([token("kept")]));
+        batches.send(batch()).await.unwrap();
+        let answered = answers.message().await.map(|_| ());
+        let code = |told: Result<(), tonic::Status>| told.map_err(|status| status.code());
+        let expected = match stays {
+            true => Ok(()),
+            false => Err(Code::Unauthenticated),
+        };
+        assert_eq!(code(answered), expected, "{name}");
+        for _ in 0..11 {
+            client.check(with(about(name), "kept")).await.unwrap();
+        }
+        let denied = denials.message().await.map(|_| ());
+        assert_eq!(code(denied), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
+    let (running, mut client) = running(Credentials::default()).await;
+    let channel = Channel::from_shared(format!("http://{}", running.at)).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
+    let status = health
+        .check(tonic_health::pb::HealthCheckRequest::default())
+        .await;
+    assert_eq!(status.unwrap().into_inner().status, 1);
+    let slot = proto::AcquireRequest {
+        ask: Some(proto::CheckRequest {
+            amounts: [("running".to_owned(), 1)].into(),
+            ..about("k")
+        }),
+        wait_ms: Some(60_000),
+        ..Default::default()
+    };
+    client.acquire(slot.clone()).await.unwrap();
+    let waiting = tokio::spawn(async move { client.acquire(slot).await });
+    running.until_one_waits().await;
+    running.gate.close();
+    assert_eq!(
+        waiting.await.unwrap().unwrap_err().code(),
+        Code::Unavailable
+    );
+    running.stop.send(()).unwrap();
+    drop(health);
+    running.server.await.unwrap().unwrap();
+}

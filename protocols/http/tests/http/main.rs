@@ -1,0 +1,28 @@
+//! The door as its clients see it.
+
+mod apply;
+#[path = "../../../../tidegate/tests/support/away.rs"]
+mod away;
+mod bounds;
+#[path = "../../../../tidegate/tests/support/counted.rs"]
+mod counted;
+mod decide;
+mod forward;
+mod front;
+mod headers;
+mod hostile;
+mod lease;
+mod listing;
+mod live;
+mod matrix;
+mod openapi;
+mod operate;
+mod overrides;
+mod pools;
+mod proxies;
+mod silent;
+mod support;
+mod tokens;
+mod tools;
+mod undelivered;
+mod units;

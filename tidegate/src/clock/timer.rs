@@ -1,0 +1,113 @@
+//! What is to happen at an instant: alarms in order, and a thread that rings
+//! them on clocks that run by themselves. It sleeps until the exact instant of
+//! the next one; nothing here polls.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex as StdMutex, PoisonError, Weak};
+
+use tidegate_core::Timestamp;
+use tidegate_store::sync::Mutex;
+use tidegate_store::{Alarm, Ring};
+
+/// Alarms by instant.
+#[derive(Default)]
+pub(crate) struct Timer {
+    alarms: Mutex<Alarms>,
+    /// Poked when an alarm comes before all others.
+    bell: Bell,
+}
+
+#[derive(Default)]
+struct Alarms {
+    next_number: u64,
+    by_instant: BTreeMap<Alarm, Weak<dyn Ring>>,
+}
+
+/// Wakes the thread that rings, if there is one.
+#[derive(Default)]
+struct Bell {
+    poked: StdMutex<bool>,
+    changed: Condvar,
+}
+
+impl Timer {
+    /// Rings `who` at `at`, unless it is gone by then or takes it back.
+    pub(crate) fn set(&self, at: Timestamp, who: Weak<dyn Ring>) -> Alarm {
+        let mut alarms = self.alarms.lock();
+        let alarm = Alarm {
+            at,
+            number: alarms.next_number,
+        };
+        alarms.next_number += 1;
+        alarms.by_instant.insert(alarm, who);
+        let first = alarms.by_instant.first_key_value().map(|(a, _)| *a) == Some(alarm);
+        drop(alarms);
+        if first {
+            self.bell.poke();
+        }
+        alarm
+    }
+
+    /// Takes an alarm back.
+    pub(crate) fn unset(&self, alarm: Alarm) {
+        self.alarms.lock().by_instant.remove(&alarm);
+    }
+
+    /// When the next alarm is.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        let alarms = self.alarms.lock();
+        alarms.by_instant.first_key_value().map(|(a, _)| a.at)
+    }
+
+    /// Rings everyone who is due at `now`, in order.
+    pub(crate) fn ring_due(&self, now: Timestamp) {
+        while let Some(who) = self.take_due(now) {
+            if let Some(who) = who.upgrade() {
+                who.ring(now);
+            }
+        }
+    }
+
+    fn take_due(&self, now: Timestamp) -> Option<Weak<dyn Ring>> {
+        let mut alarms = self.alarms.lock();
+        let entry = alarms.by_instant.first_entry()?;
+        (entry.key().at <= now).then(|| entry.remove())
+    }
+
+    /// Sleeps until the next alarm or an earlier one; it is `now`, by a clock
+    /// that runs so many times as fast as the machine's.
+    pub(crate) fn sleep(&self, now: Timestamp, pace: u32) {
+        let wait = self.next().map(|at| at.since(now).as_duration());
+        self.bell.wait(wait.map(|wait| wait / pace.max(1)));
+    }
+
+    /// Wakes the thread that rings: its clock is gone.
+    pub(crate) fn close(&self) {
+        self.bell.poke();
+    }
+}
+
+impl Bell {
+    fn poke(&self) {
+        *self.poked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+
+    /// Until poked, or for `longest`. A poke that came before counts.
+    fn wait(&self, longest: Option<std::time::Duration>) {
+        let mut poked = self.poked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*poked {
+            poked = match longest {
+                Some(longest) => {
+                    let waited = self.changed.wait_timeout(poked, longest);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.changed.wait(poked);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+        *poked = false;
+    }
+}

@@ -1,0 +1,182 @@
+//! The answer, with the names put back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::{Standing, Timestamp, Verdict};
+use tidegate_store::{Reply, StoreError};
+
+use crate::error::Error;
+use crate::limit::Limit;
+use crate::set::View;
+
+/// May it start, why not, and where does everything stand?
+#[derive(Clone)]
+pub struct Decision {
+    verdict: Verdict,
+    /// Which of the view's limits binds.
+    binding: Option<u32>,
+    shadowed: bool,
+    /// In the order of the view's limits.
+    standings: SmallVec<[Option<Standing>; 1]>,
+    view: Arc<View>,
+    member: Option<Arc<str>>,
+    degraded: bool,
+}
+
+impl Decision {
+    /// What was answered, taken from where it was written.
+    ///
+    /// # Errors
+    /// It was no decision.
+    #[inline]
+    pub(crate) fn of_reply(reply: &mut Reply, view: Arc<View>) -> Result<Self, Error> {
+        match reply {
+            Reply::Decision(answer) => Ok(Self {
+                verdict: answer.verdict,
+                binding: answer.binding.map(|position| position as u32),
+                shadowed: answer.shadowed,
+                standings: std::mem::take(&mut answer.standings),
+                view,
+                member: None,
+                degraded: false,
+            }),
+            Reply::One(verdict, standing) => Ok(Self::of_one(*verdict, *standing, view)),
+            _ => Err(StoreError::Mismatch.into()),
+        }
+    }
+
+    /// That of a lone limit.
+    #[inline]
+    pub(crate) fn of_one(verdict: Verdict, standing: Standing, view: Arc<View>) -> Self {
+        Self {
+            verdict,
+            binding: (!verdict.admitted()).then_some(0),
+            shadowed: false,
+            standings: SmallVec::from_buf([Some(standing)]),
+            view,
+            member: None,
+            degraded: false,
+        }
+    }
+
+    /// The same, decided while the store could not tell.
+    #[cfg(feature = "gate")]
+    pub(crate) fn without_store(mut self) -> Self {
+        self.degraded = true;
+        self
+    }
+
+    /// The store could not tell: a share of the limits decided, in this process.
+    #[must_use]
+    pub const fn degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// The same, as this member of a pool decided.
+    pub(crate) fn of(mut self, member: &Arc<str>) -> Self {
+        self.member = Some(Arc::clone(member));
+        self
+    }
+
+    /// The same, but not before `until`, when a cool-down ends.
+    pub(crate) fn not_before(mut self, until: Timestamp) -> Self {
+        let verdict = self.verdict.put_off(until);
+        if verdict != self.verdict {
+            (self.verdict, self.binding) = (verdict, None);
+        }
+        self
+    }
+
+    /// The answer alone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Whether it may start.
+    #[must_use]
+    pub fn admitted(&self) -> bool {
+        self.verdict.admitted()
+    }
+
+    /// If not now: the exact instant at which it may, if nothing else happens.
+    #[must_use]
+    pub fn not_until(&self) -> Option<Timestamp> {
+        match self.verdict {
+            Verdict::NotUntil(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The member of a pool whose decision it is; of a refusal, the member that
+    /// is free soonest.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_deref()
+    }
+
+    /// The limit that binds: whose refusal lasts longest. None does where a
+    /// pool's member cools down for longer.
+    #[must_use]
+    pub fn binding(&self) -> Option<&str> {
+        self.binding_at().map(|(_, name)| name)
+    }
+
+    /// The limit that binds, and its position among [`limit_names`](Self::limit_names).
+    pub(crate) fn binding_at(&self) -> Option<(usize, &str)> {
+        let position = self.binding? as usize;
+        Some((position, self.view.limits[position].name()))
+    }
+
+    /// The names of all limits that it was decided by.
+    pub(crate) fn limit_names(&self) -> impl Iterator<Item = &str> {
+        self.view.limits.iter().map(Limit::name)
+    }
+
+    /// At which of the key's levels the limit stands that binds, counted from 0,
+    /// the outermost.
+    #[must_use]
+    pub fn binding_level(&self) -> Option<usize> {
+        let binding = self.binding?;
+        Some(self.view.plan.limits()[binding as usize].level)
+    }
+
+    /// A shadow limit would have refused.
+    #[must_use]
+    pub fn shadowed(&self) -> bool {
+        self.shadowed
+    }
+
+    /// Where the limit called `name` stands after this step.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> Option<Standing> {
+        let mut standings = self.standings();
+        standings.find(|(n, _)| *n == name).map(|(_, s)| s)
+    }
+
+    /// The limit called `name`, as it was decided by: the key's own, if it was
+    /// given one.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        let mut limits = self.view.limits.iter();
+        limits.find(|limit| limit.name() == name)
+    }
+
+    /// Where every limit stands after this step, by name.
+    pub fn standings(&self) -> impl Iterator<Item = (&str, Standing)> {
+        let named = self.view.limits.iter().zip(&self.standings);
+        named.filter_map(|(limit, standing)| Some((limit.name(), (*standing)?)))
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("verdict", &self.verdict())
+            .field("binding", &self.binding())
+            .field("standings", &self.standings().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,554 @@
+//! What an admitted ask holds until it is settled, released or expired.
+
+use std::fmt;
+use std::future::Future;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Amount, Timestamp};
+use tidegate_store::{self as contract, Granted, OwnedKey};
+
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::Key;
+use crate::outcome::Outcome;
+use crate::pending::Pending;
+use crate::pool::Member;
+use crate::set::{How, Inner, LimitSet, Metadata, View};
+
+/// The name of a lease: 128 random bits, which only its holder knows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseId(pub(crate) u128);
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Half of it: whoever reads a log must not be able to settle.
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LeaseId({:016x}...)", (self.0 >> 64) as u64)
+    }
+}
+
+impl FromStr for LeaseId {
+    type Err = std::num::ParseIntError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(text, 16).map(Self)
+    }
+}
+
+/// A lease on what was taken. Dropping it gives slots back and counts rate
+/// amounts as fully used. When the thread panics, the work has failed: the
+/// outcome is [`Outcome::Dropped`], and rate amounts go as each limit's
+/// `on_failure` says.
+#[must_use = "what is held is given back when the lease is dropped"]
+pub struct Lease {
+    set: Arc<Inner>,
+    key: OwnedKey,
+    // What was granted, without the room between: a lease is moved a lot.
+    id: u128,
+    granted_at: Timestamp,
+    expires_at: Timestamp,
+    fence: u64,
+    repeated: bool,
+    ended: bool,
+    failed: bool,
+    outcome: Outcome,
+    shadowed: bool,
+    /// The pool's member that gave it.
+    member: Option<Member>,
+    /// What was decided, if its ask wanted to know.
+    decision: Option<Box<Decision>>,
+}
+
+impl Lease {
+    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted, shadowed: bool) -> Self {
+        Self {
+            set,
+            key,
+            id: granted.id,
+            granted_at: granted.granted_at,
+            expires_at: granted.expires_at,
+            fence: granted.fence,
+            repeated: granted.repeated,
+            ended: false,
+            failed: false,
+            outcome: Outcome::Succeeded,
+            shadowed,
+            member: None,
+            decision: None,
+        }
+    }
+
+    /// The same, with what was decided.
+    pub(crate) fn decided(mut self, decision: Decision) -> Self {
+        self.decision = Some(Box::new(decision));
+        self
+    }
+
+    /// The same, as given by this member.
+    pub(crate) fn of(mut self, member: &Member) -> Self {
+        if !self.repeated {
+            member.began();
+        }
+        self.member = Some(member.clone());
+        self
+    }
+
+    pub(crate) fn source(&self) -> Option<&Member> {
+        self.member.as_ref()
+    }
+
+    pub(crate) const fn set(&self) -> &Arc<Inner> {
+        &self.set
+    }
+
+    /// It was renewed elsewhere.
+    pub(crate) fn lasts_until(&mut self, expires_at: Timestamp) {
+        self.expires_at = expires_at;
+    }
+
+    /// Its name, for settling it from elsewhere.
+    #[must_use]
+    pub fn id(&self) -> LeaseId {
+        LeaseId(self.id)
+    }
+
+    /// The key it was taken for.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        self.key.bytes()
+    }
+
+    /// Larger than that of every earlier lease on the same slots; 0 without
+    /// slots. Hand it to the resource, which refuses a smaller one.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// Whether it was given before, to an ask with the same idempotency key.
+    /// Then dropping it ends nothing: the first holder may be at work. It can
+    /// be settled, released and cancelled all the same.
+    #[must_use]
+    pub fn is_repeated(&self) -> bool {
+        self.repeated
+    }
+
+    /// When it was granted, by the store's clock; for one that waited, the end of its
+    /// wait. Neither a renewal nor an adjustment changes it, and a retry by its
+    /// idempotency key is told the same.
+    #[must_use]
+    pub fn granted_at(&self) -> Timestamp {
+        self.granted_at
+    }
+
+    /// When it expires unless renewed.
+    #[must_use]
+    pub fn expires_at(&self) -> Timestamp {
+        self.expires_at
+    }
+
+    /// Whether it has expired by now.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.expires_at <= self.set.clock.now()
+    }
+
+    /// Where the limits stood when it was granted, if its ask
+    /// [wanted to know](crate::Ask::standings); nothing for one that is
+    /// [repeated](Self::is_repeated).
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_deref()
+    }
+
+    /// Whether a shadow limit would have refused it.
+    #[must_use]
+    pub const fn shadowed(&self) -> bool {
+        self.shadowed
+    }
+
+    /// The metadata of the set it was taken from (region, account, endpoint).
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.set.metadata
+    }
+
+    /// The name of the pool's member that gave it; none if it is from no pool.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// The provider has refused (a 429, say): the pool passes over the member
+    /// that gave this lease for `duration` from now, or for as long as was said
+    /// before if that is longer. Answers until when; nothing if the lease is
+    /// from no pool.
+    pub fn cool_down(&self, duration: Duration) -> Option<Timestamp> {
+        let member = self.member.as_ref()?;
+        Some(member.cool_down(duration))
+    }
+
+    /// How the work went; said before the lease ends, counted when it does.
+    pub fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
+    /// How the work went, as far as it was said.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Reports what was really used, by limit name: less than was taken is
+    /// refunded (from a token bucket what has not drained meanwhile: the rest is
+    /// free already), more becomes debt; what is not named was used as taken.
+    /// Slots come back. After expiry the real use is still charged, and the
+    /// answer says `expired`.
+    ///
+    /// # Errors
+    /// An unknown or repeated name or too large an amount (the lease is then
+    /// still held); a lease that has ended; the store.
+    pub fn settle<'u>(
+        &mut self,
+        used: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.end(How::Settle(used)))
+    }
+
+    /// Gives back what is held; rate amounts were used as taken.
+    ///
+    /// # Errors
+    /// A lease that has ended; the store.
+    pub fn release(&mut self) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.end(How::Release))
+    }
+
+    /// Gives everything back: the work did not start.
+    ///
+    /// # Errors
+    /// A lease that has ended; the store.
+    pub fn cancel(&mut self) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.end(How::Cancel))
+    }
+
+    /// The work failed: slots come back when the lease is dropped, and rate
+    /// amounts too where the limit's `on_failure` says so.
+    pub fn fail(&mut self) {
+        self.failed = true;
+        self.outcome = Outcome::Dropped;
+    }
+
+    /// Moves the expiry to `ttl` from now.
+    ///
+    /// # Errors
+    /// A lease that has ended or expired; the store.
+    pub fn renew(
+        &mut self,
+        ttl: Duration,
+    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
+        Pending::new(async move {
+            self.check_live()?;
+            let renewed = self.set.renew(self.key.bytes(), self.id, ttl);
+            self.expires_at = renewed.await?;
+            if let Some(member) = &self.member {
+                member.renewed(self.id, self.expires_at);
+            }
+            Ok(self.expires_at)
+        })
+    }
+
+    /// Changes how much is taken, by limit name, to `to` in all: more if it fits (of
+    /// every limit, or of none), less in any case. What is not named stays as it is.
+    /// More is charged now; less is given back where it was charged, the latest first.
+    /// So a stream that grows asks for what it will need, and gives back what it will
+    /// not, as often as it likes.
+    ///
+    /// A refusal changes nothing: the decision says when it would fit. Nobody waits:
+    /// who holds a part does not stand behind those who hold nothing. Dropped before
+    /// the answer, it may have changed the lease or not; asking again for the same
+    /// changes nothing more.
+    ///
+    /// # Errors
+    /// An unknown or repeated name, too large an amount, [`Error::NeverFits`],
+    /// [`Error::KeyTooShort`]; a lease that has ended or expired; the store.
+    pub fn adjust<'u>(
+        &mut self,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        Pending::new(self.change(to, false))
+    }
+
+    /// As [`adjust`](Self::adjust), for what is used already: more is charged even
+    /// where it does not fit, and becomes debt. Slots have no debt: they must fit.
+    ///
+    /// # Errors
+    /// As [`adjust`](Self::adjust).
+    pub fn overdraw<'u>(
+        &mut self,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        Pending::new(self.change(to, true))
+    }
+
+    async fn change(&mut self, to: &[(&str, Amount)], overdraw: bool) -> Result<Decision, Error> {
+        self.check_live()?;
+        let (key, id) = (self.key.bytes(), self.id);
+        let (decision, fence) = self.set.adjust(key, id, to, overdraw).await?;
+        self.fence = fence.unwrap_or(self.fence);
+        Ok(match &self.member {
+            Some(member) => decision.of(member.shared_name()),
+            None => decision,
+        })
+    }
+
+    /// Leaves it to whoever knows its id: dropping does nothing any more, and
+    /// unless it is settled or released by id, its slots come back at expiry.
+    /// Of a pool, it is no load of its member from here on: nobody tells the
+    /// pool when it ends.
+    pub fn detach(self) -> LeaseId {
+        if let Some(member) = self.member.as_ref().filter(|_| self.is_counted()) {
+            member.left();
+        }
+        self.hand_over()
+    }
+
+    /// As [`detach`](Self::detach), but it stays its member's load: whoever has
+    /// it now tells the member when it ends.
+    pub(crate) fn hand_over(mut self) -> LeaseId {
+        self.ended = true;
+        self.id()
+    }
+
+    /// Whether its end is still to be counted. A repeated lease is counted where
+    /// it was given first.
+    const fn is_counted(&self) -> bool {
+        !self.ended && !self.repeated
+    }
+
+    async fn end(&mut self, how: How<'_>) -> Result<Settlement, Error> {
+        self.check_live()?;
+        let ended = self.set.end(self.key.bytes(), self.id, how, false);
+        let ended = ended.await;
+        if ended.is_ok() {
+            self.over();
+        }
+        ended
+    }
+
+    fn over(&mut self) {
+        if let Some(member) = &self.member {
+            member.forgets(self.id);
+        }
+        let counted = self.is_counted();
+        self.ended = true;
+        if !counted {
+            return;
+        }
+        self.set.counters.ended(self.outcome);
+        if let Some(member) = &self.member {
+            member.ended(self.outcome);
+        }
+    }
+
+    fn check_live(&self) -> Result<(), Error> {
+        if self.ended {
+            return Err(contract::StoreError::LeaseEnded(self.expires_at).into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.is_counted() {
+            return;
+        }
+        if std::thread::panicking() {
+            self.fail();
+        }
+        self.over();
+        let how = match self.failed {
+            true => How::Fail,
+            false => How::Release,
+        };
+        self.set.end_unseen(self.key.bytes(), self.id, how);
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("id", &self.id())
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("granted_at", &self.granted_at)
+            .field("expires_at", &self.expires_at)
+            .field("fence", &self.fence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a lease ended.
+#[derive(Clone)]
+pub struct Settlement {
+    answer: contract::Settlement,
+    view: Arc<View>,
+}
+
+/// What one limit's share of a lease came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// What was taken at first.
+    pub taken: Amount,
+    /// What was used in the end.
+    pub used: Amount,
+}
+
+impl Settlement {
+    /// What was answered, taken from where it was written.
+    pub(crate) fn new(answer: &mut contract::Settlement, view: Arc<View>) -> Self {
+        let answer = contract::Settlement {
+            expired: answer.expired,
+            repeated: answer.repeated,
+            uses: std::mem::take(&mut answer.uses),
+        };
+        Self { answer, view }
+    }
+
+    /// It had expired: slots were back already; the real use was charged.
+    #[must_use]
+    pub fn expired(&self) -> bool {
+        self.answer.expired
+    }
+
+    /// This is the answer given before: nothing was changed this time.
+    #[must_use]
+    pub fn repeated(&self) -> bool {
+        self.answer.repeated
+    }
+
+    /// What the share of the limit called `name` came to, if it was taken.
+    #[must_use]
+    pub fn usage(&self, name: &str) -> Option<Usage> {
+        let mut usages = self.usages();
+        usages.find(|(n, _)| *n == name).map(|(_, usage)| usage)
+    }
+
+    /// What each limit's share came to, by name.
+    pub fn usages(&self) -> impl Iterator<Item = (&str, Usage)> {
+        self.answer.uses.iter().filter_map(|share| {
+            let position = self.view.plan.position(share.uid)?;
+            let usage = Usage {
+                taken: share.taken,
+                used: share.used,
+            };
+            Some((self.view.limits[position].name(), usage))
+        })
+    }
+}
+
+impl fmt::Debug for Settlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settlement")
+            .field("expired", &self.expired())
+            .field("repeated", &self.repeated())
+            .field("usages", &self.usages().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl LimitSet {
+    /// Settles a lease by its id, from wherever. A retry gets the first answer.
+    ///
+    /// # Errors
+    /// As [`Lease::settle`]; [`contract::StoreError::UnknownLease`].
+    pub fn settle<'k, 'u>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+        used: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        self.end_by_id(key.into(), id, How::Settle(used))
+    }
+
+    /// Releases a lease by its id. A retry gets the first answer.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`]; the store.
+    pub fn release<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        self.end_by_id(key.into(), id, How::Release)
+    }
+
+    /// Gives back all of a lease by its id: the work did not start. A retry
+    /// gets the first answer.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`]; the store.
+    pub fn cancel<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        self.end_by_id(key.into(), id, How::Cancel)
+    }
+
+    fn end_by_id(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: How<'_>,
+    ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
+        Pending::new(self.inner().end(key.bytes(), id.0, how, true))
+    }
+
+    /// Moves the expiry of a lease to `ttl` from now; answers the new one.
+    ///
+    /// # Errors
+    /// [`contract::StoreError::UnknownLease`], `LeaseEnded`; the store.
+    pub fn renew<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(self.inner().renew(key, id.0, ttl))
+    }
+
+    /// Changes how much a lease has taken, by its id; see [`Lease::adjust`].
+    ///
+    /// # Errors
+    /// As [`Lease::adjust`]; [`contract::StoreError::UnknownLease`], `LeaseEnded`.
+    pub fn adjust<'k, 'u>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { Ok(self.inner().adjust(key, id.0, to, false).await?.0) })
+    }
+
+    /// As [`adjust`](Self::adjust), into debt if need be; see [`Lease::overdraw`].
+    ///
+    /// # Errors
+    /// As [`adjust`](Self::adjust).
+    pub fn overdraw<'k, 'u>(
+        &self,
+        key: impl Into<Key<'k>>,
+        id: LeaseId,
+        to: &'u [(&'u str, Amount)],
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { Ok(self.inner().adjust(key, id.0, to, true).await?.0) })
+    }
+}

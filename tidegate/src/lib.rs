@@ -1,0 +1,94 @@
+//! May this work start now, and how much may it use?
+//!
+//! Limits for everything that runs out (calls, tokens, money, connections,
+//! slots), taken together, all or nothing, from threads and from tasks.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidegate::{Admission, Limit, LimitSet};
+//!
+//! let minute = Duration::from_secs(60);
+//! let set = LimitSet::new([
+//!     Limit::calls("rpm", 300, minute),
+//!     Limit::rate("tpm", 600_000, minute).burst(900_000),
+//!     Limit::concurrency("running", 24),
+//! ])?;
+//! match set.try_acquire("acme/alice", &[("tpm", 4_000)]).wait()? {
+//!     Admission::Granted(mut lease) => {
+//!         // ... do the work, then report what it really used:
+//!         lease.settle(&[("tpm", 3_120)]).wait()?;
+//!     }
+//!     Admission::Refused(decision) => println!("not until {:?}", decision.not_until()),
+//! }
+//! # Ok::<(), tidegate::Error>(())
+//! ```
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
+//! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
+//! | [`Pending`] | a verb: awaited, or waited for on a thread |
+//! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
+//! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
+//! | [`workers`] | threads and tasks that do jobs within limits |
+//! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
+//! | [`lock`] | semaphores and mutexes at any store: renewed, fenced, lost in time |
+//! | [`Clock`], [`ManualClock`] | the time, and time for tests |
+//! | `policy` | limit sets from TOML text (feature `policy`) |
+//! | `gate` | policies by name, tokens, meters: what every door asks (feature `gate`) |
+//!
+//! Deliberately absent: protocols (doors) and stores other than the embedded
+//! one, which is named in one file, `embedded.rs`.
+#![forbid(unsafe_code)]
+
+mod admission;
+mod ask;
+mod clock;
+mod decision;
+#[cfg(feature = "memory")]
+mod embedded;
+mod error;
+#[cfg(feature = "gate")]
+pub mod gate;
+mod key;
+mod lease;
+mod limit;
+pub mod lock;
+mod outcome;
+mod pending;
+mod permit;
+#[cfg(feature = "policy")]
+pub mod policy;
+mod pool;
+mod random;
+mod set;
+mod statistics;
+pub mod workers;
+
+pub use admission::Admission;
+pub use ask::Ask;
+pub use clock::{Clock, ManualClock, TimeSource};
+pub use decision::Decision;
+pub use error::Error;
+pub use key::{Key, MAX_IDEMPOTENCY_KEY};
+pub use lease::{Lease, LeaseId, Settlement, Usage};
+pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
+pub use lock::KeptLease;
+pub use outcome::Outcome;
+pub use pending::Pending;
+pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
+pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
+pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};
+pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
+pub use statistics::Statistics;
+pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
+pub use tidegate_store as contract;
+
+/// The pages that show the library are compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/locks.md")]
+    struct Locks;
+}

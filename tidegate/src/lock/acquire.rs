@@ -1,0 +1,228 @@
+//! An ask for a permit, from its first word to the permit.
+//!
+//! At a store beyond a network an answer may be lost. The ask carries a word of
+//! its own, so that asking again finds what the lost answer granted, and an old
+//! request that arrives late takes nothing more. What is found so is given up,
+//! and asked for anew under another word: the store may have been told to take
+//! it back already.
+
+use std::future::Future;
+use std::time::Duration;
+
+use rand::RngExt;
+use tidegate_core::{Span, Timestamp};
+use tidegate_store::StoreError;
+
+use super::permit::Permit;
+use super::semaphore::{Semaphore, Shared};
+use super::tenure::sure_until;
+use crate::admission::Admission;
+use crate::ask::Ask;
+use crate::clock::Sleep;
+use crate::error::Error;
+use crate::lease::Lease;
+use crate::pending::Pending;
+
+/// The pause after the first answer that did not come, and the longest.
+const PAUSES: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
+
+/// How long an ask waits.
+#[derive(Clone, Copy)]
+enum Patience {
+    Endless,
+    Within(Duration),
+}
+
+/// One ask.
+struct Attempt<'s> {
+    of: &'s Semaphore,
+    until: Option<Timestamp>,
+    word: [u8; 16],
+    /// When the request under way was made.
+    came: Timestamp,
+    /// Since when nobody answers, and the next pause.
+    silence: Option<(Timestamp, Span)>,
+}
+
+enum Answer {
+    Told(Option<Permit>),
+    /// It is to be asked anew.
+    Again,
+}
+
+impl Semaphore {
+    /// A permit, if it need not be waited for. `None`: not now.
+    ///
+    /// # Errors
+    /// [`Error::NeverFits`]: more slots than there are. *Cannot tell*: if the
+    /// store granted it all the same, the slot is back within its ttl.
+    pub fn try_acquire(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+        self.acquire_within(Duration::ZERO)
+    }
+
+    /// A permit, waited for as long as it takes. Given up before its end, it gives back
+    /// its place and what it was given.
+    ///
+    /// A store that does not answer is asked again for as long as one ttl, in such
+    /// a way that a lost answer never takes a second slot.
+    ///
+    /// # Errors
+    /// [`Error::NeverFits`]: more slots than there are. [`Error::QueueFull`].
+    /// *Cannot tell*: if the store granted it all the same, the slot is back
+    /// within its ttl.
+    pub fn acquire(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
+        Pending::new(async move {
+            loop {
+                if let Some(permit) = acquire(self, Patience::Endless).await? {
+                    return Ok(permit);
+                }
+            }
+        })
+    }
+
+    /// A permit, if it need not be waited for longer than this. `None`: it would.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_within(
+        &self,
+        longest_wait: Duration,
+    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+        Pending::new(acquire(self, Patience::Within(longest_wait)))
+    }
+}
+
+/// Takes a permit. `None`: not in that time.
+async fn acquire(semaphore: &Semaphore, patience: Patience) -> Result<Option<Permit>, Error> {
+    let now = semaphore.shared.clock.now();
+    let mut attempt = Attempt {
+        of: semaphore,
+        until: match patience {
+            Patience::Endless => None,
+            Patience::Within(longest) => Some(now + Span::from(longest)),
+        },
+        word: rand::rng().random(),
+        came: now,
+        silence: None,
+    };
+    loop {
+        match attempt.ask().await {
+            Ok(Answer::Told(permit)) => return Ok(permit),
+            Ok(Answer::Again) => attempt.silence = None,
+            Err(error) => attempt.pause_after(error).await?,
+        }
+    }
+}
+
+impl Attempt<'_> {
+    async fn ask(&mut self) -> Result<Answer, Error> {
+        let shared = &self.of.shared;
+        let came = shared.clock.now();
+        self.came = came;
+        match self.admission(came).await? {
+            Admission::Refused(_) => Ok(Answer::Told(None)),
+            Admission::Granted(lease) if lease.is_repeated() => {
+                self.give_up(lease).await?;
+                Ok(Answer::Again)
+            }
+            Admission::Granted(lease) => {
+                let sure_until = told(shared, &lease, came).await?;
+                let permit = Permit::begin(shared, lease, sure_until)?;
+                Ok(Answer::Told(Some(permit)))
+            }
+        }
+    }
+
+    async fn admission(&self, now: Timestamp) -> Result<Admission, Error> {
+        let Semaphore {
+            shared,
+            key,
+            slots,
+            priority,
+        } = self.of;
+        let wanted = [(shared.limit.as_str(), *slots)];
+        let ask = Ask::named(&wanted).ttl(shared.ttl).priority(*priority);
+        let mut ask = ask.own_word(&self.word);
+        if let Some(until) = self.until {
+            ask = ask.within(until.since(now).as_duration());
+        }
+        shared.set.acquire(&**key, ask).await
+    }
+
+    /// What an earlier request was granted, and nobody was told.
+    async fn give_up(&mut self, lease: Lease) -> Result<(), Error> {
+        let id = lease.detach();
+        let set = &self.of.shared.set;
+        match set.cancel(&*self.of.key, id).await {
+            Ok(_) | Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
+                self.word = rand::rng().random();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until it is asked again.
+    ///
+    /// # Errors
+    /// `error`, if it is not about an answer that did not come, or if there is no
+    /// time left.
+    async fn pause_after(&mut self, error: Error) -> Result<(), Error> {
+        let may_pass =
+            |store: &StoreError| store.outage().is_some() || matches!(store, StoreError::Busy(_));
+        if !matches!(&error, Error::Store(store) if may_pass(store)) {
+            return Err(error);
+        }
+        let clock = &self.of.shared.clock;
+        let now = clock.now();
+        let ttl = Span::from(self.of.shared.ttl);
+        // A request that lasted so long stood in line: it was heard of meanwhile.
+        let silence = self.silence.filter(|_| now.since(self.came) < ttl);
+        let (since, pause) = silence.unwrap_or((now, PAUSES.0));
+        let last = since + ttl;
+        let last = self.until.map_or(last, |until| until.min(last));
+        if now >= last {
+            return Err(error);
+        }
+        let longer = Span::from_micros(pause.as_micros() * 2).min(PAUSES.1);
+        self.silence = Some((since, longer));
+        // Not all at once, when the store is back.
+        let pause = rand::rng().random_range(pause.as_micros() / 2..=pause.as_micros());
+        let again = (now + Span::from_micros(pause)).min(last);
+        Sleep::until(clock.clone(), again).await;
+        Ok(())
+    }
+}
+
+/// Until when a lease that was just granted is sure. One of which little is left
+/// (it was long under way, or its holder was busy when its turn came) is renewed
+/// first.
+async fn told(shared: &Shared, lease: &Lease, came: Timestamp) -> Result<Timestamp, Error> {
+    let (clock, ttl) = (&shared.clock, Span::from(shared.ttl));
+    let own = shared.set.inner().has_own_clock;
+    // As long as it waited, two clocks told when.
+    let waited = clock.now().since(came).as_micros();
+    let measured = Span::from_micros(ttl.as_micros().saturating_add(waited));
+    let sure = sure_until(lease.expires_at(), measured, own);
+    if sure.since(clock.now()) >= Span::from_micros(ttl.as_micros() / 2) {
+        return Ok(sure);
+    }
+    let renewed = shared.set.renew(lease.key(), lease.id(), shared.ttl);
+    let until = match renewed.await {
+        Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
+            return Err(too_slow());
+        }
+        until => sure_until(until?, ttl, own),
+    };
+    match until > clock.now() {
+        true => Ok(until),
+        false => Err(too_slow()),
+    }
+}
+
+fn too_slow() -> Error {
+    let why = "the answer came when the permit had expired; give it a longer ttl";
+    StoreError::Unavailable(why.to_owned()).into()
+}

@@ -1,0 +1,54 @@
+//! The levels of a policy's keys: `key = "org/team/user"`.
+
+use std::ops::Range;
+
+use tidegate_store::key::MAX_LEVELS;
+
+use super::fault::Faults;
+use super::fields::Fields;
+
+/// The names of the levels, outermost first; none if keys are flat. A key of
+/// one level is flat, too, but for its name.
+pub(super) fn read(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Vec<String> {
+    let key = fields.take("key");
+    let levels = fields.take("levels");
+    if let (Some(_), Some(levels)) = (&key, &levels) {
+        let message = "`key` names the levels already";
+        faults.add(&levels.key_span, message, "remove `levels`");
+    }
+    match (key, levels) {
+        (Some(field), _) => {
+            let text = field.text("org/team/user", faults).unwrap_or_default();
+            let parts = text.split('/').map(|part| (part, field.span.clone()));
+            match text.is_empty() {
+                true => Vec::new(),
+                false => names(parts, faults),
+            }
+        }
+        (None, Some(field)) => names(field.texts(faults).into_iter(), faults),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn names<'t>(
+    written: impl Iterator<Item = (&'t str, Range<usize>)>,
+    faults: &mut Faults<'_>,
+) -> Vec<String> {
+    let mut levels: Vec<String> = Vec::new();
+    for (level, span) in written {
+        if level.is_empty() || level.contains('/') || levels.iter().any(|known| known == level) {
+            faults.add(
+                &span,
+                format!("the level `{level}` needs a name of its own"),
+                "rename it",
+            );
+        } else {
+            if levels.len() == MAX_LEVELS {
+                let message = format!("the level `{level}` is one too many");
+                faults.add(&span, message, format!("keep at most {MAX_LEVELS} levels"));
+            }
+            levels.push(level.to_owned());
+        }
+    }
+    levels
+}

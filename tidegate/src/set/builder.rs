@@ -1,0 +1,277 @@
+//! How a set is made.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
+
+use super::cooling::Cooling;
+use super::crowd::Crowd;
+use super::inner::{Inner, LimitSet, Metadata};
+use super::keeper::Keeper;
+use super::uid::{numbered, uid_in};
+use super::versions::Versions;
+use super::view::{View, lease_length};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::limit::Limit;
+use crate::statistics::Counters;
+
+/// How many may wait at once unless said otherwise.
+const MAX_WAITING: usize = 10_000;
+
+/// Makes a [`LimitSet`]; [`LimitSet::builder`] begins one.
+#[derive(Clone, Default)]
+pub struct LimitSetBuilder {
+    pub(super) name: Option<String>,
+    pub(super) limits: Vec<Limit>,
+    pub(super) unlimited: bool,
+    pub(super) governed: bool,
+    pub(super) levels: Vec<String>,
+    pub(super) bounds: TableBounds,
+    pub(super) remember: Option<Duration>,
+    pub(super) max_waiting: Option<usize>,
+    pub(super) clock: Clock,
+    pub(super) metadata: Metadata,
+    pub(super) store: Option<Arc<dyn Store>>,
+}
+
+impl LimitSetBuilder {
+    /// What its store calls it (`default` if not said): sets of one name on
+    /// one store share their state.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Adds a limit.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Adds limits.
+    #[must_use]
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits.extend(limits);
+        self
+    }
+
+    /// Lets it be built without any limit: see [`LimitSet::unlimited`].
+    #[must_use]
+    pub fn unlimited(mut self) -> Self {
+        self.unlimited = true;
+        self
+    }
+
+    /// Has its overrides from a gate, which keeps them.
+    #[cfg(feature = "gate")]
+    pub(crate) fn governed(mut self) -> Self {
+        self.governed = true;
+        self
+    }
+
+    /// Names the levels of its keys, outermost first; at most 8. Keys are then
+    /// paths such as `acme/search/alice`.
+    #[must_use]
+    pub fn levels<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
+        self.levels = levels.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The most keys whose state matters at once (1,048,576 if not said), where
+    /// the store keeps its state in this process.
+    #[must_use]
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.bounds.max_keys = Some(max_keys);
+        self
+    }
+
+    /// The most keys under one root (their first segment) whose state matters at
+    /// once, where keys have [levels](Self::levels): half of
+    /// [`max_keys`](Self::max_keys) and 8 at least if not said; where the store keeps
+    /// its state in this process.
+    #[must_use]
+    pub fn max_keys_per_root(mut self, max_keys_per_root: usize) -> Self {
+        self.bounds.max_keys_per_root = Some(max_keys_per_root);
+        self
+    }
+
+    /// The most leases held at once (1,048,576 if not said), where the store keeps
+    /// its state in this process.
+    #[must_use]
+    pub fn max_leases(mut self, max_leases: usize) -> Self {
+        self.bounds.max_leases = Some(max_leases);
+        self
+    }
+
+    /// The most leases that the keys of one root (their first segment; of a flat
+    /// key, all of it) hold at once: half of [`max_leases`](Self::max_leases) and
+    /// at most 65,536 if not said; where the store keeps its state in this process.
+    #[must_use]
+    pub fn max_leases_per_root(mut self, max_leases_per_root: usize) -> Self {
+        self.bounds.max_leases_per_root = Some(max_leases_per_root);
+        self
+    }
+
+    /// The most leases that are remembered after their end (262,144 if not said),
+    /// where the store keeps its state in this process. Those that would be
+    /// forgotten next give way first; no lease is refused for them.
+    #[must_use]
+    pub fn max_remembered_leases(mut self, max_remembered_leases: usize) -> Self {
+        self.bounds.max_remembered_leases = Some(max_remembered_leases);
+        self
+    }
+
+    /// How long a lease is remembered that has ended or expired, so that a retry
+    /// gets the first answer and late use is still charged: as long as a lease
+    /// lasts, and a minute at least, if not said. From a millisecond to 400 days.
+    #[must_use]
+    pub fn remember(mut self, remember: Duration) -> Self {
+        self.remember = Some(remember);
+        self
+    }
+
+    /// The most asks that may wait at once (10,000 if not said).
+    #[must_use]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = Some(max_waiting);
+        self
+    }
+
+    /// Reads the time from `clock`.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A word that comes with every lease.
+    #[must_use]
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+
+    /// Keeps its state in `store` instead of the embedded one.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The set.
+    ///
+    /// # Errors
+    /// A limit that makes no sense, named; two of one name; none at all, unless
+    /// it is to be [`unlimited`](Self::unlimited); too many levels; a length of
+    /// time that is none; a store that cannot do it.
+    pub fn build(self) -> Result<LimitSet, Error> {
+        if self.levels.len() > MAX_LEVELS {
+            return Err(Error::TooManyLevels(self.levels.len()));
+        }
+        Ok(LimitSet::of(Inner::open(self)?))
+    }
+
+    pub(super) fn waiting_bound(&self) -> usize {
+        self.max_waiting.unwrap_or(MAX_WAITING)
+    }
+
+    #[cfg(feature = "memory")]
+    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
+        Ok(self.store.take().unwrap_or_else(crate::embedded::store))
+    }
+
+    #[cfg(not(feature = "memory"))]
+    pub(super) fn take_store(&mut self) -> Result<Arc<dyn Store>, Error> {
+        let none = Error::Nothing("store (or enable the feature `memory`)");
+        self.store.take().ok_or(none)
+    }
+}
+
+impl LimitSet {
+    /// A set of `limits` in the embedded store.
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, Error> {
+        Self::builder().limits(limits).build()
+    }
+
+    /// A set without limits, in the embedded store, for code that wants one
+    /// though there is nothing to limit: it admits whatever is asked, by
+    /// whatever names, and its leases are leases like any other. A limit put
+    /// into it holds from then on.
+    ///
+    /// ```
+    /// let set = tidegate::LimitSet::unlimited()?;
+    /// let lease = set.try_acquire("alice", &[("tokens", 4_000)]).wait()?.granted();
+    /// lease.expect("nothing refuses").settle(&[("tokens", 3_000)]).wait()?;
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LimitSetBuilder::build`].
+    #[cfg(feature = "memory")]
+    pub fn unlimited() -> Result<Self, Error> {
+        Self::builder().unlimited().build()
+    }
+
+    /// Begins a set.
+    #[must_use]
+    pub fn builder() -> LimitSetBuilder {
+        LimitSetBuilder::default()
+    }
+}
+
+impl Inner {
+    fn open(mut builder: LimitSetBuilder) -> Result<Arc<Self>, Error> {
+        let limits = std::mem::take(&mut builder.limits);
+        if limits.is_empty() && !builder.unlimited {
+            return Err(Error::Nothing("limit"));
+        }
+        let name = builder.name.as_deref().unwrap_or("default").to_owned();
+        let store = builder.take_store()?;
+        let last = store.last_plan(&name)?;
+        let known = last.as_deref().map_or(&[][..], Plan::limits);
+        let numbered = numbered(limits, |name| uid_in(known, name));
+        let remember = builder.remember.map(lease_length).transpose()?;
+        let versions = Versions::new(builder.levels.clone(), remember);
+        let version = last.map_or(0, |plan| plan.version() + 1);
+        let view = View::new(version, &builder.levels, numbered, remember)?;
+        let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
+        let given = keeper.as_ref().map(Keeper::given).transpose()?;
+        let view = versions.begin(view, given.unwrap_or_default());
+        let bounds = TableBounds {
+            steady_clock: true,
+            ..builder.bounds
+        };
+        let table = store.open_within(&name, &view.plan, &bounds)?;
+        let abilities = store.abilities();
+        let clock = builder.clock.clone();
+        let inner = Arc::new(Self {
+            view: ArcSwap::from_pointee(view),
+            table,
+            crowd: Crowd::new(builder.waiting_bound()),
+            timer: Arc::new(builder.clock.clone()),
+            clock: builder.clock,
+            metadata: builder.metadata,
+            counters: Counters::default(),
+            shared: abilities.shared,
+            has_own_clock: abilities.own_clock,
+            renewals: OnceLock::new(),
+            versions,
+            keeper,
+            cooling: Cooling::new(clock, name, store),
+        });
+        inner.adopt();
+        if let Some(keeper) = &inner.keeper {
+            keeper.follow(Arc::<Self>::downgrade(&inner));
+        }
+        Ok(inner)
+    }
+}

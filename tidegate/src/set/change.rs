@@ -1,0 +1,250 @@
+//! Limits added, replaced and removed while in use.
+//!
+//! A change makes a new view under a new version; it applies at the next
+//! decision of every key, which carries its state over (see the kernels'
+//! `adopt`): nobody is reset, and raising a limit delays no one.
+
+use std::sync::Arc;
+
+use tidegate_core::Amount;
+use tidegate_store::sync::atomic::Ordering;
+use tidegate_store::{Command, Execution, Later, Op, Out, Reply};
+
+use super::inner::{Inner, LimitSet};
+use super::uid::{numbered, uid_in};
+#[cfg(feature = "gate")]
+use super::variants::Given;
+use super::variants::Variants;
+use super::view::View;
+use crate::error::Error;
+use crate::limit::Limit;
+
+impl LimitSet {
+    /// The limits as they are now.
+    #[must_use]
+    pub fn limits(&self) -> Vec<Limit> {
+        self.inner().view.load().limits.to_vec()
+    }
+
+    /// Adds a limit, or replaces the one of that name; from the next decision
+    /// on, for every key.
+    ///
+    /// # Errors
+    /// A limit that makes no sense; then nothing versions.
+    pub fn put_limit(&self, limit: Limit) -> Result<(), Error> {
+        self.inner().change(|limits| {
+            let found = limits.iter_mut().find(|old| old.name() == limit.name());
+            match found {
+                Some(old) => *old = limit,
+                None => limits.push(limit),
+            }
+        })
+    }
+
+    /// Goes over to exactly these limits, in one step; from the next decision
+    /// on, for every key. A limit that keeps its name keeps what was used.
+    ///
+    /// # Errors
+    /// Limits that make no sense, or none; then nothing versions.
+    pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), Error> {
+        if limits.is_empty() {
+            return Err(Error::Nothing("limit"));
+        }
+        if self.has_limits(limits) {
+            return Ok(());
+        }
+        self.inner().change(|all| *all = limits.to_vec())
+    }
+
+    pub(super) fn has_limits(&self, limits: &[Limit]) -> bool {
+        let now = self.limits();
+        now.len() == limits.len() && limits.iter().all(|limit| now.contains(limit))
+    }
+
+    /// Goes over to these limits and overrides in one step.
+    #[cfg(feature = "gate")]
+    pub(crate) fn replace_all(&self, limits: &[Limit], given: Given) -> Result<(), Error> {
+        let ledger = self.inner().versions.ledger.lock();
+        let same = *ledger.variants.given() == given;
+        drop(ledger);
+        if same && self.has_limits(limits) {
+            return Ok(());
+        }
+        self.inner().change_with(
+            |all| *all = limits.to_vec(),
+            |variants| variants.give_all(given),
+        )
+    }
+
+    /// Gives the [adaptive](Limit::adaptive) limit called `name` another capacity: 1 to
+    /// 2^53 - 1, in its unit's parts. From the next decision of this set on, for every key
+    /// without limits of its own; requests that wait here go by it, too.
+    ///
+    /// It travels with each command. So it is no change of the limits: it costs the store
+    /// nothing, however often it happens, and what is in use stays counted. More than the
+    /// capacity in use is debt, until it was given back or its time has come. Other sets on
+    /// the same store, in other processes too, have capacities of their own; who starts
+    /// anew begins with the limit's.
+    ///
+    /// ```
+    /// use tidegate::{Limit, LimitSet};
+    /// let set = LimitSet::new([Limit::concurrency("upstream", 10).adaptive()])?;
+    /// let held = set.try_acquire("eu", &[("upstream", 10)]).wait()?.granted();
+    /// set.set_capacity("upstream", 4)?;
+    /// assert_eq!(set.peek("eu", ()).wait()?.standing("upstream").unwrap().debt, 6);
+    /// # drop(held);
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing versions.
+    pub fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
+        self.inner().set_capacity(name, capacity)
+    }
+
+    /// The most that the limit called `name` grants at once, as of now: what was
+    /// [set](Self::set_capacity) last, or its own.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn capacity(&self, name: &str) -> Result<Amount, Error> {
+        let view = self.inner().view.load();
+        Ok(view.capacity(view.position(name)?))
+    }
+
+    /// Removes the limit called `name`; from the next decision on, for every key.
+    ///
+    /// # Errors
+    /// An unknown name, or the last limit; then nothing versions.
+    pub fn remove_limit(&self, name: &str) -> Result<(), Error> {
+        self.inner().view.load().position(name)?;
+        self.inner()
+            .change(|limits| limits.retain(|limit| limit.name() != name))
+    }
+}
+
+impl Inner {
+    /// The table goes over to the newest view, as of now.
+    pub(super) fn adopt(&self) {
+        let adopted = self.begin_adoption();
+        // What could not be written now, the next command writes.
+        let _ = adopted.later().map(Later::wait);
+    }
+
+    /// The same, under way. Who waits at the table asks again.
+    fn begin_adoption(&self) -> Execution {
+        let (view, now) = (self.view.load(), self.clock.now());
+        let command = Command {
+            plan: &view.plan,
+            now,
+            calendars: &view.calendars(now),
+            op: Op::Adopt,
+            patience: None,
+        };
+        self.table.execute(&command, Out::new(&mut Ok(Reply::Done)))
+    }
+
+    fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
+        // A change of the limits that is under way takes it along, or has it before.
+        let ledger = self.versions.ledger.lock();
+        let view = self.view.load();
+        let limit = &view.plan.limits()[view.position(name)?];
+        let Some(adaptive) = &limit.adaptive else {
+            return Err(Error::NotAdaptive(name.into()));
+        };
+        limit
+            .rule
+            .with_capacity(capacity)
+            .map_err(|source| Error::Limit {
+                limit: name.into(),
+                source: source.into(),
+            })?;
+        adaptive.set(capacity);
+        // In this order: who begins to wait looks whether one was set since it asked,
+        // after it has joined the crowd.
+        self.versions.capacities.fetch_add(1, Ordering::SeqCst);
+        drop(ledger);
+        if self.crowd.len() > 0 {
+            self.ask_again();
+        }
+        Ok(())
+    }
+
+    /// Whoever waits asks again. It goes on by itself.
+    #[cold]
+    pub(super) fn ask_again(&self) {
+        drop(self.begin_adoption());
+    }
+
+    fn change(&self, edit: impl FnOnce(&mut Vec<Limit>)) -> Result<(), Error> {
+        self.change_with(edit, |_| {})
+    }
+
+    /// Changes the limits, and what keys were given, in one step.
+    pub(super) fn change_with(
+        &self,
+        edit: impl FnOnce(&mut Vec<Limit>),
+        give: impl FnOnce(&mut Variants),
+    ) -> Result<(), Error> {
+        let mut ledger = self.versions.ledger.lock();
+        let old = self.view.load_full();
+        let mut limits = old.limits.to_vec();
+        edit(&mut limits);
+        if limits.is_empty() {
+            return Err(Error::Nothing("limit"));
+        }
+        let limits = numbered(limits, |name| uid_in(old.plan.limits(), name));
+        let version = old.plan.version() + 1;
+        let view = View::new(
+            version,
+            &self.versions.levels,
+            limits,
+            self.versions.remember,
+        )?;
+        view.plan.keep_capacities(&old.plan);
+        give(&mut ledger.variants);
+        let variants = ledger.variants.all(&view, &self.versions.levels);
+        self.go_over(view.with_variants(version, variants));
+        drop(ledger);
+        Ok(())
+    }
+
+    /// From here on `view` decides. The caller holds the ledger, so that tables
+    /// are told of versions in their order.
+    pub(super) fn go_over(&self, view: View) {
+        self.view.store(Arc::new(view));
+        self.adopt();
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn uids(set: &LimitSet) -> Vec<(String, u32)> {
+        let view = set.inner().view.load();
+        let limits = view.plan.limits().iter();
+        limits.map(|l| (l.name.to_string(), l.uid)).collect()
+    }
+
+    fn hourly(name: &str) -> Limit {
+        Limit::calls(name, 5, Duration::from_secs(3_600))
+    }
+
+    /// A server that has seen a limit go counts what is added then as one does that
+    /// was started after it.
+    #[test]
+    fn sets_of_different_age_number_a_limit_that_is_added_alike() {
+        let old = LimitSet::builder().limits([hourly("a"), hourly("b")]);
+        let old = old.build().expect("sound limits");
+        old.remove_limit("b").expect("not the last");
+        let young = LimitSet::builder().limit(hourly("a")).build();
+        let young = young.expect("a sound limit");
+        for set in [&old, &young] {
+            set.put_limit(hourly("c")).expect("a sound limit");
+        }
+        assert_eq!(uids(&old), uids(&young));
+    }
+}

@@ -1,0 +1,592 @@
+//! The commands of a set to its table, and what is made of the answers.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::Guard;
+use rand::RngExt;
+use tidegate_core::{Amount, Span, Timestamp, Verdict};
+use tidegate_store::{
+    self as contract, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
+    Patience, Race, Reply, Seat, StoreError, Terms, Verb,
+};
+
+use super::crowd::Visit;
+use super::ending::How;
+use super::inner::Inner;
+use super::view::{Amounts, View, lease_length};
+use crate::admission::Admission;
+use crate::ask::Ask;
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::lease::{Lease, Settlement};
+use crate::statistics::Counters;
+
+/// How much earlier a step of priority counts as having come.
+const PRIORITY_STEP: u64 = 1_000_000;
+
+/// A command on its way: what is left is the verb.
+pub(super) struct Asking<'a> {
+    inner: &'a Inner,
+    view: &'a View,
+    pub(super) path: KeyPath<'a>,
+    pub(super) now: Timestamp,
+    patience: Option<&'a Patience>,
+    answer: &'a mut Answer,
+}
+
+/// What was answered, where it was written, and by what limits.
+pub(super) struct Answered<'a> {
+    pub(super) reply: &'a mut Reply,
+    pub(super) view: Seen,
+    /// When it was asked.
+    pub(super) now: Timestamp,
+    /// It did not come at once.
+    pub(super) later: bool,
+}
+
+impl Answered<'_> {
+    /// The decision that was answered.
+    ///
+    /// # Errors
+    /// It was none.
+    fn decision(self) -> Result<Decision, Error> {
+        Decision::of_reply(self.reply, self.view.keep())
+    }
+}
+
+/// The limits of a key.
+pub(crate) enum Seen {
+    /// The newest of its set: looked at for as long as a step takes.
+    Newest(Guard<Arc<View>>),
+    /// The key's own.
+    Own(Arc<View>),
+}
+
+impl Seen {
+    /// To be kept.
+    #[inline]
+    pub(crate) fn keep(self) -> Arc<View> {
+        match self {
+            Self::Newest(view) => Guard::into_inner(view),
+            Self::Own(view) => view,
+        }
+    }
+}
+
+impl Deref for Seen {
+    type Target = View;
+
+    #[inline]
+    fn deref(&self) -> &View {
+        match self {
+            Self::Newest(view) => view,
+            Self::Own(view) => view,
+        }
+    }
+}
+
+impl Asking<'_> {
+    /// Begins the command. Inlined, so that it is made where it stays: what was just
+    /// written piece by piece is slow to copy.
+    #[inline(always)]
+    pub(super) fn verb(self, verb: Verb<'_>) -> Execution {
+        let command = Command {
+            plan: &self.view.whole,
+            now: self.now,
+            calendars: &self.view.calendars(self.now),
+            op: Op::One(self.path, verb),
+            patience: self.patience,
+        };
+        self.inner.table.execute(&command, Out::new(self.answer))
+    }
+}
+
+/// A request that waits, if it must, from before its first ask to its answer.
+pub(super) struct Patient<'c> {
+    patience: Patience,
+    visit: Visit<'c>,
+}
+
+/// How a request for a lease waits.
+pub(crate) struct Manner {
+    /// When it came.
+    pub(crate) since: Timestamp,
+    /// Which of several sets grants, if it waits at them.
+    pub(crate) race: Option<Arc<Race>>,
+    /// What may hold it meanwhile.
+    pub(crate) hold: Option<Arc<dyn Hold>>,
+}
+
+impl Manner {
+    /// By itself, from `since` on.
+    pub(crate) const fn alone(since: Timestamp) -> Self {
+        Self {
+            since,
+            race: None,
+            hold: None,
+        }
+    }
+}
+
+impl Inner {
+    /// Asks the table by the newest limits, again if they change meanwhile. `begin` makes
+    /// the verb, by a view of them; `read` reads what was answered where it was written.
+    #[inline]
+    pub(super) async fn ask<T>(
+        &self,
+        key: &[u8],
+        patient: Option<&Patient<'_>>,
+        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+        read: impl Fn(Answered<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            let capacities = patient.map(|_| self.versions.capacities());
+            let (mut view, now) = (self.view_at(key)?, self.clock.now());
+            let mut answer = Ok(Reply::Done);
+            let asking = Asking {
+                inner: self,
+                view: &view,
+                path: KeyPath::new(key, view.plan.levels())?,
+                now,
+                patience: patient.map(|patient| &patient.patience),
+                answer: &mut answer,
+            };
+            let later = begin(&view, asking)?.later();
+            let is_later = later.is_some();
+            if let Some(later) = later {
+                view = Seen::Own(view.keep());
+                answer = match patient {
+                    None => later.await,
+                    Some(patient) => {
+                        patient.visit.join()?;
+                        if capacities != Some(self.versions.capacities()) {
+                            // Who changed one since may not have seen that somebody waits.
+                            self.ask_again();
+                        }
+                        Box::pin(patient.visit.wait(later)).await?
+                    }
+                };
+            }
+            match &mut answer {
+                Ok(reply) => {
+                    return read(Answered {
+                        reply,
+                        view,
+                        now,
+                        later: is_later,
+                    });
+                }
+                Err(StoreError::StalePlan) => std::hint::spin_loop(),
+                Err(error) => return Err(std::mem::replace(error, StoreError::Mismatch).into()),
+            }
+        }
+    }
+
+    /// The newest limits of `key`.
+    #[inline(always)]
+    pub(super) fn view_at(&self, key: &[u8]) -> Result<Seen, Error> {
+        let view = self.view.load();
+        if view.has_own_limits() {
+            let path = KeyPath::new(key, view.plan.levels())?;
+            if let Some(own) = view.at(&path) {
+                return Ok(Seen::Own(own));
+            }
+        }
+        Ok(Seen::Newest(view))
+    }
+
+    /// A verb that is answered by a decision.
+    #[inline]
+    pub(super) fn decide(
+        &self,
+        key: &[u8],
+        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+    ) -> impl Future<Output = Result<Decision, Error>> {
+        self.ask(key, None, begin, |answered| answered.decision())
+    }
+
+    /// Takes what `ask` says without a lease; not counted.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> impl Future<Output = Result<Decision, Error>> {
+        self.decide(key, |view, asking| {
+            charge(view, asking, ask, Detail::Always)
+        })
+    }
+
+    /// The same, for the verdict alone.
+    #[inline]
+    pub(super) fn admit(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> impl Future<Output = Result<Verdict, Error>> {
+        let begin = |view: &View, asking: Asking<'_>| charge(view, asking, ask, Detail::Verdict);
+        self.ask(key, None, begin, |answered| {
+            Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
+        })
+    }
+
+    /// Takes a lease, and waits for it as long as `ask` says; not counted. Whether the
+    /// answer came later.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        key: &[u8],
+        ask: &Ask<'_>,
+        manner: Manner,
+    ) -> Result<(Admission, bool), Error> {
+        let patient = ask.is_patient().then(|| {
+            let turn = rand::rng().random();
+            let patience = Patience {
+                turn,
+                ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
+                longest: ask.within,
+                since: manner.since,
+                race: manner.race,
+                hold: manner.hold,
+                retried: ask.retried,
+                timer: Arc::clone(&self.timer),
+                seat: Seat::default(),
+            };
+            let visit = self.crowd.visit(turn);
+            Patient { patience, visit }
+        });
+        self.grant(key, ask, patient.as_ref(), |answered| {
+            let waited = answered.later && patient.is_some();
+            Ok((self.admission(key, answered, None)?, waited))
+        })
+        .await
+    }
+
+    /// The same; `read` reads what was answered where it was written: a decision that
+    /// may become another.
+    #[inline]
+    fn grant<T>(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+        patient: Option<&Patient<'_>>,
+        read: impl Fn(Answered<'_>) -> Result<T, Error>,
+    ) -> impl Future<Output = Result<T, Error>> {
+        let id = rand::rng().random();
+        let begin = move |view: &View, asking: Asking<'_>| {
+            let amounts = view.amounts(ask)?;
+            view.check_reach(&asking.path, &amounts)?;
+            let detail = match ask.standings {
+                true => Detail::Always,
+                false => Detail::OnRefusal,
+            };
+            lease(view, asking, ask, (id, &amounts), detail)
+        };
+        let read = move |answered: Answered<'_>| {
+            if answered.reply.verdict() == Some(Verdict::Never)
+                && let Reply::Decision(answer) = &*answered.reply
+                && let Ok(amounts) = answered.view.amounts(ask)
+            {
+                return Err(never_fits(&answered.view, &amounts, answer));
+            }
+            read(answered)
+        };
+        self.ask(key, patient, begin, read)
+    }
+
+    /// Whether it holds the lease that `ask` was given before, by its idempotency key. That
+    /// is what an ask for more than there ever is finds: a store looks for the lease first,
+    /// and refuses then, so that nothing is taken. `None`: every limit lets such an ask
+    /// through, so nobody can tell, and nothing is asked.
+    pub(crate) async fn has_granted(
+        &self,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Option<bool>, Error> {
+        ask.check_idempotency()?;
+        let id = rand::rng().random();
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.too_much(&asking.path).ok_or(Error::NothingAsked)?;
+            lease(view, asking, ask, (id, &amounts), Detail::Verdict)
+        };
+        let has_lease = |answered: Answered<'_>| match &*answered.reply {
+            Reply::Decision(decision) => Ok(decision.lease.is_some()),
+            _ => Ok(false),
+        };
+        match self.ask(key, None, begin, has_lease).await {
+            Err(Error::NothingAsked) => Ok(None),
+            told => told.map(Some),
+        }
+    }
+
+    /// As [`take`](Self::take), counted.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Error> {
+        if ask.is_patient() {
+            // Apart, so that what waiting takes is not carried along by who does not.
+            return Box::pin(self.acquire_patiently(key, ask)).await;
+        }
+        let counters = Some(&self.counters);
+        let read = |answered: Answered<'_>| self.admission(key, answered, counters);
+        self.grant(key, ask, None, read).await
+    }
+
+    async fn acquire_patiently(
+        self: &Arc<Self>,
+        key: &[u8],
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Error> {
+        let since = self.clock.now();
+        let mut left = Left(Some(self));
+        let taken = self.take(key, ask, Manner::alone(since)).await;
+        left.0 = None;
+        let (admission, waited) = taken?;
+        self.counters.answered(admission.refusal());
+        let is_granted = matches!(admission, Admission::Granted(_));
+        if waited {
+            match is_granted {
+                true => self.counters.waited(self.clock.now().since(since)),
+                false => self.counters.timed_out(),
+            }
+        }
+        Ok(admission)
+    }
+
+    /// What was answered as an admission: with the lease, if one was given. Counted
+    /// before it is made, so that it is not looked at where it was just written.
+    #[inline]
+    fn admission(
+        self: &Arc<Self>,
+        key: &[u8],
+        answered: Answered<'_>,
+        counters: Option<&Counters>,
+    ) -> Result<Admission, Error> {
+        if let Reply::Decision(decision) = &*answered.reply
+            && let Some(granted) = decision.lease
+        {
+            counters.inspect(|counters| counters.admitted());
+            let (set, key) = (Arc::clone(self), OwnedKey::new(key));
+            let lease = Lease::new(set, key, granted, decision.shadowed);
+            return Ok(Admission::Granted(match decision.standings.is_empty() {
+                true => lease,
+                false => lease.decided(answered.decision()?),
+            }));
+        }
+        let refusal = answered.decision()?;
+        counters.inspect(|counters| counters.refused(&refusal));
+        Ok(Admission::Refused(refusal))
+    }
+
+    /// Forgets a key.
+    pub(super) async fn reset(&self, key: &[u8]) -> Result<(), Error> {
+        let begin = |_: &View, asking: Asking<'_>| Ok(asking.verb(Verb::Reset));
+        self.ask(key, None, begin, |_| Ok(())).await
+    }
+
+    /// Ends a lease.
+    #[inline]
+    pub(crate) fn end(
+        &self,
+        key: &[u8],
+        id: u128,
+        how: How<'_>,
+        remember: bool,
+    ) -> impl Future<Output = Result<Settlement, Error>> {
+        let begin = move |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
+        self.ask(key, None, begin, |answered| match answered.reply {
+            Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
+            _ => Err(StoreError::Mismatch.into()),
+        })
+    }
+
+    /// Ends a lease that nobody holds any more: it is under way when this returns, and
+    /// nobody waits for the answer. What fails is given back at its expiry.
+    pub(crate) fn end_unseen(&self, key: &[u8], id: u128, how: How<'_>) {
+        // Again, if the limits change meanwhile.
+        for _ in 0..MOST_UNSEEN {
+            let Ok(view) = self.view_at(key) else { return };
+            let Ok(path) = KeyPath::new(key, view.plan.levels()) else {
+                return;
+            };
+            let mut answer = Ok(Reply::Done);
+            let asking = Asking {
+                inner: self,
+                view: &view,
+                path,
+                now: self.clock.now(),
+                patience: None,
+                answer: &mut answer,
+            };
+            drop(how.begin(&view, asking, id, false));
+            if answer != Err(StoreError::StalePlan) {
+                return;
+            }
+        }
+    }
+
+    /// Moves a lease's expiry; answers the new one.
+    pub(crate) async fn renew(
+        &self,
+        key: &[u8],
+        id: u128,
+        ttl: Duration,
+    ) -> Result<Timestamp, Error> {
+        let ttl = lease_length(ttl)?;
+        let begin = |_: &View, asking: Asking<'_>| {
+            let until = asking.now + ttl;
+            Ok(asking.verb(Verb::Renew { id, until }))
+        };
+        self.ask(key, None, begin, |answered| Ok(answered.now + ttl))
+            .await
+    }
+
+    /// Changes how much a lease has taken; answers its fence, too.
+    pub(crate) async fn adjust(
+        &self,
+        key: &[u8],
+        id: u128,
+        to: &[(&str, Amount)],
+        overdraw: bool,
+    ) -> Result<(Decision, Option<u64>), Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let to = view.uses(to)?;
+            view.check_targets(&asking.path, &to)?;
+            Ok(asking.verb(Verb::Adjust {
+                id,
+                to: &to,
+                overdraw,
+                detail: Detail::Always,
+            }))
+        };
+        let read = |answered: Answered<'_>| {
+            let mut fence = None;
+            if let Reply::Decision(answer) = &*answered.reply {
+                if answer.verdict == Verdict::Never {
+                    let asked = known(&answered.view.uses(to)?);
+                    return Err(never_fits(&answered.view, &asked, answer));
+                }
+                fence = answer.lease.map(|lease| lease.fence);
+            }
+            Ok((answered.decision()?, fence))
+        };
+        self.ask(key, None, begin, read).await
+    }
+
+    /// A command about the whole table.
+    pub(super) async fn about(&self, op: Op<'_>) -> Result<Reply, Error> {
+        let mut answer = Ok(Reply::Done);
+        let later = {
+            let view = self.view.load();
+            let command = Command {
+                plan: &view.plan,
+                now: self.clock.now(),
+                calendars: &[],
+                op,
+                patience: None,
+            };
+            self.table.execute(&command, Out::new(&mut answer)).later()
+        };
+        Ok(match later {
+            None => answer?,
+            Some(later) => later.await?,
+        })
+    }
+}
+
+/// A lease that nobody holds is ended again so often, if the limits change meanwhile.
+const MOST_UNSEEN: usize = 64;
+
+impl How<'_> {
+    fn begin(
+        &self,
+        view: &View,
+        asking: Asking<'_>,
+        id: u128,
+        remember: bool,
+    ) -> Result<Execution, Error> {
+        let end = |ending: Ending<'_>| {
+            asking.verb(Verb::End {
+                id,
+                ending,
+                remember,
+            })
+        };
+        Ok(match self {
+            Self::Settle(used) => end(Ending::Settle(&view.uses(used)?)),
+            Self::Release => end(Ending::Release),
+            Self::Cancel => end(Ending::Cancel),
+            Self::Fail => end(Ending::Fail(&view.refunds_on_failure())),
+        })
+    }
+}
+
+/// One that waits and is given up by its caller is counted.
+struct Left<'a>(Option<&'a Arc<Inner>>);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0 {
+            inner.counters.abandoned();
+        }
+    }
+}
+
+/// A take of `amounts` as the lease `id`.
+#[inline]
+fn lease(
+    view: &View,
+    asking: Asking<'_>,
+    ask: &Ask<'_>,
+    (id, amounts): (u128, &[Amount]),
+    detail: Detail,
+) -> Result<Execution, Error> {
+    let terms = Terms {
+        id,
+        expires_at: asking.now + view.ttl(ask)?,
+        idempotency: ask.idempotency,
+    };
+    Ok(asking.verb(Verb::Take {
+        amounts,
+        lease: Some(terms),
+        detail,
+    }))
+}
+
+/// A charge without lease.
+#[inline]
+fn charge(
+    view: &View,
+    asking: Asking<'_>,
+    ask: &Ask<'_>,
+    detail: Detail,
+) -> Result<Execution, Error> {
+    let amounts = view.amounts(ask)?;
+    view.check_unheld(&amounts)?;
+    view.check_reach(&asking.path, &amounts)?;
+    Ok(asking.verb(Verb::Take {
+        amounts: &amounts,
+        lease: None,
+        detail,
+    }))
+}
+
+/// What is said of each limit; 0 where nothing is.
+fn known(amounts: &[Option<Amount>]) -> Amounts {
+    amounts.iter().map(|amount| amount.unwrap_or(0)).collect()
+}
+
+/// More is asked of a limit than it could ever grant.
+fn never_fits(view: &View, amounts: &[Amount], answer: &contract::Decision) -> Error {
+    let position = answer.binding.unwrap_or(0);
+    let limit = &view.plan.limits()[position];
+    Error::NeverFits {
+        limit: limit.name.to_string(),
+        asked: amounts[position],
+        capacity: view.capacity(position),
+        unit: view.limits[position].amounts(),
+    }
+}

@@ -1,0 +1,213 @@
+//! Until when pools pass over a set: what one of them is told holds for all pools in
+//! which the set is a member, here and, on a store that processes share, elsewhere.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidegate_core::{Span, Timestamp};
+use tidegate_store::sync::Mutex;
+use tidegate_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use tidegate_store::{Definition, Definitions, Follower, Hold, Ring, Store};
+
+use crate::clock::Clock;
+
+/// As whom the store knows them all: no gate and no set is called so.
+const OWNER: &str = "cool-downs";
+
+/// What is said of a set that cools down: this version.
+const COOLS: &[u8] = &[1];
+
+/// No cool-down is longer; ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
+
+/// Until when one set is passed over.
+pub(crate) struct Cooling {
+    /// In microseconds by the set's clock; the smallest number if it never was.
+    until: AtomicI64,
+    clock: Clock,
+    /// The set's name.
+    name: String,
+    /// Where others are told; `None`: there are no others.
+    store: Option<Arc<dyn Store>>,
+    follows: AtomicBool,
+    version: AtomicU64,
+    /// Whom to tell when it changes, by caller.
+    calls: Mutex<HashMap<u64, Weak<dyn Ring>, foldhash::fast::RandomState>>,
+}
+
+/// Whoever waits for a set that cools down is passed over.
+impl Hold for Cooling {
+    fn until(
+        &self,
+        now: Timestamp,
+        caller: u64,
+        again: &dyn Fn() -> Weak<dyn Ring>,
+    ) -> Option<Timestamp> {
+        // Before it looks: a change that comes now is not missed.
+        let mut calls = self.calls.lock();
+        let Some(until) = self.until().filter(|&until| until > now) else {
+            calls.clear();
+            return None;
+        };
+        let is_there = |known: &Weak<dyn Ring>| known.strong_count() > 0;
+        if !calls.get(&caller).is_some_and(is_there) {
+            if calls.len() == calls.capacity() {
+                calls.retain(|_, known| is_there(known));
+            }
+            calls.insert(caller, again());
+        }
+        Some(until)
+    }
+}
+
+impl fmt::Debug for Cooling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cooling")
+            .field("until", &self.until())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cooling {
+    pub(super) fn new(clock: Clock, name: String, store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            until: AtomicI64::new(i64::MIN),
+            clock,
+            name,
+            store: store.abilities().shared.then_some(store),
+            follows: AtomicBool::new(false),
+            version: AtomicU64::new(0),
+            calls: Mutex::default(),
+        })
+    }
+
+    /// Whether the two sets have one store that processes share.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let stores = self.store.as_ref().zip(other.store.as_ref());
+        stores
+            .is_some_and(|(store, other)| std::ptr::addr_eq(Arc::as_ptr(store), Arc::as_ptr(other)))
+    }
+
+    /// The set is a pool's member: from here on what others say of it holds.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        if let Some(store) = &self.store
+            && !self.follows.swap(true, Ordering::AcqRel)
+        {
+            let this: Arc<dyn Follower> = Arc::clone(self) as Arc<dyn Follower>;
+            store.follow(OWNER, Arc::downgrade(&this));
+        }
+    }
+
+    /// Until when it is passed over, or was.
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        let until = self.until.load(Ordering::SeqCst);
+        (until > i64::MIN).then(|| Timestamp::from_micros(until))
+    }
+
+    /// For so long from now, or for as long as was said before if that is longer; answers
+    /// until when. Others are told in the background.
+    pub(crate) fn cool_down(&self, duration: Duration) -> Timestamp {
+        let until = self.clock.now() + Span::from(duration);
+        let before = self.extend(until);
+        if until > before
+            && let Some(store) = &self.store
+        {
+            let definition = Definition::new(self.name.as_bytes(), COOLS);
+            // It goes on by itself. A store that is away is not told.
+            drop(store.define(OWNER, definition.lasting(duration.min(LONGEST))));
+        }
+        before.max(until)
+    }
+
+    fn extend(&self, until: Timestamp) -> Timestamp {
+        let before = self.until.fetch_max(until.as_micros(), Ordering::SeqCst);
+        self.changed();
+        Timestamp::from_micros(before)
+    }
+
+    /// Ends it now; who waits is served.
+    pub(crate) fn end(&self) {
+        self.end_here();
+        if let Some(store) = &self.store {
+            drop(store.define(OWNER, Definition::none(self.name.as_bytes())));
+        }
+    }
+
+    fn end_here(&self) {
+        self.until.store(i64::MIN, Ordering::SeqCst);
+        self.changed();
+    }
+
+    /// It has begun, ended, or become longer.
+    fn changed(&self) {
+        let calls = std::mem::take(&mut *self.calls.lock());
+        let there = calls.into_values().filter_map(|call| call.upgrade());
+        there.for_each(|call| call.ring(self.clock.now()));
+    }
+}
+
+impl Follower for Cooling {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What a newer version says of a set is left alone. (Two who go over to the same
+    /// say the same twice.)
+    fn follow(&self, definitions: &Definitions) {
+        if definitions.newer_than != self.version() {
+            return;
+        }
+        let own = |one: &&Definition| one.key == self.name.as_bytes();
+        if let Some(own) = definitions.changed.iter().find(own) {
+            match (own.value.as_deref(), own.lasts) {
+                (Some(COOLS), Some(left)) => {
+                    self.extend(self.clock.now() + Span::from(left));
+                }
+                (None, _) => self.end_here(),
+                _ => {}
+            }
+        }
+        self.version.store(definitions.version, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    #[derive(Debug, Default)]
+    struct Rung(AtomicBool);
+
+    impl Ring for Rung {
+        fn ring(self: Arc<Self>, _: Timestamp) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Each that had waited was kept to be told, though it had gone, until the cool-down
+    /// ended; and each that came looked through all of them.
+    #[test]
+    fn those_who_have_gone_are_not_kept_to_be_told() {
+        let clock = ManualClock::default().clock();
+        let store = crate::embedded::store();
+        let cooling = Cooling::new(clock.clone(), "set".to_owned(), store);
+        cooling.cool_down(LONGEST);
+        let wait = |caller| {
+            let rung = Arc::new(Rung::default());
+            let again = || Arc::<Rung>::downgrade(&rung) as Weak<dyn Ring>;
+            assert!(Hold::until(&*cooling, clock.now(), caller, &again).is_some());
+            rung
+        };
+        let stay: Vec<_> = (0..3).map(wait).collect();
+        (3..10_000).map(wait).for_each(drop);
+        assert!(cooling.calls.lock().len() < 100);
+        // One that comes again is another.
+        let anew = wait(9_999);
+        cooling.end();
+        assert!(stay.iter().all(|rung| rung.0.load(Ordering::SeqCst)));
+        assert!(anew.0.load(Ordering::SeqCst));
+    }
+}

@@ -1,0 +1,266 @@
+//! The verbs for one key, without look-up.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tidegate_core::{Amount, Verdict};
+use tidegate_store::{HotCell, KeyPath, OwnedKey};
+
+use super::inner::{Inner, LimitSet};
+use super::view::View;
+use crate::admission::Admission;
+use crate::ask::Ask;
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::Key;
+use crate::pending::Pending;
+
+/// One key of a set. Where the set is a single bucket, [`admit`](Self::admit) and
+/// [`check`](Self::check) are one compare-and-swap; everything else goes by the key as
+/// usual.
+pub struct Handle {
+    set: LimitSet,
+    key: OwnedKey,
+    /// The key's state, shared with the table, as of when the handle was made.
+    pinned: Option<Pinned>,
+    /// What took its place after the limits had changed.
+    renewed: RwLock<Option<Pinned>>,
+}
+
+/// A key's state, and the limits by which it decides.
+struct Pinned {
+    cell: Arc<HotCell>,
+    view: Arc<View>,
+}
+
+impl Pinned {
+    /// The verdict, if the cell gives one.
+    #[inline]
+    fn admit(&self, cost: Amount, inner: &Inner) -> Option<Verdict> {
+        if cost == 0 {
+            return None;
+        }
+        let verdict = self.cell.admit(cost, inner.clock.now()).ok()?;
+        (verdict != Verdict::Never).then_some(verdict)
+    }
+
+    /// The decision, if the cell gives one; counted.
+    #[inline]
+    fn check(&self, ask: &Ask<'_>, inner: &Inner) -> Option<Decision> {
+        let amount = self.view.lone_amount(ask)?;
+        let (verdict, standing) = self.cell.check(amount, inner.clock.now()).ok()?;
+        if verdict == Verdict::Never {
+            return None;
+        }
+        let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view));
+        inner.counters.decided(&decision);
+        Some(decision)
+    }
+}
+
+impl LimitSet {
+    /// The verbs for one key, without look-up.
+    ///
+    /// # Errors
+    /// A key that cannot be one.
+    pub fn handle<'k>(&self, key: impl Into<Key<'k>>) -> Result<Handle, Error> {
+        Handle::new(self.clone(), key.into().bytes())
+    }
+}
+
+impl Handle {
+    pub(super) fn new(set: LimitSet, key: &[u8]) -> Result<Self, Error> {
+        let levels = set.inner().view.load().plan.levels();
+        KeyPath::new(key, levels)?;
+        let pinned = pin(set.inner(), key);
+        Ok(Self {
+            set,
+            key: OwnedKey::new(key),
+            pinned,
+            renewed: RwLock::new(None),
+        })
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        self.key.bytes()
+    }
+
+    /// The set.
+    #[must_use]
+    pub const fn set(&self) -> &LimitSet {
+        &self.set
+    }
+
+    /// As [`LimitSet::admit`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::admit`].
+    #[inline]
+    pub fn admit(
+        &self,
+        cost: Amount,
+    ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
+        Pending::new(async move {
+            if let Some(pinned) = &self.pinned
+                && let Some(verdict) = pinned.admit(cost, self.set.inner())
+            {
+                return Ok(verdict);
+            }
+            self.admit_slowly(cost).await
+        })
+    }
+
+    #[cold]
+    async fn admit_slowly(&self, cost: Amount) -> Result<Verdict, Error> {
+        if let Some(verdict) = self.by_renewed(|pinned, inner| pinned.admit(cost, inner)) {
+            return Ok(verdict);
+        }
+        self.set.admit(self.key.bytes(), cost).await
+    }
+
+    /// By the cell that took the first one's place, pinned now if that has gone, too.
+    fn by_renewed<T>(&self, decide: impl FnOnce(&Pinned, &Inner) -> Option<T>) -> Option<T> {
+        let inner = self.set.inner();
+        let renewed = self.renewed.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pinned) = renewed.as_ref()
+            && let Some(decided) = decide(pinned, inner)
+        {
+            return Some(decided);
+        }
+        let newest = renewed.as_ref().or(self.pinned.as_ref());
+        let retired = newest.is_some_and(|pinned| pinned.cell.is_retired());
+        drop(renewed);
+        if retired {
+            let mut renewed = self.renewed.write().unwrap_or_else(PoisonError::into_inner);
+            *renewed = pin(inner, self.key.bytes());
+        }
+        None
+    }
+
+    /// As [`LimitSet::check`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::check`].
+    #[inline]
+    pub fn check<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let ask = ask.into();
+        Pending::new(async move {
+            if let Some(pinned) = &self.pinned
+                && let Some(decision) = pinned.check(&ask, self.set.inner())
+            {
+                return Ok(decision);
+            }
+            self.check_slowly(ask).await
+        })
+    }
+
+    #[cold]
+    async fn check_slowly(&self, ask: Ask<'_>) -> Result<Decision, Error> {
+        if let Some(decision) = self.by_renewed(|pinned, inner| pinned.check(&ask, inner)) {
+            return Ok(decision);
+        }
+        self.set.check(self.key.bytes(), ask).await
+    }
+
+    /// As [`LimitSet::peek`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::peek`].
+    pub fn peek<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        self.set.peek(self.key.bytes(), ask)
+    }
+
+    /// As [`LimitSet::debit`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::debit`].
+    pub fn debit<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        self.set.debit(self.key.bytes(), ask)
+    }
+
+    /// As [`LimitSet::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::try_acquire`].
+    pub fn try_acquire<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+        self.set.try_acquire(self.key.bytes(), ask)
+    }
+
+    /// As [`LimitSet::acquire`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::acquire`].
+    pub fn acquire<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+        self.set.acquire(self.key.bytes(), ask)
+    }
+
+    /// As [`LimitSet::reset`].
+    ///
+    /// # Errors
+    /// As [`LimitSet::reset`].
+    pub fn reset(&self) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        self.set.reset(self.key.bytes())
+    }
+}
+
+/// The key's cell, if the set is a single bucket and its store keeps it where
+/// an atomic operation reaches it.
+fn pin(inner: &Inner, key: &[u8]) -> Option<Pinned> {
+    let view = inner.view.load_full();
+    let cells = inner.table.cells().filter(|_| view.lone)?;
+    let cell = cells.pin(&view.plan, key, inner.clock.now())?;
+    Some(Pinned { cell, view })
+}
+
+/// A handle of its own on the same key.
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self {
+            set: self.set.clone(),
+            key: self.key.clone(),
+            pinned: pin(self.set.inner(), self.key.bytes()),
+            renewed: RwLock::new(None),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let renewed = self
+            .renewed
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for pinned in self.pinned.take().into_iter().chain(renewed.take()) {
+            if let Some(cells) = self.set.inner().table.cells() {
+                cells.unpin(self.key.bytes(), pinned.cell);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("set", &self.set)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! What a set, its clones and its leases share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use tidegate_store::{Table, Timer};
+
+use super::cooling::Cooling;
+use super::crowd::Crowd;
+use super::keeper::Keeper;
+use super::versions::Versions;
+use super::view::View;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::lock::Keeper as Renewals;
+use crate::statistics::Counters;
+
+/// Words about a set (region, account, endpoint) that come with its leases.
+pub type Metadata = BTreeMap<String, String>;
+
+/// Limits taken together, all or nothing, from any thread or task. Cloning
+/// shares it.
+///
+/// Verbs that may change something refuse (never err) when a limit is used up,
+/// and an ask that fits is refused while earlier asks wait for the same key:
+/// nobody overtakes the queue.
+#[derive(Clone)]
+pub struct LimitSet(pub(super) Arc<Inner>);
+
+impl LimitSet {
+    pub(super) const fn of(inner: Arc<Inner>) -> Self {
+        Self(inner)
+    }
+
+    pub(crate) const fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
+/// The shared part of a set.
+pub(crate) struct Inner {
+    pub(crate) view: ArcSwap<View>,
+    pub(crate) table: Arc<dyn Table>,
+    pub(crate) clock: Clock,
+    /// The same, for a queue in this process.
+    pub(super) timer: Arc<dyn Timer>,
+    pub(crate) metadata: Metadata,
+    pub(crate) counters: Counters,
+    /// Who waits.
+    pub(crate) crowd: Crowd,
+    /// Other processes use its store, too: what it holds is counted there.
+    pub(crate) shared: bool,
+    /// Two clocks measure its leases: the store's and this one.
+    pub(crate) has_own_clock: bool,
+    /// What renews the leases that are kept, once one is.
+    pub(super) renewals: OnceLock<Renewals>,
+    pub(super) versions: Versions,
+    /// Where its overrides are kept; `None`: they are its gate's.
+    pub(super) keeper: Option<Keeper>,
+    /// Until when pools pass over it.
+    pub(crate) cooling: Arc<Cooling>,
+}
+
+impl Inner {
+    /// The thread that renews the leases that are kept.
+    ///
+    /// # Errors
+    /// [`Error::NoWorker`].
+    pub(crate) fn renewals(&self) -> Result<&Renewals, Error> {
+        if let Some(running) = self.renewals.get() {
+            return Ok(running);
+        }
+        let started = Renewals::start()?;
+        // Of two that are started at once one ends: it has nothing to do.
+        Ok(self.renewals.get_or_init(|| started))
+    }
+}

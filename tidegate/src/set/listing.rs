@@ -1,0 +1,200 @@
+//! What a set holds, a page at a time.
+
+use std::future::Future;
+
+use tidegate_core::{Amount, Timestamp};
+use tidegate_store::{HeldLease, Listing, Op, Page, Reply, Select, StoreError};
+
+use super::inner::LimitSet;
+use super::view::View;
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::lease::LeaseId;
+use crate::pending::Pending;
+#[cfg(feature = "gate")]
+use crate::pool::Member;
+
+/// The most items of one page.
+pub const LONGEST_PAGE: usize = 1_000;
+
+/// How often the table is asked for one page: it looks at a bounded number of
+/// its keys each time, and may find none.
+const ASKED: usize = 16;
+
+/// Which page of a listing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageOf<'a> {
+    /// Of which keys.
+    pub select: Select<'a>,
+    /// Where the page before has ended: its [`next`](Page::next).
+    pub after: Option<&'a [u8]>,
+    /// How many items it has at most: from 1 to [`LONGEST_PAGE`], and taken for
+    /// that if it is less or more.
+    pub most: usize,
+}
+
+/// A key that is in use.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListedKey {
+    /// The key, or the ancestor of keys.
+    pub key: Vec<u8>,
+    /// Where it stands. The verdict is on an ask for nothing.
+    pub decision: Decision,
+}
+
+impl ListedKey {
+    /// The same, as this member's.
+    #[cfg(feature = "gate")]
+    pub(crate) fn of(mut self, member: &Member) -> Self {
+        self.decision = self.decision.of(member.shared_name());
+        self
+    }
+}
+
+/// A lease that is held.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ListedLease {
+    /// Whose it is.
+    pub key: Vec<u8>,
+    /// Its id: a secret of its holder.
+    pub id: LeaseId,
+    /// When it was granted, by the store's clock.
+    pub granted_at: Timestamp,
+    /// When it expires unless renewed.
+    pub expires_at: Timestamp,
+    /// Larger than that of every earlier lease on the same slots; 0 without.
+    pub fence: u64,
+    /// What was taken, by limit.
+    pub taken: Vec<(String, Amount)>,
+}
+
+impl LimitSet {
+    /// A page of the keys that are in use, and where they stand: as of the
+    /// moment of each, for a listing takes no lock for long.
+    ///
+    /// # Errors
+    /// A store that cannot list, or a page that is no longer known.
+    #[expect(
+        clippy::redundant_closure,
+        reason = "the variant itself has one lifetime, not each"
+    )]
+    pub fn list_keys<'a>(
+        &'a self,
+        page: PageOf<'a>,
+    ) -> Pending<impl Future<Output = Result<Page<ListedKey>, Error>> + Send> {
+        Pending::new(async move {
+            let read = |reply| match reply {
+                Reply::Keys(page) => Ok(page),
+                _ => Err(StoreError::Mismatch),
+            };
+            let keys = self
+                .pages(page, |listing| Op::ListKeys(listing), read)
+                .await?;
+            let mut items = Vec::with_capacity(keys.items.len());
+            for key in keys.items {
+                let decision = self.inner().standing(key.bytes()).await?;
+                let key = key.bytes().to_vec();
+                items.push(ListedKey { key, decision });
+            }
+            let next = keys.next;
+            Ok(Page { items, next })
+        })
+    }
+
+    /// A page of the leases that are held.
+    ///
+    /// # Errors
+    /// As [`list_keys`](Self::list_keys).
+    #[expect(
+        clippy::redundant_closure,
+        reason = "the variant itself has one lifetime, not each"
+    )]
+    pub fn list_leases<'a>(
+        &'a self,
+        page: PageOf<'a>,
+    ) -> Pending<impl Future<Output = Result<Page<ListedLease>, Error>> + Send> {
+        Pending::new(async move {
+            let read = |reply| match reply {
+                Reply::Leases(page) => Ok(page),
+                _ => Err(StoreError::Mismatch),
+            };
+            let leases = self
+                .pages(page, |listing| Op::ListLeases(listing), read)
+                .await?;
+            let view = self.inner().view.load_full();
+            let items = leases.items.into_iter();
+            Ok(Page {
+                items: items.map(|lease| named(lease, &view)).collect(),
+                next: leases.next,
+            })
+        })
+    }
+
+    /// How many leases are remembered after their end; `None` if the store does
+    /// not say.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn leases_remembered(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<usize>, Error>> + Send> {
+        Pending::new(async move { Ok(self.inner().count().await?.remembered) })
+    }
+
+    /// How many leases are held; `None` if the store does not say.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn leases_held(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<usize>, Error>> + Send> {
+        Pending::new(async move { Ok(self.inner().count().await?.leases) })
+    }
+
+    /// A page that is full, or the last, or as far as it was looked.
+    async fn pages<T>(
+        &self,
+        page: PageOf<'_>,
+        op: for<'l> fn(Listing<'l>) -> Op<'l>,
+        read: fn(Reply) -> Result<Page<T>, StoreError>,
+    ) -> Result<Page<T>, Error> {
+        let most = page.most.clamp(1, LONGEST_PAGE);
+        let mut full = Page {
+            items: Vec::new(),
+            next: page.after.map(<[u8]>::to_vec),
+        };
+        for _ in 0..ASKED {
+            let listing = Listing {
+                select: page.select,
+                after: full.next.as_deref(),
+                most: most - full.items.len(),
+                now: self.now(),
+            };
+            let more = read(self.inner().about(op(listing)).await?)?;
+            full.items.extend(more.items);
+            full.next = more.next;
+            if full.next.is_none() || full.items.len() >= most {
+                break;
+            }
+        }
+        Ok(full)
+    }
+}
+
+/// The lease with its limits' names; a limit that is gone has none.
+fn named(lease: HeldLease, view: &View) -> ListedLease {
+    let name = |&(uid, amount): &(u32, Amount)| {
+        let position = view.plan.position(uid)?;
+        Some((view.plan.limits()[position].name.to_string(), amount))
+    };
+    ListedLease {
+        key: lease.key.bytes().to_vec(),
+        id: LeaseId(lease.id),
+        granted_at: lease.granted_at,
+        expires_at: lease.expires_at,
+        fence: lease.fence,
+        taken: lease.taken.iter().filter_map(name).collect(),
+    }
+}

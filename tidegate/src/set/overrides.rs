@@ -1,0 +1,164 @@
+//! Limits of some keys' own: set, removed and listed while in use.
+//!
+//! An override is a change of limits for one key (or ancestor): it makes a new
+//! version and applies at the next decision. Of the table only that key's row
+//! is carried over, so it costs the same whatever else there is. The store keeps it,
+//! and tells every set of that name, here and elsewhere (`keeper`).
+
+use std::future::Future;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use tidegate_store::{KeyPath, Later};
+
+use super::inner::{Inner, LimitSet};
+use super::variants;
+use crate::error::Error;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::pending::Pending;
+
+/// What a key was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Override {
+    /// The key or ancestor.
+    pub key: Vec<u8>,
+    /// Its limits, as they were given.
+    pub limits: Vec<Limit>,
+    /// The names of those without effect as the set's limits are now: the set
+    /// has no such limit, or one of another level or kind.
+    pub inert: Vec<String>,
+}
+
+impl LimitSet {
+    /// Gives `key` limits of its own, in place of those of the same names and
+    /// of any that it was given before; from the next decision on. A prefix of
+    /// keys (`acme` of `acme/search/alice`) is given those of its own level.
+    ///
+    /// What is said of a limit is how much: its amount, its period, its burst,
+    /// how long slots are held. How it is counted stays as the set has it. What
+    /// was used stays used; raising a limit delays no one, and whoever waits
+    /// and would be admitted now is. It holds wherever the set is used on the same store:
+    /// here when this returns, elsewhere within the time that the store says.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate::{Limit, LimitSet};
+    /// # let minute = Duration::from_secs(60);
+    /// let set = LimitSet::new([Limit::calls("rpm", 100, minute)])?;
+    /// set.set_override("acme", &[Limit::calls("rpm", 1_000, minute)]).wait()?;
+    /// assert_eq!(set.peek("acme", 1).wait()?.standing("rpm").map(|s| s.limit), Some(1_000));
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A key that cannot be one; no limit at all, one twice, an unknown name,
+    /// one of another level ([`Error::OtherLevel`]) or kind
+    /// ([`LimitError::Unlike`](crate::LimitError::Unlike)), or one that makes no
+    /// sense; [`Error::TooManyOverrides`] beyond 131,072 keys. Then nothing
+    /// changes.
+    pub fn set_override<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        limits: &[Limit],
+    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move {
+            self.tell(key, limits)?.await?;
+            Ok(())
+        })
+    }
+
+    fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<Later<bool>, Error> {
+        let inner = self.inner();
+        let keeper = inner.keeper.as_ref().ok_or(Error::Governed)?;
+        let view = inner.view.load_full();
+        let path = KeyPath::new(key, view.plan.levels())?;
+        variants::check(&view, &inner.versions.levels, &path, limits)?;
+        inner
+            .versions
+            .ledger
+            .lock()
+            .variants
+            .check_room(key, true)?;
+        Ok(keeper.keep(key, Some(limits)))
+    }
+
+    /// Whether `own` can be given to `key`.
+    #[cfg(feature = "gate")]
+    pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), Error> {
+        let view = self.inner().view.load_full();
+        let path = KeyPath::new(key, view.plan.levels())?;
+        let levels = &self.inner().versions.levels;
+        variants::check(&view, levels, &path, std::slice::from_ref(own))
+    }
+
+    /// Takes from `key` what it was given: the set's limits hold again, from the
+    /// next decision on. Whether it was given any.
+    ///
+    /// # Errors
+    /// As [`set_override`](Self::set_override).
+    pub fn remove_override<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+    ) -> Pending<impl Future<Output = Result<bool, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { Ok(self.untell(key)?.await?) })
+    }
+
+    fn untell(&self, key: &[u8]) -> Result<Later<bool>, Error> {
+        let keeper = self.inner().keeper.as_ref().ok_or(Error::Governed)?;
+        Ok(keeper.keep(key, None))
+    }
+
+    /// What `key` was given.
+    #[must_use]
+    pub fn override_of<'k>(&self, key: impl Into<Key<'k>>) -> Option<Override> {
+        let (key, inner) = (key.into().bytes(), self.inner());
+        let ledger = inner.versions.ledger.lock();
+        let limits = ledger.variants.given().get(key)?;
+        Some(inner.shown(key, limits))
+    }
+
+    /// At most `most` overrides, in the order of their keys, from the first
+    /// beyond `after` on.
+    #[must_use]
+    pub fn overrides(&self, after: Option<&[u8]>, most: usize) -> Vec<Override> {
+        let inner = self.inner();
+        let ledger = inner.versions.ledger.lock();
+        let given = ledger.variants.given();
+        let from = after.map_or(Unbounded, Excluded);
+        let page = given.range::<[u8], _>((from, Unbounded)).take(most);
+        page.map(|(key, limits)| inner.shown(key, limits)).collect()
+    }
+}
+
+impl Inner {
+    fn shown(&self, key: &[u8], limits: &[Limit]) -> Override {
+        let view = self.view.load();
+        Override {
+            key: key.to_vec(),
+            limits: limits.to_vec(),
+            inert: variants::inert(&view, key, limits)
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    /// Gives `key` these limits, or takes them, as far as they have an effect.
+    pub(crate) fn give(&self, key: &[u8], given: Option<Arc<[Limit]>>) -> Result<(), Error> {
+        let mut ledger = self.versions.ledger.lock();
+        let view = self.view.load_full();
+        let path = KeyPath::new(key, view.plan.levels())?;
+        if ledger.variants.given().get(key) == given.as_ref() {
+            return Ok(());
+        }
+        ledger.variants.check_room(key, given.is_some())?;
+        ledger.variants.give((key, path.depth() - 1), given);
+        let variant = ledger.variants.of(&view, &self.versions.levels, key);
+        let version = view.plan.version() + 1;
+        self.go_over(view.with_variant(version, key, variant));
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! What the keys of a set were given, and the limits made of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use tidegate_store::{KeyMap, KeyPath, OwnedKey};
+
+use super::variant::Variant;
+use super::view::View;
+use crate::error::Error;
+use crate::limit::Limit;
+
+/// The most keys of a set that may have limits of their own.
+pub(super) const MOST: usize = 1 << 17;
+
+/// What keys were given, by key; in order, so that they are listed in pages.
+pub(crate) type Given = BTreeMap<Box<[u8]>, Arc<[Limit]>>;
+
+impl Variant {
+    /// `given` over the limits of `view`, for keys of `level`. Those that the
+    /// set has none for, or whose likes it does not have, are passed over; of
+    /// two of one name the first holds that is not.
+    fn new(view: &View, levels: &[String], level: usize, given: &[Limit]) -> Self {
+        let mut limits = Arc::clone(&view.limits);
+        let mut rules = HashMap::new();
+        for own in given.iter() {
+            let Ok((position, limit)) = over(view, level, own) else {
+                continue;
+            };
+            let uid = view.plan.limits()[position].uid;
+            if rules.contains_key(&uid) {
+                continue;
+            }
+            if let Ok(planned) = limit.plan(uid, levels) {
+                rules.insert(uid, planned.rule);
+                Arc::make_mut(&mut limits)[position] = limit;
+            }
+        }
+        let plan = view.plan.variant(|limit| rules.get(&limit.uid).copied());
+        Self {
+            plan: Arc::new(plan),
+            limits,
+        }
+    }
+}
+
+/// Where the limit stands that `own` is an override of, and what it becomes.
+fn over(view: &View, level: usize, own: &Limit) -> Result<(usize, Limit), Error> {
+    let position = view.position(own.name())?;
+    let about = view.plan.limits()[position].level;
+    if about != level {
+        return Err(Error::OtherLevel {
+            limit: own.name().into(),
+            about,
+            level,
+        });
+    }
+    let limit = own.over(&view.limits[position]);
+    let limit = limit.map_err(|source| Error::Limit {
+        limit: own.name().into(),
+        source,
+    })?;
+    Ok((position, limit))
+}
+
+/// Checks that every one of `given` is an override for `key`.
+///
+/// # Errors
+/// [`Error`]: none at all, two of one name, an unknown name, one that is about
+/// another level, one of another kind, or numbers that make no limit.
+pub(super) fn check(
+    view: &View,
+    levels: &[String],
+    key: &KeyPath<'_>,
+    given: &[Limit],
+) -> Result<(), Error> {
+    if given.is_empty() {
+        return Err(Error::Nothing("limit"));
+    }
+    for (nth, own) in given.iter().enumerate() {
+        if given[..nth].iter().any(|other| other.name() == own.name()) {
+            return Err(Error::DuplicateLimit(own.name().into()));
+        }
+        let (position, limit) = over(view, key.depth() - 1, own)?;
+        let planned = limit.plan(view.plan.limits()[position].uid, levels);
+        planned.map_err(|source| Error::Limit {
+            limit: own.name().into(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// What the keys of a set were given, and the variants made of it: one for all
+/// keys of a level that were given the same.
+#[derive(Debug, Default)]
+pub(super) struct Variants {
+    given: Given,
+    made: HashMap<(usize, Arc<[Limit]>), Weak<Variant>>,
+}
+
+impl Variants {
+    pub(super) const fn given(&self) -> &Given {
+        &self.given
+    }
+
+    /// Whether `key` may be given something.
+    ///
+    /// # Errors
+    /// [`Error::TooManyOverrides`].
+    pub(super) fn check_room(&self, key: &[u8], gives: bool) -> Result<(), Error> {
+        let full = self.given.len() >= MOST && !self.given.contains_key(key);
+        match gives && full {
+            true => Err(Error::TooManyOverrides(MOST)),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes what `key`, of `level`, was given. Keys that were given the same
+    /// share it.
+    pub(super) fn give(&mut self, (key, level): (&[u8], usize), given: Option<Arc<[Limit]>>) {
+        let Some(given) = given else {
+            self.given.remove(key);
+            return;
+        };
+        let kind = (level, given);
+        let alike = self.made.get_key_value(&kind);
+        let given = alike.map_or(kind.1, |((_, alike), _)| Arc::clone(alike));
+        self.given.insert(key.into(), given);
+    }
+
+    pub(super) fn give_all(&mut self, given: Given) {
+        self.given = given;
+    }
+
+    /// The variant of `key` over `view`, if it was given anything.
+    pub(super) fn of(
+        &mut self,
+        view: &View,
+        levels: &[String],
+        key: &[u8],
+    ) -> Option<Arc<Variant>> {
+        let given = self.given.get(key)?;
+        let path = KeyPath::new(key, view.plan.levels()).ok()?;
+        let kind = (path.depth() - 1, Arc::clone(given));
+        if let Some(variant) = self.made.get(&kind).and_then(Weak::upgrade) {
+            return Some(variant);
+        }
+        let variant = Arc::new(Variant::new(view, levels, kind.0, given));
+        if self.made.len() == self.made.capacity() {
+            self.made.retain(|_, variant| variant.strong_count() > 0);
+        }
+        self.made.insert(kind, Arc::downgrade(&variant));
+        Some(variant)
+    }
+
+    /// All variants, over limits that have changed to those of `view`.
+    pub(super) fn all(&mut self, view: &View, levels: &[String]) -> KeyMap<Arc<Variant>> {
+        self.made.clear();
+        let keys: Vec<_> = self.given.keys().cloned().collect();
+        let variant = |key: Box<[u8]>| {
+            let variant = self.of(view, levels, &key)?;
+            Some((OwnedKey::new(&key), variant))
+        };
+        keys.into_iter().filter_map(variant).collect()
+    }
+}
+
+/// The names among `given` that are without effect on `key` as the limits are.
+pub(super) fn inert<'g>(
+    view: &View,
+    key: &[u8],
+    given: &'g [Limit],
+) -> impl Iterator<Item = &'g str> {
+    let level = KeyPath::new(key, view.plan.levels()).map(|path| path.depth() - 1);
+    let has_effect = move |own: &&Limit| level.is_ok_and(|level| over(view, level, own).is_ok());
+    let inert: Vec<_> = given.iter().filter(|own| !has_effect(own)).collect();
+    inert.into_iter().map(Limit::name)
+}

@@ -1,0 +1,428 @@
+//! The verbs of a set, by key.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
+use tidegate_store::{
+    self as contract, Command, Count, Item, KeyPath, Op, Out, Reply, StoreError, Verb,
+};
+
+use super::commands::Asking;
+use super::inner::{Inner, LimitSet};
+use super::view::View;
+use crate::admission::Admission;
+use crate::ask::Ask;
+use crate::decision::Decision;
+use crate::error::Error;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::pending::Pending;
+use crate::statistics::Statistics;
+
+impl LimitSet {
+    /// The verdict alone on `cost` units of every rate (and one of every call limit).
+    /// It is not counted.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
+    #[inline]
+    pub fn admit<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        cost: Amount,
+    ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { self.0.admit(key, &Ask::from(cost)).await })
+    }
+
+    /// Takes what `ask` says, if it fits, without a lease.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
+    #[inline]
+    pub fn check<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move {
+            let checked = self.0.check(key, &ask).await;
+            if let Ok(decision) = &checked {
+                self.0.counters.decided(decision);
+            }
+            checked
+        })
+    }
+
+    /// As [`check`](Self::check), for each key by itself, in order, all at one instant:
+    /// an answer to each.
+    ///
+    /// # Errors
+    /// A key that cannot be one, or what makes no sense to ask of any: then nothing was
+    /// changed.
+    pub fn check_many<'k, 'a, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Vec<Result<Decision, Error>>, Error>> + Send> {
+        let ask = ask.into();
+        let items: Vec<_> = keys.into_iter().map(|key| (key.into(), ask)).collect();
+        Pending::new(async move {
+            let answers = self.0.check_many(&items, Unsound::Fails).await?;
+            self.count_all(&answers);
+            Ok(answers)
+        })
+    }
+
+    /// As [`check_many`](Self::check_many), each by an ask of its own; what makes no
+    /// sense is an error there alone.
+    #[cfg(feature = "gate")]
+    pub(crate) async fn check_each(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let answers = self.0.check_many(items, Unsound::IsAnswered).await?;
+        self.count_all(&answers);
+        Ok(answers)
+    }
+
+    fn count_all(&self, answers: &[Result<Decision, Error>]) {
+        for decision in answers.iter().flatten() {
+            self.0.counters.decided(decision);
+        }
+    }
+
+    /// What [`check`](Self::check) would answer now; changes nothing.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn peek<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move { self.0.peek(key, &ask).await })
+    }
+
+    /// For every limit that `ask` takes: how many such asks fit now, when one
+    /// does, and the standing. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn forecast<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Vec<(String, Forecast)>, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move { self.0.forecast(key, &ask).await })
+    }
+
+    /// Charges what was used already, whether it fits or not; the answer says
+    /// whether any more may start. Unlike elsewhere, calls that `ask` does not name are
+    /// not charged.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency that is named,
+    /// [`Error::NothingAsked`] where nothing is left to charge.
+    pub fn debit<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move { self.0.debit(key, &ask).await })
+    }
+
+    /// Takes what `ask` says as a lease, if it fits now.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed.
+    #[inline]
+    pub fn try_acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+        self.acquire(key, ask.into().within(Duration::ZERO))
+    }
+
+    /// Takes what `ask` says as a lease, and waits for it: first come, first
+    /// served within a priority, to the ask's deadline. Given up before its end, it
+    /// gives back what it took and its place in the queue.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was changed. [`Error::QueueFull`].
+    #[inline]
+    pub fn acquire<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
+        let (key, ask) = (key.into().bytes(), ask.into());
+        Pending::new(async move { self.0.acquire(key, &ask).await })
+    }
+
+    /// Forgets `key` (not its ancestors), as if never seen. Leases stay.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn reset<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+    ) -> Pending<impl Future<Output = Result<(), Error>> + Send> {
+        let key = key.into().bytes();
+        Pending::new(async move { self.0.reset(key).await })
+    }
+
+    /// What it has decided so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.0.counters.read(self.0.crowd.len())
+    }
+
+    /// How often each limit has refused since the set was built, by name, the most
+    /// frequent first: of several that did not admit, the one that
+    /// [binds](Decision::binding). The lean `admit` is not counted.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<(String, u64)> {
+        self.0.counters.refusals()
+    }
+
+    /// Answers everyone who waits with [`Error::Stopped`]: a server closes.
+    pub fn stop_waiting(&self) {
+        self.0.crowd.stop_all();
+    }
+
+    /// Whether both are the same set.
+    #[cfg(feature = "gate")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The time by its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// How many keys its table holds.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn keys(&self) -> Pending<impl Future<Output = Result<usize, Error>> + Send> {
+        Pending::new(async move { Ok(self.0.count().await?.keys) })
+    }
+
+    /// How much its table holds.
+    #[cfg(feature = "gate")]
+    pub(crate) fn count(&self) -> Pending<impl Future<Output = Result<Count, Error>> + Send> {
+        Pending::new(self.0.count())
+    }
+
+    /// The words that come with its leases.
+    #[must_use]
+    pub fn metadata(&self) -> &super::Metadata {
+        &self.0.metadata
+    }
+}
+
+impl Inner {
+    pub(crate) async fn peek(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.amounts(ask)?;
+            view.check_reach(&asking.path, &amounts)?;
+            Ok(asking.verb(Verb::Peek { amounts: &amounts }))
+        };
+        self.decide(key, begin).await
+    }
+
+    async fn debit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let amounts = view.debits(ask)?;
+            view.check_reach(&asking.path, &amounts)?;
+            Ok(asking.verb(Verb::Debit { amounts: &amounts }))
+        };
+        self.decide(key, begin).await
+    }
+
+    /// Where `key` stands, whatever it is asked for.
+    pub(super) async fn standing(&self, key: &[u8]) -> Result<Decision, Error> {
+        let begin = |view: &View, asking: Asking<'_>| {
+            let nothing: super::Amounts = view.limits.iter().map(|_| 0).collect();
+            Ok(asking.verb(Verb::Peek { amounts: &nothing }))
+        };
+        self.decide(key, begin).await
+    }
+
+    async fn forecast(&self, key: &[u8], ask: &Ask<'_>) -> Result<Vec<(String, Forecast)>, Error> {
+        let view = self.view_at(key)?;
+        let amounts = view.amounts(ask)?;
+        view.check_reach(&KeyPath::new(key, view.plan.levels())?, &amounts)?;
+        let mut forecasts = Vec::new();
+        for (limit, &amount) in view.limits.iter().zip(&amounts).filter(|(_, a)| **a > 0) {
+            let name = limit.name();
+            let begin = |view: &View, asking: Asking<'_>| {
+                let mut one: super::Amounts = view.limits.iter().map(|_| 0).collect();
+                one[view.position(name)?] = amount;
+                Ok(asking.verb(Verb::Peek { amounts: &one }))
+            };
+            let peeked = self.decide(key, begin).await?;
+            if let Some(standing) = peeked.standing(name) {
+                let forecast = Forecast {
+                    spendable: standing.remaining / amount,
+                    verdict: peeked.verdict(),
+                    standing,
+                };
+                forecasts.push((name.to_owned(), forecast));
+            }
+        }
+        Ok(forecasts)
+    }
+
+    /// Those that the limits change under are asked again, and no other: what was
+    /// charged is charged once.
+    async fn check_many(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+        unsound: Unsound,
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let mut decisions: Vec<_> = items.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..items.len()).collect();
+        while !left.is_empty() {
+            let asked: Vec<_> = left.iter().map(|&at| items[at]).collect();
+            let answers = match self.ask_many(&asked, unsound).await {
+                Ok(answers) => answers,
+                Err(error) if left.len() == items.len() => return Err(error),
+                // Others are decided already: it is told to those that are left.
+                Err(error) => {
+                    left.iter()
+                        .for_each(|&at| decisions[at] = Some(Err(error.clone())));
+                    break;
+                }
+            };
+            let mut stale = Vec::new();
+            for (at, answered) in left.into_iter().zip(answers) {
+                match answered {
+                    Ok((Err(StoreError::StalePlan), _)) => stale.push(at),
+                    Ok((answer, view)) => decisions[at] = Some(decided(answer, view)),
+                    Err(error) => decisions[at] = Some(Err(error)),
+                }
+            }
+            left = stale;
+        }
+        Ok(decisions.into_iter().flatten().collect())
+    }
+
+    /// One batch of takes: the answer to each, and its limits.
+    async fn ask_many(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+        unsound: Unsound,
+    ) -> Result<Vec<Result<(contract::Answer, Arc<View>), Error>>, Error> {
+        let mut answer = Ok(Reply::Batch(Vec::new()));
+        let (later, views) = self.begin_many(items, unsound, &mut answer)?;
+        if let Some(later) = later {
+            answer = later.await;
+        }
+        let sound = views.iter().flatten().count();
+        let Reply::Batch(answers) = answer? else {
+            return Err(StoreError::Mismatch.into());
+        };
+        if answers.len() != sound {
+            return Err(StoreError::Mismatch.into());
+        }
+        let mut answers = answers.into_iter();
+        let answered = views.into_iter().map(|view| {
+            let view = view?;
+            Ok((answers.next().unwrap_or(Err(StoreError::Mismatch)), view))
+        });
+        Ok(answered.collect())
+    }
+
+    /// What is sound is under way when this returns.
+    fn begin_many(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+        unsound: Unsound,
+        answer: &mut contract::Answer,
+    ) -> Result<(Option<contract::Later>, Views), Error> {
+        let newest = self.view.load_full();
+        let levels = newest.plan.levels();
+        let mut takes = Vec::with_capacity(items.len());
+        let views = items.iter().map(|(key, ask)| {
+            let path = KeyPath::new(key.bytes(), levels)?;
+            let view = newest.at(&path).unwrap_or_else(|| Arc::clone(&newest));
+            let amounts = view.amounts(ask)?;
+            view.check_unheld(&amounts)?;
+            view.check_reach(&path, &amounts)?;
+            takes.push((path, amounts));
+            Ok(view)
+        });
+        let views: Views = views.collect();
+        if unsound == Unsound::Fails
+            && let Some(Err(error)) = views.iter().find(|view| view.is_err())
+        {
+            return Err(error.clone());
+        }
+        if takes.is_empty() {
+            return Ok((None, views));
+        }
+        let take = |amounts| Verb::Take {
+            amounts,
+            lease: None,
+            detail: contract::Detail::Always,
+        };
+        let items = takes.iter().map(|(path, amounts)| (*path, take(amounts)));
+        let items: Vec<Item<'_>> = items.collect();
+        let now = self.clock.now();
+        let command = Command {
+            plan: &newest.whole,
+            now,
+            calendars: &newest.calendars(now),
+            op: Op::Batch(&items),
+            patience: None,
+        };
+        let later = self.table.execute(&command, Out::new(answer)).later();
+        Ok((later, views))
+    }
+
+    pub(super) async fn count(&self) -> Result<Count, Error> {
+        match self.about(Op::Count).await? {
+            Reply::Count(count) => Ok(count),
+            _ => Err(StoreError::Mismatch.into()),
+        }
+    }
+}
+
+/// The limits of each of many, or why it makes no sense.
+type Views = Vec<Result<Arc<View>, Error>>;
+
+/// What it means for the others that one of many makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unsound {
+    /// None of them is decided.
+    Fails,
+    /// It is answered by an error, and the others are decided.
+    #[cfg(feature = "gate")]
+    IsAnswered,
+}
+
+fn decided(answer: contract::Answer, view: Arc<View>) -> Result<Decision, Error> {
+    Decision::of_reply(&mut answer?, view)
+}
+
+impl fmt::Debug for LimitSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.limits();
+        let names = limits.iter().map(Limit::name);
+        f.debug_struct("LimitSet")
+            .field("limits", &names.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,511 @@
+//! A set's limits at one version: what names mean, what an ask amounts to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tidegate_core::{Amount, Bounds, MAX_AMOUNT, Payment, Rule, Span, Timestamp};
+use tidegate_store::sync::Mutex;
+use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
+
+use super::variant::Variant;
+use crate::ask::Ask;
+use crate::error::Error;
+use crate::limit::AmountError;
+use crate::limit::{Calendar, Limit, OnFailure};
+
+/// Amounts in the order of the plan's limits.
+pub(crate) type Amounts = SmallVec<[Amount; 4]>;
+/// Calendar boundaries in the order of the plan's limits; empty without calendars.
+pub(crate) type Calendars = SmallVec<[Option<Bounds>; 1]>;
+
+/// How long a lease lasts that holds no slots, unless the ask says otherwise.
+const RATE_LEASE: Span = Span::from_secs(600);
+/// How long an ended or expired lease is remembered at least, unless the set says
+/// how long.
+const KEEP: Span = Span::from_secs(60);
+
+/// The limits of a set at one version, or of a key that has some of its own.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// What decides.
+    pub(crate) plan: Arc<Plan>,
+    /// The plan that the table goes by: the same, unless this is a key's view.
+    pub(crate) whole: Arc<Plan>,
+    /// In the plan's order.
+    pub(crate) limits: Arc<[Limit]>,
+    calendars: Arc<[Option<CachedCalendar>]>,
+    /// The most that may be asked of each.
+    most: Arc<[Amount]>,
+    /// The keys that have limits of their own.
+    pub(super) variants: KeyMap<Arc<Variant>>,
+    /// One limit without ancestors, calendar or lease: the lean path serves it.
+    pub(crate) lone: bool,
+    /// Its one limit, if it is lone, counts calls.
+    is_counted: bool,
+    lease_ttl: Span,
+}
+
+/// A calendar, and the window it was last asked about.
+#[derive(Debug)]
+struct CachedCalendar {
+    calendar: Calendar,
+    latest: Mutex<Option<Bounds>>,
+}
+
+impl CachedCalendar {
+    fn bounds(&self, now: Timestamp) -> Option<Bounds> {
+        let mut latest = self.latest.lock();
+        let holds = |bounds: &Bounds| bounds.start <= now && now < bounds.end;
+        if latest.as_ref().is_none_or(|bounds| !holds(bounds)) {
+            *latest = self.calendar.bounds(now);
+        }
+        *latest
+    }
+}
+
+impl View {
+    /// `limits` with their uids, over `levels`, as version `version`; ended leases
+    /// are remembered for `remember`, or for as long as they last.
+    ///
+    /// # Errors
+    /// [`Error`]: a limit that makes no sense, or two of one name.
+    pub(crate) fn new(
+        version: u64,
+        levels: &[String],
+        limits: Vec<(u32, Limit)>,
+        remember: Option<Span>,
+    ) -> Result<Self, Error> {
+        check_names(&limits)?;
+        let mut planned: Vec<(PlanLimit, Limit)> = Vec::with_capacity(limits.len());
+        for (uid, limit) in limits {
+            let wrong = |source| Error::Limit {
+                limit: limit.name().into(),
+                source,
+            };
+            planned.push((limit.plan(uid, levels).map_err(wrong)?, limit));
+        }
+        planned.sort_by_key(|(plan, _)| plan.level);
+        let (plans, limits): (Vec<PlanLimit>, Vec<Limit>) = planned.into_iter().unzip();
+        Ok(Self::of(
+            version,
+            levels.len().max(1),
+            plans,
+            limits,
+            remember,
+        ))
+    }
+
+    fn of(
+        version: u64,
+        levels: usize,
+        plans: Vec<PlanLimit>,
+        limits: Vec<Limit>,
+        remember: Option<Span>,
+    ) -> Self {
+        let calendar = |limit: &Limit| {
+            let calendar = limit
+                .period()
+                .and_then(|period| period.calendar().ok().flatten());
+            calendar.map(|calendar| CachedCalendar {
+                calendar,
+                latest: Mutex::new(None),
+            })
+        };
+        let mut calendars: Vec<_> = limits.iter().map(calendar).collect();
+        if calendars.iter().all(Option::is_none) {
+            calendars.clear();
+        }
+        let lease_ttl = ttl_of(&plans);
+        let most = plans.iter().map(most_of).collect();
+        let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
+        let keep = remember.unwrap_or(lease_ttl.max(KEEP));
+        let plan = Arc::new(Plan::new(version, levels, plans, keep));
+        Self {
+            lone: lone && !limits[0].is_concurrency(),
+            is_counted: lone && limits[0].is_counted(),
+            whole: Arc::clone(&plan),
+            plan,
+            limits: limits.into(),
+            most,
+            calendars: calendars.into(),
+            variants: KeyMap::default(),
+            lease_ttl,
+        }
+    }
+
+    /// The same limits as version `version`, where these keys have their own.
+    pub(super) fn with_variants(&self, version: u64, variants: KeyMap<Arc<Variant>>) -> Self {
+        let entries = variants.iter();
+        let overrides = entries.map(|(key, variant)| (key.clone(), Arc::clone(&variant.plan)));
+        let overrides = overrides.collect();
+        self.with_plan(version, overrides, variants)
+    }
+
+    /// The same limits as version `version`, where one key has its own, or none.
+    pub(super) fn with_variant(
+        &self,
+        version: u64,
+        key: &[u8],
+        variant: Option<Arc<Variant>>,
+    ) -> Self {
+        let plan = variant.as_ref().map(|variant| Arc::clone(&variant.plan));
+        let overrides = self.plan.overrides().with(key, plan);
+        let variants = self.variants.with(key, variant);
+        self.with_plan(version, overrides, variants)
+    }
+
+    fn with_plan(
+        &self,
+        version: u64,
+        overrides: Overrides,
+        variants: KeyMap<Arc<Variant>>,
+    ) -> Self {
+        let plan = Arc::new(self.plan.going_on(version, overrides));
+        Self {
+            whole: Arc::clone(&plan),
+            plan,
+            limits: Arc::clone(&self.limits),
+            most: Arc::clone(&self.most),
+            calendars: Arc::clone(&self.calendars),
+            variants,
+            lone: self.lone,
+            is_counted: self.is_counted,
+            lease_ttl: self.lease_ttl,
+        }
+    }
+
+    /// Whether any key has limits of its own.
+    #[inline]
+    pub(crate) fn has_own_limits(&self) -> bool {
+        !self.variants.is_empty()
+    }
+
+    /// What decides about `path`, if it has limits of its own.
+    #[inline]
+    pub(crate) fn at(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        if self.variants.is_empty() {
+            return None;
+        }
+        self.of_key(path)
+    }
+
+    #[cold]
+    fn of_key(&self, path: &KeyPath<'_>) -> Option<Arc<Self>> {
+        let plan = self.whole.at(path)?;
+        let levels = (0..path.depth()).filter_map(|level| {
+            let variant = self.variants.get(path.prefix(level))?;
+            Some((plan.range(level), variant))
+        });
+        let mut limits: Option<Arc<[Limit]>> = None;
+        for (range, variant) in levels {
+            match &mut limits {
+                None => limits = Some(Arc::clone(&variant.limits)),
+                Some(limits) => {
+                    let own = &variant.limits[range.clone()];
+                    Arc::make_mut(limits)[range].clone_from_slice(own);
+                }
+            }
+        }
+        Some(Arc::new(Self {
+            lease_ttl: ttl_of(plan.limits()),
+            most: plan.limits().iter().map(most_of).collect(),
+            plan,
+            whole: Arc::clone(&self.whole),
+            limits: limits.unwrap_or_else(|| Arc::clone(&self.limits)),
+            calendars: Arc::clone(&self.calendars),
+            variants: KeyMap::default(),
+            // The lean path knows the whole plan's limit only.
+            lone: false,
+            is_counted: false,
+        }))
+    }
+
+    /// How long an ask's lease lasts.
+    ///
+    /// # Errors
+    /// [`Error::LeaseLength`].
+    pub(crate) fn ttl(&self, ask: &Ask<'_>) -> Result<Span, Error> {
+        ask.ttl.map_or(Ok(self.lease_ttl), lease_length)
+    }
+
+    /// Checks that `amounts` take something where `key` has a level.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooShort`].
+    pub(crate) fn check_reach(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), Error> {
+        let (depth, levels) = (key.depth(), self.plan.levels());
+        let mut taken = self.plan.limits().iter().zip(amounts);
+        if depth == levels || taken.any(|(limit, &amount)| limit.level < depth && amount > 0) {
+            return Ok(());
+        }
+        Err(Error::KeyTooShort { depth, levels })
+    }
+
+    /// Checks that nothing is to be taken of what `key` does not reach.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooShort`].
+    pub(crate) fn check_targets(
+        &self,
+        key: &KeyPath<'_>,
+        to: &[Option<Amount>],
+    ) -> Result<(), Error> {
+        let (depth, levels) = (key.depth(), self.plan.levels());
+        let mut targets = self.plan.limits().iter().zip(to);
+        match targets.any(|(limit, to)| limit.level >= depth && to.is_some_and(|to| to > 0)) {
+            true => Err(Error::KeyTooShort { depth, levels }),
+            false => Ok(()),
+        }
+    }
+
+    /// The calendars' boundaries around `now`.
+    #[inline]
+    pub(crate) fn calendars(&self, now: Timestamp) -> Calendars {
+        if self.calendars.is_empty() {
+            return Calendars::new();
+        }
+        let bounds = |calendar: &Option<CachedCalendar>| calendar.as_ref()?.bounds(now);
+        self.calendars.iter().map(bounds).collect()
+    }
+
+    /// Where the limit called `name` stands.
+    ///
+    /// # Errors
+    /// [`Error::UnknownLimit`].
+    pub(crate) fn position(&self, name: &str) -> Result<usize, Error> {
+        let is_its = |limit: &Limit| is_same(limit.name(), name);
+        let position = self.limits.iter().position(is_its);
+        position.ok_or_else(|| self.unknown(name))
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str) -> Error {
+        let names = self.limits.iter().map(|l| format!("`{}`", l.name()));
+        Error::UnknownLimit {
+            name: name.into(),
+            known: names.collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The most that the limit at `position` grants at once, as of now.
+    pub(crate) fn capacity(&self, position: usize) -> Amount {
+        let limit = &self.plan.limits()[position];
+        let set = limit.adaptive.as_ref().and_then(Adaptive::capacity);
+        set.unwrap_or(limit.rule.capacity())
+    }
+
+    /// What `ask` takes of each limit.
+    ///
+    /// # Errors
+    /// [`Error`]: unknown or repeated names, a rate without an amount, nothing
+    /// at all, or more than a limit ever grants; an idempotency key of no length or
+    /// too much of it.
+    pub(crate) fn amounts(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        ask.check_idempotency()?;
+        if self.limits.is_empty() {
+            return Ok(Amounts::new());
+        }
+        let mut amounts = self.unnamed(ask)?;
+        self.put_named(ask, &mut amounts)?;
+        let (mut any, mut too_many) = (false, false);
+        for (&amount, &most) in amounts.iter().zip(self.most.iter()) {
+            any |= amount > 0;
+            too_many |= amount > most;
+        }
+        if !any {
+            return Err(Error::NothingAsked);
+        }
+        if too_many {
+            self.check_sizes(&amounts)?;
+        }
+        Ok(amounts)
+    }
+
+    /// What `ask` takes of a [lone](Self::lone) limit that it does not name; `None` where
+    /// more is to be looked at.
+    #[inline]
+    pub(crate) fn lone_amount(&self, ask: &Ask<'_>) -> Option<Amount> {
+        if !ask.named.is_empty() || ask.idempotency.is_some() {
+            return None;
+        }
+        let amount = match self.is_counted {
+            true => 1,
+            false => ask.cost?,
+        };
+        (amount > 0).then_some(amount)
+    }
+
+    /// What no key on `path` is ever granted; `None` if there is no such thing: every limit
+    /// that it reaches refuses nobody, or lets through whatever the size.
+    pub(crate) fn too_much(&self, path: &KeyPath<'_>) -> Option<Amounts> {
+        let limits = self.plan.limits();
+        let refuses = |(position, limit): (usize, &PlanLimit)| {
+            limit.level < path.depth()
+                && limit.payment == Payment::Prepaid
+                && !limit.shadow
+                && self.capacity(position) < MAX_AMOUNT
+        };
+        let at = limits.iter().enumerate().position(refuses)?;
+        let amount = |position| if position == at { MAX_AMOUNT } else { 0 };
+        Some((0..limits.len()).map(amount).collect())
+    }
+
+    /// Puts in what an ask names.
+    #[inline]
+    fn put_named(&self, ask: &Ask<'_>, amounts: &mut [Amount]) -> Result<(), Error> {
+        for (index, &(name, amount)) in ask.named.iter().enumerate() {
+            let mut earlier = ask.named[..index].iter();
+            if earlier.any(|(earlier, _)| *earlier == name) {
+                return Err(Error::NamedTwice(name.into()));
+            }
+            amounts[self.position(name)?] = amount;
+        }
+        Ok(())
+    }
+
+    /// What the limits that an ask does not name are taken at.
+    fn unnamed(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        let mut amounts = Amounts::new();
+        for limit in self.limits.iter() {
+            amounts.push(match ask.cost {
+                _ if limit.is_counted() => 1,
+                Some(cost) => cost,
+                None if !ask.named.is_empty() => 0,
+                None => return Err(Error::NoAmount(limit.name().into())),
+            });
+        }
+        Ok(amounts)
+    }
+
+    #[cold]
+    fn check_sizes(&self, amounts: &[Amount]) -> Result<(), Error> {
+        for (position, (&asked, limit)) in amounts.iter().zip(self.plan.limits()).enumerate() {
+            if asked > MAX_AMOUNT {
+                return Err(self.too_large(position));
+            }
+            if asked > most_of(limit) {
+                return Err(Error::NeverFits {
+                    limit: limit.name.to_string(),
+                    asked,
+                    capacity: limit.rule.capacity(),
+                    unit: self.limits[position].amounts(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn too_large(&self, position: usize) -> Error {
+        Error::Amount {
+            limit: self.limits[position].name().into(),
+            source: AmountError::TooLarge,
+        }
+    }
+
+    /// What a debit takes of each limit: like an ask, but no slots (they are
+    /// held, not used) and of any size.
+    pub(crate) fn debits(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+        if self.limits.is_empty() {
+            return Ok(Amounts::new());
+        }
+        let mut amounts = self.unnamed(ask)?;
+        for (amount, limit) in amounts.iter_mut().zip(self.limits.iter()) {
+            if limit.is_counted() {
+                *amount = 0;
+            }
+        }
+        self.put_named(ask, &mut amounts)?;
+        self.check_unheld(&amounts)?;
+        if let Some(position) = amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
+            return Err(self.too_large(position));
+        }
+        if amounts.iter().all(|&amount| amount == 0) {
+            return Err(Error::NothingAsked);
+        }
+        Ok(amounts)
+    }
+
+    /// What was used of each limit, by name.
+    pub(crate) fn uses(
+        &self,
+        used: &[(&str, Amount)],
+    ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
+        let mut uses: SmallVec<[Option<Amount>; 4]> = SmallVec::from_elem(None, self.limits.len());
+        if uses.is_empty() {
+            return Ok(uses);
+        }
+        for &(name, amount) in used {
+            let position = self.position(name)?;
+            if uses[position].replace(amount).is_some() {
+                return Err(Error::NamedTwice(name.into()));
+            }
+            if amount > MAX_AMOUNT {
+                return Err(self.too_large(position));
+            }
+        }
+        Ok(uses)
+    }
+
+    /// For each limit, whether its amount is given back when the work fails.
+    pub(crate) fn refunds_on_failure(&self) -> SmallVec<[bool; 4]> {
+        let refunds = |limit: &Limit| limit.failure() == OnFailure::Refund;
+        self.limits.iter().map(refunds).collect()
+    }
+
+    /// The limit that is held while in use and was asked without a lease.
+    pub(crate) fn check_unheld(&self, amounts: &[Amount]) -> Result<(), Error> {
+        let mut held = self.limits.iter().zip(amounts);
+        match held.find(|(limit, amount)| limit.is_concurrency() && **amount > 0) {
+            Some((limit, _)) => Err(Error::NeedsLease(limit.name().into())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The most that may be asked of a limit at once.
+fn most_of(limit: &PlanLimit) -> Amount {
+    let must_fit = limit.payment == Payment::Prepaid && !limit.shadow;
+    match must_fit && limit.adaptive.is_none() {
+        true => limit.rule.capacity(),
+        false => MAX_AMOUNT,
+    }
+}
+
+/// Whether two names are the same. Most that differ do so in their first letter.
+#[inline]
+fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    one.len() == other.len() && one.first() == other.first() && one == other
+}
+
+/// How long a lease lasts unless its ask says otherwise.
+fn ttl_of(limits: &[PlanLimit]) -> Span {
+    let ttls = limits.iter().filter_map(|limit| match &limit.rule {
+        Rule::Slots(slots) => Some(slots.ttl()),
+        _ => None,
+    });
+    ttls.min().unwrap_or(RATE_LEASE)
+}
+
+/// A lease's length, if it can be one.
+///
+/// # Errors
+/// [`Error::LeaseLength`].
+pub(crate) fn lease_length(length: Duration) -> Result<Span, Error> {
+    let span = Span::from(length);
+    if (Span::MILLISECOND..=Span::LONGEST_PERIOD).contains(&span) {
+        return Ok(span);
+    }
+    Err(Error::LeaseLength(length))
+}
+
+fn check_names(limits: &[(u32, Limit)]) -> Result<(), Error> {
+    for (index, (_, limit)) in limits.iter().enumerate() {
+        let earlier = limits[..index].iter();
+        if earlier.into_iter().any(|(_, l)| l.name() == limit.name()) {
+            return Err(Error::DuplicateLimit(limit.name().into()));
+        }
+    }
+    Ok(())
+}
