@@ -324,9 +324,10 @@ mod tests {
         assert_eq!(hangs.begun.load(Ordering::Relaxed), 3);
         assert_eq!(changes.edition_of(&plan, &Slow::default()).await, Ok(0));
     }
+
     /// It was no change before all of its rows were carried over: where that took longer than
     /// the deadline, each command wrote it anew, and none was ever decided.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_change_decides_though_its_rows_take_too_long_to_be_carried_over() {
         let changes = Changes::default();
         let slow = Slow {

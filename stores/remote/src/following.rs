@@ -324,8 +324,9 @@ mod tests {
         assert_eq!(source.following.look(&source).await, Ok(()));
         assert!(known.iter().all(|one| one.version() == 1));
     }
+
     /// Each look came as far as to it.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_owner_that_takes_too_long_keeps_no_other_from_those_who_follow_it() {
         let source = New {
             hangs: true,
