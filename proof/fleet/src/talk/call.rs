@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Nothing takes so long, on however busy a machine, unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What can be asked. A protocol without it says so ([`Protocol::speaks`]).
+/// What can be asked. A protocol without it says so ([`Protocol::speaks`](super::Protocol::speaks)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[expect(missing_docs, reason = "docs/serve.md and docs/resp.md have the verbs")]
 pub enum Verb {
