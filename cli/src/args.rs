@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use tidegate::policy::parse_duration;
+use tidegate_policy::parse_duration;
 
 use crate::client::{self, ClientTls};
 use crate::load::Load;

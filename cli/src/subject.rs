@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tidegate::policy::{self, Policy, Written};
 use tidegate::{Algorithm, Limit, Period};
+use tidegate_policy::{Policy, Written};
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,12 +149,12 @@ impl Subject {
     }
 }
 
-const fn kind(written: policy::Kind) -> Kind {
+const fn kind(written: tidegate_policy::Kind) -> Kind {
     match written {
-        policy::Kind::Calls => Kind::Calls,
-        policy::Kind::Rate => Kind::Rate,
-        policy::Kind::Budget => Kind::Budget,
-        policy::Kind::Concurrency => Kind::Concurrency,
+        tidegate_policy::Kind::Calls => Kind::Calls,
+        tidegate_policy::Kind::Rate => Kind::Rate,
+        tidegate_policy::Kind::Budget => Kind::Budget,
+        tidegate_policy::Kind::Concurrency => Kind::Concurrency,
     }
 }
 

@@ -106,8 +106,22 @@ impl<'a> Ask<'a> {
         }
     }
 
+    /// The longest that it waits; `None` if it does not say.
+    #[must_use]
+    pub const fn longest_wait(&self) -> Option<Duration> {
+        self.within
+    }
+
+    /// `ttl`, unless it says one itself.
+    #[must_use]
+    pub fn ttl_or(mut self, ttl: Option<Duration>) -> Self {
+        self.ttl = self.ttl.or(ttl);
+        self
+    }
+
     /// Whether it waits at all.
-    pub(crate) fn is_patient(&self) -> bool {
+    #[must_use]
+    pub fn is_patient(&self) -> bool {
         self.within.is_none_or(|longest| !longest.is_zero())
     }
 

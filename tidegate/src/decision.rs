@@ -61,9 +61,9 @@ impl Decision {
         }
     }
 
-    /// The same, decided while the store could not tell.
-    #[cfg(feature = "gate")]
-    pub(crate) fn without_store(mut self) -> Self {
+    /// The same, decided while the store could not tell: it is [`degraded`](Self::degraded).
+    #[must_use]
+    pub fn mark_degraded(mut self) -> Self {
         self.degraded = true;
         self
     }

@@ -124,8 +124,8 @@ pub enum Error {
     /// Overrides are bounded.
     #[error("{0} overrides are set already; remove some, or give those keys a policy of their own")]
     TooManyOverrides(usize),
-    /// The overrides of a policy's set are set at its gate.
-    #[error("the overrides of this set are its gate's; set them there")]
+    /// The overrides of a policy's set are set at its service.
+    #[error("the overrides of this set are its service's; set them there")]
     Governed,
     /// No limit at the levels that the key has.
     #[error(

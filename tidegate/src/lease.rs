@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,34 +11,11 @@ use tidegate_store::{self as contract, Granted, OwnedKey};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
+use crate::lease_id::LeaseId;
 use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::Member;
 use crate::set::{How, Inner, LimitSet, Metadata, View};
-
-/// The name of a lease: 128 random bits, which only its holder knows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseId(pub(crate) u128);
-
-impl fmt::Display for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-/// Half of it: whoever reads a log must not be able to settle.
-impl fmt::Debug for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LeaseId({:016x}...)", (self.0 >> 64) as u64)
-    }
-}
-
-impl FromStr for LeaseId {
-    type Err = std::num::ParseIntError;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        u128::from_str_radix(text, 16).map(Self)
-    }
-}
 
 /// A lease on what was taken. Dropping it gives slots back and counts rate
 /// amounts as fully used. When the thread panics, the work has failed: the
@@ -99,7 +75,9 @@ impl Lease {
         self
     }
 
-    pub(crate) fn source(&self) -> Option<&Member> {
+    /// The pool's member that gave it.
+    #[must_use]
+    pub fn source(&self) -> Option<&Member> {
         self.member.as_ref()
     }
 
@@ -257,7 +235,7 @@ impl Lease {
             let renewed = self.set.renew(self.key.bytes(), self.id, ttl);
             self.expires_at = renewed.await?;
             if let Some(member) = &self.member {
-                member.renewed(self.id, self.expires_at);
+                member.renewed(self.id(), self.expires_at);
             }
             Ok(self.expires_at)
         })
@@ -302,7 +280,7 @@ impl Lease {
         let (decision, fence) = self.set.adjust(key, id, to, overdraw).await?;
         self.fence = fence.unwrap_or(self.fence);
         Ok(match &self.member {
-            Some(member) => decision.of(member.shared_name()),
+            Some(member) => member.decided(decision),
             None => decision,
         })
     }
@@ -320,7 +298,8 @@ impl Lease {
 
     /// As [`detach`](Self::detach), but it stays its member's load: whoever has
     /// it now tells the member when it ends.
-    pub(crate) fn hand_over(mut self) -> LeaseId {
+    #[must_use]
+    pub fn hand_over(mut self) -> LeaseId {
         self.ended = true;
         self.id()
     }
@@ -343,7 +322,7 @@ impl Lease {
 
     fn over(&mut self) {
         if let Some(member) = &self.member {
-            member.forgets(self.id);
+            member.forgets(self.id());
         }
         let counted = self.is_counted();
         self.ended = true;
@@ -508,6 +487,13 @@ impl LimitSet {
         how: How<'_>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
         Pending::new(self.inner().end(key.bytes(), id.0, how, true))
+    }
+
+    /// Gives all of a lease back that nobody will use. It goes on by itself: nobody
+    /// waits for the answer, and what fails comes back at the lease's expiry.
+    pub fn cancel_unseen<'k>(&self, key: impl Into<Key<'k>>, id: LeaseId) {
+        self.inner()
+            .end_unseen(key.into().bytes(), id.0, How::Cancel);
     }
 
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.

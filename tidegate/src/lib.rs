@@ -34,10 +34,8 @@
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`lock`] | semaphores and mutexes at any store: renewed, fenced, lost in time |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
-//! | `policy` | limit sets from TOML text (feature `policy`) |
-//! | `gate` | policies by name, tokens, meters: what every door asks (feature `gate`) |
 //!
-//! Deliberately absent: protocols (doors) and stores other than the embedded
+//! Deliberately absent: policy files (the crate `tidegate-policy`), protocols, and stores other than the embedded
 //! one, which is named in one file, `embedded.rs`.
 #![forbid(unsafe_code)]
 
@@ -48,17 +46,14 @@ mod decision;
 #[cfg(feature = "memory")]
 mod embedded;
 mod error;
-#[cfg(feature = "gate")]
-pub mod gate;
 mod key;
 mod lease;
+mod lease_id;
 mod limit;
 pub mod lock;
 mod outcome;
 mod pending;
 mod permit;
-#[cfg(feature = "policy")]
-pub mod policy;
 mod pool;
 mod random;
 mod set;
@@ -71,14 +66,15 @@ pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::Decision;
 pub use error::Error;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
-pub use lease::{Lease, LeaseId, Settlement, Usage};
+pub use lease::{Lease, Settlement, Usage};
+pub use lease_id::LeaseId;
 pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
 pub use lock::KeptLease;
 pub use outcome::Outcome;
 pub use pending::Pending;
 pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
-pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override};
+pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override, Overrides};
 pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};

@@ -33,7 +33,8 @@ pub struct Pending<F> {
 
 impl<F: Future> Pending<F> {
     #[inline]
-    pub(crate) const fn new(answer: F) -> Self {
+    /// What begins when it is awaited or waited for.
+    pub const fn new(answer: F) -> Self {
         Self { answer }
     }
 
@@ -55,8 +56,7 @@ impl<F: Future> Pending<F> {
 
     /// Begins, and answers if that needs no disk, no network and no waiting for others;
     /// else gives up.
-    #[cfg(feature = "gate")]
-    pub(crate) fn ready(self) -> Option<F::Output> {
+    pub fn now_or_never(self) -> Option<F::Output> {
         match now(pin!(self.answer)) {
             Poll::Ready(answer) => Some(answer),
             Poll::Pending => None,

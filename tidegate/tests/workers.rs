@@ -90,12 +90,12 @@ fn results_come_in_the_order_of_the_items_or_as_they_finish() {
     let expected: Vec<_> = (0..500_u64).map(|n| Ok(n * n)).collect();
     assert_eq!(squares.unwrap(), expected);
 
-    let (first, gate) = sync_channel(1);
-    let gate = std::sync::Mutex::new(gate);
+    let (first, service) = sync_channel(1);
+    let service = std::sync::Mutex::new(service);
     let mut finished = Vec::new();
     let job = |_: &_, n: &u8| {
         if *n == 0 {
-            let waited = gate.lock().unwrap().recv_timeout(LONG);
+            let waited = service.lock().unwrap().recv_timeout(LONG);
             return waited;
         }
         Ok(())

@@ -75,9 +75,22 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         // The store by default, in one file and behind the feature `memory`.
         &["tidegate-store", "tidegate-core", "tidegate-memory"],
     ),
-    ("tidegate-http", &["tidegate"]),
-    ("tidegate-grpc", &["tidegate"]),
-    ("tidegate-resp", &["tidegate"]),
+    (
+        "tidegate-policy",
+        &["tidegate", "tidegate-store", "tidegate-core"],
+    ),
+    (
+        "tidegate-service",
+        &[
+            "tidegate",
+            "tidegate-policy",
+            "tidegate-store",
+            "tidegate-core",
+        ],
+    ),
+    ("tidegate-http", PROTOCOL),
+    ("tidegate-grpc", PROTOCOL),
+    ("tidegate-resp", PROTOCOL),
     (
         "tidegate-cli",
         &[
@@ -85,11 +98,16 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-grpc",
             "tidegate-guard",
             "tidegate-http",
+            "tidegate-policy",
             "tidegate-resp",
+            "tidegate-service",
             "tidegate-url",
         ],
     ),
 ];
+
+/// What a protocol imports.
+const PROTOCOL: &[&str] = &["tidegate", "tidegate-policy", "tidegate-service"];
 
 /// Crates outside the workspace, which have lock files of their own.
 pub const APART: &[&str] = &["proof/bench", "proof/fuzz"];

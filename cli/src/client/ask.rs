@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value};
-use tidegate::gate::Number;
-use tidegate::policy::parse_duration;
 use tidegate::{MAX_AMOUNT, Unit};
+use tidegate_policy::parse_duration;
+use tidegate_service::Number;
 
 use super::exit::{Outcome, Stop};
 
@@ -80,7 +80,7 @@ impl FromStr for Quantity {
 }
 
 impl Quantity {
-    /// As a gate is asked.
+    /// As a service is asked.
     pub fn number(&self) -> Number<'_> {
         match self {
             Self::Whole(number) => Number::Whole(*number),

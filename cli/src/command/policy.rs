@@ -1,6 +1,6 @@
 //! Finding a policy by the name that the command line gives.
 
-use tidegate::policy::{Policy, PolicyFile};
+use tidegate_policy::{Policy, PolicyFile};
 
 use crate::args::PolicyName;
 use crate::serve::configuration;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use tidegate::Unit;
-use tidegate::policy::Policy;
+use tidegate_policy::Policy;
 
 use super::policy::{Found, find};
 use super::progress::Progress;

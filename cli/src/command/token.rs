@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use rand::Rng;
-use tidegate::gate::{Credential, Scope};
+use tidegate_service::{Credential, Scope};
 
 use crate::args::Token;
 use crate::trouble::{Outcome, Trouble};
@@ -56,7 +56,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::policy::parse_config;
+    use tidegate_policy::parse_config;
 
     use super::entry;
     use crate::args::Token;
@@ -71,9 +71,9 @@ mod tests {
         let policy = "[policy.chat.limits]\nrpm = { calls = 1, per = '1s' }\n";
         let text = format!("{}\n{policy}", entry(&args, "tg_secret"));
         let config = parse_config("t", &text).unwrap_or_else(|e| panic!("{e}"));
-        let gate = tidegate::gate::Gate::builder().credentials(config.credentials);
-        let gate = gate.build(&config.policies).unwrap();
-        assert_eq!(gate.enter(Some("tg_secret")).unwrap().name(), "ci \"1\"");
-        assert!(gate.enter(Some("tg_other")).is_err());
+        let service = tidegate_service::Service::builder().credentials(config.credentials);
+        let service = service.build(&config.policies).unwrap();
+        assert_eq!(service.enter(Some("tg_secret")).unwrap().name(), "ci \"1\"");
+        assert!(service.enter(Some("tg_other")).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate::policy::parse_duration;
+use tidegate_policy::parse_duration;
 
 use super::keys::Spread;
 use crate::trouble::{Outcome, Trouble};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tidegate::policy::{PolicyErrors, PolicyFile, ServerSettings, Shape, parse};
+use tidegate_policy::{PolicyErrors, PolicyFile, ServerSettings, Shape, parse};
 
 use crate::serve::configuration;
 use crate::trouble::{Outcome, Trouble};
@@ -161,7 +161,7 @@ pub fn json(files: &[Read]) -> Value {
     json!({"files": files.collect::<Vec<_>>()})
 }
 
-fn fault(fault: &tidegate::policy::Fault) -> Value {
+fn fault(fault: &tidegate_policy::Fault) -> Value {
     json!({
         "line": fault.line,
         "column": fault.column,

@@ -17,7 +17,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use tidegate::gate::{Change, compare};
+use tidegate_service::{Change, compare};
 
 pub use args::Policy;
 use args::{Apply, Check, Command, Diff, Plan, Showing};

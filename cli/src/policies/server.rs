@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, json};
-use tidegate::policy::{Language, PolicyFile, parse};
+use tidegate_policy::{Language, PolicyFile, parse};
 
 use super::files::Sent;
 use super::table::Row;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate::gate::Change;
+use tidegate_service::Change;
 
 use crate::trouble::{Outcome, Trouble};
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::policy::Policy;
 use tidegate::{Admission, Ask, Error, Lease, LimitSet, ManualClock, Timestamp};
+use tidegate_policy::Policy;
 
 use super::decision::{Charges, Decision, Outcome, Run};
 use super::usage::Meter;

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Wea
 
 use serde_json::{Value, json};
 use tidegate::contract::{Definition, Definitions, Follower, Store, block_on};
-use tidegate::gate::{Change, Credential, Gate};
-use tidegate::policy::{PolicyFile, parse};
 use tidegate_http::{Application, Apply};
+use tidegate_policy::{PolicyFile, parse};
+use tidegate_service::{Change, Credential, Service};
 use tracing::{error, info, warn};
 
 use crate::trouble::{Outcome, Trouble};
 
-/// As whom the store knows what was applied: no gate and no set is called so.
+/// As whom the store knows what was applied: no service and no set is called so.
 const OWNER: &str = "applied policies";
 
 /// The one key there.
@@ -36,7 +36,7 @@ pub struct Applied {
     state: Mutex<State>,
     /// The version of what the store keeps.
     version: AtomicU64,
-    gate: OnceLock<Gate>,
+    service: OnceLock<Service>,
 }
 
 enum Kept {
@@ -94,7 +94,7 @@ impl Applied {
                 told: None,
             }),
             version: AtomicU64::new(0),
-            gate: OnceLock::new(),
+            service: OnceLock::new(),
         }
     }
 
@@ -107,10 +107,10 @@ impl Applied {
         self.state().current.clone()
     }
 
-    /// From here on `gate` goes over to what is applied at any server of the store.
-    pub fn follow(self: &Arc<Self>, gate: &Gate) {
-        // The gate is set once.
-        let _ = self.gate.set(gate.clone());
+    /// From here on `service` goes over to what is applied at any server of the store.
+    pub fn follow(self: &Arc<Self>, service: &Service) {
+        // The service is set once.
+        let _ = self.service.set(service.clone());
         if let Kept::Store(store) = &self.kept {
             let this = Arc::downgrade(self);
             store.follow(OWNER, this as Weak<dyn Follower>);
@@ -119,7 +119,7 @@ impl Applied {
 
     /// The server's file was read again: goes over to what holds now, after an application
     /// that has begun.
-    pub fn reload(&self, gate: &Gate, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
+    pub fn reload(&self, service: &Service, of_file: &PolicyFile) -> Outcome<Vec<Change>> {
         let _alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         let applied = match (&self.kept, &state.told) {
@@ -128,7 +128,7 @@ impl Applied {
             (Kept::Store(_), None) => None,
         };
         let current = applied.as_ref().unwrap_or(of_file);
-        let changes = gate.exchange("the file", current);
+        let changes = service.exchange("the file", current);
         let changes = changes.map_err(Trouble::failure)?;
         if let (Kept::File(path), None) = (&self.kept, &applied) {
             lay_aside(path);
@@ -139,9 +139,9 @@ impl Applied {
     }
 
     /// What a door does with policies that are sent to it.
-    pub fn verb(self: &Arc<Self>, gate: &Gate) -> Apply {
-        let (applied, gate) = (Arc::clone(self), gate.clone());
-        Arc::new(move |application| applied.apply(&gate, &application))
+    pub fn verb(self: &Arc<Self>, service: &Service) -> Apply {
+        let (applied, service) = (Arc::clone(self), service.clone());
+        Arc::new(move |application| applied.apply(&service, &application))
     }
 
     /// None waits for another: before a store that hangs each would add its deadline.
@@ -158,7 +158,7 @@ impl Applied {
     }
 
     /// Goes over to the policies and keeps them, or does neither.
-    fn apply(&self, gate: &Gate, application: &Application) -> Result<Vec<Change>, String> {
+    fn apply(&self, service: &Service, application: &Application) -> Result<Vec<Change>, String> {
         let _alone = self.alone()?;
         let (over, before) = {
             let state = self.state();
@@ -184,7 +184,7 @@ impl Applied {
             write(&beside(path, "new"), &kept).map_err(|error| unkept(error.to_string()))?;
         }
         let mut state = self.state();
-        let changes = gate.exchange(&application.by, &application.policies);
+        let changes = service.exchange(&application.by, &application.policies);
         let changes = changes.map_err(|error| error.to_string())?;
         state.current = application.policies.clone();
         drop(state);
@@ -208,7 +208,7 @@ impl Applied {
                 return Err(unkept(error));
             }
             // What was gone over to a moment ago was served a moment before.
-            let back = gate.exchange("the server", &before);
+            let back = service.exchange("the server", &before);
             state.current = before;
             drop(state);
             return Err(match back {
@@ -227,7 +227,9 @@ impl Follower for Applied {
 
     /// What cannot be read, or cannot be gone over to, leaves what was in force in force.
     fn follow(&self, definitions: &Definitions) {
-        let Some(gate) = self.gate.get() else { return };
+        let Some(service) = self.service.get() else {
+            return;
+        };
         let mut state = self.state();
         if definitions.newer_than != self.version() {
             return;
@@ -261,7 +263,7 @@ impl Follower for Applied {
         } else {
             "another server"
         };
-        match gate.exchange(by, &current) {
+        match service.exchange(by, &current) {
             Ok(_) if is_lost => {
                 warn!(
                     "the store no longer has the policies that were applied: those of the file \
@@ -391,7 +393,7 @@ mod tests {
     /// Each waited for those before: before a store that hangs, for a deadline of each.
     #[test]
     fn who_applies_while_others_are_being_applied_is_told_so_at_once() {
-        let none = tidegate::policy::parse(
+        let none = tidegate_policy::parse(
             "p.toml",
             "[policy.p.limits]\nc = { calls = 1, per = '1h' }\n",
         );

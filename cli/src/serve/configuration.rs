@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidegate::policy::{Config, PolicyErrors, parse_config_for};
+use tidegate_policy::{Config, PolicyErrors, parse_config_for};
 
 use crate::store;
 use crate::trouble::{Outcome, Trouble};
@@ -33,6 +33,6 @@ mod tests {
     fn the_example_is_sound() {
         let config = super::read(None).unwrap();
         assert_eq!(config.policies.policies[0].name, "example");
-        assert!(config.credentials.is_open());
+        assert!(config.credentials.is_empty());
     }
 }

@@ -5,14 +5,14 @@
 
 use std::fmt::Write;
 
-use tidegate::gate::Gate;
+use tidegate_service::Service;
 
 /// How many keys are shown.
 const MOST: usize = 20;
 
 /// The keys refused most often, a line each.
-pub fn exposition(gate: &Gate) -> String {
-    let denied = gate.most_denied(MOST);
+pub fn exposition(service: &Service) -> String {
+    let denied = service.most_denied(MOST);
     let mut text = String::new();
     if denied.is_empty() {
         return text;
@@ -40,27 +40,27 @@ fn label(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::gate::Scope;
+    use tidegate_service::Scope;
 
     use super::*;
 
     #[test]
     fn a_key_of_any_content_is_one_label() {
         let policies = "[policy.p.limits]\nrpm = { calls = 1, per = '1h' }\n";
-        let policies = tidegate::policy::parse("t", policies).unwrap();
-        let gate = Gate::builder().build(&policies).unwrap();
-        assert_eq!(exposition(&gate), "");
-        let caller = gate.enter(None).unwrap();
-        let policy = gate.policy(&caller, Scope::Decide, "p").unwrap();
+        let policies = tidegate_policy::parse("t", policies).unwrap();
+        let service = Service::builder().build(&policies).unwrap();
+        assert_eq!(exposition(&service), "");
+        let caller = service.enter(None).unwrap();
+        let policy = service.policy(&caller, Scope::Decide, "p").unwrap();
         for _ in 0..3 {
             policy.check("a\"b\\c\nd", ()).wait().unwrap();
         }
         let line = "tidegate_denied_keys{policy=\"p\",key=\"a\\\"b\\\\c\\nd\"} 2\n";
-        assert!(exposition(&gate).ends_with(line));
+        assert!(exposition(&service).ends_with(line));
         for number in 0..100 {
             let key = number.to_string();
             (0..2).for_each(|_| _ = policy.check(key.as_str(), ()).wait().unwrap());
         }
-        assert_eq!(exposition(&gate).lines().count(), 2 + MOST);
+        assert_eq!(exposition(&service).lines().count(), 2 + MOST);
     }
 }

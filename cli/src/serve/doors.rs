@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tidegate::gate::Gate;
-use tidegate::policy::{PolicyFile, ServerSettings};
 use tidegate_http::Apply;
+use tidegate_policy::{PolicyFile, ServerSettings};
+use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -122,7 +122,7 @@ impl Doors {
     /// it at once.
     pub async fn serve(
         self,
-        gate: Gate,
+        service: Service,
         recorder: PrometheusHandle,
         mut signals: Signals,
         apply: Option<Apply>,
@@ -130,9 +130,9 @@ impl Doors {
         let (close, closing) = watch::channel(false);
         let patience = settings::shutdown(&self.settings);
         let ready = tidegate_http::Ready::default();
-        let render = render(gate.clone(), recorder);
+        let render = render(service.clone(), recorder);
         let http = settings::http(&self.settings, render, ready.clone(), apply);
-        let mut serving = self.begin(&gate, http, &closing);
+        let mut serving = self.begin(&service, http, &closing);
         supervisor::tell("READY=1");
         tokio::select! {
             () = signals.told_to_stop() => info!("stopping: finishing requests in flight"),
@@ -140,7 +140,7 @@ impl Doors {
         }
         supervisor::tell("STOPPING=1");
         ready.set(false);
-        gate.close();
+        service.close();
         // Whoever is gone already need not be told.
         let _ = close.send(true);
         tokio::select! {
@@ -153,7 +153,7 @@ impl Doors {
 
     fn begin(
         self,
-        gate: &Gate,
+        service: &Service,
         http: tidegate_http::Settings,
         closing: &watch::Receiver<bool>,
     ) -> Serving {
@@ -162,7 +162,9 @@ impl Doors {
         let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
         let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let front = self.traces.http(tidegate_http::front(gate.clone(), http));
+            let front = self
+                .traces
+                .http(tidegate_http::front(service.clone(), http));
             let bounds = settings::http_bounds(settings);
             let sockets = sockets(listener, Offer::Http);
             let served = tidegate_http::serve_within(sockets, front, bounds, closed());
@@ -173,14 +175,14 @@ impl Doors {
         }
         if let Some(listener) = self.grpc {
             let connections = sockets(listener, Offer::Grpc).in_turn();
-            let (gate, mut settings) = (gate.clone(), settings::grpc(settings));
+            let (service, mut settings) = (service.clone(), settings::grpc(settings));
             settings.trace = self.traces.grpc();
-            let served = tidegate_grpc::serve_on(gate, settings, connections, closed());
+            let served = tidegate_grpc::serve_on(service, settings, connections, closed());
             serving.spawn(async move { served.await.map_err(std::io::Error::other) });
         }
         if let Some(listener) = self.resp {
             let connections = sockets(listener, Offer::Resp).stream();
-            let door = tidegate_resp::Door::new(gate.clone(), settings::resp(settings));
+            let door = tidegate_resp::Door::new(service.clone(), settings::resp(settings));
             let closed = closed();
             serving.spawn(async move { door.serve_on(connections, closed).await });
         }
@@ -204,10 +206,10 @@ async fn all_ended(serving: &mut Serving, patience: Duration) -> Outcome<()> {
     })
 }
 
-fn render(gate: Gate, recorder: PrometheusHandle) -> tidegate_http::Render {
+fn render(service: Service, recorder: PrometheusHandle) -> tidegate_http::Render {
     Arc::new(move || {
-        gate.observe();
-        recorder.render() + &denied::exposition(&gate)
+        service.observe();
+        recorder.render() + &denied::exposition(&service)
     })
 }
 

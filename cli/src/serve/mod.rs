@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tidegate::gate::Gate;
+use tidegate_service::Service;
 use tokio::time::MissedTickBehavior;
 use tracing::info;
 
@@ -71,7 +71,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open(url)?;
-    let builder = Gate::builder()
+    let builder = Service::builder()
         .store(Arc::clone(&opened.store))
         .clock(hurried::clock(args.speed))
         .credentials(config.credentials.clone());
@@ -86,14 +86,14 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         Some(applied) => applied.policies(),
         None => config.policies.clone(),
     };
-    let gate = builder.build(&policies).map_err(Trouble::failure)?;
+    let service = builder.build(&policies).map_err(Trouble::failure)?;
     if let Some(applied) = &applied {
-        applied.follow(&gate);
+        applied.follow(&service);
     }
     runtime.block_on(async {
         let reload = Reload {
             args: args.clone(),
-            gate: gate.clone(),
+            service: service.clone(),
             applied: applied.clone(),
             tls,
             audit,
@@ -106,8 +106,8 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
         doors.announce(&policies, &store::shown(url));
-        let apply = applied.map(|applied| applied.verb(&gate));
-        doors.serve(gate, recorder, signals, apply).await
+        let apply = applied.map(|applied| applied.verb(&service));
+        doors.serve(service, recorder, signals, apply).await
     })?;
     opened.flush().map_err(Trouble::failure)?;
     traces.finish();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tidegate::gate::{Gate, audit};
-use tidegate::policy::{Config, ServerSettings};
+use tidegate_policy::{Config, ServerSettings};
+use tidegate_service::{Service, audit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -27,7 +27,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// All that is read again, and what it is read for.
 pub struct Reload {
     pub args: Serve,
-    pub gate: Gate,
+    pub service: Service,
     /// Policies that go before those of the file.
     pub applied: Option<Arc<Applied>>,
     pub tls: Option<Arc<Tls>>,
@@ -88,13 +88,13 @@ impl Reload {
         self.audit
             .open(audit_path(&self.args, &config.server).as_deref())?;
         let changes = match &self.applied {
-            Some(applied) => applied.reload(&self.gate, &config.policies)?,
+            Some(applied) => applied.reload(&self.service, &config.policies)?,
             None => {
-                let exchanged = self.gate.exchange("the file", &config.policies);
+                let exchanged = self.service.exchange("the file", &config.policies);
                 exchanged.map_err(Trouble::failure)?
             }
         };
-        if self.gate.replace_credentials(config.credentials) {
+        if self.service.replace_credentials(config.credentials) {
             audit::note("the file", "tokens", "exchanged");
         }
         if let (Some(old), Some(new)) = (&self.tls, tls) {
@@ -118,14 +118,14 @@ impl Reload {
         let known = files
             .as_ref()
             .is_some_and(|files| files.client_ca.is_some());
-        if config.credentials.is_open() && !known && !self.args.insecure {
+        if config.credentials.is_empty() && !known && !self.args.insecure {
             return Err(Trouble::failure(
                 "a door is open beyond this machine, and anyone who reaches it would be let in: \
                  add a [[token]] (`tidegate token NAME` makes one), demand certificates \
                  (--tls-client-ca FILE), or say --insecure",
             ));
         }
-        if files.is_none() && !config.credentials.is_open() {
+        if files.is_none() && !config.credentials.is_empty() {
             warn!("tokens travel in the clear: add --tls-certificate and --tls-key");
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::policy::ServerSettings;
 use tidegate_http::{Apply, Bounds, Ready, Render};
+use tidegate_policy::ServerSettings;
 
 /// How long whoever is inside may take to be answered when the server stops.
 const SHUTDOWN: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use tidegate::gate::Credential;
+use tidegate_service::Credential;
 
 use crate::server::{Server, folder};
 use crate::tools;

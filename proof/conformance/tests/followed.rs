@@ -1,4 +1,4 @@
-//! What one server of a store is told holds on every one: overrides of gates and of sets,
+//! What one server of a store is told holds on every one: overrides of services and of sets,
 //! cool-downs. Each test has two handles of one store, as two processes have.
 
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::contract::{Definition, Store};
-use tidegate::gate::{Answer, Gate, Place, Scope};
-use tidegate::policy::parse;
 use tidegate::{Error, Limit, LimitPool, LimitSet};
 use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
 use tidegate_mysql::MysqlStore;
+use tidegate_policy::parse;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
+use tidegate_service::{Answer, Place, Scope, Service};
 
 /// No window ends while a test runs.
 const LONG: Duration = Duration::from_secs(300 * 86_400);
@@ -69,9 +69,9 @@ on_each! {
     what_was_told_while_a_server_was_paused_holds_afterwards
 }
 
-/// One server: a gate, and somebody who goes over to what it is told after it.
+/// One server: a service, and somebody who goes over to what it is told after it.
 struct Server {
-    gate: Gate,
+    service: Service,
     told: Arc<Witness>,
 }
 
@@ -84,21 +84,21 @@ impl Server {
         let text = "[policy.chat.limits]\ncalls = { calls = 100, per = '300d' }\n\
                     [policy.mail.limits]\ncalls = { calls = 100, per = '300d' }\n";
         let file = parse("two.toml", text).expect("it is a policy file");
-        let gate = Gate::builder().store(Arc::clone(&store));
-        let gate = gate.build(&file).expect("the store has room");
-        let told = Witness::of(&*store, "gate");
-        Self { gate, told }
+        let service = Service::builder().store(Arc::clone(&store));
+        let service = service.build(&file).expect("the store has room");
+        let told = Witness::of(&*store, "service");
+        Self { service, told }
     }
 
     fn set(&self, place: &Place, most: u64) {
-        let caller = self.gate.enter(None).expect("it is open");
-        let set = self.gate.set_override(&caller, place, &calls(most));
+        let caller = self.service.enter(None).expect("it is open");
+        let set = self.service.set_override(&caller, place, &calls(most));
         wait_for(set).expect("the store keeps it");
     }
 
     fn remove(&self, place: &Place) -> bool {
-        let caller = self.gate.enter(None).expect("it is open");
-        wait_for(self.gate.remove_override(&caller, place)).expect("the store answers")
+        let caller = self.service.enter(None).expect("it is open");
+        wait_for(self.service.remove_override(&caller, place)).expect("the store answers")
     }
 
     /// Waits until this server has gone over to the same as `other`.
@@ -108,9 +108,9 @@ impl Server {
             other.told.knows(&place.encode()).as_deref(),
         );
         let at = |server: &Self| {
-            let caller = server.gate.enter(None).expect("it is open");
+            let caller = server.service.enter(None).expect("it is open");
             server
-                .gate
+                .service
                 .override_at(&caller, place)
                 .expect("it may be seen")
         };
@@ -118,9 +118,9 @@ impl Server {
     }
 
     fn admits(&self, policy: &str, key: &str) -> bool {
-        let caller = self.gate.enter(None).expect("it is open");
+        let caller = self.service.enter(None).expect("it is open");
         let served = self
-            .gate
+            .service
             .policy(&caller, Scope::Decide, policy)
             .expect("it is there");
         match served.check(key, 1).wait().expect("the store answers") {
@@ -130,9 +130,9 @@ impl Server {
     }
 
     fn limit(&self, policy: &str, key: &str) -> u64 {
-        let caller = self.gate.enter(None).expect("it is open");
+        let caller = self.service.enter(None).expect("it is open");
         let served = self
-            .gate
+            .service
             .policy(&caller, Scope::Observe, policy)
             .expect("it is there");
         let peek = served.peek(key, 1).wait().expect("the store answers");
@@ -291,7 +291,7 @@ fn an_override_that_cannot_be_read_leaves_what_is_in_force(server: &Beyond, open
     let set = set_on(&here, "jobs");
     set.set_override("acme", &calls(4)).wait().expect("it fits");
     let told = Witness::of(&*here, "set jobs");
-    for (owner, key) in [("gate", ann.encode()), ("set jobs", b"acme".to_vec())] {
+    for (owner, key) in [("service", ann.encode()), ("set jobs", b"acme".to_vec())] {
         let newer = Definition::new(key, [9, 1, 2, 3]);
         assert!(wait_for(there.define(owner, newer)).expect("the store reads none of it"));
     }
@@ -373,13 +373,13 @@ fn what_was_told_while_a_server_was_paused_holds_afterwards(server: &Beyond, ope
     );
     a.set(&ann, 5);
     b.follows(&a, &ann);
-    let caller = a.gate.enter(None).expect("it is open");
+    let caller = a.service.enter(None).expect("it is open");
     let (set, removed) = {
         let _paused = Paused::new(server.pid);
-        let set = a.gate.set_override(&caller, &bob, &calls(7));
-        let removed = b.gate.remove_override(&caller, &ann);
+        let set = a.service.set_override(&caller, &bob, &calls(7));
+        let removed = b.service.remove_override(&caller, &ann);
         assert!(
-            b.gate
+            b.service
                 .override_at(&caller, &ann)
                 .expect("it may be seen")
                 .is_some()

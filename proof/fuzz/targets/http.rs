@@ -20,8 +20,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request, Response};
 use libfuzzer_sys::fuzz_target;
 use tidegate::ManualClock;
-use tidegate::gate::Gate;
-use tidegate::policy::{PolicyFile, parse};
+use tidegate_service::Service;
+use tidegate_policy::{PolicyFile, parse};
 use tidegate_fuzz::Feed;
 use tidegate_http::{Settings, router};
 use tokio::runtime::{Builder, Runtime};
@@ -63,10 +63,10 @@ impl House {
         static FILE: OnceLock<PolicyFile> = OnceLock::new();
         let file = FILE.get_or_init(|| parse("fuzz.toml", POLICIES).expect("it is sound"));
         let time = ManualClock::default();
-        let gate = Gate::builder().clock(time.clock()).build(file);
+        let service = Service::builder().clock(time.clock()).build(file);
         let runtime = Builder::new_current_thread().enable_time().build();
         Self {
-            router: router(gate.expect("it is sound"), Settings::default()),
+            router: router(service.expect("it is sound"), Settings::default()),
             runtime: runtime.expect("it needs nothing"),
             time,
         }

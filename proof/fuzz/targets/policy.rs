@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tidegate::LimitSet;
-use tidegate::policy::{Fault, Policy, parse};
+use tidegate_policy::{Fault, Policy, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

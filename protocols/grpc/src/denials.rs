@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::gate::{Caller, Denial, Gate, Scope, Watcher};
+use tidegate_service::{Caller, Denial, Scope, Service, Watcher};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::Status;
@@ -17,12 +17,12 @@ const BEHIND: usize = 1_024;
 /// The refusals of `policy` (of all, if it is empty) that `caller` may see; it ends at the
 /// first one after their token is one no more.
 pub fn watch(
-    gate: &Gate,
+    service: &Service,
     caller: Caller,
     policy: String,
 ) -> impl Stream<Item = Result<proto::Denial, Status>> + use<> {
     let (sender, receiver) = mpsc::channel(BEHIND);
-    let (missed, house) = (AtomicU64::new(0), gate.clone());
+    let (missed, house) = (AtomicU64::new(0), service.clone());
     let watcher: Arc<Watcher> = Arc::new(move |denial: &Denial<'_>| {
         if !policy.is_empty() && denial.policy != policy {
             return;
@@ -40,7 +40,7 @@ pub fn watch(
             }
         }
     });
-    gate.watch_denials(&watcher);
+    service.watch_denials(&watcher);
     // The stream keeps the watcher; dropped, it watches no more.
     ReceiverStream::new(receiver).map(move |told| {
         let _kept = &watcher;

@@ -17,9 +17,9 @@ use tower::Service as Serves;
 
 use crate::handover::with_its_lease;
 use crate::hurry::Unary;
+use crate::methods::Methods;
 use crate::places::Places;
 use crate::proto::tidegate_server::TidegateServer;
-use crate::service::Service;
 use crate::unasked::Unasked;
 
 /// The call whose answer has a lease.
@@ -30,7 +30,7 @@ type Answer = Result<Response<Body>, Infallible>;
 /// All services of the door. It is copied for each call.
 #[derive(Clone)]
 pub struct Front {
-    tidegate: TidegateServer<Service>,
+    tidegate: TidegateServer<Methods>,
     about: Arc<About>,
 }
 
@@ -45,7 +45,7 @@ pub struct About {
 }
 
 impl Front {
-    pub fn new(tidegate: TidegateServer<Service>, about: About) -> Self {
+    pub fn new(tidegate: TidegateServer<Methods>, about: About) -> Self {
         let about = Arc::new(about);
         Self { tidegate, about }
     }
@@ -62,7 +62,7 @@ impl Serves<Request<Body>> for Front {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut request = self.about.unary.hurry(request);
-        if !is_for::<TidegateServer<Service>>(request.uri().path()) {
+        if !is_for::<TidegateServer<Methods>>(request.uri().path()) {
             let about = Arc::clone(&self.about);
             return Box::pin(async move { about.unasked.call(request).await });
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http_body::{Frame, SizeHint};
-use tidegate::gate::Undelivered;
+use tidegate_service::Undelivered;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Bytes;
@@ -53,8 +53,8 @@ impl http_body::Body for Handover {
 #[cfg(test)]
 mod tests {
     use http_body::Body as _;
-    use tidegate::gate::{Entry, Gate, Scope, Served};
     use tidegate::{Ask, Key};
+    use tidegate_service::{Entry, Scope, Served, Service};
 
     use super::*;
 
@@ -75,10 +75,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_whose_answer_is_dropped_is_given_back_and_one_that_was_read_is_not() {
-        let file = tidegate::policy::parse("p.toml", POLICY).unwrap();
-        let gate = Gate::builder().build(&file).unwrap();
-        let everyone = gate.enter(None).unwrap();
-        let served = gate.policy(&everyone, Scope::Decide, "p").unwrap();
+        let file = tidegate_policy::parse("p.toml", POLICY).unwrap();
+        let service = Service::builder().build(&file).unwrap();
+        let everyone = service.enter(None).unwrap();
+        let served = service.policy(&everyone, Scope::Decide, "p").unwrap();
         drop(response(&served).await.expect("it is free"));
         let told = response(&served).await.expect("it was given back");
         let mut body = told.into_body();

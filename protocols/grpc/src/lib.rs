@@ -11,13 +11,13 @@
 //! | `handover` | a lease that nobody received is given back |
 //! | `connection`, `places`, `hurry` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
-//! | `service` | each call, over the gate |
-//! | `words` | from the gate's words to the protocol's, and back |
+//! | `methods` | each call, over the service |
+//! | `words` | from the service's words to the protocol's, and back |
 //! | `listing` | keys and leases, and a lease that is revoked |
 //! | `overrides` | limits in place of what the policies say |
 //! | `denials` | refusals as a stream |
 //!
-//! Deliberately absent: deciding, and who may (the gate's); TLS (whoever calls
+//! Deliberately absent: deciding, and who may (the service's); TLS (whoever calls
 //! [`serve_on()`] brings connections).
 #![forbid(unsafe_code)]
 
@@ -27,11 +27,11 @@ mod front;
 mod handover;
 mod hurry;
 mod listing;
+mod methods;
 mod overrides;
 mod places;
 pub mod proto;
 mod serve;
-mod service;
 mod settings;
 mod unasked;
 mod words;

@@ -1,8 +1,8 @@
 //! What a policy holds, in the protocol's words.
 
 use tidegate::contract::{Page, Select};
-use tidegate::gate::{HeldTicket, LeaseHandle, Served};
 use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
+use tidegate_service::{HeldTicket, LeaseHandle, Served};
 use tonic::Status;
 
 use crate::proto::list_keys_request::Select as OfKeys;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate::Limit;
-use tidegate::gate::{Caller, Gate, Level, Place, Placed, Setting, settings_of};
+use tidegate_service::{Caller, Level, Place, Placed, Service, Setting, settings_of};
 use tonic::Status;
 
 use crate::listing::{after, most};
@@ -29,7 +29,7 @@ fn placed_at(place: &proto::Place) -> Place {
 }
 
 pub async fn set(
-    gate: &Gate,
+    service: &Service,
     caller: &Caller,
     request: &proto::SetOverrideRequest,
 ) -> Result<proto::Override, Status> {
@@ -41,24 +41,24 @@ pub async fn set(
         .collect();
     // A map has no order; what is wrong is told in one.
     limits.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let placed = gate.write_override(caller, &place, &limits);
+    let placed = service.write_override(caller, &place, &limits);
     let placed = placed.await.map_err(|error| words::status(&error))?;
     Ok(shown(&placed))
 }
 
 pub async fn remove(
-    gate: &Gate,
+    service: &Service,
     caller: &Caller,
     request: &proto::RemoveOverrideRequest,
 ) -> Result<proto::RemoveOverrideResponse, Status> {
     let place = named(request.place.as_ref())?;
-    let removed = gate.remove_override(caller, &place);
+    let removed = service.remove_override(caller, &place);
     let removed = removed.await.map_err(|error| words::status(&error))?;
     Ok(proto::RemoveOverrideResponse { removed })
 }
 
 pub fn list(
-    gate: &Gate,
+    service: &Service,
     caller: &Caller,
     request: &proto::ListOverridesRequest,
 ) -> Result<proto::ListOverridesResponse, Status> {
@@ -68,11 +68,11 @@ pub fn list(
     let after = after(&request.cursor).map(|cursor| Place::decode(cursor).ok_or_else(unknown));
     let after = after.transpose()?;
     let mut placed = if request.exact {
-        let one = gate.override_at(caller, &of);
+        let one = service.override_at(caller, &of);
         Vec::from_iter(one.map_err(|error| words::status(&error))?)
     } else {
         // One more tells whether there are more.
-        gate.overrides(caller, &of, after.as_ref(), most + 1)
+        service.overrides(caller, &of, after.as_ref(), most + 1)
     };
     let more = placed.len() > most;
     placed.truncate(most);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate::gate::{Caller, GateError};
+use tidegate_service::{Caller, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::codegen::http::Extensions;
@@ -36,7 +36,7 @@ impl Places {
     /// A place by itself.
     pub fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
         let place = Arc::clone(&self.0).try_acquire_owned();
-        place.map_err(|_| words::status(&GateError::Busy))
+        place.map_err(|_| words::status(&ServiceError::Busy))
     }
 }
 
@@ -78,7 +78,7 @@ impl LongCalls {
             let mut of_tokens = self.of_tokens.lock();
             let open = of_tokens.entry(token.to_owned()).or_default();
             if *open >= self.most_of_one {
-                return Err(words::status(&GateError::Busy));
+                return Err(words::status(&ServiceError::Busy));
             }
             *open += 1;
             call.of_token = Some((token.to_owned(), Arc::clone(&self.of_tokens)));

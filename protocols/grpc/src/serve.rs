@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use tidegate::gate::Gate;
+use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -16,20 +16,20 @@ use tonic::transport::{Error, Server};
 use crate::connection::Connection;
 use crate::front::{About, Front};
 use crate::hurry::Unary;
+use crate::methods::Methods;
 use crate::places::Places;
 use crate::proto;
 use crate::proto::tidegate_server::TidegateServer;
-use crate::service::Service;
 use crate::settings::Settings;
 use crate::unasked::{OfConnection, Unasked};
 
-/// Serves `gate` on `listener` until `shutdown`; then nobody new is let in,
+/// Serves `service` on `listener` until `shutdown`; then nobody new is let in,
 /// and everyone inside is answered.
 ///
 /// # Errors
 /// What the sockets say.
 pub async fn serve(
-    gate: Gate,
+    service: Service,
     settings: Settings,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
@@ -40,7 +40,7 @@ pub async fn serve(
         let _ = stream.set_nodelay(true);
         Ok(stream)
     });
-    serve_on(gate, settings, connections, shutdown).await
+    serve_on(service, settings, connections, shutdown).await
 }
 
 /// As [`serve`], on connections that were accepted elsewhere: encrypted, or
@@ -49,7 +49,7 @@ pub async fn serve(
 /// # Errors
 /// As [`serve`].
 pub async fn serve_on<S>(
-    gate: Gate,
+    service: Service,
     settings: Settings,
     connections: impl Stream<Item = io::Result<S>>,
     shutdown: impl Future<Output = ()>,
@@ -58,12 +58,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<TidegateServer<Service>>().await;
+    health.set_serving::<TidegateServer<Methods>>().await;
     let sound = "the descriptors were made with this program";
     let reflection = described().build_v1().expect(sound);
     // What Python's `grpcio-reflection` and older tools ask for.
     let reflection_alpha = described().build_v1alpha().expect(sound);
-    let service = TidegateServer::new(Service::new(gate, &settings))
+    let methods = TidegateServer::new(Methods::new(service, &settings))
         .max_decoding_message_size(settings.max_message_bytes);
     let others = Routes::new(health_service)
         .add_service(reflection)
@@ -73,7 +73,7 @@ where
         unary: Unary::of(&settings),
         unasked: Unasked::new(others, &settings),
     };
-    let front = Front::new(service, about);
+    let front = Front::new(methods, about);
     server(&settings)
         .serve_with_incoming_shutdown(front, bounded(connections, &settings), shutdown)
         .await

@@ -1,10 +1,10 @@
-//! From the gate's words to the protocol's, and back.
+//! From the service's words to the protocol's, and back.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidegate::gate::{Answer, Finished, GateError, Kind, Outlook, Report, Served, Ticket};
 use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
+use tidegate_service::{Answer, Finished, Kind, Outlook, Report, Served, ServiceError, Ticket};
 use tonic::{Code, Status};
 
 use crate::proto;
@@ -40,7 +40,7 @@ pub fn lease_id(text: &str) -> Result<LeaseId, Status> {
 }
 
 /// An error as a status.
-pub fn status(error: &GateError) -> Status {
+pub fn status(error: &ServiceError) -> Status {
     let code = match error.kind() {
         Kind::Unauthenticated => Code::Unauthenticated,
         Kind::Forbidden => Code::PermissionDenied,
@@ -88,8 +88,8 @@ pub fn decision(served: &Served, decision: &Decision) -> proto::CheckResponse {
 }
 
 /// What is wrong with one of several.
-impl From<GateError> for proto::Problem {
-    fn from(error: GateError) -> Self {
+impl From<ServiceError> for proto::Problem {
+    fn from(error: ServiceError) -> Self {
         Self {
             code: error.kind().code().to_owned(),
             message: error.to_string(),

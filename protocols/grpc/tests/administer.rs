@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use tidegate::ManualClock;
-use tidegate::gate::Gate;
-use tidegate::policy::parse;
 use tidegate_grpc::proto::list_keys_request::Select;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::proto::{LimitNumbers, OverrideLevel, Place};
 use tidegate_grpc::{Settings, proto, serve};
+use tidegate_policy::parse;
+use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::transport::Channel;
@@ -24,12 +24,12 @@ async fn client() -> TidegateClient<Channel> {
 
 async fn serving(policies: &str) -> TidegateClient<Channel> {
     let time = ManualClock::default();
-    let builder = Gate::builder().clock(time.clock());
-    let gate = builder.build(&parse("t", policies).unwrap()).unwrap();
+    let builder = Service::builder().clock(time.clock());
+    let service = builder.build(&parse("t", policies).unwrap()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at: SocketAddr = listener.local_addr().unwrap();
     let stopped = std::future::pending();
-    tokio::spawn(serve(gate, Settings::default(), listener, stopped));
+    tokio::spawn(serve(service, Settings::default(), listener, stopped));
     let client = TidegateClient::connect(format!("http://{at}")).await;
     client.unwrap()
 }

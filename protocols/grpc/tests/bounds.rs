@@ -1,6 +1,6 @@
 //! Connections, calls and messages: too many, too long, too slow.
 
-#[path = "../../../tidegate/tests/support/away.rs"]
+#[path = "../../../service/tests/support/away.rs"]
 mod away;
 
 use std::convert::Infallible;
@@ -16,15 +16,15 @@ use http_body::Frame;
 use tidegate::contract::{
     Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
 };
-use tidegate::gate::{Credential, Credentials, Gate, Scope};
-use tidegate::policy::parse;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Settings, proto, serve, serve_on};
+use tidegate_policy::parse;
+use tidegate_service::{Credential, Scope, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt;
 use tonic::body::Body;
-use tonic::codegen::{Bytes, Service, http};
+use tonic::codegen::{Bytes, Service as _, http};
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_health::pb::health_client::HealthClient;
@@ -36,20 +36,20 @@ const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 1000, per = '1h' }\n
 /// HTTP/2's preface, and a client's settings: none of its own.
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-fn gate() -> Gate {
+fn service() -> Service {
     let file = parse("t", POLICY).unwrap();
-    Gate::builder().build(&file).unwrap()
+    Service::builder().build(&file).unwrap()
 }
 
 /// A door with these settings, for as long as the test runs.
-async fn door(change: impl FnOnce(&mut Settings)) -> (Gate, SocketAddr) {
+async fn door(change: impl FnOnce(&mut Settings)) -> (Service, SocketAddr) {
     let mut settings = Settings::default();
     change(&mut settings);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (gate, at) = (gate(), listener.local_addr().unwrap());
-    let served = serve(gate.clone(), settings, listener, std::future::pending());
+    let (service, at) = (service(), listener.local_addr().unwrap());
+    let served = serve(service.clone(), settings, listener, std::future::pending());
     tokio::spawn(served);
-    (gate, at)
+    (service, at)
 }
 
 async fn channel(at: SocketAddr) -> Channel {
@@ -116,7 +116,7 @@ async fn until_busy(client: &mut TidegateClient<Channel>) {
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed_and_a_place_is_given_on() {
-    let (_gate, at) = door(|settings| settings.max_connections = 2).await;
+    let (_service, at) = door(|settings| settings.max_connections = 2).await;
     let mut first = client(at).await;
     let second = TcpStream::connect(at).await.unwrap();
     first.check(about("k")).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_client_that_does_not_begin_is_let_go() {
         let settings = Settings::default();
         let within = settings.opening;
         let begun = tokio::time::Instant::now();
-        let served = serve_on(gate(), settings, accepted, std::future::pending());
+        let served = serve_on(service(), settings, accepted, std::future::pending());
         let served = tokio::spawn(served);
         let _ = client.read_to_end(&mut Vec::new()).await;
         assert_eq!(begun.elapsed().as_secs(), within.as_secs());
@@ -153,7 +153,7 @@ async fn a_client_that_does_not_begin_is_let_go() {
 
 #[tokio::test]
 async fn a_client_that_does_not_say_that_it_lives_is_let_go() {
-    let (_gate, at) = door(|settings| settings.keepalive = Duration::from_millis(100)).await;
+    let (_service, at) = door(|settings| settings.keepalive = Duration::from_millis(100)).await;
     let mut silent = TcpStream::connect(at).await.unwrap();
     silent.write_all(HELLO).await.unwrap();
     // It reads what it is asked, and never answers.
@@ -177,7 +177,7 @@ fn setting(frame: &[u8], name: u16) -> Option<u32> {
 
 #[tokio::test]
 async fn clients_are_told_how_many_calls_and_how_long_a_head() {
-    let (_gate, at) = door(|settings| settings.max_streams = 7).await;
+    let (_service, at) = door(|settings| settings.max_streams = 7).await;
     let mut stream = TcpStream::connect(at).await.unwrap();
     stream.write_all(HELLO).await.unwrap();
     let mut frame = vec![0; 9];
@@ -190,7 +190,7 @@ async fn clients_are_told_how_many_calls_and_how_long_a_head() {
 
 #[tokio::test]
 async fn a_message_or_a_head_that_is_too_long_is_refused() {
-    let (_gate, at) = door(|settings| settings.max_message_bytes = 1_000).await;
+    let (_service, at) = door(|settings| settings.max_message_bytes = 1_000).await;
     let mut client = client(at).await;
     let long = about(&"k".repeat(1_001));
     let refused = client.check(long).await.unwrap_err();
@@ -204,7 +204,7 @@ async fn a_message_or_a_head_that_is_too_long_is_refused() {
 
 #[tokio::test]
 async fn a_message_that_does_not_come_is_given_up() {
-    let (_gate, at) = door(|settings| {
+    let (_service, at) = door(|settings| {
         settings.body_timeout = Duration::from_millis(100);
         settings.max_in_flight = 1;
     })
@@ -216,7 +216,7 @@ async fn a_message_that_does_not_come_is_given_up() {
 
 #[tokio::test]
 async fn one_request_too_many_is_told_so_and_who_waits_is_none() {
-    let (gate, at) = door(|settings| settings.max_in_flight = 1).await;
+    let (service, at) = door(|settings| settings.max_in_flight = 1).await;
     let mut client = client(at).await;
     let slot = proto::AcquireRequest {
         ask: Some(proto::CheckRequest {
@@ -229,8 +229,8 @@ async fn one_request_too_many_is_told_so_and_who_waits_is_none() {
     client.acquire(slot.clone()).await.unwrap();
     let mut other = client.clone();
     let waits = tokio::spawn(async move { other.acquire(slot).await });
-    let caller = gate.enter(None).unwrap();
-    let chat = gate.policy(&caller, Scope::Observe, "chat").unwrap();
+    let caller = service.enter(None).unwrap();
+    let chat = service.policy(&caller, Scope::Observe, "chat").unwrap();
     while chat.set().statistics().waiting == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -278,13 +278,13 @@ impl Table for HangingTable {
 #[tokio::test]
 async fn who_does_not_wait_keeps_the_place_until_the_store_has_answered() {
     let (asked, mut asks) = tokio::sync::mpsc::unbounded_channel();
-    let gate = Gate::builder().store(Arc::new(Hangs(asked)));
-    let gate = gate.build(&parse("t", POLICY).unwrap()).unwrap();
+    let service = Service::builder().store(Arc::new(Hangs(asked)));
+    let service = service.build(&parse("t", POLICY).unwrap()).unwrap();
     let mut settings = Settings::default();
     settings.max_in_flight = 1;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    tokio::spawn(serve(gate, settings, listener, std::future::pending()));
+    tokio::spawn(serve(service, settings, listener, std::future::pending()));
     let mut client = client(at).await;
     let acquire = |wait_ms| proto::AcquireRequest {
         ask: Some(about("k")),
@@ -307,7 +307,7 @@ async fn who_does_not_wait_keeps_the_place_until_the_store_has_answered() {
 
 #[tokio::test]
 async fn one_open_stream_too_many_is_told_so() {
-    let (_gate, at) = door(|settings| settings.max_long_calls = 1).await;
+    let (_service, at) = door(|settings| settings.max_long_calls = 1).await;
     let mut client = client(at).await;
     let watch = proto::WatchDenialsRequest::default;
     let first = client.watch_denials(watch()).await.unwrap();
@@ -335,9 +335,9 @@ async fn one_token_has_some_of_the_long_calls_only() {
     let mut settings = Settings::default();
     (settings.max_long_calls, settings.max_long_calls_of_one) = (4, 2);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (gate, at) = (gate(), listener.local_addr().unwrap());
-    gate.replace_credentials(Credentials::new([token("greedy"), token("modest")]));
-    tokio::spawn(serve(gate, settings, listener, std::future::pending()));
+    let (service, at) = (service(), listener.local_addr().unwrap());
+    service.replace_credentials([token("greedy"), token("modest")]);
+    tokio::spawn(serve(service, settings, listener, std::future::pending()));
     let mut client = client(at).await;
     let watch = |token: &str| {
         let mut request = Request::new(proto::WatchDenialsRequest::default());
@@ -374,7 +374,7 @@ async fn is_healthy(channel: &Channel) -> bool {
 /// connections.
 #[tokio::test]
 async fn one_connection_watches_the_health_a_few_times_at_once() {
-    let (_gate, at) = door(|_| ()).await;
+    let (_service, at) = door(|_| ()).await;
     let channel = channel(at).await;
     let mut open = Vec::new();
     for _ in 0..8 {
@@ -396,7 +396,7 @@ async fn one_connection_watches_the_health_a_few_times_at_once() {
 
 #[tokio::test]
 async fn all_connections_watch_the_health_no_more_than_so_many_times() {
-    let (_gate, at) = door(|settings| settings.max_open_streams = 2).await;
+    let (_service, at) = door(|settings| settings.max_open_streams = 2).await;
     let first = channel(at).await;
     let _open = (watch(&first).await.unwrap(), watch(&first).await.unwrap());
     let second = channel(at).await;
@@ -408,7 +408,7 @@ async fn all_connections_watch_the_health_no_more_than_so_many_times() {
 
 #[tokio::test]
 async fn a_stream_on_which_nothing_is_said_is_ended() {
-    let (_gate, at) = door(|settings| settings.stream_idle = Duration::from_millis(50)).await;
+    let (_service, at) = door(|settings| settings.stream_idle = Duration::from_millis(50)).await;
     let mut stream = watch(&channel(at).await).await.unwrap();
     let ended = stream.message().await.expect_err("it is silent");
     assert_eq!(ended.code(), Code::Unavailable);

@@ -1,6 +1,6 @@
 //! The door over a real socket, with the client that the proto file makes.
 
-#[path = "../../../tidegate/tests/support/counted.rs"]
+#[path = "../../../service/tests/support/counted.rs"]
 mod counted;
 
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
-use tidegate::policy::parse;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Settings, proto, serve};
+use tidegate_policy::parse;
+use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::Channel;
@@ -23,7 +23,7 @@ const POLICY: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                       tpm = { rate = 1000, per = '1h' }\nrunning = { concurrency = 1 }\n";
 
 struct Running {
-    gate: Gate,
+    service: Service,
     at: SocketAddr,
     stop: oneshot::Sender<()>,
     server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
@@ -32,26 +32,29 @@ struct Running {
 impl Running {
     /// Until somebody waits for a lease.
     async fn until_one_waits(&self) {
-        let caller = self.gate.enter(None).unwrap();
-        let chat = self.gate.policy(&caller, Scope::Observe, "chat").unwrap();
+        let caller = self.service.enter(None).unwrap();
+        let chat = self
+            .service
+            .policy(&caller, Scope::Observe, "chat")
+            .unwrap();
         while chat.set().statistics().waiting == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
-async fn running(credentials: Credentials) -> (Running, TidegateClient<Channel>) {
-    running_by(Gate::builder().credentials(credentials)).await
+async fn running(credentials: Vec<Credential>) -> (Running, TidegateClient<Channel>) {
+    running_by(Service::builder().credentials(credentials)).await
 }
 
-async fn running_by(builder: GateBuilder) -> (Running, TidegateClient<Channel>) {
+async fn running_by(builder: ServiceBuilder) -> (Running, TidegateClient<Channel>) {
     let file = parse("t", POLICY).unwrap();
     let time = ManualClock::default();
-    let gate = builder.clock(time.clock()).build(&file).unwrap();
+    let service = builder.clock(time.clock()).build(&file).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let served = serve(gate.clone(), Settings::default(), listener, async {
+    let served = serve(service.clone(), Settings::default(), listener, async {
         let _ = stopped.await;
     });
     let server = tokio::spawn(served);
@@ -59,7 +62,7 @@ async fn running_by(builder: GateBuilder) -> (Running, TidegateClient<Channel>) 
         .await
         .unwrap();
     let running = Running {
-        gate,
+        service,
         at,
         stop,
         server,
@@ -97,7 +100,7 @@ fn named(lease: &proto::Lease, key: &str) -> proto::LeaseRequest {
 
 #[tokio::test]
 async fn a_check_is_admitted_until_the_limit_and_then_told_when() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     for left in (0..10).rev() {
         let answer = client.check(about("k")).await.unwrap().into_inner();
         assert!(answer.admitted);
@@ -113,7 +116,7 @@ async fn a_check_is_admitted_until_the_limit_and_then_told_when() {
 
 #[tokio::test]
 async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     let acquired = client.acquire(tokens("k", 400)).await.unwrap().into_inner();
     let lease = acquired.lease.expect("it fits");
     let renew = proto::RenewRequest {
@@ -163,7 +166,7 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
 
 #[tokio::test]
 async fn an_idempotency_key_that_is_too_long_is_refused() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     let ask = |length: usize| proto::AcquireRequest {
         ask: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
@@ -181,7 +184,7 @@ async fn an_idempotency_key_that_is_too_long_is_refused() {
 /// It was made shorter, and nobody was told.
 #[tokio::test]
 async fn a_wait_that_is_too_long_is_refused() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     let ask = |wait_ms: u64| proto::AcquireRequest {
         ask: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
@@ -201,7 +204,7 @@ async fn a_wait_that_is_too_long_is_refused() {
 
 #[tokio::test]
 async fn an_ask_that_waits_is_served_by_the_release() {
-    let (running, mut client) = running(Credentials::default()).await;
+    let (running, mut client) = running(Vec::new()).await;
     let slot = || proto::AcquireRequest {
         ask: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
@@ -228,7 +231,7 @@ async fn an_ask_that_waits_is_served_by_the_release() {
 
 #[tokio::test]
 async fn bad_requests_are_told_apart() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     let code = |status: tonic::Status| status.code();
     let unknown = proto::CheckRequest {
         policy: "no".into(),
@@ -269,7 +272,7 @@ async fn bad_requests_are_told_apart() {
 
 #[tokio::test]
 async fn batches_are_answered_in_order_each_check_by_itself() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     let unknown = proto::CheckRequest {
         policy: "no".into(),
         ..about("k")
@@ -299,8 +302,8 @@ async fn batches_are_answered_in_order_each_check_by_itself() {
 #[tokio::test]
 async fn the_checks_of_a_batch_are_one_command() {
     let store = Counted::default();
-    let gate = Gate::builder().store(Arc::new(store.clone()));
-    let (_running, mut client) = running_by(gate).await;
+    let service = Service::builder().store(Arc::new(store.clone()));
+    let (_running, mut client) = running_by(service).await;
     store.take();
     let batch = proto::CheckManyRequest {
         checks: vec![about("a"), about("b"), about("a")],
@@ -314,7 +317,7 @@ async fn the_checks_of_a_batch_are_one_command() {
 
 #[tokio::test]
 async fn refusals_are_seen_as_they_happen() {
-    let (_running, mut client) = running(Credentials::default()).await;
+    let (_running, mut client) = running(Vec::new()).await;
     let all = proto::WatchDenialsRequest::default();
     let mut denials = client.watch_denials(all).await.unwrap().into_inner();
     for _ in 0..11 {
@@ -330,7 +333,7 @@ async fn refusals_are_seen_as_they_happen() {
 
 #[tokio::test]
 async fn nobody_is_let_in_without_a_token_once_there_is_one() {
-    let only_decide = Credentials::new([Credential {
+    let only_decide = Vec::from([Credential {
         name: "t".into(),
         sha256: Credential::hash("secret"),
         scopes: vec![Scope::Decide],
@@ -396,7 +399,7 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
         scopes: Scope::ALL.to_vec(),
         policies: Vec::new(),
     };
-    let (running, mut client) = running(Credentials::new([token("old"), token("kept")])).await;
+    let (running, mut client) = running(Vec::from([token("old"), token("kept")])).await;
     fn with<T>(message: T, token: &str) -> Request<T> {
         let mut request = Request::new(message);
         let value = format!("Bearer {token}").parse().unwrap();
@@ -409,8 +412,8 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
     };
     for (name, stays) in [("old", false), ("kept", true)] {
         running
-            .gate
-            .replace_credentials(Credentials::new([token("old"), token("kept")]));
+            .service
+            .replace_credentials(Vec::from([token("old"), token("kept")]));
         let (batches, sent) = tokio::sync::mpsc::channel(1);
         let sent = tokio_stream::wrappers::ReceiverStream::new(sent);
         let answers = client.check_stream(with(sent, name)).await.unwrap();
@@ -421,8 +424,8 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
         batches.send(batch()).await.unwrap();
         assert_eq!(answers.message().await.unwrap().unwrap().answers.len(), 1);
         running
-            .gate
-            .replace_credentials(Credentials::new([token("kept")]));
+            .service
+            .replace_credentials(Vec::from([token("kept")]));
         batches.send(batch()).await.unwrap();
         let answered = answers.message().await.map(|_| ());
         let code = |told: Result<(), tonic::Status>| told.map_err(|status| status.code());
@@ -441,7 +444,7 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
 
 #[tokio::test]
 async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
-    let (running, mut client) = running(Credentials::default()).await;
+    let (running, mut client) = running(Vec::new()).await;
     let channel = Channel::from_shared(format!("http://{}", running.at)).unwrap();
     let channel = channel.connect().await.unwrap();
     let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
@@ -460,7 +463,7 @@ async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
     client.acquire(slot.clone()).await.unwrap();
     let waiting = tokio::spawn(async move { client.acquire(slot).await });
     running.until_one_waits().await;
-    running.gate.close();
+    running.service.close();
     assert_eq!(
         waiting.await.unwrap().unwrap_err().code(),
         Code::Unavailable

@@ -10,13 +10,13 @@ use std::time::Duration;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, LeaseHandle, Place, Scope};
-use tidegate::policy::parse;
 use tidegate_grpc::{Settings, proto, serve};
+use tidegate_policy::parse;
+use tidegate_service::{Credential, LeaseHandle, Place, Scope, Service};
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::body::Body;
-use tonic::codegen::{Bytes, Service, http};
+use tonic::codegen::{Bytes, Service as _, http};
 use tonic::transport::Channel;
 
 use Access::{Parts, Policy};
@@ -36,7 +36,7 @@ enum Access {
 }
 
 struct House {
-    gate: Gate,
+    service: Service,
     channel: Channel,
 }
 
@@ -155,18 +155,18 @@ async fn locked() -> House {
     known.push(credential("stranger", &Scope::ALL, &["other", "cha"]));
     known.push(credential("all", &Scope::ALL, &[]));
     let file = parse("t", POLICIES).unwrap();
-    let builder = Gate::builder().clock(ManualClock::default().clock());
-    let builder = builder.credentials(Credentials::new(known));
-    let gate = builder.build(&file).unwrap();
+    let builder = Service::builder().clock(ManualClock::default().clock());
+    let builder = builder.credentials(known);
+    let service = builder.build(&file).unwrap();
     // One to be seen and removed; it says what the policy says.
     let limit = tidegate::Limit::calls("rpm", 10, Duration::from_secs(3_600));
-    let all = gate.enter(Some("all")).unwrap();
+    let all = service.enter(Some("all")).unwrap();
     let chat = Place::system().of_resource("chat");
-    gate.set_override(&all, &chat, &[limit]).wait().unwrap();
+    service.set_override(&all, &chat, &[limit]).wait().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let served = serve(
-        gate.clone(),
+        service.clone(),
         Settings::default(),
         listener,
         std::future::pending(),
@@ -174,7 +174,7 @@ async fn locked() -> House {
     tokio::spawn(served);
     let channel = Channel::from_shared(format!("http://{at}")).unwrap();
     House {
-        gate,
+        service,
         channel: channel.connect().await.unwrap(),
     }
 }
@@ -260,9 +260,9 @@ impl House {
 
     /// All that there is to see of `chat`.
     fn seen(&self) -> String {
-        let all = self.gate.enter(Some("all")).unwrap();
-        let chat = self.gate.policy(&all, Observe, "chat").unwrap();
-        let overrides = self.gate.overrides(&all, &Place::system(), None, 9);
+        let all = self.service.enter(Some("all")).unwrap();
+        let chat = self.service.policy(&all, Observe, "chat").unwrap();
+        let overrides = self.service.overrides(&all, &Place::system(), None, 9);
         format!("{:?} {overrides:?}", chat.peek("k", ()).wait().unwrap())
     }
 
@@ -340,8 +340,8 @@ async fn a_token_of_another_scope_is_refused_at_every_method() {
             !String::from_utf8_lossy(&answer).contains("forbidden"),
             "{name}"
         );
-        let all = house.gate.enter(Some("all")).unwrap();
-        let chat = house.gate.policy(&all, Administer, "chat").unwrap();
+        let all = house.service.enter(Some("all")).unwrap();
+        let chat = house.service.policy(&all, Administer, "chat").unwrap();
         chat.reset(&all, b"k".into()).wait().unwrap();
     }
 }

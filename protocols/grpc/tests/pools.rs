@@ -1,10 +1,10 @@
 //! Pools over the wire: who serves, with which words, and who cools down.
 
 use tidegate::ManualClock;
-use tidegate::gate::Gate;
-use tidegate::policy::parse;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Settings, proto, serve};
+use tidegate_policy::parse;
+use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::transport::Channel;
@@ -22,12 +22,12 @@ async fn client() -> TidegateClient<Channel> {
 
 async fn client_of(policy: &str) -> TidegateClient<Channel> {
     let time = ManualClock::default();
-    let builder = Gate::builder().clock(time.clock());
-    let gate = builder.build(&parse("t", policy).unwrap()).unwrap();
+    let builder = Service::builder().clock(time.clock());
+    let service = builder.build(&parse("t", policy).unwrap()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let forever = std::future::pending();
-    tokio::spawn(serve(gate, Settings::default(), listener, forever));
+    tokio::spawn(serve(service, Settings::default(), listener, forever));
     TidegateClient::connect(format!("http://{at}"))
         .await
         .unwrap()

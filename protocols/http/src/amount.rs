@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{GateError, Number, Served};
 use tidegate::{MAX_AMOUNT, Unit};
+use tidegate_service::{Number, Served, ServiceError};
 
 /// What an amount must be, wherever it stands.
 const WHOLE: &str = "a whole number from 0 to 9007199254740991";
@@ -41,7 +41,7 @@ impl Amount {
 
 impl Amounts {
     /// As the engine takes them, in the units of the policy's limits.
-    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, GateError> {
+    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, ServiceError> {
         let pairs = self.0.iter();
         let named = pairs.map(|(name, amount)| {
             let amount = served.amount(name, amount.number())?;

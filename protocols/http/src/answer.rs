@@ -5,8 +5,8 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Answer as Answered, Level, Served, Ticket};
 use tidegate::{Decision, Limit, Metadata, Standing, Timestamp, Unit, Verdict};
+use tidegate_service::{Answer as Answered, Level, Served, Ticket};
 
 use crate::amount::InUnit;
 use crate::headers::{self, Style};
@@ -152,7 +152,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What the gate answered.
+    /// What the service answered.
     pub(crate) fn of(served: &'a Served, answered: &'a Answered) -> Self {
         match answered {
             Answered::Decided(decision) => Self::decided(served, decision, served.now()),
@@ -198,7 +198,7 @@ fn written(status: StatusCode, kind: HeaderValue, value: &impl Serialize) -> Res
     response
 }
 
-/// What the gate answered to whoever wants to begin: a refusal is a problem.
+/// What the service answered to whoever wants to begin: a refusal is a problem.
 pub(crate) fn decided(served: &Served, answered: &Answered, style: Style) -> Response {
     match answered {
         Answered::Decided(decision) if !decision.admitted() => refused(served, decision, style),
@@ -206,7 +206,7 @@ pub(crate) fn decided(served: &Served, answered: &Answered, style: Style) -> Res
     }
 }
 
-/// What the gate answered to whoever wants to know: always an answer.
+/// What the service answered to whoever wants to know: always an answer.
 pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Response {
     let now = served.now();
     let mut response = json(StatusCode::OK, &Answer::of(served, answered));

@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
-use tidegate::gate::Gate;
+use tidegate_service::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::Problem;
 use crate::settings::Settings;
 
-/// The gate, what the door keeps to, and how many are inside.
+/// The service, what the door keeps to, and how many are inside.
 #[derive(Clone)]
 pub(crate) struct Door(Arc<Shared>);
 
 struct Shared {
-    gate: Gate,
+    service: Service,
     settings: Settings,
     inside: Arc<Semaphore>,
 }
 
 impl Door {
-    pub(crate) fn new(gate: Gate, settings: Settings) -> Self {
+    pub(crate) fn new(service: Service, settings: Settings) -> Self {
         let most = settings.max_in_flight.min(Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
-            gate,
+            service,
             settings,
             inside: Arc::new(Semaphore::new(most)),
         }))
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.0.gate
+    pub(crate) fn service(&self) -> &Service {
+        &self.0.service
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -13,8 +13,8 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::handler::Handler;
 use axum::http::{Method, Request};
 use axum::response::Response;
-use tidegate::gate::Gate;
-use tower_service::Service;
+use tidegate_service::Service;
+use tower_service::Service as TowerService;
 
 use crate::door::Door;
 use crate::router::router_of;
@@ -35,8 +35,8 @@ pub struct Front {
 }
 
 /// As [`router`](crate::router()), and quicker to find what is asked most.
-pub fn front(gate: Gate, settings: Settings) -> Front {
-    let door = Door::new(gate, settings);
+pub fn front(service: Service, settings: Settings) -> Front {
+    let door = Door::new(service, settings);
     Front {
         router: router_of(door.clone()),
         check: Some(door),
@@ -62,7 +62,7 @@ impl From<Router> for Front {
 
 type Answer = Result<Response, Infallible>;
 
-impl<B> Service<Request<B>> for Front
+impl<B> TowerService<Request<B>> for Front
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,

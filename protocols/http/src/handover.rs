@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
-use tidegate::gate::Undelivered;
+use tidegate_service::Undelivered;
 
 /// A body with a lease in it.
 pub(crate) struct Handover {

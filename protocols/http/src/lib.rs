@@ -1,16 +1,16 @@
 //! Tidegate over HTTP and JSON.
 //!
 //! ```no_run
-//! use tidegate::gate::Gate;
+//! use tidegate_service::Service;
 //! use tidegate_http::{Settings, front, serve};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let text = "policy.chat.limits.rpm = { calls = 300, per = '1m' }";
-//! let policies = tidegate::policy::parse("chat.toml", text)?;
-//! let gate = Gate::builder().build(&policies)?;
+//! let policies = tidegate_policy::parse("chat.toml", text)?;
+//! let service = Service::builder().build(&policies)?;
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
 //! let stopped = std::future::pending();
-//! serve(listener, front(gate, Settings::default()), stopped).await;
+//! serve(listener, front(service, Settings::default()), stopped).await;
 //! # Ok(())
 //! # }
 //! ```

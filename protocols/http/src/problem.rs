@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidegate::Error;
 use tidegate::contract::StoreError;
-use tidegate::gate::{GateError, Kind};
-use tidegate::policy::PolicyErrors;
+use tidegate_policy::PolicyErrors;
+use tidegate_service::{Kind, ServiceError};
 
 use crate::instant::Instant;
 
@@ -151,7 +151,7 @@ impl Problem {
 
     /// Too much at once.
     pub(crate) fn busy() -> Self {
-        Self::from(GateError::Busy)
+        Self::from(ServiceError::Busy)
     }
 
     /// Not to be sent requests now.
@@ -218,14 +218,14 @@ impl Problem {
     }
 }
 
-impl From<GateError> for Problem {
-    fn from(error: GateError) -> Self {
+impl From<ServiceError> for Problem {
+    fn from(error: ServiceError) -> Self {
         let kind = error.kind();
         let detail = match &error {
-            GateError::Limits(Error::Store(StoreError::LeaseEnded(at))) => {
+            ServiceError::Limits(Error::Store(StoreError::LeaseEnded(at))) => {
                 format!("the lease ended at {}; acquire again", Instant(*at))
             }
-            GateError::Unauthenticated => {
+            ServiceError::Unauthenticated => {
                 "a valid token is needed: send `Authorization: Bearer TOKEN`".to_owned()
             }
             error => error.to_string(),
@@ -238,8 +238,8 @@ impl From<GateError> for Problem {
 }
 
 /// What is wrong with limits, one by one.
-fn faults_of(error: &GateError) -> Vec<Fault> {
-    let GateError::FaultyOverride(faults) = error else {
+fn faults_of(error: &ServiceError) -> Vec<Fault> {
+    let ServiceError::FaultyOverride(faults) = error else {
         return Vec::new();
     };
     let faults = faults.iter().map(|fault| Fault {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use tidegate::gate::{GateError, Report, Served};
 use tidegate::{Ask, Key, LeaseId};
+use tidegate_service::{Report, Served, ServiceError};
 
 use crate::amount::{Amount, Amounts};
 use crate::key::{self, Base64};
@@ -230,7 +230,7 @@ keyed!(
 
 impl AskRequest {
     /// The amounts by name, for [`ask`](Self::ask) to borrow.
-    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, GateError> {
+    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, ServiceError> {
         self.amounts.named(served)
     }
 
@@ -239,14 +239,14 @@ impl AskRequest {
         &self,
         served: &Served,
         named: &'a [(&'a str, u64)],
-    ) -> Result<Ask<'a>, GateError> {
+    ) -> Result<Ask<'a>, ServiceError> {
         ask(served, self.cost.as_ref(), named)
     }
 }
 
 impl MemberRequest {
     /// The amounts by name, for [`ask`](Self::ask) to borrow.
-    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, GateError> {
+    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, ServiceError> {
         self.amounts.named(served)
     }
 
@@ -255,7 +255,7 @@ impl MemberRequest {
         &self,
         served: &Served,
         named: &'a [(&'a str, u64)],
-    ) -> Result<Ask<'a>, GateError> {
+    ) -> Result<Ask<'a>, ServiceError> {
         ask(served, self.cost.as_ref(), named)
     }
 }
@@ -284,7 +284,7 @@ pub(crate) fn ask<'a>(
     served: &Served,
     cost: Option<&Amount>,
     named: &'a [(&'a str, u64)],
-) -> Result<Ask<'a>, GateError> {
+) -> Result<Ask<'a>, ServiceError> {
     let ask = Ask::named(named);
     Ok(match cost {
         Some(cost) => ask.cost(served.cost(cost.number(), named)?),

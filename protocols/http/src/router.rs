@@ -3,19 +3,19 @@
 use axum::Router;
 use axum::http::Method;
 use axum::routing::{delete, get, post, put};
-use tidegate::gate::Gate;
+use tidegate_service::Service;
 
 use crate::door::Door;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::verbs::{decide, forward, lease, listing, operate, overrides, policies};
 
-/// Everything that the door answers, over `gate`.
+/// Everything that the door answers, over `service`.
 ///
 /// Whatever is wrong with a request is said as `application/problem+json`, the
 /// wrong path and the wrong method included.
-pub fn router(gate: Gate, settings: Settings) -> Router {
-    router_of(Door::new(gate, settings))
+pub fn router(service: Service, settings: Settings) -> Router {
+    router_of(Door::new(service, settings))
 }
 
 /// The same, over a door.

@@ -25,7 +25,7 @@ use crate::settings::Bounds;
 /// closed, and what was asked is answered before this future ends.
 ///
 /// An ask that waits holds it up for as long as it waits: call
-/// [`Gate::close`](tidegate::gate::Gate::close) when shutting down, which
+/// [`Service::close`](tidegate_service::Service::close) when shutting down, which
 /// answers everyone who waits. Whoever cannot wait for slow clients drops this
 /// future after a time of grace.
 ///

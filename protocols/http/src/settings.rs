@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate::gate::Change;
-use tidegate::policy::PolicyFile;
+use tidegate_policy::PolicyFile;
+use tidegate_service::Change;
 
 /// Renders what was measured, as Prometheus reads it.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;

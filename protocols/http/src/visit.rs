@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::sync::Arc;
-use tidegate::gate::{Caller, GateError, Scope, Served};
+use tidegate_service::{Caller, Scope, Served, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::door::Door;
@@ -27,7 +27,7 @@ impl Visit {
     pub(crate) fn begin(door: &Door, token: Option<&str>) -> Result<Self, Problem> {
         let place = door.enter()?;
         Ok(Self {
-            caller: door.gate().enter(token)?,
+            caller: door.service().enter(token)?,
             door: door.clone(),
             place: Some(place),
         })
@@ -42,8 +42,8 @@ impl Visit {
     }
 
     /// The policy, to use in this way.
-    pub(crate) fn policy(&self, scope: Scope, name: &str) -> Result<Arc<Served>, GateError> {
-        self.door.gate().policy(&self.caller, scope, name)
+    pub(crate) fn policy(&self, scope: Scope, name: &str) -> Result<Arc<Served>, ServiceError> {
+        self.door.service().policy(&self.caller, scope, name)
     }
 
     /// Goes to wait outside: who waits does not keep others from being served.

@@ -1,13 +1,13 @@
 //! Limits in JSON, as a policy's file writes them:
 //! `{"rpm": {"calls": 100, "per": "1m"}}`.
 //!
-//! A name that comes twice comes twice here, too: the gate says so, with all
+//! A name that comes twice comes twice here, too: the service says so, with all
 //! else that is wrong.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use tidegate::gate::Setting;
+use tidegate_service::Setting;
 
 /// Limits, each under its name with its fields, as they were written.
 pub(crate) struct WrittenLimits(pub(crate) Vec<(String, Vec<(String, Setting)>)>);

@@ -7,9 +7,9 @@
 
 use std::error::Error;
 
-use tidegate::gate::Gate;
-use tidegate::policy::parse;
+use tidegate_policy::parse;
 use tidegate_resp::{Door, Settings};
+use tidegate_service::Service;
 use tokio::net::TcpListener;
 
 const POLICIES: &str = "
@@ -26,10 +26,10 @@ const POLICIES: &str = "
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1);
     let address = address.unwrap_or_else(|| "127.0.0.1:7402".to_owned());
-    let gate = Gate::builder().build(&parse("example", POLICIES)?)?;
+    let service = Service::builder().build(&parse("example", POLICIES)?)?;
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
-    let door = Door::new(gate, Settings::default());
+    let door = Door::new(service, Settings::default());
     door.serve(listener, std::future::pending()).await?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::gate::{Gate, Undelivered};
+use tidegate_service::{Service, Undelivered};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 
@@ -99,14 +99,14 @@ impl<F: Future<Output = ()>> Closing<'_, F> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(stream: S, gate: Gate, house: Arc<House>, settings: Settings) -> Self {
+    pub(crate) fn new(stream: S, service: Service, house: Arc<House>, settings: Settings) -> Self {
         // Two rings without a byte in between end it. That needs no look at a
         // clock for each request.
         let mut idle = interval_at(Instant::now() + settings.idle, settings.idle);
         idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             stream,
-            session: Session::new(gate, house),
+            session: Session::new(service, house),
             parser: Parser::new(settings.max_request_bytes),
             input: Vec::new(),
             start: 0,
@@ -370,7 +370,7 @@ mod tests {
     use std::future::pending;
 
     use tidegate::ManualClock;
-    use tidegate::policy::parse;
+    use tidegate_policy::parse;
     use tokio::io::duplex;
 
     use super::*;
@@ -384,12 +384,12 @@ mod tests {
         const COUNT: usize = 2_000;
         let file = parse("t", "policy.slots.limits.running = { concurrency = 1 }").unwrap();
         let time = ManualClock::default();
-        let gate = Gate::builder().clock(time.clock()).build(&file).unwrap();
+        let service = Service::builder().clock(time.clock()).build(&file).unwrap();
         let ask = b"TG.ACQUIRE slots k WAIT 1\r\n";
         let (mut client, server) = duplex(1 << 22);
         client.write_all(&ask.repeat(COUNT)).await.unwrap();
         let settings = Settings::default().max_request_bytes(LONGEST);
-        let mut connection = Connection::new(server, gate, Arc::default(), settings);
+        let mut connection = Connection::new(server, service, Arc::default(), settings);
         let mut closing = Closing {
             signal: pin!(pending()),
             came: false,

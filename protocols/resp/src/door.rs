@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidegate::gate::Gate;
+use tidegate_service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -24,20 +24,20 @@ use crate::settings::Settings;
 /// something that only others give back, and says nothing when they do.
 const RESPITE: Duration = Duration::from_millis(50);
 
-/// A gate's door for RESP clients. Cloning shares it.
+/// A service's door for RESP clients. Cloning shares it.
 #[derive(Clone, Debug)]
 pub struct Door {
-    gate: Gate,
+    service: Service,
     settings: Settings,
     house: Arc<House>,
 }
 
 impl Door {
-    /// A door to `gate`.
+    /// A door to `service`.
     #[must_use]
-    pub fn new(gate: Gate, settings: Settings) -> Self {
+    pub fn new(service: Service, settings: Settings) -> Self {
         Self {
-            gate,
+            service,
             settings,
             house: Arc::default(),
         }
@@ -116,8 +116,8 @@ impl Door {
         stream: S,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (gate, house) = (self.gate.clone(), Arc::clone(&self.house));
-        let connection = Connection::new(stream, gate, house, self.settings);
+        let (service, house) = (self.service.clone(), Arc::clone(&self.house));
+        let connection = Connection::new(stream, service, house, self.settings);
         connection.talk(shutdown).await
     }
 

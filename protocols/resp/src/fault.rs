@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tidegate::contract::StoreError;
-use tidegate::gate::{GateError, Kind};
+use tidegate_service::{Kind, ServiceError};
 
 /// How much of an unknown word an error repeats.
 const QUOTED: usize = 64;
@@ -11,9 +11,9 @@ const QUOTED: usize = 64;
 /// What a command may answer instead of its reply. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// What the gate says.
+    /// What the service says.
     #[error(transparent)]
-    Gate(#[from] GateError),
+    Service(#[from] ServiceError),
     /// Nobody has said who they are.
     #[error("Authentication required.")]
     NoAuthentication,
@@ -88,7 +88,7 @@ impl Fault {
     /// The word that programs go by; it never changes.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Gate(error) => code(error),
+            Self::Service(error) => code(error),
             Self::NoAuthentication => "NOAUTH",
             Self::WrongToken => "WRONGPASS",
             Self::Protocol => "NOPROTO",
@@ -98,7 +98,7 @@ impl Fault {
     }
 }
 
-fn code(error: &GateError) -> &'static str {
+fn code(error: &ServiceError) -> &'static str {
     use tidegate::Error::Store;
     match error.kind() {
         Kind::Unauthenticated => "NOAUTH",
@@ -108,7 +108,9 @@ fn code(error: &GateError) -> &'static str {
         Kind::Full => "FULL",
         Kind::Unavailable => "UNAVAILABLE",
         Kind::Ended => "NOLEASE",
-        Kind::NotFound if *error == GateError::Limits(Store(StoreError::UnknownLease)) => "NOLEASE",
+        Kind::NotFound if *error == ServiceError::Limits(Store(StoreError::UnknownLease)) => {
+            "NOLEASE"
+        }
         Kind::NotFound | Kind::Invalid => "ERR",
     }
 }

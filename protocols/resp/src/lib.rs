@@ -1,5 +1,5 @@
 //! Tidegate's door for RESP clients (`redis-cli`, `redis-benchmark`, and every
-//! Redis library): a rate limiter's old commands and all verbs of the gate.
+//! Redis library): a rate limiter's old commands and all verbs of the service.
 //!
 //! | room | holds |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `fault` | why not, as a code word and a sentence |
 //!
 //! Deliberately absent: TLS (hand [`Door::converse`] the stream that it makes),
-//! keys and values (this is not a database), and every decision: the gate's.
+//! keys and values (this is not a database), and every decision: the service's.
 #![forbid(unsafe_code)]
 
 mod command;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tidegate::gate::{Caller, Gate, Undelivered};
+use tidegate_service::{Caller, Service, Undelivered};
 
 use crate::fault::Fault;
 use crate::reply::{Protocol, Replies};
@@ -20,7 +20,7 @@ pub(crate) struct House {
 /// One connection's side of the conversation.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) gate: Gate,
+    pub(crate) service: Service,
     pub(crate) house: Arc<House>,
     pub(crate) id: u64,
     /// What the client calls itself (CLIENT SETNAME).
@@ -31,32 +31,32 @@ pub(crate) struct Session {
     /// Leases whose answers are yet to go out.
     pub(crate) undelivered: Vec<Undelivered>,
     caller: Option<Caller>,
-    /// As of which of the gate's tokens the caller was let in.
+    /// As of which of the service's tokens the caller was let in.
     generation: u64,
 }
 
 impl Session {
-    pub(crate) fn new(gate: Gate, house: Arc<House>) -> Self {
+    pub(crate) fn new(service: Service, house: Arc<House>) -> Self {
         house.open.fetch_add(1, Ordering::Relaxed);
         Self {
             id: house.seen.fetch_add(1, Ordering::Relaxed) + 1,
-            generation: gate.generation(),
-            caller: gate.enter(None).ok(),
+            generation: service.generation(),
+            caller: service.enter(None).ok(),
             name: Vec::new(),
             library: Default::default(),
             replies: Replies::default(),
             undelivered: Vec::new(),
-            gate,
+            service,
             house,
         }
     }
 
-    /// The gate, and whoever is there to ask it.
+    /// The service, and whoever is there to ask it.
     #[inline]
-    pub(crate) fn at_the_gate(&mut self) -> Result<(&Gate, &Caller), Fault> {
+    pub(crate) fn at_the_service(&mut self) -> Result<(&Service, &Caller), Fault> {
         self.caller()?;
         match &self.caller {
-            Some(caller) => Ok((&self.gate, caller)),
+            Some(caller) => Ok((&self.service, caller)),
             None => Err(Fault::NoAuthentication),
         }
     }
@@ -64,7 +64,7 @@ impl Session {
     /// Whoever is there, if the tokens still say so.
     #[inline]
     pub(crate) fn caller(&mut self) -> Result<&Caller, Fault> {
-        if self.generation != self.gate.generation() {
+        if self.generation != self.service.generation() {
             self.look_again();
         }
         match &self.caller {
@@ -76,21 +76,21 @@ impl Session {
     /// The tokens were replaced since the caller was let in.
     #[cold]
     fn look_again(&mut self) {
-        self.generation = self.gate.generation();
+        self.generation = self.service.generation();
         self.caller = match self.caller.take() {
-            Some(caller) => self.gate.readmit(&caller).ok(),
-            None => self.gate.enter(None).ok(),
+            Some(caller) => self.service.readmit(&caller).ok(),
+            None => self.service.enter(None).ok(),
         };
     }
 
     /// Lets in whoever has this token; `user` is its name, or `default`.
     pub(crate) fn authenticate(&mut self, user: &[u8], token: &[u8]) -> Result<(), Fault> {
-        let generation = self.gate.generation();
+        let generation = self.service.generation();
         let token = std::str::from_utf8(token).map_err(|_| Fault::WrongToken)?;
-        let entered = self.gate.enter(Some(token));
+        let entered = self.service.enter(Some(token));
         let caller = entered.map_err(|_| Fault::WrongToken)?;
         let known = [b"default", caller.name().as_bytes()];
-        if !self.gate.is_open() && !known.contains(&user) {
+        if !self.service.is_open() && !known.contains(&user) {
             return Err(Fault::WrongToken);
         }
         (self.caller, self.generation) = (Some(caller), generation);
@@ -99,8 +99,8 @@ impl Session {
 
     /// As it was when the client had just connected.
     pub(crate) fn reset(&mut self) {
-        self.generation = self.gate.generation();
-        self.caller = self.gate.enter(None).ok();
+        self.generation = self.service.generation();
+        self.caller = self.service.enter(None).ok();
         self.name.clear();
         self.replies.protocol = Protocol::default();
     }

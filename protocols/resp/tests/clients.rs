@@ -12,7 +12,7 @@ mod tools;
 use std::process::{Command, Output};
 
 use support::{Served, tokens};
-use tidegate::gate::Scope;
+use tidegate_service::Scope;
 
 /// Whether the tool answers; if it does not, why nothing is tested.
 fn there(tool: &str, arguments: &[&str], how: &str) -> bool {
@@ -69,7 +69,7 @@ fn redis_cli_is_let_in_by_its_token() {
     }
     let served = Served::start();
     let all = [("ci", &Scope::ALL[..], &[][..])];
-    served.gate.replace_credentials(tokens(&all));
+    served.service.replace_credentials(tokens(&all));
     assert_eq!(cli(&served, &["PING"]), "NOAUTH Authentication required.");
     let quietly = "--no-auth-warning";
     assert_eq!(cli(&served, &["-a", "ci", quietly, "PING"]), "PONG");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use support::{Client, Served, tokens};
 use tidegate::Limit;
-use tidegate::gate::{LeaseHandle, Place, Scope};
+use tidegate_service::{LeaseHandle, Place, Scope};
 
 use Access::{Anyone, Known, Parts, Policy};
 use Scope::{Administer, Decide, Observe};
@@ -87,11 +87,11 @@ const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabl
 fn locked() -> Served {
     let served = Served::start();
     // One to be seen and removed; it says what the policy says.
-    let all = served.gate.enter(None).unwrap();
+    let all = served.service.enter(None).unwrap();
     let limit = Limit::calls("rpm", 10, Duration::from_secs(3_600));
     let chat = Place::system().of_resource("chat");
     served
-        .gate
+        .service
         .set_override(&all, &chat, &[limit])
         .wait()
         .unwrap();
@@ -102,7 +102,7 @@ fn locked() -> Served {
     }
     known.push(("stranger", &Scope::ALL, &["slots", "thrott"]));
     known.push(("all", &Scope::ALL, &[]));
-    served.gate.replace_credentials(tokens(&known));
+    served.service.replace_credentials(tokens(&known));
     served
 }
 

@@ -6,29 +6,29 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate::gate::{Gate, Scope};
-use tidegate::policy::parse;
+use tidegate_policy::parse;
 use tidegate_resp::{Door, Settings};
+use tidegate_service::{Scope, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex};
 use tokio::time::Instant;
 
 const SLOTS: &str = "policy.slots.limits.running = { concurrency = 1 }";
 
-fn gate() -> Gate {
+fn service() -> Service {
     let file = parse("test.toml", SLOTS).unwrap_or_else(|errors| panic!("{errors}"));
-    Gate::builder().build(&file).unwrap()
+    Service::builder().build(&file).unwrap()
 }
 
-fn free(gate: &Gate) -> u64 {
-    let caller = gate.enter(None).unwrap();
-    let slots = gate.policy(&caller, Scope::Observe, "slots").unwrap();
+fn free(service: &Service) -> u64 {
+    let caller = service.enter(None).unwrap();
+    let slots = service.policy(&caller, Scope::Observe, "slots").unwrap();
     let standing = slots.peek("k", ()).wait().unwrap().standing("running");
     standing.unwrap().remaining
 }
 
 #[tokio::test]
 async fn any_stream_will_do() {
-    let door = Door::new(gate(), Settings::default());
+    let door = Door::new(service(), Settings::default());
     // So little fits at once that every answer goes out in pieces.
     let (mut client, server) = duplex(7);
     let served = tokio::spawn(async move { door.converse(server, pending()).await });
@@ -42,7 +42,7 @@ async fn any_stream_will_do() {
 
 #[tokio::test]
 async fn what_was_read_is_answered_though_the_door_closes() {
-    let door = Door::new(gate(), Settings::default());
+    let door = Door::new(service(), Settings::default());
     let (mut client, server) = duplex(1_000);
     client.write_all(b"PING\r\nPI").await.unwrap();
     let (read, wait) = tokio::sync::oneshot::channel::<()>();
@@ -59,7 +59,7 @@ async fn what_was_read_is_answered_though_the_door_closes() {
 
 #[tokio::test]
 async fn a_door_that_is_closed_already_says_nothing() {
-    let door = Door::new(gate(), Settings::default());
+    let door = Door::new(service(), Settings::default());
     let (mut client, server) = duplex(1_000);
     door.converse(server, ready(())).await.unwrap();
     assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
@@ -68,21 +68,21 @@ async fn a_door_that_is_closed_already_says_nothing() {
 /// The stream brings a request and breaks at the first answer.
 #[tokio::test]
 async fn a_lease_that_could_not_be_told_of_is_given_back() {
-    let gate = gate();
-    let door = Door::new(gate.clone(), Settings::default());
+    let service = service();
+    let door = Door::new(service.clone(), Settings::default());
     let (mut client, server) = duplex(1_000);
     let ask = b"TG.ACQUIRE slots k WAIT 1000\r\n";
     client.write_all(ask).await.unwrap();
     let stream = tokio::io::join(server, Broken);
     assert!(door.converse(stream, pending()).await.is_err());
-    assert_eq!(free(&gate), 1);
+    assert_eq!(free(&service), 1);
 }
 
 /// Time stands still but for them.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_silent_for_too_long_is_hung_up_on() {
     let idle = Duration::from_millis(100);
-    let door = Door::new(gate(), Settings::default().idle(idle));
+    let door = Door::new(service(), Settings::default().idle(idle));
     let (mut client, server) = duplex(1_000);
     let served = tokio::spawn(async move { door.converse(server, pending()).await });
     let mut heard = [0; 7];
@@ -99,7 +99,7 @@ async fn whoever_is_silent_for_too_long_is_hung_up_on() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_no_answer_is_gone_after_a_while() {
     let settings = Settings::default().idle(Duration::from_millis(50));
-    let door = Door::new(gate(), settings);
+    let door = Door::new(service(), settings);
     let (mut client, server) = duplex(16);
     let served = tokio::spawn(async move { door.converse(server, pending()).await });
     let long = [&b"ECHO "[..], &[b'x'; 100], b"\r\n"].concat();
@@ -147,8 +147,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Breaks<S> {
 /// client held by then.
 #[tokio::test]
 async fn a_lease_that_was_told_of_is_kept_though_the_stream_breaks() {
-    let gate = gate();
-    let door = Door::new(gate.clone(), Settings::default());
+    let service = service();
+    let door = Door::new(service.clone(), Settings::default());
     let (mut client, server) = duplex(1_000);
     let (read, write) = tokio::io::split(server);
     let stream = tokio::io::join(Breaks(read), write);
@@ -161,5 +161,5 @@ async fn a_lease_that_was_told_of_is_kept_though_the_stream_breaks() {
     }
     drop(client);
     assert!(served.await.unwrap().is_err());
-    assert_eq!(free(&gate), 0);
+    assert_eq!(free(&service), 0);
 }

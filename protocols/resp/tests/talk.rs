@@ -1,6 +1,6 @@
 //! Conversations over a socket.
 
-#[path = "../../../tidegate/tests/support/away.rs"]
+#[path = "../../../service/tests/support/away.rs"]
 mod away;
 mod support;
 
@@ -14,8 +14,8 @@ use support::{CHAT, Served, THREADS, request, tokens, until};
 use tidegate::contract::{
     Abilities, Definition, Definitions, Later, Plan, Store, StoreError, Table,
 };
-use tidegate::gate::{Credentials, Gate, Scope};
 use tidegate_resp::Settings;
+use tidegate_service::{Scope, Service};
 
 #[test]
 fn clients_are_greeted_as_by_redis() {
@@ -388,7 +388,7 @@ fn nonsense_ends_the_connection_with_a_word() {
 fn nobody_is_let_in_without_a_token() {
     let served = Served::start();
     served
-        .gate
+        .service
         .replace_credentials(tokens(&[("ci", &[Scope::Decide], &["chat"])]));
     let mut client = served.client();
     for line in [
@@ -422,7 +422,7 @@ fn nobody_is_let_in_without_a_token() {
 #[test]
 fn a_token_is_good_for_its_scopes_and_policies() {
     let served = Served::start();
-    served.gate.replace_credentials(tokens(&[
+    served.service.replace_credentials(tokens(&[
         ("decides", &[Scope::Decide], &["chat"]),
         ("looks", &[Scope::Observe], &[]),
         ("old", &[Scope::Decide], &["throttle"]),
@@ -461,20 +461,20 @@ fn whoever_is_there_is_looked_at_again_when_tokens_change() {
     let mut client = served.client();
     assert_eq!(client.ask("PING"), "PONG");
     served
-        .gate
+        .service
         .replace_credentials(tokens(&[("a", &Scope::ALL, &[]), ("b", &Scope::ALL, &[])]));
     assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
     assert_eq!(client.ask("AUTH a"), "OK");
     served
-        .gate
+        .service
         .replace_credentials(tokens(&[("a", &[Scope::Observe], &[])]));
     assert_eq!(client.ask("PING"), "PONG");
     assert!(client.ask("TG.CHECK chat k").starts_with("-NOPERM"));
     served
-        .gate
+        .service
         .replace_credentials(tokens(&[("b", &Scope::ALL, &[])]));
     assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.");
-    served.gate.replace_credentials(Credentials::default());
+    served.service.replace_credentials(Vec::new());
     assert_eq!(client.ask("PING"), "PONG");
 }
 
@@ -512,8 +512,8 @@ fn a_store_that_cannot_tell_is_answered_as_the_failure_mode_says() {
     let policies = "[policy.open]\nfailure_mode = 'admit'\n\
                     limits.rpm = { calls = 10, per = '1h' }\n\
                     [policy.shut]\nlimits.rpm = { calls = 10, per = '1h' }\n";
-    let gate = Gate::builder().store(Arc::new(Away));
-    let served = Served::at(gate, policies, Settings::default());
+    let service = Service::builder().store(Arc::new(Away));
+    let served = Served::at(service, policies, Settings::default());
     let mut client = served.client();
     client.ask("HELLO 3");
     let facts = "verdict:admitted,not_until_us:nil,retry_after_ms:0,binding:nil,degraded:t,limits:{},shadowed:f,level:nil,member:nil}";
@@ -553,7 +553,7 @@ impl Store for Still {
 #[test]
 fn overrides_that_a_store_holds_up_hold_up_nobody_else() {
     let served = Served::at(
-        Gate::builder().store(Arc::new(Still)),
+        Service::builder().store(Arc::new(Still)),
         CHAT,
         Settings::default(),
     );
@@ -600,13 +600,13 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
 }
 
 #[test]
-fn a_gate_that_closes_answers_who_waits() {
+fn a_service_that_closes_answers_who_waits() {
     let served = Served::start();
     let (mut holder, mut waiter) = (served.client(), served.client());
     lease(&holder.ask("TG.ACQUIRE slots k"));
     waiter.send(request("TG.ACQUIRE slots k WAIT 60000"));
     served.until_waiting("slots", 1);
-    served.gate.close();
+    served.service.close();
     assert!(waiter.reply().starts_with("-UNAVAILABLE"));
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug, Default)]
 pub(crate) struct Underway {
     count: AtomicUsize,
-    gate: Mutex<()>,
+    service: Mutex<()>,
     none: Condvar,
 }
 
@@ -26,9 +26,9 @@ impl Underway {
 
     /// Waits until there is none, or for as long as `most`.
     fn wait(&self, most: Duration) {
-        let mut gate = self.gate.lock();
+        let mut service = self.service.lock();
         let is_any = |(): &mut ()| self.count.load(Ordering::Acquire) > 0;
-        self.none.wait_while_for(&mut gate, is_any, most);
+        self.none.wait_while_for(&mut service, is_any, most);
     }
 }
 
@@ -39,7 +39,7 @@ impl Drop for Begun {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::Release) == 1 {
             // Whoever looks at the count and then waits does both in here.
-            drop(self.0.gate.lock());
+            drop(self.0.service.lock());
             self.0.none.notify_all();
         }
     }

@@ -14,7 +14,6 @@ use super::unit::Unit;
 
 pub(crate) mod bytes;
 mod over;
-#[cfg(feature = "gate")]
 mod said;
 
 /// How long slots are held unless the limit or the ask says otherwise.
@@ -252,6 +251,14 @@ impl Limit {
     }
 
     /// This limit as a store is given it.
+    /// Whether it makes a limit of a set whose keys have these levels.
+    ///
+    /// # Errors
+    /// [`LimitError`]: what is wrong with it.
+    pub fn check(&self, levels: &[String]) -> Result<(), LimitError> {
+        self.plan(0, levels).map(drop)
+    }
+
     pub(crate) fn plan(&self, uid: u32, levels: &[String]) -> Result<PlanLimit, LimitError> {
         if self.name.is_empty() {
             return Err(LimitError::NoName);
@@ -260,7 +267,7 @@ impl Limit {
             name: self.name.as_str().into(),
             uid,
             rule: self.rule()?,
-            level: self.level(levels)?,
+            level: self.level_in(levels)?,
             payment: self.payment,
             shadow: self.shadow,
             refund_on_expiry: self.on_failure == OnFailure::Refund,
@@ -268,7 +275,11 @@ impl Limit {
         })
     }
 
-    fn level(&self, levels: &[String]) -> Result<usize, LimitError> {
+    /// The position of the level that it is about, of these.
+    ///
+    /// # Errors
+    /// [`LimitError::UnknownLevel`].
+    pub fn level_in(&self, levels: &[String]) -> Result<usize, LimitError> {
         let last = levels.len().clamp(1, MAX_LEVELS) - 1;
         let Some(level) = &self.level else {
             return Ok(last);

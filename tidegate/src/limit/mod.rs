@@ -18,7 +18,6 @@ mod period;
 mod unit;
 
 pub use algorithm::Algorithm;
-pub(crate) use definition::bytes;
 pub use definition::{Limit, OnFailure};
 pub use error::LimitError;
 pub(crate) use period::Calendar;

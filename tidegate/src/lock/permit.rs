@@ -11,7 +11,8 @@ use super::semaphore::Shared;
 use super::tenure::Loss;
 use super::watch::Watch;
 use crate::error::Error;
-use crate::lease::{Lease, LeaseId};
+use crate::lease::Lease;
+use crate::lease_id::LeaseId;
 use crate::pending::Pending;
 
 /// Slots that are held, and renewed by a thread of the semaphore's until this is

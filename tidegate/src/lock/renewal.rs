@@ -14,7 +14,8 @@ use super::tenure::{End, Loss, Tenure, sure_until};
 use super::watch::Ending;
 use crate::clock::Sleep;
 use crate::error::Error;
-use crate::lease::{Lease, LeaseId};
+use crate::lease::Lease;
+use crate::lease_id::LeaseId;
 use crate::pool::Member;
 use crate::set::Inner;
 
@@ -115,7 +116,7 @@ impl Renewal {
                 let sure = sure_until(until, Span::from(length), self.set.has_own_clock);
                 self.tenure.extend(sure);
                 if let Some(member) = &self.member {
-                    member.renewed(self.id.0, until);
+                    member.renewed(self.id, until);
                 }
                 if renewed == Renewed::Rest {
                     self.tenure.note(LAST.to_owned());

@@ -11,7 +11,7 @@ use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::key::Key;
-use crate::lease::LeaseId;
+use crate::lease_id::LeaseId;
 use crate::pending::Pending;
 use crate::set::LimitSet;
 

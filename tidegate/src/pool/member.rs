@@ -9,6 +9,8 @@ use tidegate_store::Hold;
 use tidegate_store::sync::atomic::{AtomicU64, Ordering};
 
 use super::ledger::Ledger;
+use crate::decision::Decision;
+use crate::lease_id::LeaseId;
 use crate::outcome::Outcome;
 use crate::set::{Inner, LimitSet, Metadata};
 
@@ -148,6 +150,12 @@ impl Member {
         cooling.clone()
     }
 
+    /// `decision`, as its own.
+    #[must_use]
+    pub fn decided(&self, decision: Decision) -> Decision {
+        decision.of(self.shared_name())
+    }
+
     pub(crate) fn cooling_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.inner().cooling.until().filter(|&until| until > now)
     }
@@ -161,8 +169,8 @@ impl Member {
         self.0.state.load.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A lease that was given here has ended.
-    pub(crate) fn ended(&self, outcome: Outcome) {
+    /// A lease that was given here and [handed over](crate::Lease::hand_over) has ended.
+    pub fn ended(&self, outcome: Outcome) {
         self.left();
         self.0.ledger.counters.ended(outcome);
     }
@@ -172,14 +180,14 @@ impl Member {
         self.0.state.load.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A lease that was given here lasts until `until`.
-    pub(crate) fn renewed(&self, id: u128, until: Timestamp) {
-        self.0.ledger.repeats.renew(id, until);
+    /// A lease that was given here and handed over lasts until `until`.
+    pub fn renewed(&self, id: LeaseId, until: Timestamp) {
+        self.0.ledger.repeats.renew(id.to_u128(), until);
     }
 
     /// A lease that was given here is held no more: its ask is a new one from now on.
-    pub(crate) fn forgets(&self, id: u128) {
-        self.0.ledger.repeats.forget(id);
+    pub fn forgets(&self, id: LeaseId) {
+        self.0.ledger.repeats.forget(id.to_u128());
     }
 }
 

@@ -212,7 +212,7 @@ impl LimitPool {
     /// # Errors
     /// [`Error::UnknownMember`].
     pub fn cool_down(&self, member: &str, duration: Duration) -> Result<Timestamp, Error> {
-        Ok(self.known(member)?.cool_down(duration))
+        Ok(self.try_member(member)?.cool_down(duration))
     }
 
     /// Ends a member's cool-down now; who waits for it is served.
@@ -220,7 +220,7 @@ impl LimitPool {
     /// # Errors
     /// [`Error::UnknownMember`].
     pub fn end_cool_down(&self, member: &str) -> Result<(), Error> {
-        self.known(member)?.end_cool_down();
+        self.try_member(member)?.end_cool_down();
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl LimitPool {
     /// # Errors
     /// [`Error::UnknownMember`].
     pub fn cooling(&self, member: &str) -> Result<Option<Timestamp>, Error> {
-        Ok(self.known(member)?.cooling())
+        Ok(self.try_member(member)?.cooling())
     }
 
     /// What it has decided so far; each ask counts once, whoever was tried.
@@ -251,12 +251,21 @@ impl LimitPool {
         &self.shared.ledger
     }
 
+    /// The time by its members' clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock().now()
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.members()[0].inner().clock
     }
 
     /// The member called `name`.
-    pub(crate) fn known(&self, name: &str) -> Result<&Member, Error> {
+    ///
+    /// # Errors
+    /// [`Error::UnknownMember`], with the names of those that there are.
+    pub fn try_member(&self, name: &str) -> Result<&Member, Error> {
         self.member(name).ok_or_else(|| {
             let names = self.members().iter().map(|m| format!("`{}`", m.name()));
             Error::UnknownMember {
@@ -382,7 +391,7 @@ impl LimitPool {
                     if matches!(without, Without::Lease) {
                         member.inner().counters.admitted();
                     }
-                    return Some(decision.of(member.shared_name()));
+                    return Some(member.decided(decision));
                 }
                 Ok(decision) => tally.refused(member, decision),
                 Err(error) => tally.failed(error),

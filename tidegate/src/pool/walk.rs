@@ -80,7 +80,7 @@ impl Tally {
             .not_until()
             .map_or(Span::from_micros(u64::MAX), |at| at.since(now));
         if self.soonest.as_ref().is_none_or(|(least, _)| wait < *least) {
-            self.soonest = Some((wait, decision.of(member.shared_name())));
+            self.soonest = Some((wait, member.decided(decision)));
         }
     }
 
@@ -120,6 +120,6 @@ fn rank(error: &Error) -> (u8, u64) {
 pub(super) fn sign(member: &Member, admission: Admission) -> Admission {
     match admission {
         Admission::Granted(lease) => Admission::Granted(lease.of(member)),
-        Admission::Refused(decision) => Admission::Refused(decision.of(member.shared_name())),
+        Admission::Refused(decision) => Admission::Refused(member.decided(decision)),
     }
 }

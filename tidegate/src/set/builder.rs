@@ -67,9 +67,10 @@ impl LimitSetBuilder {
         self
     }
 
-    /// Has its overrides from a gate, which keeps them.
-    #[cfg(feature = "gate")]
-    pub(crate) fn governed(mut self) -> Self {
+    /// Leaves its overrides to the caller, who keeps them and gives them by
+    /// [`LimitSet::give`] and [`LimitSet::replace_all`]; the store keeps none for it.
+    #[must_use]
+    pub fn governed(mut self) -> Self {
         self.governed = true;
         self
     }

@@ -12,8 +12,7 @@ use tidegate_store::{Command, Execution, Later, Op, Out, Reply};
 
 use super::inner::{Inner, LimitSet};
 use super::uid::{numbered, uid_in};
-#[cfg(feature = "gate")]
-use super::variants::Given;
+use super::variants::Overrides;
 use super::variants::Variants;
 use super::view::View;
 use crate::error::Error;
@@ -62,8 +61,10 @@ impl LimitSet {
     }
 
     /// Goes over to these limits and overrides in one step.
-    #[cfg(feature = "gate")]
-    pub(crate) fn replace_all(&self, limits: &[Limit], given: Given) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Limits that make no sense, or none; then nothing versions.
+    pub fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), Error> {
         let ledger = self.inner().versions.ledger.lock();
         let same = *ledger.variants.given() == given;
         drop(ledger);

@@ -13,7 +13,7 @@ use tidegate_store::{Definition, Definitions, Follower, Hold, Ring, Store};
 
 use crate::clock::Clock;
 
-/// As whom the store knows them all: no gate and no set is called so.
+/// As whom the store knows them all: no service and no set is called so.
 const OWNER: &str = "cool-downs";
 
 /// What is said of a set that cools down: this version.

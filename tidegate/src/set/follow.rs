@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use tidegate_store::{Definition, Definitions, Follower, StoreError};
 
 use super::inner::{Inner, LimitSet};
-use super::variants::Given;
+use super::variants::Overrides;
 use crate::error::Error;
-use crate::limit::{Limit, bytes};
+use crate::limit::Limit;
 
 /// Of more keys that change at once the limits are made anew in one step.
 const ONE_BY_ONE: usize = 16;
@@ -47,7 +47,7 @@ impl Inner {
     fn give_all(&self, definitions: &Definitions) -> Result<(), Error> {
         let before = self.versions.given();
         let mut given = match definitions.whole {
-            true => Given::new(),
+            true => Overrides::new(),
             false => before.clone(),
         };
         let mut fault = None;
@@ -69,7 +69,11 @@ impl Inner {
 }
 
 fn read(definition: &Definition) -> Result<Option<Arc<[Limit]>>, Error> {
-    let limits = definition.value.as_deref().map(bytes::decode).transpose();
+    let limits = definition
+        .value
+        .as_deref()
+        .map(Limit::decode_all)
+        .transpose();
     Ok(limits.map_err(StoreError::from)?.map(Arc::from))
 }
 
@@ -107,7 +111,7 @@ mod tests {
             whole: false,
             changed: vec![
                 Definition::new(b"newer", vec![u8::MAX]),
-                Definition::new(b"other", bytes::encode(&[hourly(9)])),
+                Definition::new(b"other", Limit::encode_all(&[hourly(9)])),
             ],
         });
         assert!(set.check_overrides().is_err());

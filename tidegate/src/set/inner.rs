@@ -56,7 +56,7 @@ pub(crate) struct Inner {
     /// What renews the leases that are kept, once one is.
     pub(super) renewals: OnceLock<Renewals>,
     pub(super) versions: Versions,
-    /// Where its overrides are kept; `None`: they are its gate's.
+    /// Where its overrides are kept; `None`: they are its service's.
     pub(super) keeper: Option<Keeper>,
     /// Until when pools pass over it.
     pub(crate) cooling: Arc<Cooling>,

@@ -7,15 +7,15 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicU64, Ordering};
 use tidegate_store::{Definition, Follower, Later, Store, StoreError};
 
-use super::variants::Given;
+use super::variants::Overrides;
 use crate::error::Error;
-use crate::limit::{Limit, bytes};
+use crate::limit::Limit;
 use tidegate_store::block_on;
 
 /// Keeps the overrides of one set.
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
-    /// As whom the store knows it: no gate is called so.
+    /// As whom the store knows it: no service is called so.
     owner: String,
     /// The version of what it goes by.
     pub(super) version: AtomicU64,
@@ -40,12 +40,12 @@ impl Keeper {
     ///
     /// # Errors
     /// The store; what cannot be read.
-    pub(super) fn given(&self) -> Result<Given, StoreError> {
+    pub(super) fn given(&self) -> Result<Overrides, StoreError> {
         let definitions = block_on(self.store.definitions(&self.owner, 0))?;
         self.version.store(definitions.version, Ordering::Release);
         let given = definitions.changed.iter().filter_map(|one| {
             let value = one.value.as_deref()?;
-            Some(bytes::decode(value).map(|limits| (one.key.as_slice().into(), limits.into())))
+            Some(Limit::decode_all(value).map(|limits| (one.key.as_slice().into(), limits.into())))
         });
         Ok(given.collect::<Result<_, _>>()?)
     }
@@ -58,7 +58,7 @@ impl Keeper {
     /// Keeps what `key` is given, or that it is given nothing; whether that is a change.
     pub(super) fn keep(&self, key: &[u8], given: Option<&[Limit]>) -> Later<bool> {
         let definition = match given {
-            Some(limits) => Definition::new(key, bytes::encode(limits)),
+            Some(limits) => Definition::new(key, Limit::encode_all(limits)),
             None => Definition::none(key),
         };
         self.store.define(&self.owner, definition)

@@ -9,10 +9,8 @@ use super::inner::LimitSet;
 use super::view::View;
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::lease::LeaseId;
+use crate::lease_id::LeaseId;
 use crate::pending::Pending;
-#[cfg(feature = "gate")]
-use crate::pool::Member;
 
 /// The most items of one page.
 pub const LONGEST_PAGE: usize = 1_000;
@@ -41,15 +39,6 @@ pub struct ListedKey {
     pub key: Vec<u8>,
     /// Where it stands. The verdict is on an ask for nothing.
     pub decision: Decision,
-}
-
-impl ListedKey {
-    /// The same, as this member's.
-    #[cfg(feature = "gate")]
-    pub(crate) fn of(mut self, member: &Member) -> Self {
-        self.decision = self.decision.of(member.shared_name());
-        self
-    }
 }
 
 /// A lease that is held.

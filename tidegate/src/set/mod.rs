@@ -50,6 +50,5 @@ pub(crate) use inner::Inner;
 pub use inner::{LimitSet, Metadata};
 pub use listing::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use overrides::Override;
-#[cfg(feature = "gate")]
-pub(crate) use variants::Given;
+pub use variants::Overrides;
 pub(crate) use view::{Amounts, View, lease_length};

@@ -85,9 +85,20 @@ impl LimitSet {
         Ok(keeper.keep(key, Some(limits)))
     }
 
+    /// Gives `key` these limits, or takes them, as far as they have an effect; for who
+    /// keeps the overrides of a [governed](crate::LimitSetBuilder::governed) set.
+    ///
+    /// # Errors
+    /// A key that cannot be one; [`Error::TooManyOverrides`].
+    pub fn give(&self, key: &[u8], limits: Option<Arc<[Limit]>>) -> Result<(), Error> {
+        self.inner().give(key, limits)
+    }
+
     /// Whether `own` can be given to `key`.
-    #[cfg(feature = "gate")]
-    pub(crate) fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// As [`set_override`](Self::set_override).
+    pub fn check_override(&self, key: &[u8], own: &Limit) -> Result<(), Error> {
         let view = self.inner().view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         let levels = &self.inner().versions.levels;

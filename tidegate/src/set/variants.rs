@@ -13,8 +13,9 @@ use crate::limit::Limit;
 /// The most keys of a set that may have limits of their own.
 pub(super) const MOST: usize = 1 << 17;
 
-/// What keys were given, by key; in order, so that they are listed in pages.
-pub(crate) type Given = BTreeMap<Box<[u8]>, Arc<[Limit]>>;
+/// The limits that keys of a set have of their own, by key.
+// In order, so that they are listed in pages.
+pub type Overrides = BTreeMap<Box<[u8]>, Arc<[Limit]>>;
 
 impl Variant {
     /// `given` over the limits of `view`, for keys of `level`. Those that the
@@ -95,12 +96,12 @@ pub(super) fn check(
 /// keys of a level that were given the same.
 #[derive(Debug, Default)]
 pub(super) struct Variants {
-    given: Given,
+    given: Overrides,
     made: HashMap<(usize, Arc<[Limit]>), Weak<Variant>>,
 }
 
 impl Variants {
-    pub(super) const fn given(&self) -> &Given {
+    pub(super) const fn given(&self) -> &Overrides {
         &self.given
     }
 
@@ -129,7 +130,7 @@ impl Variants {
         self.given.insert(key.into(), given);
     }
 
-    pub(super) fn give_all(&mut self, given: Given) {
+    pub(super) fn give_all(&mut self, given: Overrides) {
         self.given = given;
     }
 

@@ -80,8 +80,10 @@ impl LimitSet {
 
     /// As [`check_many`](Self::check_many), each by an ask of its own; what makes no
     /// sense is an error there alone.
-    #[cfg(feature = "gate")]
-    pub(crate) async fn check_each(
+    ///
+    /// # Errors
+    /// As [`check_many`](Self::check_many), for all; each answer has errors of its own.
+    pub async fn check_each(
         &self,
         items: &[(Key<'_>, Ask<'_>)],
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
@@ -200,9 +202,15 @@ impl LimitSet {
     }
 
     /// Whether both are the same set.
-    #[cfg(feature = "gate")]
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether other processes use its store, too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.0.shared
     }
 
     /// The time by its clock.
@@ -220,8 +228,10 @@ impl LimitSet {
     }
 
     /// How much its table holds.
-    #[cfg(feature = "gate")]
-    pub(crate) fn count(&self) -> Pending<impl Future<Output = Result<Count, Error>> + Send> {
+    ///
+    /// # Errors
+    /// The store.
+    pub fn count(&self) -> Pending<impl Future<Output = Result<Count, Error>> + Send> {
         Pending::new(self.0.count())
     }
 
@@ -409,7 +419,6 @@ enum Unsound {
     /// None of them is decided.
     Fails,
     /// It is answered by an error, and the others are decided.
-    #[cfg(feature = "gate")]
     IsAnswered,
 }
 

@@ -4,7 +4,7 @@ use tidegate_core::Span;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicU64, Ordering};
 
-use super::variants::{Given, Variants};
+use super::variants::{Overrides, Variants};
 use super::view::View;
 
 /// What successive versions share.
@@ -44,12 +44,12 @@ impl Versions {
     }
 
     /// What keys have been given.
-    pub(super) fn given(&self) -> Given {
+    pub(super) fn given(&self) -> Overrides {
         self.ledger.lock().variants.given().clone()
     }
 
     /// The first view, over which keys were given these limits.
-    pub(super) fn begin(&self, view: View, given: Given) -> View {
+    pub(super) fn begin(&self, view: View, given: Overrides) -> View {
         let mut ledger = self.ledger.lock();
         ledger.variants.give_all(given);
         let variants = ledger.variants.all(&view, &self.levels);

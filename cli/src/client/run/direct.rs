@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rand::RngExt;
 use serde_json::json;
-use tidegate::gate::{Entry, Gate, GateError, Kind, Scope, Served};
 use tidegate::lock::Pace;
 use tidegate::{Ask, Key, LeaseId};
+use tidegate_service::{Entry, Kind, Scope, Served, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::args::Run;
@@ -57,7 +57,7 @@ impl<'r> Direct<'r> {
         let name = run.name();
         let limits = limits::or_slots(&run.limits)?;
         let policy = json!({"policy": {name.as_ref(): {"limits": limits}}}).to_string();
-        let file = tidegate::policy::parse("--limit.json", &policy);
+        let file = tidegate_policy::parse("--limit.json", &policy);
         let file = file.map_err(Stop::usage)?;
         if url.starts_with("memory:") {
             return Err(Stop::usage(
@@ -67,11 +67,11 @@ impl<'r> Direct<'r> {
         }
         let opened = store::open(url).map_err(Stop::from)?;
         // Whoever runs it says how long, and nobody else is held up.
-        let builder = Gate::builder().longest_wait(Duration::MAX);
+        let builder = Service::builder().longest_wait(Duration::MAX);
         let builder = builder.store(Arc::clone(&opened.store));
-        let gate = builder.build(&file).map_err(Stop::failed)?;
-        let everyone = gate.enter(None).map_err(Stop::failed)?;
-        let served = gate.policy(&everyone, Scope::Decide, &name);
+        let service = builder.build(&file).map_err(Stop::failed)?;
+        let everyone = service.enter(None).map_err(Stop::failed)?;
+        let served = service.policy(&everyone, Scope::Decide, &name);
         let served = served.map_err(Stop::failed)?;
         let amounts = run.amounts.iter().map(|Amount { limit, amount }| {
             let amount = served.amount(limit, amount.number()).map_err(stop)?;
@@ -212,7 +212,7 @@ impl Leases for Direct<'_> {
     }
 }
 
-fn stop(error: GateError) -> Stop {
+fn stop(error: ServiceError) -> Stop {
     let exit = match error.kind() {
         Kind::Unauthenticated | Kind::Forbidden => Exit::NotAllowed,
         Kind::NotFound | Kind::Ended => Exit::Gone,

@@ -18,7 +18,7 @@ mod on;
 mod requests;
 mod wanted;
 
-use tidegate::policy::ServerSettings;
+use tidegate_policy::ServerSettings;
 
 use crate::trouble::Outcome;
 

@@ -9,9 +9,9 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
 };
-use tidegate::gate::spans;
 use tidegate_grpc::Trace;
 use tidegate_http::Front;
+use tidegate_service::spans;
 use tracing::debug;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Layer;

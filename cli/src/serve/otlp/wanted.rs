@@ -1,7 +1,7 @@
 //! Where traces are sent to, and which.
 
 use clap::Args;
-use tidegate::policy::ServerSettings;
+use tidegate_policy::ServerSettings;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::Registry;
 

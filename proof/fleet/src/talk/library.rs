@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::contract::Select;
-use tidegate::gate::{
-    Answer as Told, Caller, Entry, Finish, Finished, Gate, GateError, Kind, Place, Placed, Rate,
-    Report, Scope, Served, Setting, settings_of,
-};
 use tidegate::{Ask, Decision, Key, LONGEST_PAGE, LeaseId, PageOf};
+use tidegate_service::{
+    Answer as Told, Caller, Entry, Finish, Finished, Kind, Place, Placed, Rate, Report, Scope,
+    Served, Service, ServiceError, Setting, settings_of,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::call::{Answer, Call, Client, Verb, Word};
@@ -16,7 +16,7 @@ use super::call::{Answer, Call, Client, Verb, Word};
 /// Policies in this process.
 #[derive(Debug)]
 pub struct Library {
-    gate: Gate,
+    service: Service,
     caller: Caller,
     runtime: Runtime,
 }
@@ -27,26 +27,26 @@ impl Library {
     /// # Errors
     /// If they have faults.
     pub fn of(policies: &str) -> Result<Self, String> {
-        let file = tidegate::policy::parse("fleet.toml", policies);
+        let file = tidegate_policy::parse("fleet.toml", policies);
         let file = file.map_err(|faults| faults.to_string())?;
-        let gate = Gate::builder()
+        let service = Service::builder()
             .build(&file)
             .map_err(|error| error.to_string())?;
-        let caller = gate.enter(None).map_err(|error| error.to_string())?;
+        let caller = service.enter(None).map_err(|error| error.to_string())?;
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self {
-            gate,
+            service,
             caller,
             runtime: runtime.map_err(|error| error.to_string())?,
         })
     }
 
-    fn policy(&self, call: &Call) -> Result<Arc<Served>, GateError> {
-        self.gate
+    fn policy(&self, call: &Call) -> Result<Arc<Served>, ServiceError> {
+        self.service
             .policy(&self.caller, Scope::Administer, &call.policy)
     }
 
-    fn told(&self, call: &Call) -> Result<Answer, GateError> {
+    fn told(&self, call: &Call) -> Result<Answer, ServiceError> {
         let served = match call.verb {
             Verb::CheckMany | Verb::CheckStream => return Ok(self.many(call)),
             Verb::Throttle => return self.throttle(call),
@@ -162,25 +162,29 @@ impl Library {
             }
             Verb::SetOverride => {
                 let placed = self
-                    .gate
+                    .service
                     .set_override(&self.caller, &place(call), &limits(call))
                     .wait()?;
                 Ok(over(&[placed], false))
             }
             Verb::RemoveOverride => match self
-                .gate
+                .service
                 .remove_override(&self.caller, &place(call))
                 .wait()?
             {
                 true => Ok(Answer::default()),
                 false => Ok(Answer::new(Word::Gone)),
             },
-            Verb::GetOverride => Ok(match self.gate.override_at(&self.caller, &place(call))? {
-                Some(placed) => over(&[placed], false),
-                None => Answer::new(Word::Gone),
-            }),
+            Verb::GetOverride => Ok(
+                match self.service.override_at(&self.caller, &place(call))? {
+                    Some(placed) => over(&[placed], false),
+                    None => Answer::new(Word::Gone),
+                },
+            ),
             Verb::ListOverrides => {
-                let placed = self.gate.overrides(&self.caller, &place(call), None, 100);
+                let placed = self
+                    .service
+                    .overrides(&self.caller, &place(call), None, 100);
                 Ok(over(&placed, true))
             }
             Verb::Policy | Verb::Denied => Ok(Answer::default()),
@@ -194,7 +198,7 @@ impl Library {
         key: Key<'_>,
         mut ask: Ask<'a>,
         call: &'a Call,
-    ) -> Result<Answer, GateError> {
+    ) -> Result<Answer, ServiceError> {
         if let Some(wait) = call.wait {
             ask = ask.within(Duration::from_millis(wait));
         }
@@ -235,13 +239,13 @@ impl Library {
         answer
     }
 
-    fn throttle(&self, call: &Call) -> Result<Answer, GateError> {
+    fn throttle(&self, call: &Call) -> Result<Answer, ServiceError> {
         let rate = Rate {
             capacity: 10,
             count: 10,
             period_secs: 34_560_000,
         };
-        let served = self.gate.ad_hoc(&self.caller, rate).wait()?;
+        let served = self.service.ad_hoc(&self.caller, rate).wait()?;
         let mut answer = decided(
             &served,
             &served.check(call.key.as_bytes(), Ask::from(1)).wait()?,
@@ -252,7 +256,7 @@ impl Library {
 
     fn policies(&self) -> Answer {
         let mut answer = Answer::default();
-        for served in self.gate.policies(&self.caller) {
+        for served in self.service.policies(&self.caller) {
             answer.fact(format!("policy {}", served.policy().name), "served");
         }
         answer
@@ -268,11 +272,11 @@ impl Client for Library {
     fn patience(&mut self, _: Duration) {}
 }
 
-fn unknown() -> GateError {
+fn unknown() -> ServiceError {
     tidegate::Error::Store(tidegate::contract::StoreError::UnknownLease).into()
 }
 
-fn refusal(error: &GateError) -> Answer {
+fn refusal(error: &ServiceError) -> Answer {
     let mut answer = Answer::new(match error.kind() {
         Kind::NotFound | Kind::Ended => Word::Gone,
         Kind::Invalid => Word::Invalid,
@@ -363,7 +367,7 @@ fn limits(call: &Call) -> Vec<tidegate::Limit> {
     let amounts = call.amounts.iter();
     let lines = amounts.map(|(limit, amount)| format!("{limit} = {{ {word} = {amount}{per} }}\n"));
     let text = format!("[policy.p.limits]\n{}", lines.collect::<String>());
-    let file = tidegate::policy::parse("override.toml", &text);
+    let file = tidegate_policy::parse("override.toml", &text);
     file.map(|file| file.policies[0].limits.clone())
         .unwrap_or_default()
 }

@@ -3,8 +3,8 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::gate::{self, Checked, Outlook, Scope, Served};
 use tidegate::{Forecast, Unit, Verdict};
+use tidegate_service::{Checked, Outlook, Scope, Served};
 
 use crate::answer::{self, Answer, Stand};
 use crate::extract::Body;
@@ -55,7 +55,7 @@ pub(crate) async fn check_many(
         let ask = one.ask(&served, named)?;
         Ok((served, one.key()?, ask))
     });
-    let answers = gate::check_many::<Problem>(asked.collect()).await;
+    let answers = tidegate_service::check_many::<Problem>(asked.collect()).await;
     let answers = answers.into_iter().map(Each).collect();
     Ok(answer::json(StatusCode::OK, &Many { answers }))
 }
@@ -95,8 +95,8 @@ pub(crate) async fn peek(
     let decision = served
         .peek_at(member, key, request.ask(&served, &named)?)
         .await?;
-    let gate = visit.door().gate();
-    let overridden = gate.overridden(&served, member.or(decision.member()), key);
+    let service = visit.door().service();
+    let overridden = service.overridden(&served, member.or(decision.member()), key);
     Ok(answer::foretold(&served, &decision, &overridden, style))
 }
 

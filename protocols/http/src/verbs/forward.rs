@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate::Ask;
-use tidegate::gate::{Answer as Answered, Scope, Served};
+use tidegate_service::{Answer as Answered, Scope, Served};
 
 use crate::amount;
 use crate::answer;

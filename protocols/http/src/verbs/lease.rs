@@ -6,10 +6,10 @@ use axum::body::Body as ResponseBody;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
-use tidegate::gate::{
-    Answer as Answered, Entry, Finish, Finished, GateError, Scope, Served, Ticket, Undelivered,
-};
 use tidegate::{Ask, Settlement};
+use tidegate_service::{
+    Answer as Answered, Entry, Finish, Finished, Scope, Served, ServiceError, Ticket, Undelivered,
+};
 
 use crate::amount::InUnit;
 use crate::answer::{self, Answer};
@@ -55,7 +55,7 @@ fn ask<'a>(
     served: &Served,
     request: &'a AcquireRequest,
     named: &'a [(&'a str, u64)],
-) -> Result<Ask<'a>, GateError> {
+) -> Result<Ask<'a>, ServiceError> {
     let ask = request::ask(served, request.cost.as_ref(), named)?;
     let mut ask = ask.priority(request.priority).standings();
     let wait = Duration::from_millis(request.wait_ms);

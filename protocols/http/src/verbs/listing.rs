@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate::contract::{Page, Select};
-use tidegate::gate::{Frequent, HeldTicket, Scope, Served};
 use tidegate::{Amount, LONGEST_PAGE, ListedKey, PageOf};
+use tidegate_service::{Frequent, HeldTicket, Scope, Served};
 
 use super::lease::ended;
 use crate::amount::InUnit;
@@ -20,7 +20,7 @@ use crate::visit::{self, Visit};
 
 /// How many items a page has if nothing is said.
 const USUAL: usize = 100;
-/// How many keys the gate counts at most.
+/// How many keys the service counts at most.
 const MOST_DENIED: usize = 256;
 
 /// What `/v1/keys` and `/v1/leases` are asked.
@@ -154,7 +154,7 @@ pub(crate) async fn denied(visit: Visit, uri: Uri) -> Result<Response, Problem> 
             may.is_ok()
         }
     };
-    let all = visit.door().gate().most_denied(MOST_DENIED);
+    let all = visit.door().service().most_denied(MOST_DENIED);
     let denied = all.iter().filter(shown).take(most);
     let denied = denied.map(ShownDenied::from).collect();
     Ok(answer::json(StatusCode::OK, &Denied { denied }))

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tidegate::gate::Scope;
+use tidegate_service::Scope;
 
 use crate::answer;
 use crate::door::Door;
@@ -40,7 +40,7 @@ pub(crate) async fn metrics(visit: Visit) -> Result<Response, Problem> {
     let door = visit.door();
     let render = door.settings().metrics.as_ref();
     let render = render.ok_or_else(|| Problem::not_found("this server keeps no metrics"))?;
-    door.gate().observe();
+    door.service().observe();
     Ok(([(CONTENT_TYPE, EXPOSITION)], render()).into_response())
 }
 

@@ -5,8 +5,8 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate::gate::{Place, Placed, Setting, settings_of};
 use tidegate::{LONGEST_PAGE, Limit, Unit};
+use tidegate_service::{Place, Placed, Setting, settings_of};
 
 use super::listing::{Name, bytes, most};
 use crate::amount::InUnit;
@@ -44,11 +44,11 @@ pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let most = most(query.limit, LONGEST_PAGE)?;
     let after = query.cursor.as_deref().map(place_of_cursor).transpose()?;
     let of = named(query.policy, query.key, query.key_base64.as_deref())?;
-    let (gate, caller) = (visit.door().gate(), visit.caller());
+    let (service, caller) = (visit.door().service(), visit.caller());
     let mut placed = match query.exact {
-        true => Vec::from_iter(gate.override_at(caller, &of)?),
+        true => Vec::from_iter(service.override_at(caller, &of)?),
         // One more tells whether there are more.
-        false => gate.overrides(caller, &of, after.as_ref(), most + 1),
+        false => service.overrides(caller, &of, after.as_ref(), most + 1),
     };
     let more = placed.len() > most;
     placed.truncate(most);
@@ -63,8 +63,8 @@ pub(crate) async fn set(
     Body(request): Body<OverrideRequest>,
 ) -> Result<Response, Problem> {
     let place = placed_at(request.policy.clone(), request.key()?)?;
-    let gate = visit.door().gate();
-    let placed = gate.write_override(visit.caller(), &place, &request.limits.0);
+    let service = visit.door().service();
+    let placed = service.write_override(visit.caller(), &place, &request.limits.0);
     let placed = placed.await?;
     Ok(answer::json(StatusCode::OK, &Shown::from(&placed)))
 }
@@ -72,8 +72,8 @@ pub(crate) async fn set(
 pub(crate) async fn remove(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let which: Which = visit::query(&uri)?;
     let place = named(which.policy, which.key, which.key_base64.as_deref())?;
-    let gate = visit.door().gate();
-    match gate.remove_override(visit.caller(), &place).await? {
+    let service = visit.door().service();
+    match service.remove_override(visit.caller(), &place).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(Problem::not_found(format!(
             "no override is set for {place}; GET /v1/overrides lists those that are"

@@ -5,9 +5,9 @@ use axum::extract::rejection::PathRejection;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
-use tidegate::gate::{Change, Scope, Served};
-use tidegate::policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
 use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period, Unit};
+use tidegate_policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
+use tidegate_service::{Change, Scope, Served};
 
 use crate::amount::InUnit;
 use crate::answer;
@@ -18,7 +18,7 @@ use crate::settings::Application;
 use crate::visit::Visit;
 
 pub(crate) async fn all(visit: Visit) -> Response {
-    let served = visit.door().gate().policies(visit.caller());
+    let served = visit.door().service().policies(visit.caller());
     let policies = served.iter().map(|served| Shown::from(&**served));
     let policies = policies.collect();
     answer::json(StatusCode::OK, &All { policies })
@@ -42,7 +42,7 @@ pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, 
                       (start it with --applied FILE, or --applied store)";
         Problem::not_found(detail)
     })?;
-    let policies = tidegate::policy::parse(document.name, &document.text);
+    let policies = tidegate_policy::parse(document.name, &document.text);
     let application = Application {
         by: visit.caller().name().to_owned(),
         name: document.name.to_owned(),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::json;
-use tidegate::gate::{Gate, Scope};
 use tidegate_http::{Application, Settings, front};
+use tidegate_service::{Scope, Service};
 
 use crate::support::{House, Reply};
 
@@ -14,16 +14,16 @@ use crate::support::{House, Reply};
 fn house() -> (House, Arc<Mutex<Vec<Application>>>) {
     let sent = Arc::<Mutex<Vec<Application>>>::default();
     let mut house = House::new();
-    let (gate, notes): (Gate, _) = (house.gate.clone(), Arc::clone(&sent));
+    let (service, notes): (Service, _) = (house.service.clone(), Arc::clone(&sent));
     let settings = Settings {
         apply: Some(Arc::new(move |application| {
-            let changes = gate.exchange(&application.by, &application.policies);
+            let changes = service.exchange(&application.by, &application.policies);
             notes.lock().unwrap().push(application);
             changes.map_err(|error| error.to_string())
         })),
         ..Settings::default()
     };
-    house.front = front(house.gate.clone(), settings);
+    house.front = front(house.service.clone(), settings);
     (house, sent)
 }
 

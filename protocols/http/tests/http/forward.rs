@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use tidegate::gate::Scope;
+use tidegate_service::Scope;
 
 use crate::support::{House, Reply};
 

@@ -4,8 +4,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tidegate::gate::Scope;
 use tidegate_http::{Front, Settings, router};
+use tidegate_service::Scope;
 use tower::ServiceExt;
 
 use crate::support::{House, Reply};
@@ -26,7 +26,7 @@ async fn said(front: &Front, method: &str, path: &str, body: &Value) -> String {
 #[tokio::test]
 async fn the_front_and_the_router_answer_alike() {
     let house = House::new();
-    let plain = Front::from(router(house.gate.clone(), Settings::default()));
+    let plain = Front::from(router(house.service.clone(), Settings::default()));
     let check = |key: &str| json!({"policy": "web", "key": key});
     let questions = [
         ("POST", "/v1/check", check("KEY")),

@@ -253,13 +253,13 @@ async fn nobody_waits_longer_than_the_door_allows() {
 }
 
 #[tokio::test]
-async fn a_gate_that_closes_answers_who_waits() {
+async fn a_service_that_closes_answers_who_waits() {
     let house = House::new();
     house.hold("k").await;
     let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 10_000});
     let close = async {
         tokio::task::yield_now().await;
-        house.gate.close();
+        house.service.close();
     };
     let (reply, ()) = tokio::join!(house.post("/v1/acquire", ask), close);
     reply.problem(503, "unavailable");

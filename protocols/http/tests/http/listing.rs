@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tidegate::gate::Scope;
+use tidegate_service::Scope;
 
 use crate::support::House;
 

@@ -97,9 +97,9 @@ async fn eventually(done: impl Fn() -> bool) {
 
 /// How many wait for `jobs`.
 fn waiting(house: &House) -> u64 {
-    let caller = house.gate.enter(None).unwrap();
-    let scope = tidegate::gate::Scope::Observe;
-    let jobs = house.gate.policy(&caller, scope, "jobs").unwrap();
+    let caller = house.service.enter(None).unwrap();
+    let scope = tidegate_service::Scope::Observe;
+    let jobs = house.service.policy(&caller, scope, "jobs").unwrap();
     jobs.set().statistics().waiting
 }
 
@@ -157,10 +157,10 @@ async fn who_waits_while_the_server_stops_is_answered() {
         .unwrap();
     eventually(|| waiting(&house) == 1).await;
     let address = live.address;
-    let gate = house.gate.clone();
+    let service = house.service.clone();
     let closing = async {
         eventually(|| std::net::TcpStream::connect(address).is_err()).await;
-        gate.close();
+        service.close();
         read_until(&mut waits, r#""code":"unavailable""#).await
     };
     let ((), text) = tokio::join!(live.stop(), closing);

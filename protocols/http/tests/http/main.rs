@@ -1,10 +1,10 @@
 //! The door as its clients see it.
 
 mod apply;
-#[path = "../../../../tidegate/tests/support/away.rs"]
+#[path = "../../../../service/tests/support/away.rs"]
 mod away;
 mod bounds;
-#[path = "../../../../tidegate/tests/support/counted.rs"]
+#[path = "../../../../service/tests/support/counted.rs"]
 mod counted;
 mod decide;
 mod forward;

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
 use tidegate::Limit;
-use tidegate::gate::{Place, Scope};
+use tidegate_service::{Place, Scope};
 
 use crate::support::{House, Reply};
 
@@ -125,9 +125,9 @@ fn locked() -> House {
     // One to be seen and removed; it says what the policy says.
     let limit = Limit::calls("rpm", 3, Duration::from_secs(60));
     let web = Place::system().of_resource("web");
-    let all = house.gate.enter(None).unwrap();
+    let all = house.service.enter(None).unwrap();
     house
-        .gate
+        .service
         .set_override(&all, &web, &[limit])
         .wait()
         .unwrap();

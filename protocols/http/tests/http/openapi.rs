@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
 use tidegate::ManualClock;
-use tidegate::gate::{Gate, Kind};
 use tidegate_http::{Settings, front};
+use tidegate_service::{Kind, Service};
 use tokio::process::Command;
 
 use crate::live::Live;
@@ -29,16 +29,16 @@ running = { concurrency = 4, ttl = "30s" }
 "#;
 
 fn house() -> House {
-    let file = tidegate::policy::parse("examples.toml", POLICIES).unwrap();
-    let gate = Gate::builder().build(&file).unwrap();
+    let file = tidegate_policy::parse("examples.toml", POLICIES).unwrap();
+    let service = Service::builder().build(&file).unwrap();
     let settings = Settings {
         metrics: Some(Arc::new(|| "tidegate_up 1\n".to_owned())),
         ..Settings::default()
     };
     House {
-        front: front(gate.clone(), settings),
+        front: front(service.clone(), settings),
         time: ManualClock::default(),
-        gate,
+        service,
     }
 }
 

@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tidegate::gate::Scope;
 use tidegate_http::Settings;
+use tidegate_service::Scope;
 
 use crate::support::{House, Reply};
 
@@ -238,10 +238,13 @@ async fn what_makes_no_sense_is_invalid_and_sets_nothing() {
 #[tokio::test]
 async fn who_administers_one_policy_sets_overrides_there_alone() {
     let house = House::new();
-    let all = house.gate.enter(None).unwrap();
+    let all = house.service.enter(None).unwrap();
     let limit = tidegate::Limit::calls("rpm", 9, std::time::Duration::from_secs(60));
-    let everywhere = tidegate::gate::Place::system();
-    let everyone = house.gate.set_override(&all, &everywhere, &[limit]).wait();
+    let everywhere = tidegate_service::Place::system();
+    let everyone = house
+        .service
+        .set_override(&all, &everywhere, &[limit])
+        .wait();
     assert!(everyone.is_ok());
     house.lock(&[("web", &[Scope::Administer, Scope::Observe], &["web"])]);
     let put = async |body: Value| {
@@ -280,8 +283,8 @@ async fn an_override_holds_at_every_member_of_a_pool_and_outlives_its_policy() {
     }
     let other = "[policy.web.limits]\nrpm = { calls = 3, per = '1m' }\n";
     let go_over = |text: &str| {
-        let file = tidegate::policy::parse("test.toml", text).unwrap();
-        house.gate.exchange("test", &file).unwrap();
+        let file = tidegate_policy::parse("test.toml", text).unwrap();
+        house.service.exchange("test", &file).unwrap();
     };
     go_over(other);
     let list = house.get("/v1/overrides").await.json();

@@ -63,7 +63,7 @@ impl Nginx {
     async fn start(program: &Path, live: &Live) -> Self {
         let folder = tools::scratch("nginx-run");
         fs::create_dir_all(folder.join("html")).unwrap();
-        fs::write(folder.join("html/index.html"), "behind the gate\n").unwrap();
+        fs::write(folder.join("html/index.html"), "behind the service\n").unwrap();
         let port = bind().await.local_addr().unwrap().port();
         let text = configuration(port, live.address);
         fs::write(folder.join("nginx.conf"), text).unwrap();
@@ -129,7 +129,7 @@ async fn nginx_lets_through_what_the_limits_admit() {
     let refused = answers.remove(3);
     for text in answers {
         assert!(text.starts_with("HTTP/1.1 200"), "{text} {logged}");
-        assert!(text.ends_with("behind the gate\n"), "{text}");
+        assert!(text.ends_with("behind the service\n"), "{text}");
     }
     assert!(refused.starts_with("HTTP/1.1 429"), "{refused} {logged}");
     assert!(refused.contains("\r\nRetry-After: 20\r\n"), "{refused}");

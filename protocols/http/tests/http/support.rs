@@ -7,9 +7,9 @@ use axum::http::{HeaderMap, Request, Response};
 use serde_json::{Value, json};
 use tidegate::ManualClock;
 use tidegate::contract::Store;
-use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
-use tidegate::policy::parse;
 use tidegate_http::{Front, Settings, front};
+use tidegate_policy::parse;
+use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tower::ServiceExt;
 
 use crate::away::Away;
@@ -45,7 +45,7 @@ rpm = { calls = 1, per = "1m", shadow = true }
 
 /// A door, and the time that it sees.
 pub struct House {
-    pub gate: Gate,
+    pub service: Service,
     pub time: ManualClock,
     pub front: Front,
 }
@@ -68,7 +68,7 @@ impl House {
 
     /// With other policies.
     pub fn of(policies: &str, settings: Settings) -> Self {
-        Self::at(Gate::builder(), policies, settings)
+        Self::at(Service::builder(), policies, settings)
     }
 
     /// With a store that cannot tell.
@@ -78,16 +78,20 @@ impl House {
 
     /// On this store.
     pub fn on(store: impl Store) -> Self {
-        let gate = Gate::builder().store(Arc::new(store));
-        Self::at(gate, POLICIES, Settings::default())
+        let service = Service::builder().store(Arc::new(store));
+        Self::at(service, POLICIES, Settings::default())
     }
 
-    fn at(gate: GateBuilder, policies: &str, settings: Settings) -> Self {
+    fn at(service: ServiceBuilder, policies: &str, settings: Settings) -> Self {
         let time = ManualClock::default();
         let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
-        let gate = gate.clock(time.clock()).build(&file).unwrap();
-        let front = front(gate.clone(), settings);
-        Self { gate, time, front }
+        let service = service.clock(time.clock()).build(&file).unwrap();
+        let front = front(service.clone(), settings);
+        Self {
+            service,
+            time,
+            front,
+        }
     }
 
     /// From now on only these tokens are let in.
@@ -98,8 +102,8 @@ impl House {
             scopes: scopes.to_vec(),
             policies: policies.iter().map(|&name| name.to_owned()).collect(),
         };
-        let credentials = Credentials::new(tokens.iter().map(credential));
-        self.gate.replace_credentials(credentials);
+        let credentials = tokens.iter().map(credential);
+        self.service.replace_credentials(credentials);
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Reply {

@@ -1,7 +1,7 @@
 //! Who may do what.
 
 use serde_json::{Value, json};
-use tidegate::gate::Scope;
+use tidegate_service::Scope;
 
 use crate::support::House;
 

@@ -1,6 +1,6 @@
 //! One request: found, checked, run.
 
-use tidegate::gate::RequestSpan;
+use tidegate_service::RequestSpan;
 
 use super::describe;
 use super::shape::{Command, Flow, Run};

@@ -15,7 +15,7 @@ pub(super) async fn info(session: &mut Session, arguments: Arguments<'_>) -> Res
     let policies = session
         .caller()
         .cloned()
-        .map(|caller| session.gate.policies(&caller))?;
+        .map(|caller| session.service.policies(&caller))?;
     let mut text = String::new();
     let wanted = |name: &str| {
         let everything = ["all", "everything", "default", name];

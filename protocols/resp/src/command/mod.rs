@@ -7,7 +7,7 @@
 //! | `shape` | what a command is, and how the conversation goes on after it |
 //! | `greeting`, `client`, `small`, `info`, `describe` | what clients say before and between |
 //! | `throttle` | `CL.THROTTLE` and `THROTTLE`: the numbers come with the call |
-//! | `tg` | the gate's own verbs, on policies |
+//! | `tg` | the service's own verbs, on policies |
 //! | `number` | numbers out of arguments |
 
 mod client;

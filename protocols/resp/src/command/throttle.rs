@@ -7,8 +7,8 @@
 //!
 //! Seconds are rounded up, always: whoever comes back then is admitted.
 
-use tidegate::gate::{AD_HOC_LIMIT, Answer, GateError, Rate, Served};
 use tidegate::{Error, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
+use tidegate_service::{AD_HOC_LIMIT, Answer, Rate, Served, ServiceError};
 
 use super::number::natural;
 use super::shape::Flow;
@@ -118,14 +118,14 @@ impl<'a> Call<'a> {
     }
 
     async fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
-        let (gate, caller) = session.at_the_gate()?;
-        let served = gate.ad_hoc(caller, self.rate).await?;
+        let (service, caller) = session.at_the_service()?;
+        let served = service.ad_hoc(caller, self.rate).await?;
         if self.quantity == 0 || self.quantity > self.rate.capacity {
             return self.look(&served).await;
         }
         let decision = match served.check(self.key, self.quantity).await? {
             Answer::Decided(decision) => decision,
-            Answer::Degraded(store) => return Err(GateError::from(Error::from(store)).into()),
+            Answer::Degraded(store) => return Err(ServiceError::from(Error::from(store)).into()),
         };
         let standing = decision.standing(AD_HOC_LIMIT);
         Ok(self.outcome(decision.verdict(), standing, served.now()))

@@ -10,9 +10,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use tidegate::ManualClock;
-use tidegate::gate::{Credential, Credentials, Gate, GateBuilder, Scope};
-use tidegate::policy::parse;
+use tidegate_policy::parse;
 use tidegate_resp::{Door, Settings};
+use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A door that is served until it is dropped or closed.
 pub struct Served {
-    pub gate: Gate,
+    pub service: Service,
     pub time: ManualClock,
     pub address: SocketAddr,
     close: Option<oneshot::Sender<()>>,
@@ -50,14 +50,14 @@ impl Served {
 
     /// With these policies.
     pub fn of(policies: &str, settings: Settings) -> Self {
-        Self::at(Gate::builder(), policies, settings)
+        Self::at(Service::builder(), policies, settings)
     }
 
-    /// With these policies, and this gate's store.
-    pub fn at(gate: GateBuilder, policies: &str, settings: Settings) -> Self {
+    /// With these policies, and this service's store.
+    pub fn at(service: ServiceBuilder, policies: &str, settings: Settings) -> Self {
         let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
         let time = ManualClock::default();
-        let gate = gate.clock(time.clock()).build(&file).unwrap();
+        let service = service.clock(time.clock()).build(&file).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(THREADS - 2)
@@ -67,7 +67,7 @@ impl Served {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (close, closed) = oneshot::channel();
-        let door = Door::new(gate.clone(), settings);
+        let door = Door::new(service.clone(), settings);
         let door = runtime.spawn(async move {
             let closed = async {
                 let _ = closed.await;
@@ -75,7 +75,7 @@ impl Served {
             door.serve(listener, closed).await
         });
         Self {
-            gate,
+            service,
             time,
             address,
             close: Some(close),
@@ -105,8 +105,11 @@ impl Served {
 
     /// Waits until so many ask for `policy` in vain.
     pub fn until_waiting(&self, policy: &str, count: usize) {
-        let caller = self.gate.enter(None).unwrap();
-        let served = self.gate.policy(&caller, Scope::Observe, policy).unwrap();
+        let caller = self.service.enter(None).unwrap();
+        let served = self
+            .service
+            .policy(&caller, Scope::Observe, policy)
+            .unwrap();
         until(|| served.set().statistics().waiting as usize == count);
     }
 }
@@ -124,14 +127,14 @@ pub fn until(mut so: impl FnMut() -> bool) {
 }
 
 /// Tokens by name, each with its scopes and policies; the token is the name.
-pub fn tokens(tokens: &[(&str, &[Scope], &[&str])]) -> Credentials {
+pub fn tokens(tokens: &[(&str, &[Scope], &[&str])]) -> Vec<Credential> {
     let credential = |(name, scopes, policies): &(&str, &[Scope], &[&str])| Credential {
         name: (*name).to_owned(),
         sha256: Credential::hash(name),
         scopes: scopes.to_vec(),
         policies: policies.iter().map(|&p| p.to_owned()).collect(),
     };
-    Credentials::new(tokens.iter().map(credential))
+    tokens.iter().map(credential).collect()
 }
 
 /// A client that speaks in bytes and shows replies as one line of text.

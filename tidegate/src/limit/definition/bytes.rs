@@ -32,8 +32,23 @@ const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::SlidingLog,
 ];
 
-/// `limits` as bytes.
-pub(crate) fn encode(limits: &[Limit]) -> Vec<u8> {
+impl Limit {
+    /// `limits` as bytes, for a store to keep.
+    #[must_use]
+    pub fn encode_all(limits: &[Self]) -> Vec<u8> {
+        encode(limits)
+    }
+
+    /// The limits that [`encode_all`](Self::encode_all) wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: cut off, damaged, or written by a newer version.
+    pub fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
+        decode(bytes)
+    }
+}
+
+fn encode(limits: &[Limit]) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend((limits.len() as u32).to_le_bytes());
     limits.iter().for_each(|limit| put(limit, &mut out));
@@ -95,11 +110,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend(text.as_bytes());
 }
 
-/// The limits that [`encode`] wrote.
-///
-/// # Errors
-/// [`DecodeError`]: cut off, damaged, or written by a newer version.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Limit>, DecodeError> {
+fn decode(bytes: &[u8]) -> Result<Vec<Limit>, DecodeError> {
     let mut reader = Reader(bytes);
     match reader.u8()? {
         VERSION => {}

@@ -10,15 +10,14 @@ use super::{Kind, Limit, OnFailure};
 use crate::limit::Algorithm;
 use crate::limit::LimitError;
 use crate::limit::Period;
-#[cfg(feature = "gate")]
 use tidegate_core::Amount;
 use tidegate_core::Payment;
 
 impl Limit {
     /// So many percent of it: of the amount and the burst, rounded down but at
     /// least one unit.
-    #[cfg(feature = "gate")]
-    pub(crate) fn share(&self, percent: u8) -> Self {
+    #[must_use]
+    pub fn percent(&self, percent: u8) -> Self {
         let whole = Amount::from(percent.min(100));
         let of = |amount: Amount| (amount / 100 * whole + amount % 100 * whole / 100).max(1);
         Self {
@@ -46,12 +45,12 @@ impl Limit {
         })
     }
 
-    /// What `base` becomes with this limit's numbers, if that makes sense.
+    /// What `base`, a limit of a set whose keys have these levels, becomes with this
+    /// limit's numbers: an override.
     ///
     /// # Errors
-    /// As [`over`](Self::over); numbers out of range.
-    #[cfg(feature = "gate")]
-    pub(crate) fn in_place_of(&self, base: &Self, levels: &[String]) -> Result<Self, LimitError> {
+    /// [`LimitError::Unlike`]: what an override cannot change; numbers out of range.
+    pub fn in_place_of(&self, base: &Self, levels: &[String]) -> Result<Self, LimitError> {
         let limit = self.over(base)?;
         limit.plan(0, levels)?;
         Ok(limit)

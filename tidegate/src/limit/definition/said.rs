@@ -7,7 +7,8 @@ use crate::limit::Algorithm;
 
 impl Limit {
     /// The word that it begins with.
-    pub(crate) const fn word(&self) -> &'static str {
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
         match (self.kind, self.algorithm) {
             (Kind::Calls, _) => "calls",
             (Kind::Rate, Algorithm::FixedWindow) => "budget",
@@ -17,7 +18,8 @@ impl Limit {
     }
 
     /// Its algorithm, where its word does not say it.
-    pub(crate) fn said_algorithm(&self) -> Option<&'static str> {
+    #[must_use]
+    pub fn algorithm_word(&self) -> Option<&'static str> {
         let by_calendar = self
             .period
             .as_ref()
@@ -35,12 +37,13 @@ impl Limit {
     }
 
     /// How long slots are held, if it says so.
-    pub(crate) const fn said_ttl(&self) -> Option<Duration> {
+    #[must_use]
+    pub const fn held_for(&self) -> Option<Duration> {
         self.ttl
     }
 
     /// How finely it counts, if it says so.
-    pub(crate) fn said_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn precision(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = [
             ("sub_windows", self.sub_windows),
             ("max_entries", self.max_entries),

@@ -1,6 +1,6 @@
 //! ACQUIRE.
 
-use tidegate::gate::{Entry, Scope, Served, Ticket, Undelivered};
+use tidegate_service::{Entry, Scope, Served, Ticket, Undelivered};
 
 use super::ask::{Asked, For};
 use super::facts;

@@ -1,7 +1,7 @@
 //! RESET, POLICIES.
 
-use tidegate::gate::{Scope, Served};
 use tidegate::{Limit, Period};
+use tidegate_service::{Scope, Served};
 
 use super::facts;
 use super::named::{key, policy};
@@ -24,8 +24,8 @@ pub(in crate::command) async fn reset(
 
 /// Those that the caller may observe, by name.
 pub(in crate::command) fn policies(session: &mut Session, _: Arguments<'_>) -> Result<Flow, Fault> {
-    let (gate, caller) = session.at_the_gate()?;
-    let policies = gate.policies(caller);
+    let (service, caller) = session.at_the_service()?;
+    let policies = service.policies(caller);
     let replies = &mut session.replies;
     replies.map(policies.len());
     policies.iter().for_each(|served| one(replies, served));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::gate::Served;
 use tidegate::{Ask, MAX_AMOUNT};
+use tidegate_service::Served;
 
 use super::named::{amount, number, text};
 use crate::command::number::natural;

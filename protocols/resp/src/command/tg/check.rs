@@ -1,6 +1,6 @@
 //! CHECK, DEBIT, PEEK, FORECAST: questions without a lease.
 
-use tidegate::gate::{Answer, Outlook, Scope, Served};
+use tidegate_service::{Answer, Outlook, Scope, Served};
 
 use super::ask::{Asked, For};
 use super::facts;

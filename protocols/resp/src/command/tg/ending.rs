@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::Outcome;
-use tidegate::gate::{Finish, Finished, Report, Scope, Served};
+use tidegate_service::{Finish, Finished, Report, Scope, Served};
 
 use super::ask::{Named, once};
 use super::facts;

@@ -4,8 +4,8 @@
 //! (`_us`), lengths of time milliseconds, rounded up (`_ms`). An amount of a
 //! limit with a finer unit than one is a decimal text.
 
-use tidegate::gate::{Served, Ticket};
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
+use tidegate_service::{Served, Ticket};
 
 use crate::reply::Replies;
 

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate::contract::{Page, Select};
-use tidegate::gate::{HeldTicket, Scope, Served};
 use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
+use tidegate_service::{HeldTicket, Scope, Served};
 
 use super::ask::once;
 use super::ending;

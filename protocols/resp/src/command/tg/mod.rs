@@ -1,4 +1,4 @@
-//! The gate's own verbs, on policies.
+//! The service's own verbs, on policies.
 //!
 //! | room | holds |
 //! |---|---|

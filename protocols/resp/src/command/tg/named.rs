@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::gate::{Number, Scope, Served};
 use tidegate::{Key, LeaseId, MAX_AMOUNT};
+use tidegate_service::{Number, Scope, Served};
 
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -17,8 +17,8 @@ pub(super) fn policy(
     scope: Scope,
 ) -> Result<Arc<Served>, Fault> {
     let name = text(arguments.get(1).unwrap_or_default(), "the policy's name")?;
-    let (gate, caller) = session.at_the_gate()?;
-    Ok(gate.policy(caller, scope, name)?)
+    let (service, caller) = session.at_the_service()?;
+    Ok(service.policy(caller, scope, name)?)
 }
 
 pub(super) fn key<'a>(arguments: Arguments<'a>) -> Key<'a> {

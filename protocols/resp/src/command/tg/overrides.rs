@@ -1,7 +1,7 @@
 //! OVERRIDE: limits in place of what the policies say.
 
-use tidegate::gate::{Place, Placed, Setting, settings_of};
 use tidegate::{Limit, MAX_AMOUNT};
+use tidegate_service::{Place, Placed, Setting, settings_of};
 
 use super::ask::once;
 use super::facts;
@@ -38,8 +38,8 @@ pub(in crate::command) async fn override_(
 
 async fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, SET)?;
-    let (gate, caller) = session.at_the_gate()?;
-    let placed = gate.write_override(caller, &said.place()?, &said.limits);
+    let (service, caller) = session.at_the_service()?;
+    let placed = service.write_override(caller, &said.place()?, &said.limits);
     let placed = placed.await?;
     shown(&mut session.replies, &placed);
     Ok(Flow::Next)
@@ -48,8 +48,8 @@ async fn set(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fa
 /// What is set for exactly that place, or nothing.
 fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, GET)?;
-    let (gate, caller) = session.at_the_gate()?;
-    match gate.override_at(caller, &said.place()?)? {
+    let (service, caller) = session.at_the_service()?;
+    match service.override_at(caller, &said.place()?)? {
         Some(placed) => shown(&mut session.replies, &placed),
         None => session.replies.null(),
     }
@@ -59,8 +59,8 @@ fn get(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
 /// How many were removed: 1 or 0.
 async fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, DEL)?;
-    let (gate, caller) = session.at_the_gate()?;
-    let removed = gate.remove_override(caller, &said.place()?).await?;
+    let (service, caller) = session.at_the_service()?;
+    let removed = service.remove_override(caller, &said.place()?).await?;
     session.replies.integer(removed.into());
     Ok(Flow::Next)
 }
@@ -71,9 +71,9 @@ fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> 
     let after = said.cursor.map(Cursor::bytes).transpose()?;
     let after = after.map(|bytes| Place::decode(&bytes).ok_or(Fault::Cursor));
     let after = after.transpose()?;
-    let (gate, caller) = session.at_the_gate()?;
+    let (service, caller) = session.at_the_service()?;
     // One more tells whether there are more.
-    let mut placed = gate.overrides(caller, &said.place()?, after.as_ref(), most + 1);
+    let mut placed = service.overrides(caller, &said.place()?, after.as_ref(), most + 1);
     let more = placed.len() > most;
     placed.truncate(most);
     let replies = &mut session.replies;

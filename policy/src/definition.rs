@@ -1,0 +1,319 @@
+//! One policy: a limit set with a name, or a pool of them.
+
+use std::time::Duration;
+
+use super::common::{Common, Limits, limits};
+use super::fault::Faults;
+use super::fields::{Field, Fields};
+use super::levels;
+use super::limit::{self, Written};
+use super::members::{self, PolicyMember};
+use super::shape::Shape;
+use super::suggest::write_instead;
+use tidegate::Balance;
+use tidegate::Limit;
+use tidegate::Metadata;
+
+/// What a policy may say.
+const SETTINGS: [&str; 17] = [
+    "limits",
+    "member",
+    "balancer",
+    "metadata",
+    "key",
+    "levels",
+    "ttl",
+    "shadow",
+    "max_keys",
+    "max_keys_per_root",
+    "max_leases",
+    "max_leases_per_root",
+    "max_remembered_leases",
+    "remember",
+    "max_waiting",
+    "failure_mode",
+    "share",
+];
+
+/// The share is said by itself.
+const FAILURE_MODES: [(&str, FailureMode); 3] = [
+    ("deny", FailureMode::Deny),
+    ("admit", FailureMode::Admit),
+    ("share", FailureMode::Share(0)),
+];
+
+/// The most keys, leases or waiters that a policy may ask for: what fits any machine.
+const MOST: u64 = 1 << 40;
+
+/// What is answered when the store cannot tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FailureMode {
+    /// An error: the caller decides what to do about it.
+    #[default]
+    Deny,
+    /// Admitted, without a lease, and marked as degraded.
+    Admit,
+    /// Decided in this process by so many percent of each limit (at least one
+    /// unit), and marked as degraded: 1 to 100.
+    Share(u8),
+}
+
+impl FailureMode {
+    /// What files call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Admit => "admit",
+            Self::Share(_) => "share",
+        }
+    }
+}
+
+/// A named description of a limit set, or of a pool of them.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The name: `chat` of `[policy.chat]`.
+    pub name: String,
+    /// The limits, in the order of the file; none for a pool.
+    pub limits: Vec<Limit>,
+    /// What the file says of each of them, in the same order.
+    pub written: Vec<Written>,
+    /// The members of a pool, in the order of the file; none for a plain policy.
+    pub members: Vec<PolicyMember>,
+    /// Who is tried first, of a pool.
+    pub balance: Balance,
+    /// Words that come with every lease.
+    pub metadata: Metadata,
+    /// The names of a key's levels, outermost first; empty if keys are flat.
+    pub levels: Vec<String>,
+    /// How long a lease lasts that does not say; by its limits if not said.
+    pub ttl: Option<Duration>,
+    /// Whether all its limits are only recorded.
+    pub shadow: bool,
+    /// How many keys to remember; the engine's default if not said.
+    pub max_keys: Option<usize>,
+    /// How many keys to remember under one root; the engine's default if not said.
+    pub max_keys_per_root: Option<usize>,
+    /// How many leases may be held at once; the engine's default if not said.
+    pub max_leases: Option<usize>,
+    /// How many of them by keys of one root; the engine's default if not said.
+    pub max_leases_per_root: Option<usize>,
+    /// How many leases to remember after their end; the engine's default if not said.
+    pub max_remembered_leases: Option<usize>,
+    /// How long to remember them; as long as a lease lasts, and a minute at least,
+    /// if not said.
+    pub remember: Option<Duration>,
+    /// How many may wait at once; the engine's default if not said.
+    pub max_waiting: Option<usize>,
+    /// What is answered when the store cannot tell; `deny` if not said.
+    pub failure_mode: FailureMode,
+    /// What its file says, as it says it.
+    pub shape: Shape,
+}
+
+impl Policy {
+    /// Whether it has members instead of limits of its own.
+    #[must_use]
+    pub fn is_pool(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Its limits, or those of each member.
+    pub fn limit_lists(&self) -> impl Iterator<Item = &[Limit]> {
+        let plain = (!self.is_pool()).then_some(&*self.limits);
+        plain
+            .into_iter()
+            .chain(self.members.iter().map(|member| &*member.limits))
+    }
+
+    /// A policy that no file has: one limit, and nothing else.
+    #[must_use]
+    pub fn unwritten(name: &str, limit: Limit) -> Self {
+        Self {
+            name: name.to_owned(),
+            limits: vec![limit],
+            written: Vec::new(),
+            members: Vec::new(),
+            balance: Balance::default(),
+            metadata: Metadata::new(),
+            levels: Vec::new(),
+            ttl: None,
+            shadow: false,
+            max_keys: None,
+            max_keys_per_root: None,
+            max_leases: None,
+            max_leases_per_root: None,
+            max_remembered_leases: None,
+            remember: None,
+            max_waiting: None,
+            failure_mode: FailureMode::Deny,
+            shape: Shape::Table(Vec::new()),
+        }
+    }
+
+    /// The member called `name`, of a pool.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&PolicyMember> {
+        self.members.iter().find(|member| member.name == name)
+    }
+}
+
+/// The name that stands for all rates that come with the call, in tokens' rights and in
+/// what is measured.
+pub const RESERVED: &str = "throttle";
+
+fn check_name(entry: &Field<'_>, faults: &mut Faults<'_>) {
+    match entry.name {
+        "" => faults.add(
+            &entry.key_span,
+            "a policy has no name",
+            "write `[policy.NAME.limits]` with a name of at least one letter",
+        ),
+        RESERVED => faults.add(
+            &entry.key_span,
+            format!("`{RESERVED}` is taken: it stands for the rates that come with a THROTTLE"),
+            "give the policy another name",
+        ),
+        _ => {}
+    }
+}
+
+/// Reads a policy; `None` if it is none at all.
+pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy> {
+    check_name(entry, faults);
+    let mut fields = entry.table(&format!("`[policy.{}.limits]`", entry.name), faults)?;
+    let levels = levels::read(&mut fields, faults);
+    let shadow = fields.take("shadow").and_then(|field| field.flag(faults));
+    let ttl = duration(&mut fields, "ttl", faults);
+    let max_keys = count(&mut fields, "max_keys", faults);
+    let max_keys_per_root = count(&mut fields, "max_keys_per_root", faults);
+    let max_leases = count(&mut fields, "max_leases", faults);
+    let max_leases_per_root = count(&mut fields, "max_leases_per_root", faults);
+    let max_remembered_leases = count(&mut fields, "max_remembered_leases", faults);
+    let remember = duration(&mut fields, "remember", faults);
+    let max_waiting = count(&mut fields, "max_waiting", faults);
+    let failure_mode = failure_mode(&mut fields, faults);
+    let metadata = members::metadata(&mut fields, faults);
+    let common = Common {
+        levels: &levels,
+        shadow: shadow.unwrap_or_default(),
+        metadata: &metadata,
+    };
+    let pool = members::read(entry, &mut fields, &common, faults);
+    let (limits, written) = own_limits(entry, &mut fields, &common, pool.is_some(), faults);
+    fields.finish("a policy", &SETTINGS, faults);
+    let (members, balance) = pool.unwrap_or_default();
+    Some(Policy {
+        name: entry.name.to_owned(),
+        limits,
+        written,
+        members,
+        balance,
+        ttl,
+        shadow: common.shadow,
+        metadata,
+        levels,
+        max_keys,
+        max_keys_per_root,
+        max_leases,
+        max_leases_per_root,
+        max_remembered_leases,
+        remember,
+        max_waiting,
+        failure_mode: failure_mode.unwrap_or_default(),
+        shape: Shape::of(entry.node()),
+    })
+}
+
+fn failure_mode(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Option<FailureMode> {
+    let mode = fields.take("failure_mode");
+    let share = fields.take("share");
+    let percent = share.as_ref().map(|share| share.integer(1..=100, faults));
+    let word = mode.as_ref().map(|mode| mode.word(&FAILURE_MODES, faults));
+    match (word.flatten(), &mode, &share, percent) {
+        (Some(FailureMode::Share(_)), _, Some(_), percent) => {
+            let percent = u8::try_from(percent.flatten()?).ok()?;
+            Some(FailureMode::Share(percent))
+        }
+        (Some(FailureMode::Share(_)), Some(mode), None, _) => {
+            let help = "write `share = 25` for a quarter of each limit, if four processes serve it";
+            faults.add(&mode.key_span, "no share is said", help);
+            None
+        }
+        (_, _, Some(share), _) => {
+            let help = "write `failure_mode = \"share\"`, or take it out";
+            faults.add(
+                &share.key_span,
+                "a share is for `failure_mode = \"share\"`",
+                help,
+            );
+            None
+        }
+        (mode, ..) => mode,
+    }
+}
+
+fn duration(fields: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<Duration> {
+    let field = fields.take(name)?;
+    field.duration(limit::shortest()..=limit::longest(), faults)
+}
+
+fn count(fields: &mut Fields<'_>, name: &str, faults: &mut Faults<'_>) -> Option<usize> {
+    let number = fields.take(name)?.integer(1..=MOST, faults)?;
+    usize::try_from(number).ok()
+}
+
+fn own_limits(
+    entry: &Field<'_>,
+    fields: &mut Fields<'_>,
+    common: &Common<'_>,
+    is_pool: bool,
+    faults: &mut Faults<'_>,
+) -> (Vec<Limit>, Vec<Written>) {
+    let found = match fields.take("limits") {
+        Some(field) if is_pool => {
+            let message = "a pool has no limits of its own: every member has its own";
+            let help = format!(
+                "write them under `[policy.{}.member.NAME.limits]`",
+                entry.name
+            );
+            faults.add(&field.key_span, message, help);
+            Limits::new()
+        }
+        Some(field) => limits(&field, common, faults),
+        None if is_pool => Limits::new(),
+        None => stray_limits(entry, fields, faults),
+    };
+    found.into_iter().unzip()
+}
+
+/// A policy without `limits`: either they are misnamed, or they stand one
+/// table too high, which is worth its own words.
+fn stray_limits(entry: &Field<'_>, fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Limits {
+    let message = format!("the policy `{}` has no limits", entry.name);
+    let stray = fields.take_tables();
+    let misnamed = stray
+        .iter()
+        .find(|field| write_instead(field.name, &["limits"]).starts_with("did"));
+    let help = match (misnamed, stray.is_empty()) {
+        (Some(field), _) => format!("rename `{}` to `limits`", field.name),
+        (None, false) => format!("write them under `[policy.{}.limits]`", entry.name),
+        (None, true) => {
+            format!(
+                "write `[policy.{}.limits]` and a limit on the next line",
+                entry.name
+            )
+        }
+    };
+    faults.add(
+        &stray
+            .first()
+            .map_or(&entry.key_span, |field| &field.key_span)
+            .clone(),
+        message,
+        help,
+    );
+    Limits::new()
+}

@@ -1,0 +1,228 @@
+//! Typed look-ups in a table. What is never looked up is unknown, and said so.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use super::fault::Faults;
+use super::span::parse_duration;
+use super::suggest::write_instead;
+use super::tree::{Entry, Node, Value};
+
+/// A table on its way through its reader.
+pub(super) struct Fields<'a> {
+    rest: Vec<Field<'a>>,
+}
+
+/// One entry: where its key stands, where its value stands, and the value.
+#[derive(Clone)]
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
+    pub(super) key_span: Range<usize>,
+    pub(super) span: Range<usize>,
+    node: &'a Node,
+}
+
+impl<'a> Fields<'a> {
+    /// The entries in the order of the file.
+    pub(super) fn of(entries: &'a [Entry]) -> Self {
+        Self {
+            rest: entries.iter().map(Field::of).collect(),
+        }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Takes an entry out by its name.
+    pub(super) fn take(&mut self, name: &str) -> Option<Field<'a>> {
+        let at = self.rest.iter().position(|field| field.name == name)?;
+        Some(self.rest.remove(at))
+    }
+
+    /// Takes out every entry that is itself a table.
+    pub(super) fn take_tables(&mut self) -> Vec<Field<'a>> {
+        let is_table = |field: &mut Field<'a>| matches!(field.node.value, Value::Table(_));
+        self.rest.extract_if(.., is_table).collect()
+    }
+
+    /// All entries, for a table whose keys are names.
+    pub(super) fn into_all(self) -> Vec<Field<'a>> {
+        self.rest
+    }
+
+    /// Reports what nobody took.
+    pub(super) fn finish(self, what: &str, known: &[&str], faults: &mut Faults<'_>) {
+        for field in self.rest {
+            let message = format!("`{}` is not a setting of {what}", field.name);
+            faults.add(&field.key_span, message, write_instead(field.name, known));
+        }
+    }
+}
+
+impl<'a> Field<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        Self {
+            name: &entry.name,
+            key_span: entry.key_span.clone(),
+            span: entry.node.span.clone(),
+            node: &entry.node,
+        }
+    }
+
+    /// Its value, as it stands in the file.
+    pub(super) const fn node(&self) -> &'a Node {
+        self.node
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn integer(
+        &self,
+        range: RangeInclusive<u64>,
+        faults: &mut Faults<'_>,
+    ) -> Option<u64> {
+        let Value::Integer { number, written } = &self.node.value else {
+            let help = format!("write a whole number, such as `{} = 100`", self.name);
+            return self.mistyped("a whole number", &help, faults);
+        };
+        let fits = u64::try_from(*number)
+            .ok()
+            .filter(|number| range.contains(number));
+        if fits.is_none() {
+            let message = format!("`{}` is {written}, which is out of range", self.name);
+            let help = format!("write {} to {}", range.start(), range.end());
+            faults.add(&self.span, message, help);
+        }
+        fits
+    }
+
+    /// A text.
+    pub(super) fn text(&self, example: &str, faults: &mut Faults<'_>) -> Option<&'a str> {
+        match &self.node.value {
+            Value::Text(text) => Some(text),
+            _ => {
+                let help = format!(
+                    "write a text in quotes, such as `{} = \"{example}\"`",
+                    self.name
+                );
+                self.mistyped("a text", &help, faults)
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)], faults: &mut Faults<'_>) -> Option<T> {
+        let text = self.text(words[0].0, faults)?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let message = format!("`{}` cannot be `{text}`", self.name);
+            faults.add(&self.span, message, write_instead(text, &known));
+        }
+        found.map(|(_, meaning)| *meaning)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, faults: &mut Faults<'_>) -> Option<bool> {
+        match &self.node.value {
+            Value::Flag(flag) => Some(*flag),
+            _ => {
+                let help = format!("write `{} = true` or leave it out", self.name);
+                self.mistyped("true or false", &help, faults)
+            }
+        }
+    }
+
+    /// A length of time within `range`.
+    pub(super) fn duration(
+        &self,
+        range: RangeInclusive<Duration>,
+        faults: &mut Faults<'_>,
+    ) -> Option<Duration> {
+        let text = self.text("1m", faults)?;
+        let length = match parse_duration(text) {
+            Ok(length) => length,
+            Err(error) => {
+                faults.add(
+                    &self.span,
+                    format!("`{text}` is not a length of time"),
+                    error.to_string(),
+                );
+                return None;
+            }
+        };
+        if !range.contains(&length) {
+            let message = format!("`{}` is {text}, which is out of range", self.name);
+            let help = format!(
+                "write {:?} to {} days",
+                range.start(),
+                range.end().as_secs() / 86_400
+            );
+            faults.add(&self.span, message, help);
+            return None;
+        }
+        Some(length)
+    }
+
+    /// A list of texts, each with its place.
+    pub(super) fn texts(&self, faults: &mut Faults<'_>) -> Vec<(&'a str, Range<usize>)> {
+        let help = format!(
+            "write texts in brackets, such as `{} = [\"org\", \"user\"]`",
+            self.name
+        );
+        let Value::List(items) = &self.node.value else {
+            self.mistyped::<()>("a list", &help, faults);
+            return Vec::new();
+        };
+        let mut texts = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Text(text) => texts.push((text.as_str(), item.span.clone())),
+                other => faults.add(
+                    &item.span,
+                    format!("this is {}, not a text", other.kind()),
+                    &*help,
+                ),
+            }
+        }
+        texts
+    }
+
+    /// A table inside this one.
+    pub(super) fn table(&self, example: &str, faults: &mut Faults<'_>) -> Option<Fields<'a>> {
+        match &self.node.value {
+            Value::Table(entries) => Some(Fields::of(entries)),
+            _ => self.mistyped("a table", &format!("write {example}"), faults),
+        }
+    }
+
+    /// A list of tables.
+    pub(super) fn tables(&self, example: &str, faults: &mut Faults<'_>) -> Vec<Fields<'a>> {
+        let Value::List(items) = &self.node.value else {
+            self.mistyped::<()>("a list of tables", &format!("write {example}"), faults);
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Table(entries) => tables.push(Fields::of(entries)),
+                other => faults.add(
+                    &item.span,
+                    format!("this is {}, not a table", other.kind()),
+                    format!("write {example}"),
+                ),
+            }
+        }
+        tables
+    }
+
+    fn mistyped<T>(&self, wanted: &str, help: &str, faults: &mut Faults<'_>) -> Option<T> {
+        let message = format!(
+            "`{}` is {}; it must be {wanted}",
+            self.name,
+            self.node.value.kind()
+        );
+        faults.add(&self.span, message, help);
+        None
+    }
+}

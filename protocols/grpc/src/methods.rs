@@ -1,0 +1,432 @@
+//! Each call, over the service.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_service::{
+    self, Answer, Caller, Entry, Finish, Scope, Served, Service, ServiceError, Undelivered,
+};
+use tokio_stream::{Stream, StreamExt};
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::places::LongCalls;
+use crate::proto::tidegate_server::Tidegate;
+use crate::settings::Settings;
+use crate::{denials, listing, overrides, proto, words};
+
+/// The most asks in one batch.
+const MOST_CHECKS: usize = 1_000;
+
+type Reply<T> = Result<Response<T>, Status>;
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// The service, as a gRPC service.
+#[derive(Clone, Debug)]
+pub struct Methods {
+    service: Service,
+    /// For calls that stay open.
+    long_calls: LongCalls,
+}
+
+impl Methods {
+    pub fn new(service: Service, settings: &Settings) -> Self {
+        Self {
+            service,
+            long_calls: LongCalls::new(settings.max_long_calls, settings.max_long_calls_of_one),
+        }
+    }
+
+    fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
+        let token = metadata.get("authorization").and_then(|value| {
+            let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+            scheme
+                .eq_ignore_ascii_case("bearer")
+                .then_some(token.trim())
+        });
+        self.service
+            .enter(token)
+            .map_err(|error| words::status(&error))
+    }
+
+    fn policy(&self, caller: &Caller, scope: Scope, name: &str) -> Result<Arc<Served>, Status> {
+        let policy = self.service.policy(caller, scope, name);
+        policy.map_err(|error| words::status(&error))
+    }
+
+    /// The caller of a request, with the policy that it names.
+    fn enter<T>(
+        &self,
+        request: &Request<T>,
+        scope: Scope,
+        name: impl Fn(&T) -> &str,
+    ) -> Result<Arc<Served>, Status> {
+        let caller = self.caller(request.metadata())?;
+        self.policy(&caller, scope, name(request.get_ref()))
+    }
+
+    /// The policy of one check of several: a problem is its answer.
+    fn one_of_many(
+        &self,
+        caller: &Caller,
+        request: &proto::CheckRequest,
+    ) -> Result<Arc<Served>, proto::Problem> {
+        words::no_member(request).map_err(|status| words::invalid(status.message()))?;
+        Ok(self
+            .service
+            .policy(caller, Scope::Decide, &request.policy)?)
+    }
+
+    async fn many(
+        &self,
+        caller: &Caller,
+        request: &proto::CheckManyRequest,
+    ) -> Result<proto::CheckManyResponse, Status> {
+        if request.checks.len() > MOST_CHECKS {
+            return Err(Status::invalid_argument(format!(
+                "{} checks are too many; send at most {MOST_CHECKS} at once",
+                request.checks.len()
+            )));
+        }
+        let checks = request.checks.iter();
+        let named: Vec<_> = checks
+            .clone()
+            .map(|one| words::named(&one.amounts))
+            .collect();
+        let asked = checks.zip(&named).map(|(one, named)| {
+            let policy = self.one_of_many(caller, one)?;
+            Ok((policy, words::key(&one.key), words::ask(one, named)))
+        });
+        let answers = tidegate_service::check_many::<proto::Problem>(asked.collect()).await;
+        let answers = answers.into_iter().map(|checked| match checked {
+            Ok((policy, answer)) => words::answer(&policy, &answer),
+            Err(problem) => words::problem(problem),
+        });
+        let answers = answers.collect();
+        Ok(proto::CheckManyResponse {
+            answers,
+            correlation: request.correlation,
+        })
+    }
+
+    /// The policy and lease of a request that names one.
+    fn lease<'r, T>(
+        &self,
+        request: &'r Request<T>,
+        named: impl Fn(&'r T) -> Option<&'r proto::LeaseRequest>,
+    ) -> Result<(Arc<Served>, &'r proto::LeaseRequest, tidegate::LeaseId), Status> {
+        let missing = || Status::invalid_argument("the request names no lease");
+        let lease = named(request.get_ref()).ok_or_else(missing)?;
+        let caller = self.caller(request.metadata())?;
+        let policy = self.policy(&caller, Scope::Decide, &lease.policy)?;
+        Ok((policy, lease, words::lease_id(&lease.lease)?))
+    }
+}
+
+async fn check(policy: &Served, request: &proto::CheckRequest) -> Result<Answer, ServiceError> {
+    let named = words::named(&request.amounts);
+    policy
+        .check(words::key(&request.key), words::ask(request, &named))
+        .await
+}
+
+/// Ends a lease, with what is said of its work.
+async fn end(
+    policy: &Served,
+    lease: &proto::LeaseRequest,
+    id: tidegate::LeaseId,
+    how: Finish<'_>,
+) -> Reply<proto::SettleResponse> {
+    let report = words::report(lease)?;
+    let finished = policy
+        .finish(words::key(&lease.key), id, how, &report)
+        .await;
+    reply(finished.map(|finished| words::finished(&finished)))
+}
+
+fn reply<T>(answer: Result<T, ServiceError>) -> Reply<T> {
+    answer
+        .map(Response::new)
+        .map_err(|error| words::status(&error))
+}
+
+#[tonic::async_trait]
+impl Tidegate for Methods {
+    type CheckStreamStream = Answers<proto::CheckManyResponse>;
+    type WatchDenialsStream = Answers<proto::Denial>;
+
+    async fn check(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
+        let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
+        words::no_member(request.get_ref())?;
+        let answer = check(&policy, request.get_ref()).await;
+        reply(answer.map(|answer| words::answer(&policy, &answer)))
+    }
+
+    async fn check_many(
+        &self,
+        request: Request<proto::CheckManyRequest>,
+    ) -> Reply<proto::CheckManyResponse> {
+        let caller = self.caller(request.metadata())?;
+        self.many(&caller, request.get_ref())
+            .await
+            .map(Response::new)
+    }
+
+    async fn check_stream(
+        &self,
+        request: Request<Streaming<proto::CheckManyRequest>>,
+    ) -> Reply<Self::CheckStreamStream> {
+        let caller = self.caller(request.metadata())?;
+        let place = self.long_calls.place(&caller)?;
+        let service = self.clone();
+        let batches = request.into_inner();
+        let within = Arc::new((service, caller, place));
+        let answers = batches.then(move |batch| {
+            let within = Arc::clone(&within);
+            async move {
+                let (service, caller, _kept) = &*within;
+                let caller = service.service.readmit(caller);
+                let caller = caller.map_err(|error| words::status(&error))?;
+                service.many(&caller, &batch?).await
+            }
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn acquire(
+        &self,
+        request: Request<proto::AcquireRequest>,
+    ) -> Reply<proto::AcquireResponse> {
+        let caller = self.caller(request.metadata())?;
+        let (_, place, request) = request.into_parts();
+        // Whoever waits gives their place back.
+        let _kept = request
+            .wait_ms
+            .is_none_or(|wait| wait == 0)
+            .then_some(place);
+        let missing = || Status::invalid_argument("the request has no `ask`");
+        let about = request.ask.as_ref().ok_or_else(missing)?;
+        words::no_member(about)?;
+        let policy = self.policy(&caller, Scope::Decide, &about.policy)?;
+        let named = words::named(&about.amounts);
+        let mut ask = words::ask(about, &named);
+        let priority = u8::try_from(request.priority);
+        ask = ask.priority(priority.map_err(|_| Status::invalid_argument("priority is 0 to 255"))?);
+        if let Some(wait) = request.wait_ms {
+            ask = ask.within(Duration::from_millis(wait));
+        }
+        if let Some(ttl) = request.ttl_ms {
+            ask = ask.ttl(Duration::from_millis(ttl));
+        }
+        if !request.idempotency_key.is_empty() {
+            ask = ask.idempotency(&request.idempotency_key);
+        }
+        let key = words::key(&about.key);
+        let entry = policy.acquire(key, ask).await;
+        let again = !request.idempotency_key.is_empty();
+        let lease = match &entry {
+            Ok(Entry::Granted(ticket)) if !again => Some(Undelivered::new(&policy, key, ticket)),
+            _ => None,
+        };
+        let mut response = reply(entry.map(|entry| acquired(&policy, &entry)))?;
+        if let Some(lease) = lease {
+            response.extensions_mut().insert(Arc::new(lease));
+        }
+        Ok(response)
+    }
+
+    async fn settle(&self, request: Request<proto::SettleRequest>) -> Reply<proto::SettleResponse> {
+        let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
+        let used = words::named(&request.get_ref().used);
+        end(&policy, lease, id, Finish::Settle(&used)).await
+    }
+
+    async fn release(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
+        let (policy, lease, id) = self.lease(&request, Some)?;
+        end(&policy, lease, id, Finish::Release).await
+    }
+
+    async fn cancel(&self, request: Request<proto::LeaseRequest>) -> Reply<proto::SettleResponse> {
+        let (policy, lease, id) = self.lease(&request, Some)?;
+        end(&policy, lease, id, Finish::Cancel).await
+    }
+
+    async fn renew(&self, request: Request<proto::RenewRequest>) -> Reply<proto::RenewResponse> {
+        let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
+        let ttl = Duration::from_millis(request.get_ref().ttl_ms);
+        let renewed = policy.renew(words::key(&lease.key), id, ttl).await;
+        reply(renewed.map(|at| proto::RenewResponse {
+            expires_at_us: at.as_micros(),
+        }))
+    }
+
+    async fn adjust(&self, request: Request<proto::AdjustRequest>) -> Reply<proto::CheckResponse> {
+        let (policy, lease, id) = self.lease(&request, |r| r.lease.as_ref())?;
+        let to = words::named(&request.get_ref().amounts);
+        let overdraw = request.get_ref().overdraw;
+        let adjusted = policy.adjust(words::key(&lease.key), id, &to, overdraw);
+        reply(
+            adjusted
+                .await
+                .map(|decision| words::decision(&policy, &decision)),
+        )
+    }
+
+    async fn debit(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
+        let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
+        let request = request.get_ref();
+        let named = words::named(&request.amounts);
+        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let answer = policy.debit_at(member, words::key(&request.key), ask).await;
+        reply(answer.map(|answer| words::answer(&policy, &answer)))
+    }
+
+    async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        let request = request.get_ref();
+        let (key, named) = (words::key(&request.key), words::named(&request.amounts));
+        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let peeked = policy.peek_at(member, key, ask).await;
+        reply(peeked.map(|peeked| {
+            let about = member.or(peeked.member());
+            let overridden = self.service.overridden(&policy, about, key);
+            proto::CheckResponse {
+                overrides: overrides::levels(overridden),
+                ..words::decision(&policy, &peeked)
+            }
+        }))
+    }
+
+    async fn forecast(
+        &self,
+        request: Request<proto::CheckRequest>,
+    ) -> Reply<proto::ForecastResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        let request = request.get_ref();
+        let named = words::named(&request.amounts);
+        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let foreseen = policy.forecast(member, words::key(&request.key), ask).await;
+        reply(foreseen.map(|foreseen| words::forecasts(member, &foreseen)))
+    }
+
+    async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {
+        let caller = self.caller(request.metadata())?;
+        let request = request.get_ref();
+        let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
+        let reset = policy.reset(&caller, words::key(&request.key)).await;
+        reply(reset.map(|()| proto::ResetResponse {}))
+    }
+
+    async fn list_policies(
+        &self,
+        request: Request<proto::ListPoliciesRequest>,
+    ) -> Reply<proto::ListPoliciesResponse> {
+        let caller = self.caller(request.metadata())?;
+        let policies = self.service.policies(&caller);
+        Ok(Response::new(proto::ListPoliciesResponse {
+            policies: policies
+                .iter()
+                .map(|served| words::policy(served))
+                .collect(),
+        }))
+    }
+
+    async fn list_keys(
+        &self,
+        request: Request<proto::ListKeysRequest>,
+    ) -> Reply<proto::ListKeysResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        listing::keys(&policy, request.get_ref())
+            .await
+            .map(Response::new)
+    }
+
+    async fn list_leases(
+        &self,
+        request: Request<proto::ListLeasesRequest>,
+    ) -> Reply<proto::ListLeasesResponse> {
+        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        listing::leases(&policy, request.get_ref())
+            .await
+            .map(Response::new)
+    }
+
+    async fn revoke_lease(
+        &self,
+        request: Request<proto::RevokeLeaseRequest>,
+    ) -> Reply<proto::SettleResponse> {
+        let caller = self.caller(request.metadata())?;
+        let request = request.get_ref();
+        let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
+        let handle = listing::handle(&request.handle)?;
+        let revoked = policy
+            .revoke(&caller, words::key(&request.key), handle)
+            .await;
+        reply(revoked.map(|finished| words::finished(&finished)))
+    }
+
+    async fn set_override(
+        &self,
+        request: Request<proto::SetOverrideRequest>,
+    ) -> Reply<proto::Override> {
+        let caller = self.caller(request.metadata())?;
+        let set = overrides::set(&self.service, &caller, request.get_ref()).await;
+        set.map(Response::new)
+    }
+
+    async fn remove_override(
+        &self,
+        request: Request<proto::RemoveOverrideRequest>,
+    ) -> Reply<proto::RemoveOverrideResponse> {
+        let caller = self.caller(request.metadata())?;
+        let removed = overrides::remove(&self.service, &caller, request.get_ref()).await;
+        removed.map(Response::new)
+    }
+
+    async fn list_overrides(
+        &self,
+        request: Request<proto::ListOverridesRequest>,
+    ) -> Reply<proto::ListOverridesResponse> {
+        let caller = self.caller(request.metadata())?;
+        overrides::list(&self.service, &caller, request.get_ref()).map(Response::new)
+    }
+
+    async fn watch_denials(
+        &self,
+        request: Request<proto::WatchDenialsRequest>,
+    ) -> Reply<Self::WatchDenialsStream> {
+        let caller = self.caller(request.metadata())?;
+        let policy = request.into_inner().policy;
+        if !policy.is_empty() {
+            self.policy(&caller, Scope::Observe, &policy)?;
+        }
+        let place = self.long_calls.place(&caller)?;
+        let denials = denials::watch(&self.service, caller, policy).map(move |denial| {
+            let _kept = &place;
+            denial
+        });
+        Ok(Response::new(Box::pin(denials)))
+    }
+}
+
+fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
+    let (decision, lease) = match entry {
+        Entry::Granted(ticket) => {
+            let admitted = proto::CheckResponse {
+                admitted: true,
+                shadowed: ticket.shadowed,
+                degraded: ticket.degraded,
+                member: ticket.member().unwrap_or_default().to_owned(),
+                ..Default::default()
+            };
+            (admitted, Some(words::lease(ticket)))
+        }
+        Entry::Refused(decision) => (words::decision(served, decision), None),
+        Entry::Degraded(_) => (words::degraded(), None),
+    };
+    proto::AcquireResponse {
+        decision: Some(decision),
+        lease,
+    }
+}

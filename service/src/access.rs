@@ -1,0 +1,149 @@
+//! Tokens, scopes, and the policies they are for.
+
+use std::sync::Arc;
+
+use subtle::ConstantTimeEq;
+
+use tidegate_policy::{Credential, Scope};
+
+use super::error::ServiceError;
+
+/// Who is let in: everyone while there is no token, and nobody without one
+/// from then on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Credentials(Vec<Arc<Credential>>);
+
+impl Credentials {
+    /// These tokens.
+    pub(super) fn new(credentials: impl IntoIterator<Item = Credential>) -> Self {
+        Self(credentials.into_iter().map(Arc::new).collect())
+    }
+
+    /// Whether everyone is let in.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whose token it is. Every one is compared in full, so that the time it
+    /// takes tells nothing.
+    pub(super) fn identify(&self, token: Option<&str>) -> Result<Caller, ServiceError> {
+        if self.is_open() {
+            return Ok(Caller(None));
+        }
+        let hash = Credential::hash(token.ok_or(ServiceError::Unauthenticated)?);
+        let mut found = None;
+        for credential in &self.0 {
+            if bool::from(credential.sha256.ct_eq(&hash)) {
+                found = Some(credential);
+            }
+        }
+        let found = found.ok_or(ServiceError::Unauthenticated)?;
+        Ok(Caller(Some(Arc::clone(found))))
+    }
+
+    /// The same caller by these tokens.
+    pub(super) fn readmit(&self, caller: &Caller) -> Result<Caller, ServiceError> {
+        if self.is_open() {
+            return Ok(Caller(None));
+        }
+        let Some(token) = &caller.0 else {
+            return Err(ServiceError::Unauthenticated);
+        };
+        let mut known = self.0.iter();
+        let found = known.find(|known| known.sha256 == token.sha256);
+        let found = found.ok_or(ServiceError::Unauthenticated)?;
+        Ok(Caller(Some(Arc::clone(found))))
+    }
+}
+
+/// Somebody who was let in.
+#[derive(Clone, Debug)]
+pub struct Caller(Option<Arc<Credential>>);
+
+impl Caller {
+    /// What logs call them.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.as_ref().map_or("anyone", |token| &token.name)
+    }
+
+    /// The token's name; `None` where there are no tokens.
+    #[must_use]
+    pub fn token(&self) -> Option<&str> {
+        self.0.as_ref().map(|token| &*token.name)
+    }
+
+    /// Checks that they may, with this policy or (`None`) with all of them.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`].
+    pub fn check(&self, scope: Scope, policy: Option<&str>) -> Result<(), ServiceError> {
+        let Some(token) = &self.0 else {
+            return Ok(());
+        };
+        let covers = match policy {
+            Some(policy) => token.is_for(policy),
+            None => token.policies.is_empty(),
+        };
+        if covers && token.scopes.contains(&scope) {
+            return Ok(());
+        }
+        Err(ServiceError::Forbidden {
+            token: token.name.clone(),
+            scope,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credential(scopes: &[Scope], policies: &[&str]) -> Credential {
+        Credential {
+            name: "t".into(),
+            sha256: Credential::hash("secret"),
+            scopes: scopes.to_vec(),
+            policies: policies.iter().map(|&p| p.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn without_tokens_everyone_may_and_with_one_nobody_else() {
+        let open = Credentials::default().identify(None).unwrap();
+        assert!(open.check(Scope::Administer, None).is_ok());
+        let closed = Credentials::new([credential(&Scope::ALL, &[])]);
+        assert!(closed.identify(None).is_err());
+        assert!(closed.identify(Some("guess")).is_err());
+        assert!(closed.identify(Some("secret")).is_ok());
+    }
+
+    #[test]
+    fn whoever_came_in_before_the_tokens_were_replaced_is_looked_at_again() {
+        let anyone = Credentials::default().identify(None).unwrap();
+        let all = Credentials::new([credential(&Scope::ALL, &[])]);
+        let caller = all.identify(Some("secret")).unwrap();
+        let fewer = Credentials::new([credential(&[Scope::Observe], &[])]);
+        assert!(fewer.readmit(&anyone).is_err());
+        let caller = fewer.readmit(&caller).unwrap();
+        assert!(caller.check(Scope::Decide, None).is_err());
+        let mut other = credential(&Scope::ALL, &[]);
+        other.sha256 = Credential::hash("other");
+        assert!(Credentials::new([other]).readmit(&caller).is_err());
+        assert!(Credentials::default().readmit(&caller).is_ok());
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_scopes_and_policies_only() {
+        let tokens = Credentials::new([credential(&[Scope::Decide], &["chat", "web-*"])]);
+        let caller = tokens.identify(Some("secret")).unwrap();
+        for policy in ["chat", "web-", "web-eu"] {
+            assert!(caller.check(Scope::Decide, Some(policy)).is_ok());
+            assert!(caller.check(Scope::Administer, Some(policy)).is_err());
+        }
+        for policy in ["chats", "web", "other"] {
+            assert!(caller.check(Scope::Decide, Some(policy)).is_err());
+        }
+        assert!(caller.check(Scope::Decide, None).is_err());
+    }
+}

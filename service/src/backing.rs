@@ -1,0 +1,224 @@
+//! What decides for a policy: its limits, or its pool. One shape for both.
+
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tidegate_store::StoreError;
+
+use super::finish::{Finish, Finished, Report, adjust, finish};
+use super::outlook::Outlook;
+use super::pooled::Pooled;
+use tidegate::Admission;
+use tidegate::Ask;
+use tidegate::Decision;
+use tidegate::Error;
+use tidegate::Key;
+use tidegate::LeaseId;
+use tidegate::LimitSet;
+
+/// A policy's limits, or its pool.
+pub(super) enum Backing {
+    Set(LimitSet),
+    Pool(Pooled),
+}
+
+impl Backing {
+    pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Decision, Error> {
+        match self {
+            Self::Set(set) => set.check(key, ask).await,
+            Self::Pool(pooled) => pooled.pool().check(key, ask).await,
+        }
+    }
+
+    /// Each by itself, in their order: by limits all at one instant, by one command to
+    /// the store; a pool asks its members for one after the other.
+    pub(super) async fn check_each(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+    ) -> Vec<Result<Decision, Error>> {
+        match self {
+            Self::Set(set) => match set.check_each(items).await {
+                Ok(answers) => answers,
+                Err(error) => items.iter().map(|_| Err(error.clone())).collect(),
+            },
+            Self::Pool(pooled) => {
+                let mut answers = Vec::with_capacity(items.len());
+                let mut away = None;
+                for &(key, ask) in items {
+                    let answer = match &away {
+                        None => pooled.pool().check(key, ask).await,
+                        Some(error) => Err(Error::clone(error)),
+                    };
+                    // It is waited for once, and not for each.
+                    if let Err(error @ Error::Store(StoreError::Unavailable(_))) = &answer {
+                        away = Some(error.clone());
+                    }
+                    answers.push(answer);
+                }
+                answers
+            }
+        }
+    }
+
+    /// What was used was used at one place: a pool is told which.
+    pub(super) async fn debit(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Decision, Error> {
+        match self.one(member)? {
+            Some(set) => set.debit(key, ask).await,
+            None => Err(self.unsaid()),
+        }
+    }
+
+    pub(super) async fn peek(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Decision, Error> {
+        match (self.one(member)?, self) {
+            (Some(set), _) | (None, Self::Set(set)) => set.peek(key, ask).await,
+            (None, Self::Pool(pooled)) => pooled.pool().peek(key, ask).await,
+        }
+    }
+
+    pub(super) async fn forecast(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Result<Vec<Outlook>, Error> {
+        match (self.one(member)?, self) {
+            (Some(set), _) | (None, Self::Set(set)) => Ok(vec![Outlook {
+                member: member.map(str::to_owned),
+                limits: set.forecast(key, ask).await?,
+            }]),
+            (None, Self::Pool(pooled)) => pooled.forecasts(key, ask).await,
+        }
+    }
+
+    pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Admission, Error> {
+        match self {
+            Self::Set(set) => set.acquire(key, ask).await,
+            Self::Pool(pooled) => pooled.pool().acquire(key, ask).await,
+        }
+    }
+
+    pub(super) async fn finish(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+        report: &Report,
+    ) -> Result<Finished, Error> {
+        match self {
+            Self::Set(_) if report.cool_down.is_some() => Err(Error::NoPool),
+            Self::Set(set) => Ok(Finished {
+                settlement: finish(set, key, id, how).await?,
+                member: None,
+                cooling_until: None,
+            }),
+            Self::Pool(pooled) => pooled.finish(key, id, how, report).await,
+        }
+    }
+
+    pub(super) async fn renew(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Result<Timestamp, Error> {
+        match self {
+            Self::Set(set) => set.renew(key, id, ttl).await,
+            Self::Pool(pooled) => pooled.renew(key, id, ttl).await,
+        }
+    }
+
+    pub(super) async fn adjust(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        to: &[(&str, u64)],
+        overdraw: bool,
+    ) -> Result<Decision, Error> {
+        match self {
+            Self::Set(set) => adjust(set, key, id, to, overdraw).await,
+            Self::Pool(pooled) => pooled.adjust(key, id, to, overdraw).await,
+        }
+    }
+
+    pub(super) async fn reset(&self, key: Key<'_>) -> Result<(), Error> {
+        for set in self.sets() {
+            set.reset(key).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives back a lease that nobody holds: nobody waits for the answer.
+    pub(super) fn cancel_unseen(&self, key: Key<'_>, id: LeaseId) {
+        match self {
+            Self::Set(set) => set.cancel_unseen(key, id),
+            Self::Pool(pooled) => pooled.cancel_unseen(key, id),
+        }
+    }
+
+    /// The limit sets behind it; at least one.
+    pub(super) fn sets(&self) -> Box<dyn Iterator<Item = &LimitSet> + Send + '_> {
+        match self {
+            Self::Set(set) => Box::new(std::iter::once(set)),
+            Self::Pool(pooled) => Box::new(pooled.pool().members().iter().map(|m| m.set())),
+        }
+    }
+
+    /// Its set; of a pool, the first member's.
+    pub(super) fn set(&self) -> &LimitSet {
+        match self {
+            Self::Set(set) => set,
+            Self::Pool(pooled) => pooled.pool().members()[0].set(),
+        }
+    }
+
+    /// Its set, unless it is a pool.
+    pub(super) const fn plain(&self) -> Option<&LimitSet> {
+        match self {
+            Self::Set(set) => Some(set),
+            Self::Pool(_) => None,
+        }
+    }
+
+    pub(super) const fn pool(&self) -> Option<&Pooled> {
+        match self {
+            Self::Set(_) => None,
+            Self::Pool(pooled) => Some(pooled),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        match self {
+            Self::Set(set) => set.statistics().waiting,
+            Self::Pool(pooled) => pooled.pool().statistics().waiting,
+        }
+    }
+
+    /// The one set that is meant; nothing if a pool is, as a whole.
+    fn one(&self, member: Option<&str>) -> Result<Option<&LimitSet>, Error> {
+        match (self, member) {
+            (Self::Set(set), None) => Ok(Some(set)),
+            (Self::Set(_), Some(_)) => Err(Error::NoPool),
+            (Self::Pool(pooled), Some(name)) => Ok(Some(pooled.pool().try_member(name)?.set())),
+            (Self::Pool(_), None) => Ok(None),
+        }
+    }
+
+    fn unsaid(&self) -> Error {
+        let names = self
+            .pool()
+            .into_iter()
+            .flat_map(|pooled| pooled.pool().members());
+        let names = names.map(|member| format!("`{}`", member.name()));
+        Error::MemberNeeded(names.collect::<Vec<_>>().join(", "))
+    }
+}

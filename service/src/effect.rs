@@ -1,0 +1,67 @@
+//! What a change means for keys that are in use, in words.
+
+use super::sort::Sort;
+use tidegate::Limit;
+
+pub(super) const OTHER_KEYS: &str = "keys are others: their state begins anew";
+pub(super) const OTHER_SETS: &str = "the state begins anew, and old leases are unknown";
+
+const NEXT: &str = "from the next decision on";
+const STARTS_ANEW: &str = "its state begins anew";
+
+/// Of a policy, a member or a limit that comes or goes.
+pub(super) const fn of_whole(sort: Sort, is_member: bool, is_limit: bool) -> &'static str {
+    match (sort, is_member, is_limit) {
+        (Sort::Removed, _, true) => "from the next decision on; what was used of it is forgotten",
+        (Sort::Removed, true, _) => {
+            "it is asked no more; its leases are unknown from now on, and who waits there alone is told"
+        }
+        (Sort::Removed, ..) => "it is unknown from now on: its state is forgotten",
+        (_, _, true) => "from the next decision on; nothing of it is used yet",
+        (_, true, _) => "it is asked from the next decision on",
+        _ => NEXT,
+    }
+}
+
+/// Of a setting of a policy or of a member.
+pub(super) fn of_policy(setting: &str, _: Sort) -> &'static str {
+    match setting {
+        "max_keys"
+        | "max_keys_per_root"
+        | "max_leases"
+        | "max_leases_per_root"
+        | "max_remembered_leases"
+        | "remember"
+        | "max_waiting" => "from the next start on",
+        "ttl" => "for leases from now on",
+        "metadata" => "with leases from now on",
+        "cool_down" => "for cool-downs from now on",
+        "balancer" | "weight" => "from the next decision on; leases stay where they are",
+        _ => NEXT,
+    }
+}
+
+/// Of a setting of a limit.
+pub(super) fn of_limit(setting: &str, sort: Sort, old: &Limit, new: &Limit) -> &'static str {
+    if old.is_concurrency() != new.is_concurrency() {
+        return STARTS_ANEW;
+    }
+    match (setting, sort) {
+        ("level", _) => STARTS_ANEW,
+        ("unit", _) => {
+            "from the next decision on; what was used counts in the new unit: give the limit another name to begin anew"
+        }
+        ("concurrency", Sort::Lowered) => {
+            "from the next decision on; who holds a slot keeps it, and nobody new gets one until fewer are held"
+        }
+        (_, Sort::Raised) => "from the next decision on; nobody waits longer",
+        (_, Sort::Lowered) => {
+            "from the next decision on; what was used stays used, at most all of it"
+        }
+        ("algorithm" | "per" | "zone", _) => {
+            "from the next decision on; what is in use stays in use, at most all of it"
+        }
+        ("ttl", _) => "for leases from now on",
+        _ => NEXT,
+    }
+}

@@ -1,0 +1,139 @@
+//! Why not, in terms that every protocol can say.
+
+use std::time::Duration;
+
+use super::overrides::LimitFault;
+use tidegate::Error;
+use tidegate_policy::Scope;
+
+/// What a door may have to say instead of an answer. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// No token where one is needed, or an unknown one.
+    #[error("a valid token is needed: send `Authorization: Bearer TOKEN` (in RESP: AUTH TOKEN)")]
+    Unauthenticated,
+    /// A token without the scope, or for other policies.
+    #[error("the token `{token}` may not {scope} here")]
+    Forbidden {
+        /// The token's name.
+        token: String,
+        /// What it would need.
+        scope: Scope,
+    },
+    /// No policy of that name.
+    #[error("there is no policy `{name}`; there is {known}")]
+    UnknownPolicy {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Too much at once: come again.
+    #[error("too many requests are being served; try again")]
+    Busy,
+    /// A wait longer than anyone may wait here.
+    #[error(
+        "an ask may wait {longest:?} at most here, not {asked:?}; ask again after that, or raise `longest_wait` in `[server]`"
+    )]
+    WaitTooLong {
+        /// How long it was to be.
+        asked: Duration,
+        /// How long it may be.
+        longest: Duration,
+    },
+    /// Rates that come with the call are bounded.
+    #[error("there are {0} different rates already; use a policy, or fewer different numbers")]
+    TooManyRates(usize),
+    /// Everything that is wrong with an override.
+    #[error("{}", all(.0))]
+    Override(Vec<Error>),
+    /// Everything that is wrong with an override that was given field by field.
+    #[error("{}", all(.0))]
+    FaultyOverride(Vec<LimitFault>),
+    /// What the limits say.
+    #[error(transparent)]
+    Limits(#[from] Error),
+}
+
+/// The kinds of [`ServiceError`], for a protocol's own codes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Say who you are (HTTP 401).
+    Unauthenticated,
+    /// You may not (403).
+    Forbidden,
+    /// There is no such thing (404).
+    NotFound,
+    /// The request makes no sense (400).
+    Invalid,
+    /// It can never be granted (422).
+    Never,
+    /// The lease has ended (409).
+    Ended,
+    /// Too much at once (503).
+    Busy,
+    /// The policy, or the root of the key, holds as many keys or leases as it may
+    /// (503: a 429 would say that a limit refuses, and until when).
+    Full,
+    /// The store cannot tell (503).
+    Unavailable,
+}
+
+impl ServiceError {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Unauthenticated => Kind::Unauthenticated,
+            Self::Forbidden { .. } => Kind::Forbidden,
+            Self::UnknownPolicy { .. } => Kind::NotFound,
+            Self::Busy | Self::TooManyRates(_) => Kind::Busy,
+            Self::WaitTooLong { .. } | Self::Override(_) | Self::FaultyOverride(_) => Kind::Invalid,
+            Self::Limits(error) => kind(error),
+        }
+    }
+}
+
+fn all(errors: &[impl ToString]) -> String {
+    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}
+
+fn kind(error: &Error) -> Kind {
+    use tidegate_store::StoreError as Store;
+    match error {
+        Error::NeverFits { .. } => Kind::Never,
+        Error::QueueFull(_) => Kind::Busy,
+        Error::Stopped => Kind::Unavailable,
+        Error::Store(Store::UnknownLease) => Kind::NotFound,
+        Error::Store(Store::LeaseEnded(_)) => Kind::Ended,
+        Error::Store(
+            Store::KeysFull { .. }
+            | Store::RootKeysFull { .. }
+            | Store::LeasesFull { .. }
+            | Store::RootLeasesFull { .. },
+        ) => Kind::Full,
+        Error::Store(Store::UnknownPage | Store::CannotList) => Kind::Invalid,
+        Error::Store(_) => Kind::Unavailable,
+        _ => Kind::Invalid,
+    }
+}
+
+impl Kind {
+    /// A word for it that never changes: for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Invalid => "invalid",
+            Self::Never => "never",
+            Self::Ended => "lease_ended",
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}

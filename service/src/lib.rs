@@ -1,0 +1,68 @@
+//! What every protocol asks: who is there, what they may, and what a policy says.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Service`] | the policies by name, on one store; exchanged while in use |
+//! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | `tables` | what the store calls the tables of policies, members and rates |
+//! | [`check_many()`] | the checks of one request, all at one instant |
+//! | [`Number`] | an amount as a request says it, and in its limit's unit |
+//! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
+//! | [`Rate`] | rates that come with the call instead of a policy |
+//! | [`Caller`] | tokens, scopes, and the policies they are for |
+//! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
+//! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
+//! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
+//! | [`audit`] | who changed what |
+//! | [`Place`], [`Placed`], [`Pending`] | overrides stored at four levels |
+//! | [`Undelivered`] | a lease that nobody was told of, given back |
+//! | [`RequestSpan`] | what a request tells of itself, for whoever traces |
+//! | [`Change`], [`compare()`] | what an exchange of policies changes, and what it means |
+//!
+//! Deliberately absent: protocols, files and sockets.
+
+mod access;
+mod ad_hoc;
+mod amounts;
+pub mod audit;
+mod backing;
+mod change;
+mod denials;
+mod effect;
+mod error;
+mod finish;
+mod held;
+mod listing;
+mod making;
+mod many;
+mod meters;
+mod outlook;
+mod overrides;
+mod pooled;
+mod rate;
+mod served;
+mod service;
+mod share;
+mod sort;
+pub mod spans;
+mod tables;
+mod undelivered;
+
+pub use access::Caller;
+pub use ad_hoc::MOST as MOST_RATES;
+pub use amounts::Number;
+pub use change::{Change, compare};
+pub use denials::{Denial, Frequent, Watcher};
+pub use error::{Kind, ServiceError};
+pub use finish::{Finish, Finished, Report};
+pub use listing::{HeldTicket, LeaseHandle, NoHandle};
+pub use many::{Check, Checked, check_many};
+pub use outlook::Outlook;
+pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
+pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
+pub use served::{Answer, Entry, Served, Ticket};
+pub use service::{Service, ServiceBuilder};
+pub use sort::Sort;
+pub use spans::RequestSpan;
+pub use tidegate_policy::{Credential, Scope};
+pub use undelivered::Undelivered;

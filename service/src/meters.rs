@@ -1,0 +1,207 @@
+//! What is counted of a policy, by the names that Prometheus users know.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge};
+use metrics::{describe_histogram, gauge, histogram};
+
+use tidegate::Limit;
+use tidegate_policy::Policy;
+
+/// One decision in so many is timed.
+const TIMED: u32 = 16;
+
+/// One policy's meters, looked up once.
+pub(super) struct Meters {
+    policy: String,
+    admitted: Counter,
+    refused: Counter,
+    /// By the limit that refused: each of the policy's.
+    refusals: Box<[(String, Counter)]>,
+    failed: Counter,
+    invalid: Counter,
+    full: Counter,
+    degraded: Counter,
+    shadowed: Counter,
+    decision: Histogram,
+    wait: Histogram,
+    waiting: Gauge,
+    keys: Gauge,
+    leases: Gauge,
+    remembered: Gauge,
+    /// How many decisions might have been timed.
+    seen: AtomicU32,
+}
+
+/// What only the sets themselves know; `None` where they do not say.
+pub(super) struct Observed {
+    pub(super) waiting: u64,
+    pub(super) keys: Option<usize>,
+    /// Leases that are held, and those that are remembered after their end.
+    pub(super) leases: Option<usize>,
+    pub(super) remembered: Option<usize>,
+}
+
+impl Meters {
+    pub(super) fn of(policy: &Policy) -> Self {
+        let limits = policy.limit_lists().flatten().map(Limit::name);
+        // The members of a pool mostly have the same.
+        let limits: BTreeSet<_> = limits.collect();
+        let policy = policy.name.clone();
+        let refusals = limits
+            .into_iter()
+            .map(|limit| (limit.to_owned(), refusals(&policy, limit)));
+        let refusals = refusals.collect();
+        let decisions = |outcome: &'static str| counter!("tidegate_decisions_total", "policy" => policy.clone(), "outcome" => outcome);
+        Self {
+            admitted: decisions("admitted"),
+            refused: decisions("refused"),
+            failed: decisions("failed"),
+            invalid: decisions("invalid"),
+            refusals,
+            full: counter!("tidegate_full_total", "policy" => policy.clone()),
+            degraded: counter!("tidegate_degraded_total", "policy" => policy.clone()),
+            shadowed: counter!("tidegate_shadowed_total", "policy" => policy.clone()),
+            decision: histogram!("tidegate_decision_seconds", "policy" => policy.clone()),
+            wait: histogram!("tidegate_wait_seconds", "policy" => policy.clone()),
+            waiting: gauge!("tidegate_waiting", "policy" => policy.clone()),
+            keys: gauge!("tidegate_keys", "policy" => policy.clone()),
+            leases: gauge!("tidegate_leases", "policy" => policy.clone()),
+            remembered: gauge!("tidegate_leases_remembered", "policy" => policy.clone()),
+            seen: AtomicU32::new(0),
+            policy,
+        }
+    }
+
+    pub(super) fn admitted(&self) {
+        self.admitted.increment(1);
+    }
+
+    /// By this limit, if it was one: a member of a pool that cools down is none.
+    pub(super) fn refused(&self, limit: Option<&str>) {
+        self.refused.increment(1);
+        let Some(name) = limit else { return };
+        match self.refusals.iter().find(|(limit, _)| limit == name) {
+            Some((_, counter)) => counter.increment(1),
+            // The limits have been exchanged since the policy was looked up.
+            None => refusals(&self.policy, name).increment(1),
+        }
+    }
+
+    /// Whether the next decision is to be timed: one in [`TIMED`] is, the first
+    /// among them. To time each would cost as much as a tenth of it.
+    #[inline]
+    pub(super) fn wants_time(&self) -> bool {
+        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
+        seen.is_multiple_of(TIMED)
+    }
+
+    pub(super) fn took(&self, took: Duration) {
+        self.decision.record(took.as_secs_f64());
+    }
+
+    pub(super) fn failed(&self) {
+        self.failed.increment(1);
+    }
+
+    /// The request could not be decided, whatever the store says: it is the caller's to mend.
+    pub(super) fn invalid(&self) {
+        self.invalid.increment(1);
+    }
+
+    /// There was no room for the key or the lease.
+    pub(super) fn full(&self) {
+        self.full.increment(1);
+    }
+
+    pub(super) fn degraded(&self) {
+        self.degraded.increment(1);
+    }
+
+    /// Admitted, though a shadow limit would have refused.
+    pub(super) fn shadowed(&self) {
+        self.shadowed.increment(1);
+    }
+
+    pub(super) fn waited(&self, wait: Duration) {
+        self.wait.record(wait.as_secs_f64());
+    }
+
+    /// The policy is gone, and holds nothing.
+    pub(super) fn gone(&self) {
+        self.observe(Observed {
+            waiting: 0,
+            keys: Some(0),
+            leases: Some(0),
+            remembered: Some(0),
+        });
+    }
+
+    /// What only the sets themselves know, as of now.
+    pub(super) fn observe(&self, now: Observed) {
+        self.waiting.set(now.waiting as f64);
+        let known = [
+            (&self.keys, now.keys),
+            (&self.leases, now.leases),
+            (&self.remembered, now.remembered),
+        ];
+        for (gauge, count) in known {
+            if let Some(count) = count {
+                gauge.set(count as f64);
+            }
+        }
+    }
+}
+
+fn refusals(policy: &str, limit: &str) -> Counter {
+    counter!("tidegate_refusals_total", "policy" => policy.to_owned(), "limit" => limit.to_owned())
+}
+
+/// Says once what the names mean.
+pub(super) fn describe() {
+    describe_counter!(
+        "tidegate_decisions_total",
+        "Decisions, by policy and outcome: admitted, refused, invalid (the caller must change the request), failed (the store could not tell, or there was no room)"
+    );
+    describe_counter!(
+        "tidegate_refusals_total",
+        "Refusals, by policy and by the limit that binds: of several that did not admit, the one for which the wait is longest"
+    );
+    describe_counter!(
+        "tidegate_full_total",
+        "Asks answered by an error because the policy, or the key's first segment, holds as many keys or leases as it may"
+    );
+    describe_counter!(
+        "tidegate_degraded_total",
+        "Answers given by the failure mode because the store could not tell"
+    );
+    describe_counter!(
+        "tidegate_shadowed_total",
+        "Asks admitted that a shadow limit would have refused"
+    );
+    describe_histogram!(
+        "tidegate_decision_seconds",
+        metrics::Unit::Seconds,
+        "Time from the question to the answer, without waiting, of one decision in sixteen"
+    );
+    describe_histogram!(
+        "tidegate_wait_seconds",
+        metrics::Unit::Seconds,
+        "Time that admitted asks have waited for their turn"
+    );
+    describe_gauge!("tidegate_waiting", "Asks waiting now");
+    describe_gauge!(
+        "tidegate_keys",
+        "Keys whose state is held; of memory and file stores alone"
+    );
+    describe_gauge!(
+        "tidegate_leases",
+        "Leases held now; of memory and file stores alone"
+    );
+    describe_gauge!(
+        "tidegate_leases_remembered",
+        "Leases remembered after their end; of memory and file stores alone"
+    );
+}

@@ -1,0 +1,215 @@
+//! Overrides as doors are asked for them: set from fields, and told apart from
+//! what the policies say.
+
+use std::collections::BTreeSet;
+use std::slice;
+use std::sync::Arc;
+
+use tidegate_store::KeyPath;
+
+use super::pending::Pending;
+use super::place::{Level, Place};
+use super::resolve::source;
+use super::stored::Placed;
+use super::verbs::check;
+use super::written::{LimitFault, Setting, read_limits};
+use crate::access::Caller;
+use crate::error::ServiceError;
+use crate::served::Served;
+use crate::service::Service;
+use tidegate::Error;
+use tidegate::Key;
+use tidegate::LimitError;
+use tidegate::{Limit, Unit};
+use tidegate_policy::Scope;
+
+/// The most limits of one override.
+const MOST_LIMITS: usize = 256;
+
+impl Service {
+    /// As [`set_override`](Self::set_override), with limits as
+    /// [`read_limits`] reads them: each a name, and its fields by theirs.
+    ///
+    /// # Errors
+    /// [`ServiceError::FaultyOverride`] with everything that is wrong, be it with a
+    /// field or with the policies that the override is for; else as there.
+    pub fn write_override(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        given: &[(String, Vec<(String, Setting)>)],
+    ) -> Pending<Placed> {
+        match self.read_override(caller, place, given) {
+            Ok(limits) => self.set_override(caller, place, &limits),
+            Err(error) => Pending::done(Err(error)),
+        }
+    }
+
+    fn read_override(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        given: &[(String, Vec<(String, Setting)>)],
+    ) -> Result<Vec<Limit>, ServiceError> {
+        // Whoever may not set it is told nothing else.
+        let concerned = self.concerned(caller, Scope::Administer, place)?;
+        if given.len() > MOST_LIMITS {
+            return Err(ServiceError::FaultyOverride(vec![too_many(given.len())]));
+        }
+        let (mut limits, mut faults) = (Vec::new(), Vec::new());
+        for one in given {
+            let one = match in_units_of(one, &concerned) {
+                Ok(one) => one,
+                Err(fault) => {
+                    faults.push(fault);
+                    continue;
+                }
+            };
+            match read_limits(slice::from_ref(&one)) {
+                Ok(read) => limits.extend(read),
+                Err(wrong) => faults.extend(wrong),
+            }
+        }
+        // What can be read is held against the policies all the same.
+        if (faults.is_empty() || !limits.is_empty())
+            && let Err(ServiceError::Override(errors)) = check(place, &limits, &concerned)
+        {
+            let names = names_of(&concerned);
+            faults.extend(errors.iter().map(|error| fault(error, &names)));
+        }
+        match faults.is_empty() {
+            true => Ok(limits),
+            false => Err(ServiceError::FaultyOverride(faults)),
+        }
+    }
+
+    /// The limits of `served` whose numbers are an override's for `key`, and at
+    /// which level it was set; of a pool, the limits of `member`. It asks what
+    /// is stored and decides nothing.
+    #[must_use]
+    pub fn overridden(
+        &self,
+        served: &Served,
+        member: Option<&str>,
+        key: Key<'_>,
+    ) -> Vec<(String, Level)> {
+        let stored = self.seen();
+        if stored.is_empty() {
+            return Vec::new();
+        }
+        let policy = served.policy();
+        let named = |name| policy.members.iter().find(|member| member.name == name);
+        let limits = match member.and_then(named) {
+            Some(member) => &member.limits,
+            None => &policy.limits,
+        };
+        let Ok(path) = KeyPath::new(key.bytes(), policy.levels.len().max(1)) else {
+            return Vec::new();
+        };
+        let found = limits.iter().filter_map(|limit| {
+            let level = source(&stored, policy, limit, &path)?;
+            Some((limit.name().to_owned(), level))
+        });
+        found.collect()
+    }
+}
+
+/// A limit as it is given, with the unit of the policies' own where it says none.
+fn in_units_of(
+    (name, fields): &(String, Vec<(String, Setting)>),
+    concerned: &[Arc<Served>],
+) -> Result<(String, Vec<(String, Setting)>), LimitFault> {
+    let mut fields = fields.clone();
+    let unit = concerned.iter().map(|served| served.unit(name));
+    let unit = unit.max_by_key(|unit| unit.places()).unwrap_or_default();
+    if unit != Unit::ONE && fields.iter().all(|(field, _)| field != "unit") {
+        for (_, setting) in &mut fields {
+            if let Setting::Units(count) = setting {
+                *setting = Setting::Text(unit.show(*count).to_string());
+            }
+        }
+        fields.push(("unit".to_owned(), Setting::Text(unit.to_string())));
+    }
+    let said = fields.iter().find(|(field, _)| field == "unit");
+    if let Some((_, Setting::Text(said))) = said
+        && *said != unit.to_string()
+        && concerned.iter().any(|served| served.unit(name) == unit)
+    {
+        return Err(LimitFault {
+            limit: name.clone(),
+            message: format!("its unit is {unit}, as the policy has it, and not {said}"),
+            help: format!("leave `unit` out, or write unit = \"{unit}\""),
+        });
+    }
+    Ok((name.clone(), fields))
+}
+
+fn too_many(count: usize) -> LimitFault {
+    LimitFault {
+        limit: String::new(),
+        message: format!("{count} limits are given"),
+        help: format!("give at most {MOST_LIMITS}"),
+    }
+}
+
+/// The names of all limits there, quoted.
+fn names_of(concerned: &[Arc<Served>]) -> String {
+    let limits = concerned.iter().flat_map(|served| served.parts());
+    let names: BTreeSet<_> = limits
+        .flat_map(|(_, limits)| limits.iter().map(|limit| format!("`{}`", limit.name())))
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong, and what to say instead; `names` are the limits there are.
+fn fault(error: &Error, names: &str) -> LimitFault {
+    let (limit, message, help) = match error {
+        Error::UnknownLimit { name, .. } => (
+            name.as_str(),
+            "no policy that this is for has such a limit".to_owned(),
+            format!("there is {names}"),
+        ),
+        Error::Limit {
+            limit,
+            source: LimitError::Unlike(what),
+        } => (
+            limit.as_str(),
+            "an override changes how much, not how it is counted".to_owned(),
+            (*what).to_owned(),
+        ),
+        Error::Limit { limit, source } => (
+            limit.as_str(),
+            source.to_string(),
+            "give it another number".to_owned(),
+        ),
+        Error::OtherLevel {
+            limit,
+            about,
+            level,
+        } => (
+            limit.as_str(),
+            format!("it is about level {about} of a key (counted from 0), not level {level}"),
+            "set the override for a key of that level".to_owned(),
+        ),
+        Error::DuplicateLimit(limit) => (
+            limit.as_str(),
+            "it is given twice".to_owned(),
+            "give it once".to_owned(),
+        ),
+        Error::Nothing(_) => (
+            "",
+            "no limit is given".to_owned(),
+            "give at least one, by its name in the policy".to_owned(),
+        ),
+        other => (
+            "",
+            other.to_string(),
+            "give a key that is limited there".to_owned(),
+        ),
+    };
+    LimitFault {
+        limit: limit.to_owned(),
+        message,
+        help,
+    }
+}

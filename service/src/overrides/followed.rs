@@ -1,0 +1,68 @@
+//! What is told at any server of the store, in force here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidegate_store::StoreError;
+
+use super::place::Place;
+use super::stored::Stored;
+use crate::served::Served;
+use tidegate::Error;
+
+/// Of more keys that change at once a policy's limits are made anew in one step.
+const ONE_BY_ONE: usize = 16;
+
+/// Goes over to what is stored now at these places.
+pub(crate) fn go_over(served: &[Arc<Served>], stored: &Stored, touched: &BTreeSet<Place>) {
+    for served in served {
+        let name = &served.policy().name;
+        let places: Vec<_> = touched
+            .iter()
+            .filter(|place| place.concerns(name))
+            .collect();
+        let keys = places.iter().filter_map(|place| place.entity.as_deref());
+        let is_few = places.len() <= ONE_BY_ONE && keys.clone().count() == places.len();
+        let done = match is_few {
+            _ if places.is_empty() => Ok(()),
+            // One that fails keeps nothing from the others.
+            true => {
+                let each = keys.map(|key| served.govern_key(stored, key));
+                each.fold(Ok(()), Result::and)
+            }
+            false => served.govern(stored),
+        };
+        if let Err(error) = done {
+            tell_of_policy(name, &error);
+        }
+    }
+}
+
+/// Logs what cannot be read, with what to do.
+pub(crate) fn tell_of(place: &Place, error: &StoreError) {
+    tracing::error!(
+        target: "tidegate::overrides",
+        place = %place,
+        error = %error,
+        "an override that another server has stored cannot be read; what was in force stays in \
+         force here. Upgrade this server, or set the override again",
+    );
+}
+
+/// Logs that a store has none of what it had, with what to do.
+pub(crate) fn tell_of_loss() {
+    tracing::warn!(
+        target: "tidegate::overrides",
+        "the store no longer has the overrides that were set: the policies' own limits hold \
+         again; if the store was emptied, set them anew",
+    );
+}
+
+fn tell_of_policy(name: &str, error: &Error) {
+    tracing::error!(
+        target: "tidegate::overrides",
+        policy = name,
+        error = %error,
+        "what is overridden does not hold in this policy: its limits stay as they were",
+    );
+}

@@ -1,0 +1,30 @@
+//! Stored overrides: limits that some policies, some keys, or all of them have
+//! in place of what the policies' file says.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`Place`], [`Level`] | what an override is for: four levels |
+//! | `resolve` | which of several holds: the one place that says so |
+//! | `stored` | all that are set, and how they are kept |
+//! | `verbs` | set, removed and listed at the service |
+//! | `followed` | what is told anywhere on the store, in force here |
+//! | [`Pending`] | a change on its way to the store |
+//! | `asked` | set from fields, and told apart from what the policies say |
+//! | [`Setting`], [`read_limits`], [`settings_of`] | limits as a policy's file writes them, for doors |
+
+mod asked;
+mod followed;
+mod pending;
+mod place;
+mod resolve;
+mod stored;
+mod verbs;
+mod written;
+
+pub(super) use followed::{go_over, tell_of, tell_of_loss};
+pub use pending::Pending;
+pub use place::{Level, Place};
+pub(super) use resolve::{given, limits};
+pub use stored::Placed;
+pub(super) use stored::{OWNER, Stored};
+pub use written::{LimitFault, Setting, read_limits, settings_of};

@@ -1,0 +1,101 @@
+//! Which of several overrides holds: the most specific that says something of a
+//! limit and can take its place; else what the file says.
+//!
+//! This is the one place that knows the order. Levels without a key make the
+//! limits of a policy; levels with one make what a set
+//! [gives](tidegate::LimitSet::set_override) the key.
+
+use std::slice;
+use std::sync::Arc;
+
+use tidegate_store::KeyPath;
+
+use super::place::{Level, Place};
+use super::stored::Stored;
+use tidegate::Limit;
+use tidegate_policy::Policy;
+
+/// The levels, the most specific first.
+const ORDER: [Level; 4] = [
+    Level::EntityAndResource,
+    Level::Entity,
+    Level::Resource,
+    Level::System,
+];
+
+/// The place of `level` that is about `entity` and `resource`.
+fn place(level: Level, entity: Option<&[u8]>, resource: &str) -> Option<Place> {
+    let place = Place::system();
+    Some(match level {
+        Level::EntityAndResource => place.of_resource(resource).of_entity(entity?),
+        Level::Entity => place.of_entity(entity?),
+        Level::Resource => place.of_resource(resource),
+        Level::System => place,
+    })
+}
+
+/// What is stored for `entity` (or for no key in particular) in `resource`, the
+/// most specific first.
+fn stored_for<'s>(
+    stored: &'s Stored,
+    entity: Option<&[u8]>,
+    resource: &str,
+) -> impl Iterator<Item = &'s Limit> {
+    let levels = ORDER.into_iter();
+    let levels = levels.filter(|level| (*level < Level::Resource) == entity.is_some());
+    let found = levels.filter_map(move |level| stored.at(&place(level, entity, resource)?));
+    found
+        .flat_map(|limits| limits.iter())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// `limits`, a plain policy's or one member's, for all keys that have none of
+/// their own.
+pub(crate) fn limits(stored: &Stored, policy: &Policy, limits: &[Limit]) -> Vec<Limit> {
+    let own: Vec<_> = stored_for(stored, None, &policy.name).collect();
+    let hold = |limit: &Limit| {
+        let named = own.iter().filter(|own| own.name() == limit.name());
+        let mut fitting = named.filter_map(|own| own.in_place_of(limit, &policy.levels).ok());
+        fitting.next().unwrap_or_else(|| limit.clone())
+    };
+    limits.iter().map(hold).collect()
+}
+
+/// What `entity` is given in `resource`: of two of one name the first holds that
+/// can take the limit's place.
+pub(crate) fn given(stored: &Stored, entity: &[u8], resource: &str) -> Option<Arc<[Limit]>> {
+    let limits: Vec<_> = stored_for(stored, Some(entity), resource)
+        .cloned()
+        .collect();
+    (!limits.is_empty()).then(|| limits.into())
+}
+
+/// At which level the override is set whose numbers `limit`, a plain policy's or
+/// one member's, has for `path`; `None`: the numbers are the policy's own, or the
+/// key does not reach so far.
+pub(super) fn source(
+    stored: &Stored,
+    policy: &Policy,
+    limit: &Limit,
+    path: &KeyPath<'_>,
+) -> Option<Level> {
+    let about = limit.level_in(&policy.levels).ok()?;
+    if about >= path.depth() {
+        return None;
+    }
+    let entity = path.prefix(about);
+    let for_all = limits(stored, policy, slice::from_ref(limit));
+    ORDER.into_iter().find(|level| {
+        // What a key is given stands over what all keys have.
+        let base = match level {
+            Level::EntityAndResource | Level::Entity => &for_all[0],
+            Level::Resource | Level::System => limit,
+        };
+        let own = place(*level, Some(entity), &policy.name).and_then(|place| stored.at(&place));
+        let fits = |own: &Limit| {
+            own.name() == limit.name() && own.in_place_of(base, &policy.levels).is_ok()
+        };
+        own.is_some_and(|limits| limits.iter().any(fits))
+    })
+}

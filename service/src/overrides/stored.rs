@@ -1,0 +1,141 @@
+//! All overrides that are set, and how they are kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use tidegate_core::DecodeError;
+use tidegate_store::{Definition, Definitions, StoreError};
+
+use super::place::Place;
+use tidegate::Error;
+use tidegate::Limit;
+
+/// As whom the store knows a service: no set is called so.
+pub(crate) const OWNER: &str = "service";
+
+/// The most overrides of a service.
+const MOST: usize = 1 << 17;
+
+/// What is kept for `place`, or that nothing is.
+pub(super) fn definition(place: &Place, limits: Option<&[Limit]>) -> Definition {
+    match limits {
+        Some(limits) => Definition::new(place.encode(), Limit::encode_all(limits)),
+        None => Definition::none(place.encode()),
+    }
+}
+
+/// An override, and what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Placed {
+    /// What it is for.
+    pub place: Place,
+    /// The limits, as they were given.
+    pub limits: Vec<Limit>,
+    /// The names of those without effect as the policies are now: no policy that
+    /// it is for has such a limit, of that kind and, for a key, of its level.
+    pub inert: Vec<String>,
+}
+
+/// All overrides of a service.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    by_place: BTreeMap<Place, Arc<[Limit]>>,
+}
+
+impl Stored {
+    /// Goes over to what is defined, and answers the places about which something else is
+    /// said now. What cannot be read stays as it was: `unread` is told of it.
+    pub(crate) fn follow(
+        &mut self,
+        definitions: &Definitions,
+        mut unread: impl FnMut(&Place, StoreError),
+    ) -> BTreeSet<Place> {
+        let mut said = BTreeSet::new();
+        let mut touched = BTreeSet::new();
+        for definition in &definitions.changed {
+            let Some(place) = Place::decode(&definition.key) else {
+                unread(
+                    &Place::system(),
+                    DecodeError::Corrupt("override's place").into(),
+                );
+                continue;
+            };
+            said.insert(place.clone());
+            let limits = definition
+                .value
+                .as_deref()
+                .map(Limit::decode_all)
+                .transpose();
+            match limits {
+                Err(error) => unread(&place, error.into()),
+                Ok(limits) => {
+                    if self.put(&place, limits.map(Arc::from)) {
+                        touched.insert(place);
+                    }
+                }
+            }
+        }
+        if definitions.whole {
+            let all = self.by_place.keys();
+            let gone: Vec<_> = all.filter(|place| !said.contains(place)).cloned().collect();
+            for place in gone {
+                self.by_place.remove(&place);
+                touched.insert(place);
+            }
+        }
+        touched
+    }
+
+    /// Whether that changes anything.
+    fn put(&mut self, place: &Place, limits: Option<Arc<[Limit]>>) -> bool {
+        if self.by_place.get(place) == limits.as_ref() {
+            return false;
+        }
+        match limits {
+            Some(limits) => drop(self.by_place.insert(place.clone(), limits)),
+            None => drop(self.by_place.remove(place)),
+        }
+        true
+    }
+
+    /// That there is room for something at `place`.
+    ///
+    /// # Errors
+    /// [`Error::TooManyOverrides`].
+    pub(super) fn check_room(&self, place: &Place) -> Result<(), Error> {
+        match self.by_place.len() >= MOST && !self.by_place.contains_key(place) {
+            true => Err(Error::TooManyOverrides(MOST)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether nothing is set at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
+    /// What is kept for `place`.
+    pub(super) fn at(&self, place: &Place) -> Option<&Arc<[Limit]>> {
+        self.by_place.get(place)
+    }
+
+    /// Those beyond `after`, in order.
+    pub(super) fn beyond(
+        &self,
+        after: Option<&Place>,
+    ) -> impl Iterator<Item = (&Place, &Arc<[Limit]>)> {
+        let from = after.map_or(Unbounded, Excluded);
+        self.by_place.range::<Place, _>((from, Unbounded))
+    }
+
+    /// The keys that have something in the policy `resource`.
+    pub(crate) fn entities(&self, resource: &str) -> BTreeSet<&[u8]> {
+        let places = self
+            .by_place
+            .keys()
+            .filter(|place| place.concerns(resource));
+        places.filter_map(|place| place.entity.as_deref()).collect()
+    }
+}

@@ -1,0 +1,273 @@
+//! Overrides at the service: who may set, remove and see them.
+
+use std::sync::Arc;
+
+use tidegate_store::KeyPath;
+
+use super::pending::Pending;
+use super::place::Place;
+use super::stored::{Placed, Stored, definition};
+use super::{given, limits};
+use crate::access::Caller;
+use crate::audit;
+use crate::error::ServiceError;
+use crate::served::Served;
+use crate::service::Service;
+use tidegate::Error;
+use tidegate::Limit;
+use tidegate::Overrides;
+use tidegate_policy::Scope;
+
+impl Service {
+    /// Has `limits` hold at `place` in place of those of the same names, and of
+    /// any that were set there before; kept by the store, and in force from the
+    /// next decision on: here once this is done, on every other server of the store
+    /// within the time that the store says. Nobody is delayed who would have been admitted under
+    /// the larger limit; `caller` is noted.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`]: it takes the scope to administer the policy, or
+    /// all of them; [`ServiceError::UnknownPolicy`];
+    /// [`ServiceError::Override`] with everything that is wrong with the limits, as
+    /// for [`LimitSet::set_override`](tidegate::LimitSet::set_override); a store
+    /// that cannot keep it. Then nothing changes.
+    pub fn set_override(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        limits: &[Limit],
+    ) -> Pending<Placed> {
+        let told = self.concerned(caller, Scope::Administer, place);
+        let told = told.and_then(|concerned| {
+            check(place, limits, &concerned)?;
+            self.seen().check_room(place)?;
+            Ok(concerned)
+        });
+        let concerned = match told {
+            Ok(concerned) => concerned,
+            Err(error) => return Pending::done(Err(error)),
+        };
+        let kept = self.tell(definition(place, Some(limits)));
+        let (by, place, limits) = (caller.clone(), place.clone(), limits.to_vec());
+        Pending::new(async move {
+            kept.await.map_err(Error::from)?;
+            let names: Vec<_> = limits.iter().map(Limit::name).collect();
+            let subject = format!("{place}: {}", names.join(", "));
+            audit::note(by.name(), "set override", &subject);
+            Ok(placed(&place, &limits, &concerned))
+        })
+    }
+
+    /// Removes what was set at `place`, on whatever server of the store; whether
+    /// anything was.
+    ///
+    /// # Errors
+    /// As [`set_override`](Self::set_override). A policy that is gone is no
+    /// error: what was set for it can still be removed.
+    pub fn remove_override(&self, caller: &Caller, place: &Place) -> Pending<bool> {
+        if let Err(error) = caller.check(Scope::Administer, place.resource.as_deref()) {
+            return Pending::done(Err(error));
+        }
+        let kept = self.tell(definition(place, None));
+        let (by, place) = (caller.clone(), place.clone());
+        Pending::new(async move {
+            let was_any = kept.await.map_err(Error::from)?;
+            if was_any {
+                audit::note(by.name(), "remove override", &place.to_string());
+            }
+            Ok(was_any)
+        })
+    }
+
+    /// What is set at `place`.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`].
+    pub fn override_at(
+        &self,
+        caller: &Caller,
+        place: &Place,
+    ) -> Result<Option<Placed>, ServiceError> {
+        caller.check(Scope::Observe, place.resource.as_deref())?;
+        let served = self.all_served();
+        let found = self.seen().at(place).map(Arc::clone);
+        Ok(found.map(|limits| placed(place, &limits, &concerning(&served, place))))
+    }
+
+    /// At most `most` overrides that `caller` may observe, in order, from the
+    /// first beyond `after` on; those of one policy or of one key if `of` names
+    /// it.
+    #[must_use]
+    pub fn overrides(
+        &self,
+        caller: &Caller,
+        of: &Place,
+        after: Option<&Place>,
+        most: usize,
+    ) -> Vec<Placed> {
+        let served = self.all_served();
+        let wanted = |place: &Place| {
+            let resource = of.resource.is_none() || of.resource == place.resource;
+            let entity = of.entity.is_none() || of.entity == place.entity;
+            let may = caller.check(Scope::Observe, place.resource.as_deref());
+            resource && entity && may.is_ok()
+        };
+        // What is found is looked at without keeping others from it.
+        let page: Vec<_> = {
+            let stored = self.seen();
+            let page = stored.beyond(after).filter(|(place, _)| wanted(place));
+            let page = page.take(most);
+            page.map(|(place, limits)| (place.clone(), Arc::clone(limits)))
+                .collect()
+        };
+        let shown = |(place, limits): &(Place, Arc<[Limit]>)| {
+            placed(place, limits, &concerning(&served, place))
+        };
+        page.iter().map(shown).collect()
+    }
+
+    /// The policies that an override at `place` is about.
+    pub(super) fn concerned(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        place: &Place,
+    ) -> Result<Vec<Arc<Served>>, ServiceError> {
+        match &place.resource {
+            Some(name) => Ok(vec![self.policy(caller, scope, name)?]),
+            None => {
+                caller.check(scope, None)?;
+                Ok(self.all_served())
+            }
+        }
+    }
+}
+
+impl Served {
+    /// Goes over to the policy's limits with what is stored over them.
+    pub(crate) fn govern(&self, stored: &Stored) -> Result<(), Error> {
+        let name = &self.policy().name;
+        let entities = stored.entities(name).into_iter();
+        let given =
+            entities.filter_map(|entity| Some((entity.into(), given(stored, entity, name)?)));
+        let given: Overrides = given.collect();
+        self.parts().enumerate().try_for_each(|(nth, (set, own))| {
+            let limits = limits(stored, self.policy(), own);
+            set.replace_all(&limits, given.clone())?;
+            match self.share() {
+                Some(share) => share.govern(nth, &limits, &given),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Goes over to what is stored for one key.
+    pub(super) fn govern_key(&self, stored: &Stored, entity: &[u8]) -> Result<(), Error> {
+        let given = given(stored, entity, &self.policy().name);
+        if let Some(share) = self.share() {
+            share.govern_key(entity, given.as_deref());
+        }
+        self.sets().try_for_each(|set| {
+            match set.give(entity, given.clone()) {
+                // What is a key in one policy may be none in another.
+                Err(Error::Key(_)) => Ok(()),
+                given => given,
+            }
+        })
+    }
+}
+
+fn concerning(served: &[Arc<Served>], place: &Place) -> Vec<Arc<Served>> {
+    let concerned = served
+        .iter()
+        .filter(|served| place.concerns(&served.policy().name));
+    concerned.cloned().collect()
+}
+
+/// Whether `own` can take the place of a limit of this policy, or of one of its
+/// members, for the keys that `place` is about.
+fn fits(served: &Served, place: &Place, own: &Limit) -> Result<(), Error> {
+    let levels = &served.policy().levels;
+    let fit = served.parts().map(|(set, limits)| match &place.entity {
+        Some(entity) => set.check_override(entity, own),
+        None => fits_one_of(limits, levels, own),
+    });
+    first_fit(fit)
+}
+
+fn fits_one_of(limits: &[Limit], levels: &[String], own: &Limit) -> Result<(), Error> {
+    let limit = limits.iter().find(|limit| limit.name() == own.name());
+    let limit = limit.ok_or_else(|| unknown(own, limits))?;
+    let taken = own.in_place_of(limit, levels);
+    taken.map(drop).map_err(|source| Error::Limit {
+        limit: own.name().into(),
+        source,
+    })
+}
+
+/// Whether it fits anywhere. If not, what is wrong with one of that name says
+/// more than that others have none.
+fn first_fit(fits: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error> {
+    let mut wrong: Option<Error> = None;
+    for fit in fits {
+        let Err(error) = fit else {
+            return Ok(());
+        };
+        let silent = |error: &Error| matches!(error, Error::UnknownLimit { .. });
+        if wrong.as_ref().is_none_or(silent) {
+            wrong = Some(error);
+        }
+    }
+    wrong.map_or(Ok(()), Err)
+}
+
+fn unknown(own: &Limit, limits: &[Limit]) -> Error {
+    let names: Vec<_> = limits.iter().map(|l| format!("`{}`", l.name())).collect();
+    Error::UnknownLimit {
+        name: own.name().into(),
+        known: names.join(", "),
+    }
+}
+
+/// Everything that is wrong with `limits` at `place`: each must fit some policy
+/// that it is about.
+pub(super) fn check(
+    place: &Place,
+    limits: &[Limit],
+    concerned: &[Arc<Served>],
+) -> Result<(), ServiceError> {
+    let mut wrong = Vec::new();
+    if limits.is_empty() {
+        wrong.push(Error::Nothing("limit"));
+    }
+    if let Some(entity) = &place.entity
+        && let Err(error) = KeyPath::new(entity, 1)
+    {
+        wrong.push(error.into());
+    }
+    for (nth, own) in limits.iter().enumerate() {
+        if limits[..nth].iter().any(|other| other.name() == own.name()) {
+            wrong.push(Error::DuplicateLimit(own.name().into()));
+        }
+        let fit = concerned.iter().map(|served| fits(served, place, own));
+        wrong.extend(first_fit(fit).err());
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(ServiceError::Override(wrong)),
+    }
+}
+
+fn placed(place: &Place, limits: &[Limit], concerned: &[Arc<Served>]) -> Placed {
+    let mut fitted = |own: &&Limit| {
+        !concerned
+            .iter()
+            .any(|served| fits(served, place, own).is_ok())
+    };
+    let inert = limits.iter().filter(&mut fitted);
+    Placed {
+        place: place.clone(),
+        limits: limits.to_vec(),
+        inert: inert.map(|own| own.name().to_owned()).collect(),
+    }
+}

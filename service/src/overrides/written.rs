@@ -1,0 +1,185 @@
+//! Limits as a policy's file writes them, for doors that are given them, and
+//! show them, field by field: `{"rpm": {"calls": 5000, "per": "1m"}}`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use tidegate::{Limit, Period, Unit};
+use tidegate_policy::{self, PolicyErrors};
+
+/// What a field of a limit says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// A whole number.
+    Integer(u64),
+    /// An amount: so many of the limit's unit.
+    Units(u64),
+    /// A text: a length of time, a zone, a word.
+    Text(String),
+    /// Yes or no.
+    Flag(bool),
+}
+
+/// One thing that is wrong with limits that were given.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}{message}; {help}", whose(limit))]
+#[non_exhaustive]
+pub struct LimitFault {
+    /// The limit; empty if it is about all of it.
+    pub limit: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to say instead.
+    pub help: String,
+}
+
+fn whose(limit: &str) -> String {
+    match limit {
+        "" => String::new(),
+        limit => format!("limit `{limit}`: "),
+    }
+}
+
+/// Fields that an override cannot have: how a limit counts stays the policy's.
+const FIXED: [&str; 4] = ["level", "shadow", "postpaid", "on_failure"];
+
+/// Limits from their fields, each under its name, by the rules of a policy's
+/// file.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn read_limits(
+    given: &[(String, Vec<(String, Setting)>)],
+) -> Result<Vec<Limit>, Vec<LimitFault>> {
+    let mut faults: Vec<_> = given.iter().flat_map(fixed).collect();
+    // One line for each limit, so that a fault's line says whose it is.
+    let mut text = String::from("[policy.override.limits]\n");
+    for (name, fields) in given {
+        write_line(name, fields, &mut text);
+    }
+    match tidegate_policy::parse("override", &text) {
+        Ok(mut file) if faults.is_empty() => Ok(file.policies.remove(0).limits),
+        Ok(_) => Err(faults),
+        Err(errors) => {
+            faults.extend(faults_of(&errors, given));
+            Err(faults)
+        }
+    }
+}
+
+fn fixed((name, fields): &(String, Vec<(String, Setting)>)) -> impl Iterator<Item = LimitFault> {
+    let fixed = fields
+        .iter()
+        .filter(|(field, _)| FIXED.contains(&field.as_str()));
+    fixed.map(move |(field, _)| LimitFault {
+        limit: name.clone(),
+        message: format!("`{field}` stays as the policy has it"),
+        help: "remove it; an override changes how much, not how it is counted".into(),
+    })
+}
+
+fn faults_of<'g>(
+    errors: &'g PolicyErrors,
+    given: &'g [(String, Vec<(String, Setting)>)],
+) -> impl Iterator<Item = LimitFault> + 'g {
+    errors.faults().iter().map(|fault| {
+        let limit = given.get(fault.line.wrapping_sub(2));
+        LimitFault {
+            limit: limit.map(|(name, _)| name.clone()).unwrap_or_default(),
+            message: fault.message.clone(),
+            help: fault.help.clone(),
+        }
+    })
+}
+
+fn write_line(name: &str, fields: &[(String, Setting)], out: &mut String) {
+    quote(name, out);
+    out.push_str(" = {");
+    let kept = fields
+        .iter()
+        .filter(|(field, _)| !FIXED.contains(&field.as_str()));
+    for (nth, (field, setting)) in kept.enumerate() {
+        out.push_str(if nth > 0 { ", " } else { " " });
+        quote(field, out);
+        out.push_str(" = ");
+        match setting {
+            // Writing to a text does not fail.
+            Setting::Integer(number) | Setting::Units(number) => _ = write!(out, "{number}"),
+            Setting::Flag(flag) => _ = write!(out, "{flag}"),
+            Setting::Text(text) => quote(text, out),
+        }
+    }
+    out.push_str(" }\n");
+}
+
+/// Writes a text as TOML has it, on one line.
+fn quote(text: &str, out: &mut String) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            letter if letter.is_control() => _ = write!(out, "\\u{:04X}", u32::from(letter)),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+}
+
+/// The fields of a limit that an override can have, as [`read_limits`] reads
+/// them.
+#[must_use]
+pub fn settings_of(limit: &Limit) -> Vec<(&'static str, Setting)> {
+    let mut settings = vec![(limit.kind(), Setting::Units(limit.capacity()))];
+    let mut text = |field, text: String| settings.push((field, Setting::Text(text)));
+    match limit.period() {
+        None => {}
+        Some(Period::Every(length)) => text("per", length_of(*length)),
+        Some(Period::Day { zone }) => {
+            text("per", "day".into());
+            text("zone", zone.clone());
+        }
+        Some(Period::Week { zone }) => {
+            text("per", "week".into());
+            text("zone", zone.clone());
+        }
+        Some(Period::Month { zone }) => {
+            text("per", "month".into());
+            text("zone", zone.clone());
+        }
+    }
+    if let Some(algorithm) = limit.algorithm_word() {
+        text("algorithm", algorithm.into());
+    }
+    if let Some(ttl) = limit.held_for() {
+        text("ttl", length_of(ttl));
+    }
+    if limit.at_most() != limit.capacity() {
+        settings.push(("burst", Setting::Units(limit.at_most())));
+    }
+    if limit.amounts() != Unit::ONE {
+        settings.push(("unit", Setting::Text(limit.amounts().to_string())));
+    }
+    settings.extend(
+        limit
+            .precision()
+            .map(|(field, count)| (field, Setting::Integer(count))),
+    );
+    settings
+}
+
+/// In the largest unit that it is a whole number of.
+fn length_of(length: Duration) -> String {
+    let micros = length.as_micros();
+    let units = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+    ];
+    let whole = units.iter().find(|(unit, _)| micros.is_multiple_of(*unit));
+    match whole {
+        Some((unit, name)) => format!("{}{name}", micros / unit),
+        None => format!("{micros}us"),
+    }
+}

@@ -1,0 +1,771 @@
+//! One policy's verbs, counted, with its failure mode. Who decides, its limits or
+//! its pool, is `backing`'s to know.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Span, Timestamp};
+use tidegate_store::{Count, StoreError};
+
+use super::access::Caller;
+use super::audit;
+use super::backing::Backing;
+use super::denials::Denials;
+use super::error::{Kind, ServiceError};
+use super::finish::{Finish, Finished, Report};
+use super::meters::{Meters, Observed};
+use super::outlook::Outlook;
+use super::share::Share;
+use super::spans;
+use tidegate::Admission;
+use tidegate::Ask;
+use tidegate::Decision;
+use tidegate::Error;
+use tidegate::Key;
+use tidegate::Member;
+use tidegate::Pending;
+use tidegate::{Lease, LeaseId, Settlement};
+use tidegate::{Limit, Unit};
+use tidegate::{LimitSet, Metadata};
+use tidegate_policy::{FailureMode, Policy};
+
+/// A policy in use.
+pub struct Served {
+    policy: Policy,
+    backing: Backing,
+    /// What decides while the store cannot tell, if the policy says so.
+    share: Option<Share>,
+    /// The words that come with the leases of a plain policy.
+    metadata: Arc<Metadata>,
+    /// Some limit has a unit of its own.
+    has_units: bool,
+    meters: Meters,
+    name: Arc<str>,
+    denials: Arc<Denials>,
+    /// How long an ask may wait.
+    longest_wait: Duration,
+}
+
+/// The answer to an ask without a lease.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// What the limits say.
+    Decided(Decision),
+    /// The store could not tell; admitted, as the policy's failure mode says.
+    Degraded(StoreError),
+}
+
+/// The answer to an ask for a lease.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// Yes.
+    Granted(Ticket),
+    /// Not now.
+    Refused(Decision),
+    /// The store could not tell; admitted without a lease, as the policy's
+    /// failure mode says.
+    Degraded(StoreError),
+}
+
+/// A lease that is held elsewhere: by whoever knows its id.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ticket {
+    /// What settles it.
+    pub id: LeaseId,
+    /// Larger than that of every earlier lease on the same slots; 0 without.
+    pub fence: u64,
+    /// When it was granted, by the store's clock.
+    pub granted_at: Timestamp,
+    /// When it expires unless renewed.
+    pub expires_at: Timestamp,
+    /// It was given before, to an ask with the same idempotency key.
+    pub repeated: bool,
+    /// A shadow limit would have refused it.
+    pub shadowed: bool,
+    /// The store could not tell: it was given by a share of the limits, in this
+    /// process, and is known to it alone.
+    pub degraded: bool,
+    member: Option<Member>,
+    metadata: Arc<Metadata>,
+    decision: Option<Box<Decision>>,
+}
+
+impl Ticket {
+    /// The member of a pool that gave it.
+    #[must_use]
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(Member::name)
+    }
+
+    /// Where the limits stood, if the ask [wanted to know](Ask::standings).
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_deref()
+    }
+
+    /// The words of the policy, or of that member, that come with its leases.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl Answer {
+    /// Whether it may start.
+    #[must_use]
+    pub fn admitted(&self) -> bool {
+        match self {
+            Self::Decided(decision) => decision.admitted(),
+            Self::Degraded(_) => true,
+        }
+    }
+}
+
+impl Ticket {
+    fn new(lease: Lease, metadata: &Arc<Metadata>, degraded: bool) -> Self {
+        Self {
+            degraded,
+            fence: lease.fence(),
+            granted_at: lease.granted_at(),
+            expires_at: lease.expires_at(),
+            repeated: lease.is_repeated(),
+            shadowed: lease.shadowed(),
+            member: lease.source().cloned(),
+            metadata: Arc::clone(metadata),
+            decision: lease.decision().cloned().map(Box::new),
+            id: lease.hand_over(),
+        }
+    }
+}
+
+impl Served {
+    pub(super) fn new(
+        policy: Policy,
+        backing: Backing,
+        share: Option<Share>,
+        denials: Arc<Denials>,
+        longest_wait: Duration,
+    ) -> Self {
+        Self {
+            longest_wait,
+            share,
+            has_units: has_units(&policy),
+            meters: Meters::of(&policy),
+            name: policy.name.as_str().into(),
+            metadata: Arc::new(policy.metadata.clone()),
+            policy,
+            backing,
+            denials,
+        }
+    }
+
+    /// The policy as it was written.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Its limits; of a pool, those of its first member.
+    #[must_use]
+    pub fn set(&self) -> &LimitSet {
+        self.backing.set()
+    }
+
+    /// Its limit sets: one, or one for each member of a pool.
+    pub fn sets(&self) -> impl Iterator<Item = &LimitSet> {
+        self.backing.sets()
+    }
+
+    /// Those, and the sets that stand in for them.
+    pub(super) fn every_set(&self) -> impl Iterator<Item = &LimitSet> {
+        let share = self.share.as_ref().map(|share| share.backing().sets());
+        self.sets().chain(share.into_iter().flatten())
+    }
+
+    /// Each of its sets with the limits that the policy gives it.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&LimitSet, &[Limit])> {
+        self.sets().zip(self.policy.limit_lists())
+    }
+
+    /// The members of a pool, as they stand now; none of a plain policy.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        match self.backing.pool() {
+            Some(pooled) => {
+                pooled.observe();
+                pooled.pool().members()
+            }
+            None => &[],
+        }
+    }
+
+    /// How many keys it holds state of; nothing where processes share the store: to count
+    /// them there is to read them all.
+    #[must_use]
+    pub fn keys(&self) -> Option<usize> {
+        self.count().map(|count| count.keys)
+    }
+
+    /// How much it holds, where that is counted here.
+    fn count(&self) -> Option<Count> {
+        let count = |set: &LimitSet| match set.is_shared() {
+            true => None,
+            false => set.count().now_or_never()?.ok(),
+        };
+        let nothing = Count {
+            keys: 0,
+            leases: Some(0),
+            remembered: Some(0),
+        };
+        let add = |one: Option<usize>, other: Option<usize>| Some(one? + other?);
+        self.sets().try_fold(nothing, |sum, set| {
+            let count = count(set)?;
+            Some(Count {
+                keys: sum.keys + count.keys,
+                leases: add(sum.leases, count.leases),
+                remembered: add(sum.remembered, count.remembered),
+            })
+        })
+    }
+
+    /// How many asks wait now.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.backing.waiting()
+    }
+
+    /// The name of the level at which the limit stands that refused.
+    #[must_use]
+    pub fn level(&self, decision: &Decision) -> Option<&str> {
+        let level = self.policy.levels.get(decision.binding_level()?)?;
+        Some(level)
+    }
+
+    pub(super) const fn has_units(&self) -> bool {
+        self.has_units
+    }
+
+    pub(super) const fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
+    pub(super) const fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// Takes what `ask` says, if it fits, without a lease.
+    ///
+    /// # Errors
+    /// As [`LimitSet::check`], but for what the failure mode answers.
+    pub fn check<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Answer, ServiceError>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            let decision = self.decide(self.backing.check(key, ask)).await;
+            self.checked(key, ask, decision).await
+        })
+    }
+
+    /// As [`check`](Self::check), each by itself, in their order: an answer to each.
+    /// Plain limits decide about all at one instant, by one command to their store.
+    pub(super) async fn check_each(
+        &self,
+        items: &[(Key<'_>, Ask<'_>)],
+    ) -> Vec<Result<Answer, ServiceError>> {
+        let decisions = self.decide(self.backing.check_each(items)).await;
+        let mut answers = Vec::with_capacity(items.len());
+        for (&(key, ask), decision) in items.iter().zip(decisions) {
+            answers.push(self.checked(key, ask, decision).await);
+        }
+        answers
+    }
+
+    /// What a check is answered: by the share, if the store could not tell.
+    async fn checked(
+        &self,
+        key: Key<'_>,
+        ask: Ask<'_>,
+        mut decision: Result<Decision, Error>,
+    ) -> Result<Answer, ServiceError> {
+        if let Some(share) = self.share_for_error(&decision)
+            && let Some(by_share) = share.check(key, ask).await
+        {
+            self.meters.degraded();
+            decision = Ok(by_share);
+        }
+        self.answered(key, decision)
+    }
+
+    /// Charges what was used already; of a pool, at `member`.
+    ///
+    /// # Errors
+    /// As [`LimitSet::debit`], but for what the failure mode answers;
+    /// [`Error::MemberNeeded`], [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn debit_at<'k, 'a>(
+        &self,
+        member: Option<&str>,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Answer, ServiceError>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            let mut decision = self.decide(self.backing.debit(member, key, ask)).await;
+            if let Some(share) = self.share_for_error(&decision)
+                && let Some(by_share) = share.debit(member, key, ask).await
+            {
+                self.meters.degraded();
+                decision = Ok(by_share);
+            }
+            match decision {
+                // It was used, whatever there was.
+                Ok(decision) => {
+                    self.admitted(key);
+                    Ok(Answer::Decided(decision))
+                }
+                Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
+            }
+        })
+    }
+
+    /// Charges what was used already, by a plain policy.
+    ///
+    /// # Errors
+    /// As [`debit_at`](Self::debit_at).
+    pub fn debit<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Answer, ServiceError>> + Send> {
+        self.debit_at(None, key, ask)
+    }
+
+    /// What [`check`](Self::check) would answer now.
+    ///
+    /// # Errors
+    /// As [`LimitSet::peek`].
+    pub fn peek<'k, 'a>(
+        &self,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
+        self.peek_at(None, key, ask)
+    }
+
+    /// The same, of one member of a pool if it is named.
+    ///
+    /// # Errors
+    /// As [`LimitSet::peek`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn peek_at<'k, 'a>(
+        &self,
+        member: Option<&str>,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            let decision = self.backing.peek(member, key, ask).await;
+            spans::done(key.bytes(), decision.map_err(ServiceError::from))
+        })
+    }
+
+    /// As [`LimitSet::forecast`]; of a pool, for each member that could serve
+    /// the ask, or for the one that is named.
+    ///
+    /// # Errors
+    /// As [`LimitSet::forecast`]; [`Error::UnknownMember`], [`Error::NoPool`].
+    pub fn forecast<'k, 'a>(
+        &self,
+        member: Option<&str>,
+        key: impl Into<Key<'k>>,
+        ask: impl Into<Ask<'a>>,
+    ) -> Pending<impl Future<Output = Result<Vec<Outlook>, ServiceError>> + Send> {
+        let (key, ask) = (key.into(), ask.into());
+        Pending::new(async move {
+            let outlook = self.backing.forecast(member, key, ask).await;
+            spans::done(key.bytes(), outlook.map_err(ServiceError::from))
+        })
+    }
+
+    /// Takes a lease, waiting no longer than the ask says (and not at all if
+    /// it says nothing). Dropping the future gives back its place.
+    ///
+    /// # Errors
+    /// As [`LimitSet::acquire`], but for what the failure mode answers;
+    /// [`ServiceError::WaitTooLong`].
+    pub fn acquire(
+        &self,
+        key: Key<'_>,
+        mut ask: Ask<'_>,
+    ) -> Pending<impl Future<Output = Result<Entry, ServiceError>> + Send> {
+        Pending::new(async move {
+            self.check_wait(&ask)?;
+            let begun = self.now();
+            ask = ask.ttl_or(self.policy.ttl);
+            // Who says nothing does not wait.
+            let ask = ask.within(ask.longest_wait().unwrap_or_default());
+            let admission = match ask.is_patient() {
+                true => self.backing.acquire(key, ask).await,
+                false => self.decide(self.backing.acquire(key, ask)).await,
+            };
+            match admission {
+                Ok(Admission::Granted(lease)) => {
+                    self.meters.waited(self.since(begun));
+                    self.admitted(key);
+                    if lease.shadowed() {
+                        self.meters.shadowed();
+                    }
+                    Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
+                }
+                Ok(Admission::Refused(decision)) => {
+                    self.refused(key, &decision);
+                    Ok(Entry::Refused(decision))
+                }
+                Err(error) => match self.share_for(&error) {
+                    Some(share) => self.acquire_by(share, key, ask, error).await,
+                    None => self.by_failure_mode(key, error).map(Entry::Degraded),
+                },
+            }
+        })
+    }
+
+    fn check_wait(&self, ask: &Ask<'_>) -> Result<(), ServiceError> {
+        let longest = self.longest_wait;
+        match ask.longest_wait().filter(|asked| *asked > longest) {
+            Some(asked) => Err(ServiceError::WaitTooLong { asked, longest }),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`acquire`](Self::acquire), by a share of the limits: the store could
+    /// not tell, and said so.
+    async fn acquire_by(
+        &self,
+        share: &Share,
+        key: Key<'_>,
+        ask: Ask<'_>,
+        error: Error,
+    ) -> Result<Entry, ServiceError> {
+        let Some(admission) = share.acquire(key, ask).await else {
+            return self.by_failure_mode(key, error).map(Entry::Degraded);
+        };
+        self.meters.degraded();
+        match admission {
+            Admission::Granted(lease) => {
+                self.admitted(key);
+                Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
+            }
+            Admission::Refused(decision) => {
+                self.refused(key, &decision);
+                Ok(Entry::Refused(decision))
+            }
+        }
+    }
+
+    /// Settles a lease. A retry gets the first answer.
+    ///
+    /// # Errors
+    /// As [`LimitSet::settle`].
+    pub fn settle(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        used: &[(&str, u64)],
+    ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
+        Pending::new(self.end(key, id, Finish::Settle(used)))
+    }
+
+    /// Releases a lease. A retry gets the first answer.
+    ///
+    /// # Errors
+    /// As [`LimitSet::release`].
+    pub fn release(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
+        Pending::new(self.end(key, id, Finish::Release))
+    }
+
+    /// Gives all of a lease back: the work did not start.
+    ///
+    /// # Errors
+    /// As [`LimitSet::cancel`].
+    pub fn cancel(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+    ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
+        Pending::new(self.end(key, id, Finish::Cancel))
+    }
+
+    async fn end(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+    ) -> Result<Settlement, ServiceError> {
+        let finished = self.finish(key, id, how, &Report::default()).await?;
+        Ok(finished.settlement)
+    }
+
+    /// Ends a lease, with what its holder says of the work: a pool's member may
+    /// cool down by it. A retry gets the first answer, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`LimitSet::settle`]; [`Error::NoPool`] for a cool-down without one.
+    pub fn finish(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        how: Finish<'_>,
+        report: &Report,
+    ) -> Pending<impl Future<Output = Result<Finished, ServiceError>> + Send> {
+        Pending::new(async move {
+            let ended = self.by_holder(|backing| backing.finish(key, id, how, report));
+            let ended = ended.await;
+            spans::done(key.bytes(), ended.map_err(ServiceError::from))
+        })
+    }
+
+    /// Moves a lease's expiry.
+    ///
+    /// # Errors
+    /// As [`LimitSet::renew`].
+    pub fn renew(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        ttl: Duration,
+    ) -> Pending<impl Future<Output = Result<Timestamp, ServiceError>> + Send> {
+        Pending::new(async move {
+            let renewed = self.by_holder(|backing| backing.renew(key, id, ttl)).await;
+            spans::done(key.bytes(), renewed.map_err(ServiceError::from))
+        })
+    }
+
+    /// Changes how much a lease has taken; with `overdraw` into debt if need be.
+    ///
+    /// # Errors
+    /// As [`LimitSet::adjust`].
+    pub fn adjust(
+        &self,
+        key: Key<'_>,
+        id: LeaseId,
+        to: &[(&str, u64)],
+        overdraw: bool,
+    ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
+        Pending::new(async move {
+            let adjusted = self.by_holder(|backing| async move {
+                let decision = backing.adjust(key, id, to, overdraw).await?;
+                Ok(match self.is_by_share(backing) {
+                    true => decision.mark_degraded(),
+                    false => decision,
+                })
+            });
+            match adjusted.await {
+                Ok(decision) if !decision.admitted() => {
+                    self.refused(key, &decision);
+                    Ok(decision)
+                }
+                adjusted => spans::done(key.bytes(), adjusted.map_err(ServiceError::from)),
+            }
+        })
+    }
+
+    /// What is answered where a lease is held: by the share, if that gave it. One that knows
+    /// nothing of a lease may say anything else of the request (another member's limits
+    /// are unknown to it): then the store is asked.
+    async fn by_holder<'s, T, F: Future<Output = Result<T, Error>> + Send>(
+        &'s self,
+        ask: impl Fn(&'s Backing) -> F + Send,
+    ) -> Result<T, Error> {
+        let Some(share) = &self.share else {
+            return ask(&self.backing).await;
+        };
+        let by_share = match ask(share.backing()).await {
+            Err(error) if !matches!(error, Error::Store(StoreError::LeaseEnded(_))) => error,
+            ours => return ours,
+        };
+        match ask(&self.backing).await {
+            Err(Error::Store(StoreError::UnknownLease)) => Err(by_share),
+            answer => answer,
+        }
+    }
+
+    fn is_by_share(&self, backing: &Backing) -> bool {
+        let share = self.share.as_ref();
+        share.is_some_and(|share| std::ptr::eq(share.backing(), backing))
+    }
+
+    /// Forgets a key; `caller` is noted.
+    ///
+    /// # Errors
+    /// As [`LimitSet::reset`].
+    pub fn reset(
+        &self,
+        caller: &Caller,
+        key: Key<'_>,
+    ) -> Pending<impl Future<Output = Result<(), ServiceError>> + Send> {
+        Pending::new(async move {
+            let reset = self.backing.reset(key).await;
+            spans::done(key.bytes(), reset.map_err(ServiceError::from))?;
+            let key = String::from_utf8_lossy(key.bytes());
+            audit::note(
+                caller.name(),
+                "reset",
+                &format!("{}/{key}", self.policy.name),
+            );
+            Ok(())
+        })
+    }
+
+    /// The time by its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.backing.set().now()
+    }
+
+    /// Brings what is measured up to date.
+    pub(super) fn observe(&self) {
+        let count = self.count();
+        self.meters.observe(Observed {
+            waiting: self.waiting(),
+            keys: count.map(|count| count.keys),
+            leases: count.and_then(|count| count.leases),
+            remembered: count.and_then(|count| count.remembered),
+        });
+    }
+
+    /// No policy has this name any more.
+    pub(super) fn gone(&self) {
+        self.meters.gone();
+    }
+
+    fn ticket(&self, backing: &Backing, lease: Lease, degraded: bool) -> Ticket {
+        let metadata = match backing.pool() {
+            Some(pooled) => pooled.hand_out(&lease),
+            None => None,
+        };
+        Ticket::new(lease, metadata.unwrap_or(&self.metadata), degraded)
+    }
+
+    /// Gives back a lease that nobody was told of: nobody waits for the answer.
+    pub(super) fn cancel_unseen(&self, key: Key<'_>, id: LeaseId) {
+        if let Some(share) = &self.share {
+            share.backing().cancel_unseen(key, id);
+        }
+        self.backing.cancel_unseen(key, id);
+    }
+
+    /// Decides, and measures some of the times how long it took.
+    #[inline]
+    async fn decide<T>(&self, decision: impl Future<Output = T>) -> T {
+        if !self.meters.wants_time() {
+            return decision.await;
+        }
+        let begun = self.now();
+        let answer = decision.await;
+        self.meters.took(self.since(begun));
+        answer
+    }
+
+    fn since(&self, begun: Timestamp) -> Duration {
+        Span::as_duration(self.now().since(begun))
+    }
+
+    #[inline]
+    fn admitted(&self, key: Key<'_>) {
+        self.meters.admitted();
+        spans::outcome(key.bytes(), "admitted");
+    }
+
+    fn refused(&self, key: Key<'_>, decision: &Decision) {
+        self.meters.refused(decision.binding());
+        spans::outcome(key.bytes(), "refused");
+        self.denials.note(&self.name, key.bytes(), decision);
+    }
+
+    fn answered(
+        &self,
+        key: Key<'_>,
+        decision: Result<Decision, Error>,
+    ) -> Result<Answer, ServiceError> {
+        match decision {
+            Ok(decision) => {
+                match decision.admitted() {
+                    true => self.admitted(key),
+                    false => self.refused(key, &decision),
+                }
+                if decision.shadowed() {
+                    self.meters.shadowed();
+                }
+                Ok(Answer::Decided(decision))
+            }
+            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
+        }
+    }
+
+    /// The share that decides in place of a store that cannot tell, if the policy says
+    /// so.
+    fn share_for_error<T>(&self, answer: &Result<T, Error>) -> Option<&Share> {
+        self.share_for(answer.as_ref().err()?)
+    }
+
+    fn share_for(&self, error: &Error) -> Option<&Share> {
+        self.share.as_ref().filter(|_| is_away(error))
+    }
+
+    /// What is answered when the store cannot tell.
+    fn by_failure_mode(&self, key: Key<'_>, error: Error) -> Result<StoreError, ServiceError> {
+        let error = ServiceError::from(error);
+        match error {
+            ServiceError::Limits(Error::Store(store))
+                if self.policy.failure_mode == FailureMode::Admit && store.outage().is_some() =>
+            {
+                self.meters.degraded();
+                spans::outcome(key.bytes(), "degraded");
+                Ok(store)
+            }
+            error => {
+                match error.kind() {
+                    Kind::Invalid | Kind::Never | Kind::NotFound | Kind::Ended => {
+                        self.meters.invalid();
+                    }
+                    Kind::Full => {
+                        self.meters.failed();
+                        self.meters.full();
+                    }
+                    _ => self.meters.failed(),
+                }
+                spans::outcome(key.bytes(), error.kind().code());
+                Err(error)
+            }
+        }
+    }
+}
+
+fn has_units(policy: &Policy) -> bool {
+    let mut limits = policy.limit_lists().flatten();
+    limits.any(|limit| limit.amounts() != Unit::ONE)
+}
+
+/// Whether the store cannot tell. What it answers of itself (a table that is full, a root
+/// that is busy) is no reason to let anything through.
+fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(store) if store.outage().is_some())
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served")
+            .field("policy", &self.policy.name)
+            .field("set", self.set())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,524 @@
+//! The policies by name, on one store; exchanged while in use.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tidegate_store::definitions::at_once;
+use tidegate_store::sync::Mutex;
+use tidegate_store::{Board, Definition, Definitions, Follower, Later, Store, StoreError};
+
+use super::access::{Caller, Credentials};
+use super::ad_hoc::AdHoc;
+use super::audit;
+use super::backing::Backing;
+use super::change::{self, Change};
+use super::denials::{Denials, Frequent, Watcher};
+use super::error::ServiceError;
+use super::meters;
+use super::overrides::{self, OWNER, Place, Stored};
+use super::pooled::Pooled;
+use super::rate::{self, Rate};
+use super::served::Served;
+use super::share::Share;
+use super::spans;
+use super::tables;
+use tidegate::Clock;
+use tidegate::Error;
+use tidegate::LimitSet;
+use tidegate::Pending;
+use tidegate_policy::Scope;
+use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember};
+use tidegate_store::block_on;
+
+/// How long an ask may wait if nothing is said.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
+
+/// What every door asks. Cloning shares it.
+#[derive(Clone)]
+pub struct Service(Arc<Shared>);
+
+struct Shared {
+    policies: ArcSwap<Policies>,
+    ad_hoc: AdHoc,
+    credentials: ArcSwap<Credentials>,
+    /// How often the credentials were replaced.
+    generation: AtomicU64,
+    store: Option<Arc<dyn Store>>,
+    /// What is defined where there is no store.
+    board: Board,
+    clock: Clock,
+    denials: Arc<Denials>,
+    longest_wait: Duration,
+    /// One exchange at a time.
+    exchange: Mutex<()>,
+    /// What holds in place of what the policies say; changed by whoever exchanges.
+    overrides: RwLock<Stored>,
+    /// Their version.
+    version: AtomicU64,
+}
+
+/// Makes a [`Service`]; [`Service::builder`] begins one.
+#[derive(Clone, Default)]
+pub struct ServiceBuilder {
+    store: Option<Arc<dyn Store>>,
+    clock: Clock,
+    credentials: Credentials,
+    longest_wait: Option<Duration>,
+}
+
+impl ServiceBuilder {
+    /// Keeps all state in `store`; in memory, each policy by itself, if not said.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Reads the time from `clock`.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Lets in who has one of these tokens; everyone if not said.
+    #[must_use]
+    pub fn credentials(mut self, tokens: impl IntoIterator<Item = Credential>) -> Self {
+        self.credentials = Credentials::new(tokens);
+        self
+    }
+
+    /// The longest that an ask may wait, over every protocol: 300 s if not said. A
+    /// longer one is an error, [`ServiceError::WaitTooLong`].
+    #[must_use]
+    pub fn longest_wait(mut self, longest_wait: Duration) -> Self {
+        self.longest_wait = Some(longest_wait);
+        self
+    }
+
+    /// The service, with these policies.
+    ///
+    /// # Errors
+    /// A store that cannot do what a policy needs.
+    pub fn build(self, file: &PolicyFile) -> Result<Service, Error> {
+        meters::describe();
+        let denials = Arc::<Denials>::default();
+        let (overrides, version) = self.overrides()?;
+        let service = Service(Arc::new(Shared {
+            policies: ArcSwap::default(),
+            ad_hoc: AdHoc::new(self.store.clone(), self.clock.clone(), Arc::clone(&denials)),
+            credentials: ArcSwap::from_pointee(self.credentials),
+            generation: AtomicU64::new(0),
+            store: self.store,
+            board: Board::default(),
+            clock: self.clock,
+            denials,
+            longest_wait: self.longest_wait.unwrap_or(LONGEST_WAIT),
+            exchange: Mutex::new(()),
+            overrides: RwLock::new(overrides),
+            version: AtomicU64::new(version),
+        }));
+        service.exchange("the start", file)?;
+        let shared = Arc::downgrade(&service.0);
+        match &service.0.store {
+            Some(store) => store.follow(OWNER, shared),
+            None => service.0.board.follow(OWNER, shared),
+        }
+        Ok(service)
+    }
+
+    /// What is stored, and its version. What cannot be read keeps a service from its start.
+    fn overrides(&self) -> Result<(Stored, u64), Error> {
+        let mut stored = Stored::default();
+        let Some(store) = &self.store else {
+            return Ok((stored, 0));
+        };
+        let definitions = block_on(store.definitions(OWNER, 0))?;
+        let mut fault = None;
+        stored.follow(&definitions, |_, error| fault = Some(error));
+        match fault {
+            Some(error) => Err(error.into()),
+            None => Ok((stored, definitions.version)),
+        }
+    }
+}
+
+impl Shared {
+    fn stored(&self) -> RwLockReadGuard<'_, Stored> {
+        let stored = self.overrides.read();
+        stored.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all_served(&self) -> Vec<Arc<Served>> {
+        self.policies.load().values().cloned().collect()
+    }
+}
+
+impl Follower for Shared {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn follow(&self, definitions: &Definitions) {
+        // Policies are not exchanged meanwhile.
+        let _one_at_a_time = self.exchange.lock();
+        if definitions.newer_than != self.version() {
+            return;
+        }
+        let unread = |place: &Place, error: StoreError| overrides::tell_of(place, &error);
+        let stored = self.overrides.write();
+        let mut stored = stored.unwrap_or_else(PoisonError::into_inner);
+        let had_any = !stored.is_empty();
+        let touched = stored.follow(definitions, unread);
+        let is_lost = had_any && stored.is_empty() && definitions.version < definitions.newer_than;
+        drop(stored);
+        if is_lost {
+            overrides::tell_of_loss();
+        }
+        // A store may hold this up, and with it nobody who looks at what is stored.
+        overrides::go_over(&self.all_served(), &self.stored(), &touched);
+        self.version.store(definitions.version, Ordering::Release);
+    }
+}
+
+impl Service {
+    /// Begins a service.
+    #[must_use]
+    pub fn builder() -> ServiceBuilder {
+        ServiceBuilder::default()
+    }
+
+    /// Lets in whoever has this token, or everyone while there is none.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`].
+    pub fn enter(&self, token: Option<&str>) -> Result<Caller, ServiceError> {
+        spans::entered(self.0.credentials.load().identify(token))
+    }
+
+    /// Whether everyone is let in.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.credentials.load().is_open()
+    }
+
+    /// Lets in again whoever came in before the tokens were replaced, for
+    /// doors whose callers stay.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`]: their token is no longer one.
+    pub fn readmit(&self, caller: &Caller) -> Result<Caller, ServiceError> {
+        self.0.credentials.load().readmit(caller)
+    }
+
+    /// A number that grows whenever the tokens are replaced: whoever came in
+    /// before is to be [readmitted](Self::readmit).
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// A limit whose numbers come with the call, for `caller` to decide by. It
+    /// is the policy [`AD_HOC_POLICY`](super::AD_HOC_POLICY) to tokens and meters.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`]; numbers that make no rate;
+    /// [`ServiceError::TooManyRates`]; [`ServiceError::Busy`], where a store is asked for too many
+    /// new ones at once.
+    pub fn ad_hoc<'a>(
+        &'a self,
+        caller: &'a Caller,
+        rate: Rate,
+    ) -> Pending<impl Future<Output = Result<Arc<Served>, ServiceError>> + Send + 'a> {
+        Pending::new(async move {
+            spans::policy(rate::POLICY);
+            let found = match caller.check(Scope::Decide, Some(rate::POLICY)) {
+                Ok(()) => self.0.ad_hoc.get(caller, rate).await,
+                Err(error) => Err(error),
+            };
+            spans::entered(found)
+        })
+    }
+
+    /// The policy `name`, for `caller` to use in this way.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`], also for a name that does not exist unless
+    /// the caller may see all; [`ServiceError::UnknownPolicy`].
+    pub fn policy(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        name: &str,
+    ) -> Result<Arc<Served>, ServiceError> {
+        let may = caller.check(scope, Some(name));
+        let found = may.and_then(|()| {
+            let policies = self.0.policies.load();
+            let served = policies.get(name).cloned();
+            served.ok_or_else(|| unknown(&policies, name, (caller, scope)))
+        });
+        if found.is_ok() {
+            spans::policy(name);
+        }
+        spans::entered(found)
+    }
+
+    /// Every policy that `caller` may observe, by name.
+    #[must_use]
+    pub fn policies(&self, caller: &Caller) -> Vec<Arc<Served>> {
+        let may = |served: &&Arc<Served>| {
+            let name = &served.policy().name;
+            caller.check(Scope::Observe, Some(name)).is_ok()
+        };
+        let policies = self.0.policies.load();
+        let mut seen: Vec<_> = policies.values().filter(may).cloned().collect();
+        seen.sort_by(|a, b| a.policy().name.cmp(&b.policy().name));
+        seen
+    }
+
+    /// What an exchange for `file` would change.
+    #[must_use]
+    pub fn compare(&self, file: &PolicyFile) -> Vec<Change> {
+        let policies = self.0.policies.load();
+        change::between(policies.values().map(|served| served.policy()), file)
+    }
+
+    /// Goes over to the policies of `file`, from the next decision on. What
+    /// was used stays used; a policy that is gone, or has other levels, is
+    /// forgotten. Answers what has changed; `by` is noted with it. The calling thread
+    /// waits for the store, to open what is new there: in a runtime, call it where that
+    /// may be (`spawn_blocking`).
+    ///
+    /// # Errors
+    /// A store that cannot do it; then the old policies go on.
+    pub fn exchange(&self, by: &str, file: &PolicyFile) -> Result<Vec<Change>, Error> {
+        let _one_at_a_time = self.0.exchange.lock();
+        let changes = self.compare(file);
+        let old = self.0.policies.load_full();
+        let mut new = Policies::default();
+        for policy in &file.policies {
+            let known = old.get(&policy.name);
+            let served = match known {
+                Some(served) if served.policy() == policy => Arc::clone(served),
+                known => self.served(policy, known.map(|served| &**served))?,
+            };
+            new.insert(policy.name.clone(), served);
+        }
+        // Nothing has changed so far; from here on nothing fails.
+        for served in new.values() {
+            served.govern(&self.0.stored())?;
+        }
+        for (name, served) in old.iter() {
+            stop_who_is_gone(served, new.get(name).map(|served| &**served));
+        }
+        let kept: HashSet<String> = new.values().flat_map(|s| table_names(s)).collect();
+        let new = Arc::new(new);
+        self.0.policies.store(Arc::clone(&new));
+        let gone = old.iter().filter(|(name, _)| !new.contains_key(*name));
+        gone.for_each(|(_, served)| served.gone());
+        if let Some(store) = &self.0.store {
+            let gone = old.values().flat_map(|served| table_names(served));
+            let gone = gone.filter(|name| !kept.contains(name));
+            gone.for_each(|name| store.forget(&name));
+        }
+        for change in &changes {
+            audit::note(by, "policies", &change.to_string());
+        }
+        Ok(changes)
+    }
+
+    /// Lets in who has one of these tokens, from now on; whether they are others.
+    pub fn replace_credentials(&self, tokens: impl IntoIterator<Item = Credential>) -> bool {
+        let credentials = Credentials::new(tokens);
+        let others = **self.0.credentials.load() != credentials;
+        self.0.credentials.store(Arc::new(credentials));
+        self.0.generation.fetch_add(1, Ordering::Release);
+        others
+    }
+
+    /// Tells `watcher` of every refusal, for as long as it is kept somewhere.
+    pub fn watch_denials(&self, watcher: &Arc<Watcher>) {
+        self.0.denials.watch(watcher);
+    }
+
+    /// The keys refused most often, the most frequent first; counted in a
+    /// sketch of a few hundred keys.
+    #[must_use]
+    pub fn most_denied(&self, most: usize) -> Vec<Frequent> {
+        self.0.denials.most_frequent(most)
+    }
+
+    /// Brings what is measured up to date, before it is read.
+    pub fn observe(&self) {
+        let policies = self.0.policies.load();
+        policies.values().for_each(|served| served.observe());
+    }
+
+    /// Answers everyone who waits that the service closes.
+    pub fn close(&self) {
+        let policies = self.0.policies.load();
+        policies
+            .values()
+            .flat_map(|served| served.every_set())
+            .for_each(LimitSet::stop_waiting);
+    }
+
+    pub(super) fn all_served(&self) -> Vec<Arc<Served>> {
+        self.0.all_served()
+    }
+
+    /// What is stored, to look at.
+    pub(super) fn seen(&self) -> RwLockReadGuard<'_, Stored> {
+        self.0.stored()
+    }
+
+    /// Tells all servers of the store, this one first; whether that changes anything.
+    pub(super) fn tell(&self, definition: Definition) -> Later<bool> {
+        match &self.0.store {
+            Some(store) => store.define(OWNER, definition),
+            None => at_once(self.0.board.define(OWNER, definition)),
+        }
+    }
+
+    /// A policy in use, which goes on where `before` stands.
+    fn served(&self, policy: &Policy, before: Option<&Served>) -> Result<Arc<Served>, Error> {
+        let before = before.filter(|served| served.policy().levels == policy.levels);
+        let backing = self.backing(policy, before.map(Served::backing), self.0.store.as_ref())?;
+        let share = match policy.failure_mode {
+            FailureMode::Share(percent) => {
+                let before = before.and_then(Served::share).map(Share::backing);
+                Some(Share::new(percent, self.backing(policy, before, None)?))
+            }
+            _ => None,
+        };
+        let denials = Arc::clone(&self.0.denials);
+        Ok(Arc::new(Served::new(
+            policy.clone(),
+            backing,
+            share,
+            denials,
+            self.0.longest_wait,
+        )))
+    }
+
+    /// What decides, in `store` or in this process; what was there before goes on.
+    fn backing(
+        &self,
+        policy: &Policy,
+        before: Option<&Backing>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<Backing, Error> {
+        if !policy.is_pool() {
+            let known = before.and_then(Backing::plain).cloned();
+            let set = known.map_or_else(|| self.set(policy, None, store), Ok)?;
+            return Ok(Backing::Set(set));
+        }
+        let before = before.and_then(Backing::pool);
+        let set = |member: &PolicyMember| {
+            let known = before.and_then(|pooled| pooled.pool().member(&member.name));
+            match known {
+                Some(known) => Ok(known.set().clone()),
+                None => self.set(policy, Some(member), store),
+            }
+        };
+        let sets = policy.members.iter().map(set).collect::<Result<_, _>>()?;
+        Ok(Backing::Pool(Pooled::new(policy, sets, before)?))
+    }
+
+    /// The limits of a plain policy, or of one member.
+    fn set(
+        &self,
+        policy: &Policy,
+        member: Option<&PolicyMember>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<LimitSet, Error> {
+        let limits = member.map_or(&policy.limits, |member| &member.limits);
+        let mut builder = LimitSet::builder()
+            .name(tables::of_policy(policy, member))
+            .limits(limits.iter().cloned())
+            .levels(policy.levels.iter().cloned())
+            .governed()
+            .clock(self.0.clock.clone());
+        if let Some(max_keys) = policy.max_keys {
+            builder = builder.max_keys(max_keys);
+        }
+        if let Some(max_keys_per_root) = policy.max_keys_per_root {
+            builder = builder.max_keys_per_root(max_keys_per_root);
+        }
+        if let Some(max_leases) = policy.max_leases {
+            builder = builder.max_leases(max_leases);
+        }
+        if let Some(max_leases_per_root) = policy.max_leases_per_root {
+            builder = builder.max_leases_per_root(max_leases_per_root);
+        }
+        if let Some(max_remembered_leases) = policy.max_remembered_leases {
+            builder = builder.max_remembered_leases(max_remembered_leases);
+        }
+        if let Some(remember) = policy.remember {
+            builder = builder.remember(remember);
+        }
+        if let Some(max_waiting) = policy.max_waiting {
+            builder = builder.max_waiting(max_waiting);
+        }
+        if let Some(store) = store {
+            builder = builder.store(Arc::clone(store));
+        }
+        builder.build()
+    }
+}
+
+/// What the store calls the tables of a policy in use.
+fn table_names(served: &Served) -> Vec<String> {
+    let policy = served.policy();
+    match policy.is_pool() {
+        true => {
+            let members = policy.members.iter();
+            members
+                .map(|member| tables::of_policy(policy, Some(member)))
+                .collect()
+        }
+        false => vec![tables::of_policy(policy, None)],
+    }
+}
+
+/// Whoever waits at a set that nobody asks any more is told so.
+fn stop_who_is_gone(old: &Served, new: Option<&Served>) {
+    let goes_on =
+        |set: &LimitSet| new.is_some_and(|new| new.every_set().any(|other| other.is_same(set)));
+    let gone = old.every_set().filter(|set| !goes_on(set));
+    gone.for_each(LimitSet::stop_waiting);
+}
+
+/// No such policy; those that the caller may use are named.
+fn unknown(policies: &Policies, name: &str, (caller, scope): (&Caller, Scope)) -> ServiceError {
+    let theirs = policies
+        .keys()
+        .filter(|name| caller.check(scope, Some(name)).is_ok());
+    let mut known: Vec<_> = theirs.map(|name| format!("`{name}`")).collect();
+    known.sort_unstable();
+    if known.is_empty() {
+        known.push("none that this token may use".to_owned());
+    }
+    ServiceError::UnknownPolicy {
+        name: name.to_owned(),
+        known: known.join(", "),
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policies = self.0.policies.load();
+        let mut names: Vec<_> = policies.keys().collect();
+        names.sort_unstable();
+        f.debug_struct("Service")
+            .field("policies", &names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! What decides while the store cannot tell: a share of the limits, in this
+//! process alone.
+//!
+//! With `n` processes that each have a share of `1/n`, an outage admits at most
+//! what the limits do, once more: budgets begin anew for the share, since nobody
+//! can see what was used. It keeps what it was asked from one outage to the next.
+
+use std::sync::Arc;
+
+use super::backing::Backing;
+use tidegate::Admission;
+use tidegate::Ask;
+use tidegate::Decision;
+use tidegate::Error;
+use tidegate::Key;
+use tidegate::Limit;
+use tidegate::Overrides;
+
+/// A share of a policy's limits, beside its store.
+pub(super) struct Share {
+    percent: u8,
+    backing: Backing,
+}
+
+impl Share {
+    /// One of `percent`, which `backing` keeps in this process.
+    pub(super) const fn new(percent: u8, backing: Backing) -> Self {
+        Self { percent, backing }
+    }
+
+    pub(super) const fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// Goes over to shares of what the `nth` set of the policy has now.
+    pub(super) fn govern(
+        &self,
+        nth: usize,
+        limits: &[Limit],
+        given: &Overrides,
+    ) -> Result<(), Error> {
+        let Some(set) = self.backing.sets().nth(nth) else {
+            return Ok(());
+        };
+        let given = given.iter().map(|(key, own)| {
+            let own: Arc<[Limit]> = self.of(own).into();
+            (key.clone(), own)
+        });
+        set.replace_all(&self.of(limits), given.collect())
+    }
+
+    /// The same for what one key was given.
+    pub(super) fn govern_key(&self, entity: &[u8], given: Option<&[Limit]>) {
+        let given = given.map(|own| Arc::<[Limit]>::from(self.of(own)));
+        for set in self.backing.sets() {
+            // What cannot be said of this key here is said of no key.
+            let _ = set.give(entity, given.clone());
+        }
+    }
+
+    /// `limits`, each to this share.
+    pub(super) fn of(&self, limits: &[Limit]) -> Vec<Limit> {
+        of(self.percent, limits)
+    }
+
+    /// Nothing, where it cannot tell either: then the store's error stands.
+    pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Decision> {
+        let decision = self.backing.check(key, ask).await.ok()?;
+        Some(decision.mark_degraded())
+    }
+
+    pub(super) async fn debit(
+        &self,
+        member: Option<&str>,
+        key: Key<'_>,
+        ask: Ask<'_>,
+    ) -> Option<Decision> {
+        let decision = self.backing.debit(member, key, ask).await.ok()?;
+        Some(decision.mark_degraded())
+    }
+
+    pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Admission> {
+        Some(match self.backing.acquire(key, ask).await.ok()? {
+            Admission::Refused(decision) => Admission::Refused(decision.mark_degraded()),
+            granted => granted,
+        })
+    }
+}
+
+/// `limits`, each to a share of so many percent.
+pub(super) fn of(percent: u8, limits: &[Limit]) -> Vec<Limit> {
+    limits.iter().map(|limit| limit.percent(percent)).collect()
+}

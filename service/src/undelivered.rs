@@ -1,0 +1,50 @@
+//! A lease that nobody was told of is given back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::served::{Served, Ticket};
+use tidegate::Key;
+use tidegate::LeaseId;
+
+/// Cancels a lease when it is dropped, unless it was delivered.
+///
+/// Between the grant and the client lies an answer that may never be sent: the
+/// connection may be gone by then. What happens to the bytes once they are written,
+/// nobody can know: such a lease comes back at its expiry.
+///
+/// Not for an ask with an idempotency key: whoever sends one means to ask again, and
+/// is to find the lease then, not the end of it.
+#[derive(Debug)]
+pub struct Undelivered {
+    served: Arc<Served>,
+    key: Vec<u8>,
+    id: LeaseId,
+    delivered: AtomicBool,
+}
+
+impl Undelivered {
+    /// Watches over `ticket`.
+    #[must_use]
+    pub fn new(served: &Arc<Served>, key: Key<'_>, ticket: &Ticket) -> Self {
+        Self {
+            served: Arc::clone(served),
+            key: key.bytes().to_vec(),
+            id: ticket.id,
+            delivered: AtomicBool::new(false),
+        }
+    }
+
+    /// The answer is taken to be written.
+    pub fn deliver(&self) {
+        self.delivered.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Undelivered {
+    fn drop(&mut self) {
+        if !self.delivered.load(Ordering::Relaxed) {
+            self.served.cancel_unseen(Key::from(&self.key), self.id);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Overrides at four levels: which holds, who may set them, what they outlive.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::contract::Store;
+use tidegate::{Error, Limit, ManualClock};
+use tidegate_memory::MemoryStore;
+use tidegate_policy::{PolicyFile, parse};
+use tidegate_service::{
+    Credential, Level, Place, Scope, Service, ServiceError, Setting, read_limits, settings_of,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const TWO: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1m' }\n\
+                   tpm = { rate = 20, per = '1m' }\n\
+                   [policy.web.limits]\nrpm = { calls = 30, per = '1m' }\n";
+
+fn file(text: &str) -> PolicyFile {
+    parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn service_on(store: &Arc<dyn Store>, text: &str) -> Service {
+    let time = ManualClock::default();
+    let service = Service::builder()
+        .clock(time.clock())
+        .store(Arc::clone(store));
+    service.build(&file(text)).unwrap()
+}
+
+fn service(text: &str) -> Service {
+    service_on(&(Arc::<MemoryStore>::default() as _), text)
+}
+
+fn rpm(count: u64) -> Limit {
+    Limit::calls("rpm", count, MINUTE)
+}
+
+fn set(service: &Service, place: &Place, limit: Limit) {
+    let caller = service.enter(None).unwrap();
+    service
+        .set_override(&caller, place, &[limit])
+        .wait()
+        .unwrap();
+}
+
+fn limit(service: &Service, policy: &str, key: &str, name: &str) -> u64 {
+    let caller = service.enter(None).unwrap();
+    let served = service.policy(&caller, Scope::Observe, policy).unwrap();
+    let peek = served.peek(key, 1).wait().unwrap();
+    peek.standing(name).unwrap().limit
+}
+
+/// At which levels the numbers of a key's limits are set.
+fn levels_of(service: &Service, policy: &str, key: &str) -> Vec<Level> {
+    let caller = service.enter(None).unwrap();
+    let served = service.policy(&caller, Scope::Observe, policy).unwrap();
+    let overridden = service.overridden(&served, None, key.into());
+    overridden.into_iter().map(|(_, level)| level).collect()
+}
+
+const POLICIES: [(&str, u64); 2] = [("chat", 10), ("web", 30)];
+const KEYS: [&str; 3] = ["acme", "else", "none"];
+
+/// The places that a number stands for: every policy or one, every key or one.
+fn place(resource: usize, entity: usize) -> Place {
+    let mut place = Place::system();
+    if let Some((policy, _)) = POLICIES.get(resource) {
+        place = place.of_resource(*policy);
+    }
+    match KEYS.get(entity) {
+        Some(key) if entity < 2 => place.of_entity(*key),
+        _ => place,
+    }
+}
+
+proptest! {
+    // Each case opens many services.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: ProptestConfig::default().cases.min(500),
+        ..ProptestConfig::default()
+    })]
+
+    /// Against a resolver without any index: four look-ups in a map.
+    #[test]
+    fn the_most_specific_override_holds(
+        steps in prop::collection::vec((0_usize..3, 0_usize..3, prop::option::of(1_u64..500)), 1..25)
+    ) {
+        let service = service(TWO);
+        let caller = service.enter(None).unwrap();
+        let mut naive: HashMap<Place, u64> = HashMap::new();
+        for (resource, entity, count) in steps {
+            let place = place(resource, entity);
+            match count {
+                Some(count) => {
+                    set(&service, &place, rpm(count));
+                    naive.insert(place, count);
+                }
+                None => {
+                    let removed = service.remove_override(&caller, &place).wait().unwrap();
+                    prop_assert_eq!(removed, naive.remove(&place).is_some());
+                }
+            }
+            for (policy, written) in POLICIES {
+                for key in KEYS {
+                    let system = Place::system;
+                    let order = [
+                        system().of_resource(policy).of_entity(key),
+                        system().of_entity(key),
+                        system().of_resource(policy),
+                        system(),
+                    ];
+                    let holds = order.iter().find(|place| naive.contains_key(place));
+                    let expected = holds.map_or(written, |place| naive[place]);
+                    prop_assert_eq!(limit(&service, policy, key, "rpm"), expected);
+                    let levels: Vec<_> = holds.map(|place| place.level()).into_iter().collect();
+                    prop_assert_eq!(levels_of(&service, policy, key), levels);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_exchange_of_policies_puts_overrides_over_the_new_limits() {
+    let service = service(TWO);
+    let caller = service.enter(None).unwrap();
+    set(&service, &Place::system().of_entity("acme"), rpm(100));
+    set(
+        &service,
+        &Place::system().of_resource("chat"),
+        Limit::rate("tpm", 50, MINUTE),
+    );
+    let added = TWO.replace("calls = 10", "calls = 12")
+        + "[policy.new.limits]\nrpm = { calls = 1, per = '1m' }\n";
+    service.exchange("test", &file(&added)).unwrap();
+    assert_eq!(limit(&service, "chat", "else", "rpm"), 12);
+    assert_eq!(limit(&service, "new", "acme", "rpm"), 100);
+    assert_eq!(limit(&service, "chat", "acme", "tpm"), 50);
+    let without = "[policy.web.limits]\nother = { calls = 1, per = '1m' }\n";
+    service.exchange("test", &file(without)).unwrap();
+    let all = service.overrides(&caller, &Place::system(), None, 9);
+    let inert: Vec<_> = all.iter().map(|placed| placed.inert.join(",")).collect();
+    assert_eq!(inert, ["rpm", "tpm"]);
+    service.exchange("test", &file(TWO)).unwrap();
+    assert_eq!(limit(&service, "web", "acme", "rpm"), 100);
+    assert_eq!(limit(&service, "chat", "else", "tpm"), 50);
+}
+
+#[test]
+fn overrides_are_kept_by_the_store() {
+    let store = Arc::<MemoryStore>::default() as Arc<dyn Store>;
+    let first = service_on(&store, TWO);
+    set(
+        &first,
+        &Place::system().of_entity("acme").of_resource("chat"),
+        rpm(100),
+    );
+    set(&first, &Place::system(), rpm(40));
+    drop(first);
+    let again = service_on(&store, TWO);
+    assert_eq!(limit(&again, "chat", "acme", "rpm"), 100);
+    assert_eq!(limit(&again, "web", "acme", "rpm"), 40);
+}
+
+#[test]
+fn everything_wrong_with_an_override_is_told_at_once() {
+    let service = service(TWO);
+    let caller = service.enter(None).unwrap();
+    let limits = [
+        Limit::calls("rpn", 1, MINUTE),
+        Limit::calls("tpm", 1, MINUTE),
+        rpm(0),
+    ];
+    for place in [
+        Place::system(),
+        Place::system().of_entity("k").of_resource("chat"),
+    ] {
+        match service.set_override(&caller, &place, &limits).wait() {
+            Err(ServiceError::Override(errors)) => assert_eq!(errors.len(), 3),
+            answer => panic!("{answer:?}"),
+        }
+        assert!(service.override_at(&caller, &place).unwrap().is_none());
+    }
+    let unknown = service
+        .set_override(&caller, &Place::system().of_resource("no"), &[rpm(1)])
+        .wait();
+    assert!(matches!(unknown, Err(ServiceError::UnknownPolicy { .. })));
+    let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
+    assert_eq!(
+        chat.set().set_override("k", &[rpm(1)]).wait(),
+        Err(Error::Governed)
+    );
+}
+
+#[test]
+fn only_who_administers_the_policy_sets_its_overrides() {
+    let service = service(TWO);
+    let credential = |scope, policies: &[&str]| Credential {
+        name: "t".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![scope],
+        policies: policies.iter().map(|&p| p.to_owned()).collect(),
+    };
+    let chat = Place::system().of_resource("chat").of_entity("k");
+    let web = Place::system().of_resource("web");
+    let may = |scope, policies: &[&str], place: &Place| {
+        service.replace_credentials([credential(scope, policies)]);
+        let caller = service.enter(Some("secret")).unwrap();
+        let set = service
+            .set_override(&caller, place, &[rpm(5)])
+            .wait()
+            .is_ok();
+        assert_eq!(service.remove_override(&caller, place).wait().is_ok(), set);
+        set
+    };
+    assert!(may(Scope::Administer, &["chat"], &chat));
+    assert!(!may(Scope::Administer, &["chat"], &web));
+    assert!(!may(Scope::Administer, &["chat"], &Place::system()));
+    assert!(!may(
+        Scope::Administer,
+        &["chat"],
+        &Place::system().of_entity("k")
+    ));
+    assert!(!may(Scope::Decide, &[], &chat));
+    assert!(may(Scope::Administer, &[], &Place::system()));
+}
+
+#[test]
+fn limits_are_read_from_the_fields_they_are_shown_with() {
+    let fields = |name: &str, fields: &[(&str, Setting)]| {
+        let fields = fields
+            .iter()
+            .map(|(field, setting)| ((*field).to_owned(), setting.clone()));
+        (name.to_owned(), fields.collect::<Vec<_>>())
+    };
+    let text = |text: &str| Setting::Text(text.into());
+    let limits = [
+        rpm(5).burst(9),
+        Limit::budget("a \"day\"\n", 7, tidegate::Period::day("UTC")),
+        Limit::concurrency("slots", 3).ttl(Duration::from_millis(1_500)),
+    ];
+    let shown = limits
+        .iter()
+        .map(|limit| fields(limit.name(), &settings_of(limit)));
+    assert_eq!(read_limits(&shown.collect::<Vec<_>>()), Ok(limits.to_vec()));
+    let wrong = [
+        fields("a", &[("cals", Setting::Integer(1)), ("per", text("1m"))]),
+        fields(
+            "b",
+            &[("calls", Setting::Integer(0)), ("per", text("soon"))],
+        ),
+        fields(
+            "c",
+            &[
+                ("rate", Setting::Integer(1)),
+                ("per", text("1m")),
+                ("shadow", Setting::Flag(true)),
+            ],
+        ),
+    ];
+    let faults = read_limits(&wrong).unwrap_err();
+    let about: Vec<_> = faults.iter().map(|fault| fault.limit.as_str()).collect();
+    assert!(
+        ["a", "b", "c"].iter().all(|limit| about.contains(limit)),
+        "{faults:?}"
+    );
+}
+
+/// A member's limits are overridden by their names, each where it fits.
+#[test]
+fn an_override_holds_at_every_member_of_a_pool_that_has_such_a_limit() {
+    let text = "[policy.chat.member.eu.limits]\nrpm = { calls = 10, per = '1m' }\n\
+                [policy.chat.member.us.limits]\nrpm = { calls = 20, per = '1m' }\n\
+                tpm = { rate = 20, per = '1m' }\n";
+    let service = service(text);
+    let caller = service.enter(None).unwrap();
+    let at = |member: &str, key: &str, name: &str| {
+        let served = service.policy(&caller, Scope::Observe, "chat").unwrap();
+        let peek = served
+            .peek_at(Some(member), key, &[(name, 1)][..])
+            .wait()
+            .unwrap();
+        peek.standing(name).unwrap().limit
+    };
+    let chat = Place::system().of_resource("chat");
+    set(&service, &chat, rpm(7));
+    set(&service, &chat.clone().of_entity("acme"), rpm(9));
+    let tpm = Limit::rate("tpm", 5, MINUTE);
+    set(&service, &Place::system().of_entity("acme"), tpm);
+    for member in ["eu", "us"] {
+        assert_eq!(at(member, "else", "rpm"), 7, "{member}");
+        assert_eq!(at(member, "acme", "rpm"), 9, "{member}");
+    }
+    assert_eq!((at("us", "else", "tpm"), at("us", "acme", "tpm")), (20, 5));
+    let unknown = service
+        .set_override(&caller, &chat, &[Limit::calls("rps", 1, MINUTE)])
+        .wait();
+    assert!(
+        matches!(unknown, Err(ServiceError::Override(_))),
+        "{unknown:?}"
+    );
+    service.remove_override(&caller, &chat).wait().unwrap();
+    assert_eq!((at("eu", "else", "rpm"), at("us", "else", "rpm")), (10, 20));
+}
+
+/// Each limit of a key with levels looks at the part of the key that it is about.
+#[test]
+fn the_level_of_an_override_is_told_where_it_holds() {
+    let text = "[policy.chat]\nlevels = ['org', 'user']\n[policy.chat.limits]\n\
+                daily = { budget = 100, per = 'day', zone = 'UTC', level = 'org' }\n\
+                rpm = { calls = 10, per = '1m', level = 'user' }\n";
+    let service = service(text);
+    assert!(levels_of(&service, "chat", "acme/alice").is_empty());
+    let daily = Limit::budget("daily", 500, tidegate::Period::day("UTC"));
+    set(&service, &Place::system().of_entity("acme"), daily);
+    set(&service, &Place::system().of_resource("chat"), rpm(20));
+    let alice = Place::system().of_resource("chat").of_entity("acme/alice");
+    set(&service, &alice, rpm(30));
+    assert_eq!(
+        levels_of(&service, "chat", "acme/alice"),
+        [Level::Entity, Level::EntityAndResource]
+    );
+    assert_eq!(
+        levels_of(&service, "chat", "acme/bob"),
+        [Level::Entity, Level::Resource]
+    );
+    assert_eq!(levels_of(&service, "chat", "acme"), [Level::Entity]);
+    assert_eq!(levels_of(&service, "chat", "zeta/carol"), [Level::Resource]);
+}
+
+#[test]
+fn what_is_wrong_with_fields_and_with_names_is_told_at_once() {
+    let service = service(TWO);
+    let caller = service.enter(None).unwrap();
+    let given = |name: &str, word: &str, number, per: &str| {
+        let fields = vec![
+            (word.to_owned(), Setting::Integer(number)),
+            ("per".to_owned(), Setting::Text(per.to_owned())),
+        ];
+        (name.to_owned(), fields)
+    };
+    let chat = Place::system().of_resource("chat").of_entity("k");
+    let wrong = [
+        given("rpm", "calls", 5, "soon"),
+        given("rpn", "calls", 5, "1m"),
+        given("tpm", "calls", 5, "1m"),
+    ];
+    let Err(ServiceError::FaultyOverride(faults)) =
+        service.write_override(&caller, &chat, &wrong).wait()
+    else {
+        panic!("it is faulty");
+    };
+    let told = faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(faults.len(), 3, "{told:?}");
+    assert!(told[1].contains("there is `rpm`, `tpm`"), "{told:?}");
+    assert!(faults.iter().all(|fault| !fault.help.is_empty()));
+    let empty = service
+        .write_override(&caller, &chat, &[])
+        .wait()
+        .unwrap_err();
+    assert!(
+        empty.to_string().starts_with("no limit is given"),
+        "{empty}"
+    );
+    assert!(service.override_at(&caller, &chat).unwrap().is_none());
+    let right = [given("rpm", "calls", 5, "1m")];
+    let placed = service
+        .write_override(&caller, &chat, &right)
+        .wait()
+        .unwrap();
+    assert_eq!(
+        (placed.place.level(), placed.limits),
+        (Level::EntityAndResource, vec![rpm(5)])
+    );
+    assert_eq!(limit(&service, "chat", "k", "rpm"), 5);
+    // Whoever may not set it is not told what is wrong with it.
+    service.replace_credentials([Credential {
+        name: "t".into(),
+        sha256: Credential::hash("secret"),
+        scopes: vec![Scope::Observe],
+        policies: Vec::new(),
+    }]);
+    let observer = service.enter(Some("secret")).unwrap();
+    let refused = service.write_override(&observer, &chat, &wrong).wait();
+    assert!(
+        matches!(refused, Err(ServiceError::Forbidden { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_place_is_read_from_the_bytes_that_it_is_written_as() {
+    for place in [
+        Place::system(),
+        Place::system().of_resource("chat"),
+        Place::system().of_entity([0_u8, 255]),
+        Place::system().of_entity("acme/alice").of_resource("chat"),
+    ] {
+        let bytes = place.encode();
+        assert_eq!(Place::decode(&bytes), Some(place));
+        assert_eq!(Place::decode(&bytes[..bytes.len().min(5)]), None);
+    }
+    assert_eq!(Place::decode(b""), None);
+}
+
+/// It was taken, and its ten were ten hundredths.
+#[test]
+fn an_override_of_another_unit_is_refused() {
+    let service =
+        service("[policy.p.limits]\nusd = { budget = '2.50', per = '1h', unit = '0.01' }\n");
+    let caller = service.enter(None).unwrap();
+    let place = Place::system().of_entity("k").of_resource("p");
+    let write = |unit: Option<&str>| {
+        let mut fields = vec![
+            ("budget".to_owned(), Setting::Integer(10)),
+            ("per".to_owned(), Setting::Text("1h".into())),
+        ];
+        fields.extend(unit.map(|unit| ("unit".to_owned(), Setting::Text(unit.into()))));
+        let given = [("usd".to_owned(), fields)];
+        service.write_override(&caller, &place, &given).wait()
+    };
+    for other in ["1", "0.001"] {
+        let Err(ServiceError::FaultyOverride(faults)) = write(Some(other)) else {
+            panic!("a unit of {other} is taken");
+        };
+        assert!(faults[0].message.contains("0.01"), "{faults:?}");
+    }
+    for same in [None, Some("0.01")] {
+        write(same).unwrap();
+        assert_eq!(limit(&service, "p", "k", "usd"), 1_000, "{same:?}");
+    }
+}

@@ -1,0 +1,281 @@
+//! A share of the limits decides while the store cannot tell.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidegate::contract::{
+    Abilities, Command, Definition, Definitions, Execution, Follower, Later, Out, Plan, Store,
+    StoreError, Table,
+};
+use tidegate::{Ask, Key, Limit, ManualClock};
+use tidegate_memory::MemoryStore;
+use tidegate_policy::parse;
+use tidegate_service::{Answer, Entry, Kind, Place, Scope, Served, Service, Ticket};
+
+use support::{file, now};
+
+/// The memory store, for as long as nobody pulls its cable.
+#[derive(Default)]
+struct Far {
+    memory: MemoryStore,
+    pulled: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
+}
+
+struct FarTable(Arc<dyn Table>, Arc<AtomicBool>, Arc<AtomicBool>);
+
+impl Store for Far {
+    fn abilities(&self) -> Abilities {
+        self.memory.abilities()
+    }
+
+    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+        self.memory.definitions(owner, newer_than)
+    }
+
+    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+        self.memory.define(owner, definition)
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.memory.follow(owner, follower);
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        let table = self.memory.open(name, plan)?;
+        Ok(Arc::new(FarTable(
+            table,
+            Arc::clone(&self.pulled),
+            Arc::clone(&self.busy),
+        )))
+    }
+}
+
+impl Table for FarTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        if self.2.load(Ordering::SeqCst) {
+            return out.ready(Err(StoreError::Busy("others hold the row".into())));
+        }
+        match self.1.load(Ordering::SeqCst) {
+            true => out.ready(Err(StoreError::Unavailable("the cable is pulled".into()))),
+            false => self.0.execute(command, out),
+        }
+    }
+}
+
+const CHAT: &str = "[policy.chat]\nfailure_mode = 'share'\nshare = 25\n\
+    [policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\nrunning = { concurrency = 4 }\n";
+
+struct House {
+    service: Service,
+    pulled: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
+    time: ManualClock,
+}
+
+fn house(text: &str) -> House {
+    let (store, time) = (Far::default(), ManualClock::default());
+    let (pulled, busy) = (Arc::clone(&store.pulled), Arc::clone(&store.busy));
+    let service = Service::builder()
+        .clock(time.clock())
+        .store(Arc::new(store));
+    House {
+        service: service.build(&file(text)).unwrap(),
+        pulled,
+        busy,
+        time,
+    }
+}
+
+impl House {
+    fn pull(&self, pulled: bool) {
+        self.pulled.store(pulled, Ordering::SeqCst);
+    }
+
+    fn chat(&self) -> Arc<Served> {
+        let caller = self.service.enter(None).unwrap();
+        self.service.policy(&caller, Scope::Decide, "chat").unwrap()
+    }
+
+    fn acquire(&self, key: &str) -> Entry {
+        now(self.chat().acquire(Key::from(key), Ask::default())).unwrap()
+    }
+
+    fn ticket(&self, key: &str) -> Ticket {
+        match self.acquire(key) {
+            Entry::Granted(ticket) => ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const CALL: &[(&str, u64)] = &[("rpm", 1), ("running", 0)];
+
+/// How many of so many calls are admitted, and whether they are marked.
+fn admitted(house: &House, key: &str) -> (usize, bool) {
+    let chat = house.chat();
+    let answers = (0..20).map(|_| chat.check(key, Ask::named(CALL)).wait().unwrap());
+    let decisions = answers.map(|answer| match answer {
+        Answer::Decided(decision) => decision,
+        other => panic!("{other:?}"),
+    });
+    let decisions: Vec<_> = decisions.collect();
+    let marked = decisions.iter().all(tidegate::Decision::degraded);
+    let admitted = decisions.iter().filter(|d| d.admitted()).count();
+    (admitted, marked)
+}
+
+#[test]
+fn a_quarter_of_each_limit_is_admitted_while_the_store_cannot_tell() {
+    let house = house(CHAT);
+    assert_eq!(admitted(&house, "ann"), (10, false));
+    house.pull(true);
+    assert_eq!(admitted(&house, "ann"), (2, true));
+    assert_eq!(admitted(&house, "bob"), (2, true));
+    house.pull(false);
+    assert_eq!(admitted(&house, "bob"), (10, false));
+    // The next outage finds the share as this one left it.
+    house.pull(true);
+    assert_eq!(admitted(&house, "ann"), (0, true));
+    house.time.advance(Duration::from_secs(3_600));
+    assert_eq!(admitted(&house, "ann"), (2, true));
+}
+
+#[test]
+fn a_lease_ends_where_it_was_given() {
+    let house = house(CHAT);
+    let (chat, key) = (house.chat(), Key::from("ann"));
+    let before = house.ticket("ann");
+    assert!(!before.degraded);
+    house.pull(true);
+    let during = house.ticket("ann");
+    assert!(during.degraded);
+    // One slot in four: whoever comes next is refused until it is given back.
+    let Entry::Refused(refusal) = house.acquire("ann") else {
+        panic!("a slot too many");
+    };
+    assert_eq!(
+        (refusal.degraded(), refusal.binding()),
+        (true, Some("running"))
+    );
+    let away = chat.release(key, before.id).wait().unwrap_err();
+    assert_eq!(away.kind(), Kind::Unavailable);
+    chat.renew(key, during.id, Duration::from_secs(60))
+        .wait()
+        .unwrap();
+    house.pull(false);
+    assert!(!chat.release(key, during.id).wait().unwrap().repeated());
+    assert!(chat.release(key, during.id).wait().unwrap().repeated());
+    assert!(!chat.release(key, before.id).wait().unwrap().repeated());
+}
+
+#[test]
+fn a_share_follows_the_limits_that_hold() {
+    let house = house(CHAT);
+    let caller = house.service.enter(None).unwrap();
+    let of_chat = Place::system().of_resource("chat");
+    let calls = |count| [Limit::calls("rpm", count, Duration::from_secs(3_600))];
+    let set = |place: &Place, count| {
+        house
+            .service
+            .set_override(&caller, place, &calls(count))
+            .wait()
+    };
+    set(&of_chat, 40).unwrap();
+    set(&of_chat.clone().of_entity("acme"), 80).unwrap();
+    house.pull(true);
+    assert_eq!(admitted(&house, "ann"), (10, true));
+    assert_eq!(admitted(&house, "acme"), (20, true));
+    house.pull(false);
+    let half = CHAT.replace("25", "50");
+    house.service.exchange("test", &file(&half)).unwrap();
+    house.pull(true);
+    assert_eq!(admitted(&house, "new"), (20, true));
+    let deny = CHAT.replace("failure_mode = 'share'\nshare = 25\n", "");
+    house.pull(false);
+    house.service.exchange("test", &file(&deny)).unwrap();
+    house.pull(true);
+    let away = house
+        .chat()
+        .check("ann", Ask::named(CALL))
+        .wait()
+        .unwrap_err();
+    assert_eq!(away.kind(), Kind::Unavailable);
+}
+
+#[test]
+fn a_share_of_a_pool_is_one_of_each_member() {
+    let text = "[policy.chat]\nfailure_mode = 'share'\nshare = 50\n\
+        balancer = 'first_available'\n\
+        [policy.chat.member.eu.limits]\nrpm = { calls = 4, per = '1h' }\n\
+        [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
+    let house = house(text);
+    house.pull(true);
+    let members = (0..5).map(|_| house.ticket("k").member().map(str::to_owned));
+    let members: Vec<_> = members.flatten().collect();
+    assert_eq!(members, ["eu", "eu", "us", "us", "us"]);
+    assert!(matches!(house.acquire("k"), Entry::Refused(_)));
+}
+
+/// One member knows a limit that the other does not: the share, which gave nothing, does
+/// not answer for the store that did.
+#[test]
+fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
+    let text = "[policy.chat]\nfailure_mode = 'share'\nshare = 50\n\
+        balancer = 'first_available'\n\
+        [policy.chat.member.eu.limits]\nrpm = { calls = 4, per = '1h' }\n\
+        tpm = { rate = 100, per = '1h' }\n\
+        [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
+    let house = house(text);
+    let ask = Ask::default().cost(10);
+    let entry = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
+    let Entry::Granted(ticket) = entry else {
+        panic!("{entry:?}");
+    };
+    let (chat, key) = (house.chat(), Key::from("k"));
+    let more = chat.adjust(key, ticket.id, &[("tpm", 40)], false).wait();
+    let more = more.unwrap();
+    assert_eq!((more.admitted(), more.degraded()), (true, false));
+    let settled = chat.settle(key, ticket.id, &[("tpm", 30)]).wait();
+    assert!(!settled.unwrap().repeated());
+    let unknown = chat.settle(key, "7".parse().unwrap(), &[("xpm", 1)]).wait();
+    assert_eq!(unknown.unwrap_err().kind(), Kind::Invalid);
+}
+
+/// A root that others hold up is the store's own answer: whoever crowds one key lifts
+/// nobody's limits.
+#[test]
+fn a_store_that_is_busy_lets_nothing_through() {
+    for mode in [
+        "failure_mode = 'share'\nshare = 25\n",
+        "failure_mode = 'admit'\n",
+    ] {
+        let text = CHAT.replace("failure_mode = 'share'\nshare = 25\n", mode);
+        let house = house(&text);
+        house.busy.store(true, Ordering::SeqCst);
+        let answer = house.chat().check("k", Ask::named(CALL)).wait();
+        assert_eq!(answer.unwrap_err().kind(), Kind::Unavailable, "{mode}");
+        let entry = now(house.chat().acquire(Key::from("k"), Ask::default()));
+        assert_eq!(entry.unwrap_err().kind(), Kind::Unavailable, "{mode}");
+    }
+}
+
+#[test]
+fn a_share_is_said_with_its_mode_and_in_percent() {
+    for (said, at) in [
+        ("failure_mode = 'share'\n", "no share is said"),
+        ("share = 25\n", "a share is for"),
+        ("failure_mode = 'admit'\nshare = 25\n", "a share is for"),
+        ("failure_mode = 'share'\nshare = 0\n", "share"),
+        ("failure_mode = 'share'\nshare = 101\n", "share"),
+    ] {
+        let text = CHAT.replace("failure_mode = 'share'\nshare = 25\n", said);
+        let faults = parse("test.toml", &text).unwrap_err().to_string();
+        assert!(faults.contains(at), "{said}: {faults}");
+        assert_eq!(faults.matches("test.toml:").count(), 1, "{said}: {faults}");
+    }
+}
