@@ -69,21 +69,21 @@ BEGIN
   RETURN c;
 END $$;
 
--- Deals with what is due by an edition of the plan. Whether that was all: no
--- call looks at more than so many leases, so that none takes long. (What a call has
--- deleted it still goes over to find the next: twice as many take it four times as long.)
+-- Deals with what is due by an edition of the plan: with so many leases at most. How many
+-- more there could have been; if none, that may not be all.
 CREATE FUNCTION tidegate.retire(
-  p_tab integer, p_root bytea, e tidegate.editions, p_now bigint, p_caller boolean)
-RETURNS boolean LANGUAGE plpgsql AS $$
+  p_tab integer, p_root bytea, e tidegate.editions, p_now bigint, p_caller boolean,
+  p_most integer)
+RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   v_lease tidegate.leases;
-  v_left integer := 500;
+  v_left integer := p_most;
   v_deleted integer;
 BEGIN
   WHILE v_left > 0 LOOP
     SELECT * INTO v_lease FROM tidegate.leases
     WHERE tab::bigint = p_tab AND root = p_root AND due <= p_now ORDER BY due, number LIMIT 1;
-    IF NOT FOUND THEN RETURN true; END IF;
+    EXIT WHEN NOT FOUND;
     IF v_lease.stage <> 0 THEN
       -- Nobody else writes them. By their ids all leases of the root would be read.
       DELETE FROM tidegate.leases WHERE ctid = ANY (ARRAY(
@@ -104,11 +104,13 @@ BEGIN
       v_left := v_left - 1;
     END IF;
   END LOOP;
-  RETURN false;
+  RETURN v_left;
 END $$;
 
 -- Brings the leases of a root up to an instant: what has expired before a change
--- of limits did so under those of its time. Whether that was all.
+-- of limits did so under those of its time. Whether that was all: no call looks at more
+-- than so many leases, whatever changed meanwhile, so that none takes long. (What a call has
+-- deleted it still goes over to find the next: twice as many take it four times as long.)
 CREATE FUNCTION tidegate.catch_up(
   p_tab integer, p_root bytea, p_edition bigint, p_now bigint, p_caller boolean)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -116,7 +118,7 @@ DECLARE
   v_row tidegate.rows;
   v_old tidegate.editions;
   v_new tidegate.editions;
-  v_done boolean := true;
+  v_left integer := 500;
   v_followed bigint;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_root;
@@ -131,19 +133,20 @@ BEGIN
     FOR v_new IN SELECT * FROM tidegate.editions
       WHERE tab = p_tab AND edition > v_followed AND edition <= p_edition ORDER BY edition
     LOOP
-      v_done := tidegate.retire(p_tab, p_root, v_old,
-        tidegate.moment_of(v_new.at, -9223372036854775808, p_now, p_caller), p_caller);
-      EXIT WHEN NOT v_done;
+      v_left := tidegate.retire(p_tab, p_root, v_old,
+        tidegate.moment_of(v_new.at, -9223372036854775808, p_now, p_caller), p_caller, v_left);
+      EXIT WHEN v_left = 0;
       v_old := v_new;
       v_followed := v_new.edition;
     END LOOP;
   END IF;
-  IF v_done THEN
-    v_done := tidegate.retire(p_tab, p_root, tidegate.edition(p_tab, p_edition), p_now, p_caller);
+  IF v_left > 0 THEN
+    v_left := tidegate.retire(
+      p_tab, p_root, tidegate.edition(p_tab, p_edition), p_now, p_caller, v_left);
   END IF;
   UPDATE tidegate.rows SET due = tidegate.next_due(p_tab, p_root), followed = v_followed
   WHERE tab = p_tab AND key = p_root;
-  RETURN v_done;
+  RETURN v_left > 0;
 END $$;
 
 -- The advisory lock that a session holds for as long as it lasts.

@@ -179,3 +179,48 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     assert!(desk.admits(b"k", &[1, 0]));
     assert_eq!(sql(&server, left), ["1"]);
 }
+
+/// Each edition that was followed had five hundred of its own: where limits had been changed
+/// often while a key was left alone, one call forgot all that had ended meanwhile.
+#[test]
+fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
+    const CHANGES: u64 = 20;
+    const BETWEEN: u64 = 100;
+    const ENDED: u64 = CHANGES * BETWEEN;
+    const ONE_CALL: u64 = 500;
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let store = open(&server, Clock::Server);
+    let rules = [(0, rate(9, 9)), (0, slots(9))];
+    let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
+    assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
+    let meanwhile = format!(
+        "INSERT INTO tidegate.leases (tab, stage, expires_at, due, root, id, fence, owner, ends,
+            shares, settlement, granted_at)
+         SELECT tab, 2, expires_at, granted_at - 1000000 - i, root, id + i, fence, owner, ends, shares,
+            '{{0}}', granted_at
+         FROM tidegate.leases, generate_series(1, {ENDED}) AS i;
+         INSERT INTO tidegate.editions (tab, edition, version, at, levels, keep, refunds, rules, ends,
+            names, calendars)
+         SELECT e.tab, e.edition + i, e.version + i,
+            l.granted_at - 1000000 - {ENDED} + {BETWEEN} * i, e.levels, e.keep, e.refunds, e.rules,
+            e.ends, e.names, e.calendars
+         FROM tidegate.editions e, generate_series(1, {CHANGES}) AS i,
+            (SELECT min(granted_at) AS granted_at FROM tidegate.leases) AS l;
+         UPDATE tidegate.rows SET due = latest - 2000000"
+    );
+    sql(&server, &meanwhile);
+    let call = format!(
+        "SELECT tidegate.catch_up(tab, key, edition + {CHANGES}, tidegate.clock(), false)
+         FROM tidegate.rows"
+    );
+    let left = "SELECT count(*) FROM tidegate.leases";
+    for calls in 1..=ENDED / ONE_CALL {
+        assert_eq!(sql(&server, &call), ["f"], "that was not all");
+        let kept = format!("{}", ENDED - calls * ONE_CALL + 1);
+        assert_eq!(sql(&server, left), [kept]);
+    }
+    assert_eq!(sql(&server, &call), ["t"], "nothing is left to do");
+    assert_eq!(sql(&server, left), ["1"]);
+}
