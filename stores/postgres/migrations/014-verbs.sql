@@ -326,10 +326,9 @@ DECLARE
   v_known tidegate.leases;
 BEGIN
   IF a.ask IS NULL THEN RETURN NULL; END IF;
+  -- One whose session has ended has ended with it; the ask may have another since.
   SELECT * INTO v_known FROM tidegate.leases
   WHERE tab = a.tab AND ask = tidegate.ask_of(a.key, a.ask) AND stage = 0
-    AND expires_at > a.now;
-  -- It ended with its session, which has ended.
-  IF tidegate.is_over(v_known.session) THEN RETURN NULL; END IF;
+    AND expires_at > a.now AND tidegate.is_over(session) IS NOT TRUE;
   RETURN v_known;
 END $$;

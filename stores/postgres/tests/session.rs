@@ -9,7 +9,7 @@ use tidegate_conformance::Hole;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 use tidegate_store::core::Span;
-use tidegate_store::{Detail, Ending, Terms, Verb};
+use tidegate_store::{Detail, Ending, Reply, Terms, Verb};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls};
 
@@ -209,4 +209,42 @@ fn who_is_refused_after_a_holder_is_gone_is_told_so_at_once() {
     let refused = asking.lease(b"k", &[2], 600 * SECOND);
     assert!(refused.lease.is_none(), "one of two is held");
     assert!(asking.lease(b"k", &[1], 600 * SECOND).lease.is_some());
+}
+
+/// Of two leases of one idempotency key the older was looked at, whose holder was gone: an ask
+/// that was made again, since its answer was lost, was given a lease more each time.
+#[test]
+fn an_ask_that_is_repeated_has_one_lease_beside_that_of_a_holder_who_is_gone() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    let (first, second) = (open_ending(&server), open_ending(&server));
+    let ask = |store: &PostgresStore, id| {
+        let desk = Desk::at(store, "t", plan(0, 1, &[(0, slots(3))]), machine_time());
+        let terms = Terms {
+            id,
+            expires_at: desk.now + Span::from_secs(600),
+            idempotency: Some(b"one job"),
+        };
+        let take = Verb::Take {
+            amounts: &[1],
+            lease: Some(terms),
+            detail: Detail::Verdict,
+        };
+        let reply = desk.ask(b"k", take).expect("an answer");
+        let Reply::Decision(decision) = reply else {
+            panic!("{reply:?}");
+        };
+        let lease = decision.lease.expect("there is room for three");
+        (lease.id, lease.repeated)
+    };
+    assert_eq!(ask(&first, 1), (1, false));
+    assert_eq!(ask(&second, 2), (1, true), "its holder is there");
+    drop(first);
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid =
+        (SELECT session FROM tidegate.leases WHERE id = 1)::oid";
+    while sql(&server, held) != ["0"] {}
+    assert_eq!(ask(&second, 3), (3, false));
+    assert_eq!(ask(&second, 4), (3, true));
+    assert_eq!(ask(&second, 5), (3, true));
 }
