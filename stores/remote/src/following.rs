@@ -75,7 +75,7 @@ pub struct Following {
     followers: Followers,
     /// Somebody follows, or something was defined.
     bell: Arc<Notify>,
-    /// One at a time leads those who follow; at which owner a look was broken off.
+    /// One at a time leads those who follow; at which owner a look was broken off last.
     turn: tokio::sync::Mutex<Option<String>>,
     /// Whether somebody looks after it.
     begun: Once,
@@ -165,8 +165,8 @@ impl Following {
             return Ok(());
         }
         // Behind that one.
-        let last = broken_off.take();
-        if let Some(last) = last.and_then(|last| owners.iter().position(|one| *one == last)) {
+        let last = broken_off.as_ref();
+        if let Some(last) = last.and_then(|last| owners.iter().position(|one| one == last)) {
             owners.rotate_left(last + 1);
         }
         let versions = within(source.deadline(), source.versions(&owners)).await?;
@@ -233,7 +233,7 @@ async fn listen<S: Source>(store: Weak<S>) {
 mod tests {
     use std::future::pending;
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
     use super::*;
 
@@ -242,6 +242,7 @@ mod tests {
     #[derive(Default)]
     struct New {
         hangs: bool,
+        is_away: AtomicBool,
         asked: AtomicUsize,
         first: OnceLock<String>,
         following: Following,
@@ -255,7 +256,10 @@ mod tests {
         }
 
         async fn versions(&self, owners: &[String]) -> Result<Vec<u64>, StoreError> {
-            Ok(vec![1; owners.len()])
+            match self.is_away.load(Ordering::Relaxed) {
+                true => Err(StoreError::Unavailable("it is away".to_owned())),
+                false => Ok(vec![1; owners.len()]),
+            }
         }
 
         async fn changes(&self, owner: &str, newer_than: u64) -> Result<Definitions, StoreError> {
@@ -334,6 +338,23 @@ mod tests {
         };
         let known = followed(&source);
         for _ in 0..4 {
+            assert!(source.following.look(&source).await.is_err(), "it is told");
+        }
+        let told = known.iter().filter(|one| one.version() == 1);
+        assert_eq!(told.count(), 2);
+    }
+
+    /// Where it had been broken off was forgotten by a look that found nobody: with every
+    /// other one such, all began with that owner.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_finds_nobody_forgets_no_place() {
+        let source = New {
+            hangs: true,
+            ..New::default()
+        };
+        let known = followed(&source);
+        for look in 0..8 {
+            source.is_away.store(look % 2 == 1, Ordering::Relaxed);
             assert!(source.following.look(&source).await.is_err(), "it is told");
         }
         let told = known.iter().filter(|one| one.version() == 1);
