@@ -29,7 +29,7 @@ impl LimitSet {
     /// on, for every key.
     ///
     /// # Errors
-    /// A limit that makes no sense; then nothing versions.
+    /// A limit that makes no sense; then nothing changes.
     pub fn put_limit(&self, limit: Limit) -> Result<(), Error> {
         self.inner().change(|limits| {
             let found = limits.iter_mut().find(|old| old.name() == limit.name());
@@ -44,7 +44,7 @@ impl LimitSet {
     /// on, for every key. A limit that keeps its name keeps what was used.
     ///
     /// # Errors
-    /// Limits that make no sense, or none; then nothing versions.
+    /// Limits that make no sense, or none; then nothing changes.
     pub fn replace_limits(&self, limits: &[Limit]) -> Result<(), Error> {
         if limits.is_empty() {
             return Err(Error::Nothing("limit"));
@@ -98,7 +98,7 @@ impl LimitSet {
     /// ```
     ///
     /// # Errors
-    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing versions.
+    /// An unknown name; [`Error::NotAdaptive`]; a capacity out of range. Nothing changes.
     pub fn set_capacity(&self, name: &str, capacity: Amount) -> Result<(), Error> {
         self.inner().set_capacity(name, capacity)
     }
@@ -116,7 +116,7 @@ impl LimitSet {
     /// Removes the limit called `name`; from the next decision on, for every key.
     ///
     /// # Errors
-    /// An unknown name, or the last limit; then nothing versions.
+    /// An unknown name, or the last limit; then nothing changes.
     pub fn remove_limit(&self, name: &str) -> Result<(), Error> {
         self.inner().view.load().position(name)?;
         self.inner()
