@@ -6,7 +6,7 @@ mod fleet;
 use std::sync::Arc;
 
 use fleet::Fleet;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Ask, ManualClock};
 use tidegate_policy::parse;
 use tidegate_service::{Entry, Scope, Service};

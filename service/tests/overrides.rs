@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Error, Limit, ManualClock};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::{PolicyFile, parse};

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Ask, Key, LeaseId, ManualClock, Outcome, PageOf, contract::Select};
+use tidegate::{Ask, Key, LeaseId, ManualClock, Outcome, PageOf, Select};
 use tidegate_service::{
     Answer, Entry, Finish, HeldTicket, Kind, Report, Scope, Served, Service, ServiceError, Ticket,
 };
@@ -364,8 +364,7 @@ fn a_refusal_names_the_level() {
 #[test]
 fn a_restart_finds_the_members_leases_again() {
     let time = ManualClock::default();
-    let store: Arc<dyn tidegate::contract::Store> =
-        Arc::new(tidegate_memory::MemoryStore::default());
+    let store: Arc<dyn tidegate::Store> = Arc::new(tidegate_memory::MemoryStore::default());
     let build = || {
         let builder = Service::builder()
             .clock(time.clock())

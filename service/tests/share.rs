@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate::contract::{
-    Abilities, Command, Definition, Definitions, Execution, Follower, Later, Out, Plan, Store,
-    StoreError, Table,
-};
 use tidegate::{Ask, Key, Limit, ManualClock};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
 use tidegate_service::{Answer, Entry, Kind, Place, Scope, Served, Service, Ticket};
+use tidegate_store::{
+    Abilities, Command, Definition, Definitions, Execution, Follower, Later, Out, Plan, Store,
+    StoreError, Table,
+};
 
 use support::{file, now};
 

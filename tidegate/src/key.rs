@@ -1,6 +1,6 @@
 //! Keys as callers write them.
 
-use tidegate_store::key;
+use tidegate_store::{KeyError, key};
 
 /// The longest idempotency key, in bytes: it is remembered with its lease, and for a
 /// while after that ended.
@@ -23,6 +23,14 @@ impl<'a> Key<'a> {
 }
 
 impl Key<'_> {
+    /// Whether it has a length that a key can have: 1 to 4,096 bytes.
+    ///
+    /// # Errors
+    /// [`KeyError`]: empty or too long.
+    pub const fn check(&self) -> Result<(), KeyError> {
+        key::check(self.0)
+    }
+
     /// The key whose levels are `segments`, each escaped so that no two lists
     /// of segments give the same key.
     ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Amount, Timestamp};
-use tidegate_store::{self as contract, Granted, OwnedKey};
+use tidegate_store::{self as store, Granted, OwnedKey};
 
 use crate::decision::Decision;
 use crate::error::Error;
@@ -337,7 +337,7 @@ impl Lease {
 
     fn check_live(&self) -> Result<(), Error> {
         if self.ended {
-            return Err(contract::StoreError::LeaseEnded(self.expires_at).into());
+            return Err(store::StoreError::LeaseEnded(self.expires_at).into());
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ impl fmt::Debug for Lease {
 /// How a lease ended.
 #[derive(Clone)]
 pub struct Settlement {
-    answer: contract::Settlement,
+    answer: store::Settlement,
     view: Arc<View>,
 }
 
@@ -390,8 +390,8 @@ pub struct Usage {
 
 impl Settlement {
     /// What was answered, taken from where it was written.
-    pub(crate) fn new(answer: &mut contract::Settlement, view: Arc<View>) -> Self {
-        let answer = contract::Settlement {
+    pub(crate) fn new(answer: &mut store::Settlement, view: Arc<View>) -> Self {
+        let answer = store::Settlement {
             expired: answer.expired,
             repeated: answer.repeated,
             uses: std::mem::take(&mut answer.uses),
@@ -445,7 +445,7 @@ impl LimitSet {
     /// Settles a lease by its id, from wherever. A retry gets the first answer.
     ///
     /// # Errors
-    /// As [`Lease::settle`]; [`contract::StoreError::UnknownLease`].
+    /// As [`Lease::settle`]; [`store::StoreError::UnknownLease`].
     pub fn settle<'k, 'u>(
         &self,
         key: impl Into<Key<'k>>,
@@ -458,7 +458,7 @@ impl LimitSet {
     /// Releases a lease by its id. A retry gets the first answer.
     ///
     /// # Errors
-    /// [`contract::StoreError::UnknownLease`]; the store.
+    /// [`store::StoreError::UnknownLease`]; the store.
     pub fn release<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -471,7 +471,7 @@ impl LimitSet {
     /// gets the first answer.
     ///
     /// # Errors
-    /// [`contract::StoreError::UnknownLease`]; the store.
+    /// [`store::StoreError::UnknownLease`]; the store.
     pub fn cancel<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -499,7 +499,7 @@ impl LimitSet {
     /// Moves the expiry of a lease to `ttl` from now; answers the new one.
     ///
     /// # Errors
-    /// [`contract::StoreError::UnknownLease`], `LeaseEnded`; the store.
+    /// [`store::StoreError::UnknownLease`], `LeaseEnded`; the store.
     pub fn renew<'k>(
         &self,
         key: impl Into<Key<'k>>,
@@ -513,7 +513,7 @@ impl LimitSet {
     /// Changes how much a lease has taken, by its id; see [`Lease::adjust`].
     ///
     /// # Errors
-    /// As [`Lease::adjust`]; [`contract::StoreError::UnknownLease`], `LeaseEnded`.
+    /// As [`Lease::adjust`]; [`store::StoreError::UnknownLease`], `LeaseEnded`.
     pub fn adjust<'k, 'u>(
         &self,
         key: impl Into<Key<'k>>,

@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use support::Polled;
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Ask, Error, Key, Limit, LimitPool, LimitSet, ManualClock, Timestamp, Usage};
 
 const HOUR: Duration = Duration::from_secs(3_600);

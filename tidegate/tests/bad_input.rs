@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::contract::{KeyError, StoreError};
 use tidegate::{
     Algorithm, Ask, Error, Limit, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY, ManualClock, Period,
 };
+use tidegate::{KeyError, StoreError};
 
 const SECOND: Duration = Duration::from_secs(1);
 

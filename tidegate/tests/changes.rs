@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::{Store, StoreError};
 use tidegate::{
     Algorithm, Error, Limit, LimitSet, LimitSetBuilder, ManualClock, Period, Timestamp,
 };
+use tidegate::{Store, StoreError};
 use tidegate_memory::MemoryStore;
 
 const HOUR: Duration = Duration::from_secs(3_600);

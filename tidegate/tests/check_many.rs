@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate::contract::{
-    Abilities, Command, Execution, Op, Out, Plan, Reply, Store, StoreError, Table,
-};
 use tidegate::{Decision, Limit, LimitSet, ManualClock};
 use tidegate_memory::MemoryStore;
+use tidegate_store::{
+    Abilities, Command, Execution, Op, Out, Plan, Reply, Store, StoreError, Table,
+};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{
     Admission, Algorithm, Ask, Clock, Error, Lease, Limit, LimitSet, ManualClock, Semaphore, Span,
     Timestamp,

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::contract::{
-    Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, Table, TableBounds, Verb,
-};
 use tidegate::{Algorithm, Limit, LimitSet, ManualClock, Period, Span, Timestamp};
 use tidegate_memory::MemoryStore;
+use tidegate_store::{
+    Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, Table, TableBounds, Verb,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 

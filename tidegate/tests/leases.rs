@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Ask, Error, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, Usage};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tidegate::contract::{Select, StoreError};
 use tidegate::{Error, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, ManualClock, PageOf};
+use tidegate::{Select, StoreError};
 
 const ALL: PageOf<'_> = PageOf {
     select: Select::All,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::Polled;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Ask, Error, Limit, LimitError, LimitSet, ManualClock, Period, Verdict};
 use tidegate_memory::MemoryStore;
 

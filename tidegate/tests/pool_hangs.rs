@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use fleet::Fleet;
 use support::Polled;
-use tidegate::contract::{
+use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, ManualClock};
+use tidegate_store::{
     Abilities, Command, Definitions, Execution, Later, Out, Plan, Reply, Store, StoreError, Table,
 };
-use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, ManualClock};
 
 /// How long a member is waited for while others have answered.
 const PATIENCE: Duration = Duration::from_millis(300);

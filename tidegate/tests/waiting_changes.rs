@@ -9,11 +9,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::contract::{
-    Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, Table, TableBounds, Verb,
-};
 use tidegate::{Admission, Error, Lease, Limit, LimitSet, ManualClock};
 use tidegate_memory::MemoryStore;
+use tidegate_store::{
+    Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, Table, TableBounds, Verb,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 

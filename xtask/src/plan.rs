@@ -101,6 +101,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-policy",
             "tidegate-resp",
             "tidegate-service",
+            "tidegate-store",
             "tidegate-url",
         ],
     ),

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 
 use serde_json::{Value, json};
-use tidegate::contract::{Definition, Definitions, Follower, Store, block_on};
 use tidegate_http::{Application, Apply};
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::{Change, Credential, Service};
+use tidegate_store::{Definition, Definitions, Follower, Store, block_on};
 use tracing::{error, info, warn};
 
 use crate::trouble::{Outcome, Trouble};

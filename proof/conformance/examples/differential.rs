@@ -7,7 +7,7 @@ mod open;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tidegate::contract::{
+use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
 

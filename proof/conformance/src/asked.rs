@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Amount, Bounds, Span, Timestamp, Verdict};
-use tidegate::contract::{
+use tidegate_core::{Amount, Bounds, Span, Timestamp, Verdict};
+use tidegate_store::{
     Command, Count, Detail, HeldLease, HotCell, KeyCommand, KeyPath, Listing, Op, OwnedKey, Page,
     Plan, Reply, StoreError, Table, Verb,
 };

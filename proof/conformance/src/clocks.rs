@@ -3,8 +3,8 @@
 //! Each function is one sentence about it; [`clock_suite`](crate::clock_suite) makes a
 //! test of each.
 
-use tidegate::contract::core::{Rule, Span, Timestamp, Verdict};
-use tidegate::contract::{Ending, Plan, Store, StoreError, Verb};
+use tidegate_core::{Rule, Span, Timestamp, Verdict};
+use tidegate_store::{Ending, Plan, Store, StoreError, Verb};
 
 use std::sync::Arc;
 

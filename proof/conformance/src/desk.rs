@@ -4,10 +4,10 @@ use crate::asked::Asked;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tidegate::contract::core::{
+use tidegate_core::{
     Align, Amount, Bucket, Payment, Rule, Slots, Span, Timestamp, Verdict, Window,
 };
-use tidegate::contract::{
+use tidegate_store::{
     Decision, Detail, Ending, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Settlement, Store,
     StoreError, Table, Terms, Verb,
 };

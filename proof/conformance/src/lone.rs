@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Admission, Error, Handle, Lease, Limit, LimitSet, ManualClock, Verdict};
 
 use crate::model::{Model, Shape};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::contract::{Abilities, Store};
+use tidegate_store::{Abilities, Store};
 
 use crate::apart::apart;
 

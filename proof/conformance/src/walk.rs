@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Admission, Algorithm, Error, Lease, Limit, LimitSet, ManualClock};
 
 use crate::Subject;

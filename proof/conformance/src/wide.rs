@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use tidegate::contract::core::{
+use tidegate_core::{
     Align, Amount, Bucket, Log, MAX_AMOUNT, Payment, Ring, Rule, Slots, Span, Standing, Timestamp,
     Verdict, Window,
 };
-use tidegate::contract::oracle::{self, Row};
-use tidegate::contract::{
+use tidegate_store::oracle::{self, Row};
+use tidegate_store::{
     Book, Decision, Detail, Ending, KeyCommand, KeyPath, LeaseRoom, Plan, PlanLimit, Reply, Store,
     StoreError, Table, Terms, Verb,
 };

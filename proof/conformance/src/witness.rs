@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tidegate::contract::{Definitions, Follower, Store};
+use tidegate_store::{Definitions, Follower, Store};
 
 /// Whoever waits longer than this waits in vain: far beyond what any store says.
 const PATIENCE: Duration = Duration::from_secs(60);

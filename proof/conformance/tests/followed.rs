@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::contract::{Definition, Store};
 use tidegate::{Error, Limit, LimitPool, LimitSet};
 use tidegate_conformance::{Beyond, Paused, Witness, wait_for};
 use tidegate_mysql::MysqlStore;
@@ -13,6 +12,7 @@ use tidegate_policy::parse;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
 use tidegate_service::{Answer, Place, Scope, Service};
+use tidegate_store::{Definition, Store};
 
 /// No window ends while a test runs.
 const LONG: Duration = Duration::from_secs(300 * 86_400);

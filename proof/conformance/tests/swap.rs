@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate::contract::core::Timestamp;
-use tidegate::contract::definitions::at_once;
-use tidegate::contract::{
+use tidegate_conformance::{Subject, suite};
+use tidegate_core::Timestamp;
+use tidegate_store::definitions::at_once;
+use tidegate_store::{
     Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
     Later, Op, Out, Plan, Reply, Store, StoreError, Table,
 };
-use tidegate_conformance::{Subject, suite};
 use tidegate_swap::{
     Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
 };

@@ -60,7 +60,7 @@ fn is_told_in_time(store: &Beyond) {
     });
     // What was said while it hung may be done by now, or not.
     let again = (0..30).find_map(|_| match set.release("k", held).wait() {
-        Err(Error::Store(tidegate::contract::StoreError::Unavailable(_))) => None,
+        Err(Error::Store(tidegate::StoreError::Unavailable(_))) => None,
         answer => Some(answer),
     });
     println!("{}: {:?}", store.url, again.expect("it answers again"));

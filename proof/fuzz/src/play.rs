@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{
     Admission, Ask, Error, Handle, Lease, LimitSet, ManualClock, Span, Standing, Timestamp, Verdict,
 };

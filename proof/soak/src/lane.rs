@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tidegate::contract::Select;
+use tidegate::Select;
 use tidegate::{Admission, Ask, Decision, Error, Lease, LimitSet, PageOf};
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Algorithm, Clock, Error, Limit, LimitSet, OnFailure, Period};
 
 use crate::books::{Books, Narrow};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Error, LeaseId, Settlement};
 
 use crate::lane::{Held, Lane, micros};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate::Clock;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use crate::lane::Lane;

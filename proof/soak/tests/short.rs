@@ -7,7 +7,7 @@ mod faulty;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Clock, ManualClock};
 use tidegate_soak::{Options, Outcome, run};
 

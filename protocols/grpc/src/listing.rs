@@ -1,7 +1,7 @@
 //! What a policy holds, in the protocol's words.
 
-use tidegate::contract::{Page, Select};
 use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
+use tidegate::{Page, Select};
 use tidegate_service::{HeldTicket, LeaseHandle, Served};
 use tonic::Status;
 

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use away::Away;
 use http_body::Frame;
-use tidegate::contract::{
-    Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
-};
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::{Settings, proto, serve, serve_on};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, Scope, Service};
+use tidegate_store::{
+    Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt;

@@ -33,12 +33,12 @@ pub(crate) fn chosen<'k>(
             return Err(Problem::invalid("give `key` or `key_base64`, not both"));
         }
     };
-    check(key.bytes())?;
+    check(key)?;
     Ok(key)
 }
 
 /// Whether these bytes can be a key.
-pub(crate) fn check(key: &[u8]) -> Result<(), Problem> {
-    let length = tidegate::contract::key::check(key);
+pub(crate) fn check(key: Key<'_>) -> Result<(), Problem> {
+    let length = key.check();
     length.map_err(|wrong| Problem::invalid(wrong.to_string()))
 }

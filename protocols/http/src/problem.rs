@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidegate::Error;
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate_policy::PolicyErrors;
 use tidegate_service::{Kind, ServiceError};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate_service::{Kind, ServiceError};
 
 /// How much of an unknown word an error repeats.

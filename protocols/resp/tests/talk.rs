@@ -11,11 +11,9 @@ use std::time::Duration;
 
 use away::Away;
 use support::{CHAT, Served, THREADS, request, tokens, until};
-use tidegate::contract::{
-    Abilities, Definition, Definitions, Later, Plan, Store, StoreError, Table,
-};
 use tidegate_resp::Settings;
 use tidegate_service::{Scope, Service};
+use tidegate_store::{Abilities, Definition, Definitions, Later, Plan, Store, StoreError, Table};
 
 #[test]
 fn clients_are_greeted_as_by_redis() {

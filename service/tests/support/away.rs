@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::{
+use tidegate_store::{
     Abilities, Command, Definitions, Execution, Later, Out, Plan, Store, StoreError, Table,
 };
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use tidegate::contract::{
+use tidegate_memory::MemoryStore;
+use tidegate_store::{
     Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
 };
-use tidegate_memory::MemoryStore;
 
 /// So often an answer is asked for that awaits others.
 const LOOKS: u32 = 10_000;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Error, Limit, LimitSet};
 
 use crate::medium::Medium;
@@ -168,7 +168,7 @@ fn a_change_is_answered_later_while_the_disk_is_late() {
         thread::sleep(Duration::from_millis(10));
     };
     house.disk.stall(false);
-    let answer = tidegate::contract::block_on(late);
+    let answer = tidegate_store::block_on(late);
     assert!(answer.expect("no error").admitted());
     house.store.flush().expect("a disk that works");
     assert!(house.set.check("k", 1).wait().expect("no error").admitted());

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, remaining, set};
-use tidegate::contract::{Store, StoreError};
 use tidegate::{Error, Limit, LimitSet, ManualClock};
+use tidegate::{Store, StoreError};
 use tidegate_file::FileError;
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -5,9 +5,9 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, limits, remaining, set};
-use tidegate::contract::core::{Span, Timestamp};
-use tidegate::contract::{Store, StoreError};
 use tidegate::{Algorithm, Ask, Error, Lease, Limit, LimitSet, ManualClock};
+use tidegate::{Store, StoreError};
+use tidegate_core::{Span, Timestamp};
 use tidegate_file::SyncMode;
 
 const MINUTE: Duration = Duration::from_secs(60);

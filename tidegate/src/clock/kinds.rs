@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use tidegate_core::Timestamp;
-use tidegate_store::{self as contract, Alarm, Ring};
+use tidegate_store::{self as store, Alarm, Ring};
 
 use super::manual::{Manual, ManualClock};
 use super::source::{Steady, TimeSource};
@@ -66,7 +66,7 @@ impl ManualClock {
 }
 
 /// For a queue in this process, which is rung by its callers' clock.
-impl contract::Timer for Clock {
+impl store::Timer for Clock {
     fn now(&self) -> Timestamp {
         Self::now(self)
     }

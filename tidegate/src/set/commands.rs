@@ -8,7 +8,7 @@ use arc_swap::Guard;
 use rand::RngExt;
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::{
-    self as contract, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
+    self as store, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
     Patience, Race, Reply, Seat, StoreError, Terms, Verb,
 };
 
@@ -580,7 +580,7 @@ fn known(amounts: &[Option<Amount>]) -> Amounts {
 }
 
 /// More is asked of a limit than it could ever grant.
-fn never_fits(view: &View, amounts: &[Amount], answer: &contract::Decision) -> Error {
+fn never_fits(view: &View, amounts: &[Amount], answer: &store::Decision) -> Error {
     let position = answer.binding.unwrap_or(0);
     let limit = &view.plan.limits()[position];
     Error::NeverFits {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
 use tidegate_store::{
-    self as contract, Command, Count, Item, KeyPath, Op, Out, Reply, StoreError, Verb,
+    self as store, Command, Count, Item, KeyPath, Op, Out, Reply, StoreError, Verb,
 };
 
 use super::commands::Asking;
@@ -334,7 +334,7 @@ impl Inner {
         &self,
         items: &[(Key<'_>, Ask<'_>)],
         unsound: Unsound,
-    ) -> Result<Vec<Result<(contract::Answer, Arc<View>), Error>>, Error> {
+    ) -> Result<Vec<Result<(store::Answer, Arc<View>), Error>>, Error> {
         let mut answer = Ok(Reply::Batch(Vec::new()));
         let (later, views) = self.begin_many(items, unsound, &mut answer)?;
         if let Some(later) = later {
@@ -360,8 +360,8 @@ impl Inner {
         &self,
         items: &[(Key<'_>, Ask<'_>)],
         unsound: Unsound,
-        answer: &mut contract::Answer,
-    ) -> Result<(Option<contract::Later>, Views), Error> {
+        answer: &mut store::Answer,
+    ) -> Result<(Option<store::Later>, Views), Error> {
         let newest = self.view.load_full();
         let levels = newest.plan.levels();
         let mut takes = Vec::with_capacity(items.len());
@@ -386,7 +386,7 @@ impl Inner {
         let take = |amounts| Verb::Take {
             amounts,
             lease: None,
-            detail: contract::Detail::Always,
+            detail: store::Detail::Always,
         };
         let items = takes.iter().map(|(path, amounts)| (*path, take(amounts)));
         let items: Vec<Item<'_>> = items.collect();
@@ -422,7 +422,7 @@ enum Unsound {
     IsAnswered,
 }
 
-fn decided(answer: contract::Answer, view: Arc<View>) -> Result<Decision, Error> {
+fn decided(answer: store::Answer, view: Arc<View>) -> Result<Decision, Error> {
     Decision::of_reply(&mut answer?, view)
 }
 

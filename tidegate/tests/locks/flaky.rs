@@ -5,10 +5,10 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::contract::{
+use tidegate_memory::MemoryStore;
+use tidegate_store::{
     Abilities, Command, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
 };
-use tidegate_memory::MemoryStore;
 
 /// How it is.
 #[derive(Clone, Copy)]

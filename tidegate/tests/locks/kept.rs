@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::flaky::{Flaky, Mood};
 use super::{TTL, clock, until};
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::lock::Loss;
 use tidegate::{
     Ask, Error, KeptLease, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, ManualClock,

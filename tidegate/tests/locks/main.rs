@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use flaky::{Flaky, Mood};
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::lock::{Loss, Mutex, Pace, Permit, Semaphore};
 use tidegate::{Error, LeaseId, ManualClock, Timestamp};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{
     Admission, Algorithm, Ask, Clock, Error, Handle, Lease, Limit, LimitSet, ManualClock,
     Timestamp, Verdict,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use tidegate::contract::{Abilities, Definitions, Later, Plan, Store, StoreError, Table};
 use tidegate_memory::MemoryStore;
+use tidegate_store::{Abilities, Definitions, Later, Plan, Store, StoreError, Table};
 
 /// A store of a fleet: who opens a table again has the same one.
 #[derive(Default)]

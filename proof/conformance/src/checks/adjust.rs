@@ -1,9 +1,7 @@
 //! A lease that is adjusted: more, all or nothing; less; into debt.
 
-use tidegate::contract::core::{
-    Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Span, Verdict, Window,
-};
-use tidegate::contract::{Decision, Detail, Ending, StoreError, Verb};
+use tidegate_core::{Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Span, Verdict, Window};
+use tidegate_store::{Decision, Detail, Ending, StoreError, Verb};
 
 use super::desk::{Desk, budget, rate, slots};
 use crate::subject::{Skipped, Subject};

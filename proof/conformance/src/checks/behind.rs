@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Align, Bucket, Log, Ring, Rule, Slots, Span, Window};
-use tidegate::contract::{Ending, Plan, PlanLimit, Verb};
+use tidegate_core::{Align, Bucket, Log, Ring, Rule, Slots, Span, Window};
+use tidegate_store::{Ending, Plan, PlanLimit, Verb};
 
 use super::desk::{Desk, plan, table_name};
 use crate::subject::{Skipped, Subject};

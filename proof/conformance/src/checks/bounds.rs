@@ -1,7 +1,7 @@
 //! A store that is full says so, and forgets only what equals "never seen".
 
-use tidegate::contract::core::Amount;
-use tidegate::contract::{Ending, Reply, StoreError, Verb};
+use tidegate_core::Amount;
+use tidegate_store::{Ending, Reply, StoreError, Verb};
 
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
 use crate::dice::Dice;
@@ -15,7 +15,7 @@ fn bounded(
     subject: &Subject,
     max_keys: usize,
     levels: usize,
-    rules: &[(usize, tidegate::contract::core::Rule)],
+    rules: &[(usize, tidegate_core::Rule)],
 ) -> Result<Desk, Skipped> {
     let store = subject.bounded_store(max_keys, MAX_LEASES)?;
     Ok(Desk::at(&*store, &table_name(), plan(0, levels, rules)))

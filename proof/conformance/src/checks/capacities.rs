@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{
+use tidegate_core::{
     Align, Amount, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Verdict, Window,
 };
-use tidegate::contract::{Adaptive, Ending, Plan, PlanLimit};
+use tidegate_store::{Adaptive, Ending, Plan, PlanLimit};
 
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
 use crate::dice::Dice;

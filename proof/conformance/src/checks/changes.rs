@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate::contract::core::{Bucket, Log, Ring, Rule, Span, Verdict};
-use tidegate::contract::{KeyCommand, KeyPath, StoreError, Verb};
 use tidegate::{Limit, LimitSet};
+use tidegate_core::{Bucket, Log, Ring, Rule, Span, Verdict};
+use tidegate_store::{KeyCommand, KeyPath, StoreError, Verb};
 
 use super::desk::{Desk, budget, plan, rate, slots, table_name};
 use crate::asked::Asked;

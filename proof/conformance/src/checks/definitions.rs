@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate::contract::definitions::MOST_CHANGES;
-use tidegate::contract::{Definition, Definitions, Store};
+use tidegate_store::definitions::MOST_CHANGES;
+use tidegate_store::{Definition, Definitions, Store};
 
 use super::desk::table_name;
 use crate::later::wait_for;

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::contract::core::Align;
-use tidegate::contract::core::{
+use tidegate_core::Align;
+use tidegate_core::{
     Amount, Bucket, Payment, Rule, Slots, Span, Standing, Timestamp, Verdict, Window,
 };
-use tidegate::contract::{
+use tidegate_store::{
     Decision, Detail, Ending, KeyCommand, KeyPath, Overrides, OwnedKey, Plan, PlanLimit, Reply,
     Settlement, Store, StoreError, Table, Terms, Verb,
 };

@@ -1,7 +1,7 @@
 //! When a lease was granted: said with it, and the same for as long as it lasts.
 
-use tidegate::contract::core::{Span, Timestamp};
-use tidegate::contract::{Detail, Ending, Select, Verb};
+use tidegate_core::{Span, Timestamp};
+use tidegate_store::{Detail, Ending, Select, Verb};
 
 use super::desk::{Desk, rate, slots};
 use super::listing::leases;
@@ -72,7 +72,7 @@ pub(super) fn a_renewal_and_an_adjustment_leave_when_a_lease_was_granted(
                     detail: Detail::Always,
                 },
             );
-            let decision = adjusted.and_then(tidegate::contract::Reply::decision);
+            let decision = adjusted.and_then(tidegate_store::Reply::decision);
             let lease = decision.expect("an answer").lease.expect("it fits");
             assert_eq!((lease.id, lease.granted_at), (id, granted_at));
             assert_eq!(desk.granted()?, [(id, granted_at)]);

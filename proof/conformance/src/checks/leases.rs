@@ -1,7 +1,7 @@
 //! Leases: ended once, back at expiry, told apart.
 
-use tidegate::contract::core::{Span, Verdict};
-use tidegate::contract::{Ending, StoreError, Verb};
+use tidegate_core::{Span, Verdict};
+use tidegate_store::{Ending, StoreError, Verb};
 
 use super::desk::{Desk, budget, rate, slots};
 use crate::subject::{Skipped, Subject};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::contract::core::{Rule, Span};
-use tidegate::contract::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
+use tidegate_core::{Rule, Span};
+use tidegate_store::{Ending, HeldLease, Listing, OwnedKey, Page, Select, StoreError, Verb};
 
 use super::desk::{Desk, budget, rate, slots};
 use crate::asked::Asked;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::kernel::ring::MAX_SUB_WINDOWS;
-use tidegate::contract::core::{Align, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Window};
-use tidegate::contract::{Ending, Store, StoreError};
+use tidegate_core::kernel::ring::MAX_SUB_WINDOWS;
+use tidegate_core::{Align, Bucket, Log, MAX_AMOUNT, Ring, Rule, Slots, Span, Window};
+use tidegate_store::{Ending, Store, StoreError};
 
 use super::desk::{Desk, budget, plan, slots, table_name};
 use crate::dice::Dice;

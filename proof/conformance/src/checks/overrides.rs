@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::Rule;
-use tidegate::contract::{Plan, Store};
+use tidegate_core::Rule;
+use tidegate_store::{Plan, Store};
 
 use super::changes::{desk, leaves_no_less, raises};
 use super::desk::{Desk, budget, overrides, plan, rate, slots, table_name};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Ask, Balance, Lease, Limit, LimitPool, LimitSet};
 
 use super::desk::table_name;

@@ -1,6 +1,6 @@
 //! Taken wholly or not at all, refused to the microsecond.
 
-use tidegate::contract::core::{Amount, Verdict};
+use tidegate_core::{Amount, Verdict};
 
 use super::desk::{Desk, START, budget, rate, slots};
 use crate::dice::Dice;

@@ -1,7 +1,7 @@
 //! Scripts at random: mostly what a set would ask, at times what nobody should.
 
-use tidegate::contract::Detail;
-use tidegate::contract::core::{Amount, MAX_AMOUNT};
+use tidegate_core::{Amount, MAX_AMOUNT};
+use tidegate_store::Detail;
 
 use super::plans::{MAX_LIMITS, PlanData};
 use super::script::{Amounts, Deed, EndingData, LeaseData, Script, Step, keys, overridable};

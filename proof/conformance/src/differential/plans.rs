@@ -5,10 +5,10 @@ use std::fmt;
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use tidegate::contract::core::{
+use tidegate_core::{
     Align, Amount, Bounds, Bucket, Log, Payment, Ring, Rule, Slots, Span, Timestamp, Window,
 };
-use tidegate::contract::{Adaptive, KeyPath, Overrides, OwnedKey, Plan, PlanLimit};
+use tidegate_store::{Adaptive, KeyPath, Overrides, OwnedKey, Plan, PlanLimit};
 
 use crate::dice::Dice;
 

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate::contract::core::{Bounds, Timestamp};
-use tidegate::contract::oracle::{self, Row};
-use tidegate::contract::{Book, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError};
+use tidegate_core::{Bounds, Timestamp};
+use tidegate_store::oracle::{self, Row};
+use tidegate_store::{Book, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError};
 
 /// The most leases: as good as no bound.
 const MANY: usize = usize::MAX;
@@ -31,7 +31,7 @@ impl Reference {
         }
     }
 
-    /// As [`Table::execute`](tidegate::contract::Table::execute).
+    /// As [`Table::execute`](tidegate_store::Table::execute).
     pub(crate) fn execute(&mut self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
         if command.plan.version() < self.plan.version() {
             return Err(StoreError::StalePlan);
@@ -46,7 +46,7 @@ impl Reference {
         reply
     }
 
-    /// As [`Op::Adopt`](tidegate::contract::Op::Adopt).
+    /// As [`Op::Adopt`](tidegate_store::Op::Adopt).
     pub(crate) fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
         let roots: Vec<_> = self.books.keys().cloned().collect();
         roots.iter().for_each(|root| self.retire(root, now));

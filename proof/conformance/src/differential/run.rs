@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::contract::core::{Amount, MAX_AMOUNT, Span, Timestamp, Verdict};
-use tidegate::contract::{
+use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp, Verdict};
+use tidegate_store::{
     Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
 };
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tidegate::contract::Detail;
-use tidegate::contract::core::Amount;
+use tidegate_core::Amount;
+use tidegate_store::Detail;
 
 use super::plans::PlanData;
 

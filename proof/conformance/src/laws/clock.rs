@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::Store;
-use tidegate::contract::core::{Align, Amount, Rule};
+use tidegate::Store;
+use tidegate_core::{Align, Amount, Rule};
 
 use super::key::Key;
 use super::kinds::Kind;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::Store;
-use tidegate::contract::core::{Bucket, Rule, Span};
+use tidegate::Store;
+use tidegate_core::{Bucket, Rule, Span};
 
 use super::key::Key;
 use super::kinds::Kind;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Amount, Rule, Slots, Span, Timestamp};
-use tidegate::contract::{Detail, Ending, Reply, Store, StoreError, Verb};
+use tidegate_core::{Amount, Rule, Slots, Span, Timestamp};
+use tidegate_store::{Detail, Ending, Reply, Store, StoreError, Verb};
 
 use super::key::Key;
 use super::kinds::Kind;

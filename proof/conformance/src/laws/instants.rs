@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::Store;
-use tidegate::contract::core::{Standing, Verdict};
+use tidegate::Store;
+use tidegate_core::{Standing, Verdict};
 
 use super::key::Key;
 use super::kinds::Kind;

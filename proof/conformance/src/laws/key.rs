@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::contract::core::{Amount, Bucket, Payment, Rule, Span, Standing, Timestamp, Verdict};
-use tidegate::contract::{
+use tidegate_core::{Amount, Bucket, Payment, Rule, Span, Standing, Timestamp, Verdict};
+use tidegate_store::{
     Decision, Detail, Ending, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, StoreError,
     Table, Terms, Verb,
 };
@@ -256,7 +256,7 @@ impl Key {
         amounts
     }
 
-    fn calendars(&self) -> Vec<Option<tidegate::contract::core::Bounds>> {
+    fn calendars(&self) -> Vec<Option<tidegate_core::Bounds>> {
         let bounds = self.limits.iter().map(|limit| limit.kind.bounds(self.at()));
         let bounds: Vec<_> = bounds.collect();
         match bounds.iter().all(Option::is_none) {

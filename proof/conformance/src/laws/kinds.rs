@@ -1,8 +1,6 @@
 //! Limits of every kind with small numbers, so that every boundary is met often.
 
-use tidegate::contract::core::{
-    Align, Bounds, Bucket, Log, Ring, Rule, Slots, Span, Timestamp, Window,
-};
+use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Rule, Slots, Span, Timestamp, Window};
 
 use crate::dice::Dice;
 

@@ -33,7 +33,7 @@ mod versions;
 
 use std::sync::Arc;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 
 use crate::Subject;
 use crate::dice::Dice;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Amount, Payment, Standing};
-use tidegate::contract::{Decision, Store, Verb};
+use tidegate_core::{Amount, Payment, Standing};
+use tidegate_store::{Decision, Store, Verb};
 
 use super::key::{Key, Limit};
 use super::kinds::Kind;

@@ -1,6 +1,6 @@
 //! Steps of a random past, whose waits and amounts cross the boundaries of a limit.
 
-use tidegate::contract::core::Amount;
+use tidegate_core::Amount;
 
 use super::kinds::Kind;
 use crate::dice::Dice;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Bucket, Rule, Span};
-use tidegate::contract::{Ending, Store};
+use tidegate_core::{Bucket, Rule, Span};
+use tidegate_store::{Ending, Store};
 
 use super::key::Key;
 use super::kinds::Kind;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Amount, Payment, Rule, Span, Timestamp};
-use tidegate::contract::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
+use tidegate_core::{Amount, Payment, Rule, Span, Timestamp};
+use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, Store, Table, Verb};
 
 use super::key::{LONG, START, number};
 use super::kinds::Kind;

@@ -1,6 +1,6 @@
 //! How an ask that is admitted is booked.
 
-use tidegate::contract::core::Span;
+use tidegate_core::Span;
 
 /// Longer than any table: what is not held is given back by no expiry.
 pub(super) const LONG: Span = Span::from_secs(3_600);

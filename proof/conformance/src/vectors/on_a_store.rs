@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{Amount, Rule, Standing, Timestamp, Verdict};
-use tidegate::contract::{
+use tidegate_core::{Amount, Rule, Standing, Timestamp, Verdict};
+use tidegate_store::{
     Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, Table as StoreTable, Terms, Verb,
 };
 

@@ -1,6 +1,6 @@
 //! The core as a player of tables.
 
-use tidegate::contract::core::{
+use tidegate_core::{
     Moment, Part, Payment, Place, Rule, Span, State, Tenure, Verdict, commit, compose,
 };
 

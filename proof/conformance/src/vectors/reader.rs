@@ -1,6 +1,6 @@
 //! Tables from their text. What is not as the README says panics, with the place.
 
-use tidegate::contract::core::{
+use tidegate_core::{
     Align, Amount, Bucket, Log, Ring, Rule, Slots, Span, Timestamp, Verdict, Window,
 };
 

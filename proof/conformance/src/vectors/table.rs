@@ -1,6 +1,6 @@
 //! A table as data, and what each of its steps must come to.
 
-use tidegate::contract::core::{Amount, Rule, Span, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, Rule, Span, Standing, Timestamp, Verdict};
 
 /// A limit that was never seen, and what is done to it.
 #[derive(Debug)]

@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use tidegate::contract::core::{
-    Align, Amount, Bucket, Payment, Rule, Slots, Span, Timestamp, Window,
-};
-use tidegate::contract::{Plan, PlanLimit, Store};
+use tidegate_core::{Align, Amount, Bucket, Payment, Rule, Slots, Span, Timestamp, Window};
+use tidegate_store::{Plan, PlanLimit, Store};
 
 use super::booking::{Booking, LONG, OWN};
 use super::on_a_store::Player;

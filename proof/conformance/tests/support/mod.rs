@@ -6,7 +6,7 @@ pub mod open;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate_conformance::Subject;
 
 /// Servers that tests share for as long as one of them has them: to start some for each

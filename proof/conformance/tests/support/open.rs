@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate_mysql::MysqlStore;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;

@@ -13,7 +13,7 @@ mod verbs;
 
 use std::time::Duration;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Clock, Error};
 use tidegate_conformance::{Beyond, Cut, Proxy};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::contract::Select;
+use tidegate::Select;
 use tidegate::{
     Algorithm, Ask, Decision, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, PageOf,
 };

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate::contract::Select;
+use tidegate::Select;
 use tidegate::{Clock, LONGEST_PAGE, Limit, LimitSet, PageOf};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;

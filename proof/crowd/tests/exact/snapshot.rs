@@ -4,11 +4,11 @@
 
 use redis::Connection;
 use tidegate::Timestamp;
-use tidegate::contract::book::Stage;
-use tidegate::contract::bytes::{decode_record, decode_row, versioned};
-use tidegate::contract::core::{DecodeError, Moment, Rule, Slots, Span};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
+use tidegate_core::{DecodeError, Moment, Rule, Slots, Span};
+use tidegate_store::book::Stage;
+use tidegate_store::bytes::{decode_record, decode_row, versioned};
 
 use crate::SLOTS;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::LeaseId;
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::lock::{Permit, Semaphore};
 use tidegate::{Clock, Error, Timestamp};
 use tidegate_conformance::Register;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::lock::Semaphore;
 use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;

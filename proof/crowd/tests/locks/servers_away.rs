@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::lock::Loss;
 use tidegate::{Clock, Error};
 use tidegate_conformance::redis_server::{RedisServer, RedisService};

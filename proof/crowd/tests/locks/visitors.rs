@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, PipeWriter, Write, pipe};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use tidegate::contract::Select;
+use tidegate::Select;
 use tidegate::lock::Semaphore;
 use tidegate::{LONGEST_PAGE, PageOf};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidegate::contract::core::{Align, Bounds, Rule, Span, Window};
-use tidegate::contract::{
-    Command, Detail, Ending, KeyPath, Op, Out, Patience, Reply, Seat, StoreError, Terms, Verb,
-};
 use tidegate::{Ask, Clock, Error, Limit};
 use tidegate_conformance::desk::{plan, slots};
+use tidegate_core::{Align, Bounds, Rule, Span, Window};
+use tidegate_store::{
+    Command, Detail, Ending, KeyPath, Op, Out, Patience, Reply, Seat, StoreError, Terms, Verb,
+};
 
 use super::{KEY, LONG, Lines, SET, acquire, client, one_slot, opened, run, until};
 

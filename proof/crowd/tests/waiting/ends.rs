@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Admission, Ask, Clock, Error, Timestamp};
 
 use super::{KEY, LONG, Lines, acquire, client, one_slot, process, run, until};

@@ -24,7 +24,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Ask, Lease, Limit, LimitSet};
 
 /// Makes a test of each sentence for each server.

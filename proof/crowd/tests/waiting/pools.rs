@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate::{Ask, LimitPool, LimitSet};
 use tidegate_guard::{Breaker, Guarded, Settings};
 

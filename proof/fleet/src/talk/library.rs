@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::contract::Select;
+use tidegate::Select;
 use tidegate::{Ask, Decision, Key, LONGEST_PAGE, LeaseId, PageOf};
 use tidegate_service::{
     Answer as Told, Caller, Entry, Finish, Finished, Kind, Place, Placed, Rate, Report, Scope,
@@ -273,7 +273,7 @@ impl Client for Library {
 }
 
 fn unknown() -> ServiceError {
-    tidegate::Error::Store(tidegate::contract::StoreError::UnknownLease).into()
+    tidegate::Error::Store(tidegate::StoreError::UnknownLease).into()
 }
 
 fn refusal(error: &ServiceError) -> Answer {

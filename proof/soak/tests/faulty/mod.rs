@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::contract::{
+use tidegate_store::{
     Abilities, Command, Execution, Op, Out, Plan, Reply, Store, StoreError, Table, Verb,
 };
 

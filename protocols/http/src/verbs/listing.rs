@@ -5,8 +5,8 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate::contract::{Page, Select};
 use tidegate::{Amount, LONGEST_PAGE, ListedKey, PageOf};
+use tidegate::{Page, Select};
 use tidegate_service::{Frequent, HeldTicket, Scope, Served};
 
 use super::lease::ended;

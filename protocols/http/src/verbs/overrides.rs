@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate::{LONGEST_PAGE, Limit, Unit};
+use tidegate::{Key, LONGEST_PAGE, Limit, Unit};
 use tidegate_service::{Place, Placed, Setting, settings_of};
 
 use super::listing::{Name, bytes, most};
@@ -107,7 +107,7 @@ fn placed_at(policy: Option<String>, key: Option<Vec<u8>>) -> Result<Place, Prob
         place = place.of_resource(policy);
     }
     if let Some(key) = key {
-        key::check(&key)?;
+        key::check(Key::from(&key[..]))?;
         place = place.of_entity(key);
     }
     Ok(place)

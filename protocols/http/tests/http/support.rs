@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, Response};
 use serde_json::{Value, json};
 use tidegate::ManualClock;
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate_http::{Front, Settings, front};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, Scope, Service, ServiceBuilder};

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Admission, Ask, Error, Limit, LimitSet};
 use tidegate_file::{FileStore, SyncMode};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use tidegate::contract::StoreError;
+use tidegate::StoreError;
 use tidegate::{Ask, Error, LimitSet};
 use tidegate_file::SyncMode;
 

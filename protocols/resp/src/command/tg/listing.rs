@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tidegate::contract::{Page, Select};
 use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
+use tidegate::{Page, Select};
 use tidegate_service::{HeldTicket, Scope, Served};
 
 use super::ask::once;
