@@ -18,6 +18,8 @@
 #![deny(clippy::float_arithmetic)]
 
 extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
 
 pub mod amount;
 pub mod charge;

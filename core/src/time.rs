@@ -61,9 +61,75 @@ impl Sub<Span> for Timestamp {
     }
 }
 
+/// As RFC 3339 has it, in UTC, with microseconds if there are any; [`MAX`](Self::MAX)
+/// is `never`. Years of more than four digits have their sign (ISO 8601).
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}us", self.0)
+        if *self == Self::MAX {
+            return f.write_str("never");
+        }
+        let (seconds, micros) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil(days);
+        match year {
+            0..=9_999 => write!(f, "{year:04}")?,
+            _ => write!(f, "{year:+07}")?,
+        }
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(f, "-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        if micros != 0 {
+            write!(f, ".{micros:06}")?;
+        }
+        f.write_str("Z")
+    }
+}
+
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
+/// (Formula: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+/// `civil_from_days`: years of 400 begin in March, so that a leap day comes last.)
+const fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let leap = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leap) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = year_of_era + 400 * era + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+/// Rounds down to whole microseconds; beyond 292,000 years saturates.
+#[cfg(feature = "std")]
+impl From<std::time::SystemTime> for Timestamp {
+    fn from(time: std::time::SystemTime) -> Self {
+        match time.duration_since(std::time::UNIX_EPOCH) {
+            Ok(after) => Self::default() + Span::from(after),
+            Err(before) => {
+                let before = before.duration();
+                let down = Span::from_micros(u64::from(before.subsec_nanos() % 1_000 != 0));
+                Self::default() - Span::from(before) - down
+            }
+        }
+    }
+}
+
+/// Where the system's time does not reach so far, the epoch.
+#[cfg(feature = "std")]
+impl From<Timestamp> for std::time::SystemTime {
+    fn from(at: Timestamp) -> Self {
+        let epoch = std::time::UNIX_EPOCH;
+        let distance = Duration::from_micros(at.0.unsigned_abs());
+        let time = match at.0 {
+            0.. => epoch.checked_add(distance),
+            _ => epoch.checked_sub(distance),
+        };
+        time.unwrap_or(epoch)
     }
 }
 
@@ -116,5 +182,41 @@ impl Span {
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn an_instant_is_shown_as_people_write_it() {
+        let shown = [
+            (0, "1970-01-01T00:00:00Z"),
+            (1_767_268_800_000_000, "2026-01-01T12:00:00Z"),
+            (1_709_208_000_000_001, "2024-02-29T12:00:00.000001Z"),
+            (951_782_399_000_000, "2000-02-28T23:59:59Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (253_402_300_800_000_000, "+010000-01-01T00:00:00Z"),
+            (i64::MIN, "-290308-12-21T19:59:05.224192Z"),
+            (i64::MAX, "never"),
+        ];
+        for (micros, text) in shown {
+            assert_eq!(Timestamp::from_micros(micros).to_string(), text);
+        }
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn the_systems_time_and_back_is_the_same_instant() {
+        use std::time::{SystemTime, UNIX_EPOCH};
+        for micros in [0, 1, -1, 1_767_268_800_000_000, -62_135_596_800_000_000] {
+            let at = Timestamp::from_micros(micros);
+            assert_eq!(Timestamp::from(SystemTime::from(at)), at);
+        }
+        let just_before = UNIX_EPOCH - Duration::from_nanos(1);
+        assert_eq!(Timestamp::from(just_before).as_micros(), -1);
     }
 }

@@ -1,5 +1,6 @@
 //! A request: amounts by limit name, a deadline, a priority.
 
+use std::fmt;
 use std::time::Duration;
 
 use tidegate_core::Amount;
@@ -23,7 +24,7 @@ use crate::key::MAX_IDEMPOTENCY_KEY;
 /// that is not named is taken at the cost. **Without a cost it is not charged** once any
 /// other limit is named; if nothing at all is named, that is an error. Amount 0 leaves a
 /// limit out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ask<'a> {
     pub(crate) cost: Option<Amount>,
     pub(crate) named: &'a [(&'a str, Amount)],
@@ -138,6 +139,20 @@ impl<'a> Ask<'a> {
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
+    }
+}
+
+/// Without the idempotency key, by which a lease is found.
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("cost", &self.cost)
+            .field("named", &self.named)
+            .field("within", &self.within)
+            .field("priority", &self.priority)
+            .field("idempotency", &self.idempotency.map(|_| ".."))
+            .field("ttl", &self.ttl)
+            .finish_non_exhaustive()
     }
 }
 

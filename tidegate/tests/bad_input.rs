@@ -275,3 +275,13 @@ fn a_look_at_a_key_that_reaches_no_limit_is_refused_as_its_check_is() {
     assert_eq!(pool.peek("acme", ()).wait().unwrap_err(), checked);
     assert!(pool.peek("acme/alice", ()).wait().unwrap().admitted());
 }
+
+#[test]
+fn what_is_shown_of_a_request_tells_no_secret() {
+    let shown = format!("{:?}", Ask::from(3).idempotency(b"payment-4711"));
+    assert!(shown.contains("cost: Some(3)"), "{shown}");
+    assert!(
+        !shown.contains("4711") && !shown.contains("52, 55"),
+        "{shown}"
+    );
+}
