@@ -179,3 +179,9 @@ impl<'a, const N: usize> From<&'a [(&'a str, Amount); N]> for Ask<'a> {
         Self::named(named)
     }
 }
+
+impl<'a> From<&'a Vec<(&'a str, Amount)>> for Ask<'a> {
+    fn from(named: &'a Vec<(&'a str, Amount)>) -> Self {
+        Self::named(named)
+    }
+}

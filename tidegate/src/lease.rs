@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_core::{Amount, Timestamp};
 use tidegate_store::{self as store, Granted, OwnedKey};
 
+use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
@@ -183,20 +184,35 @@ impl Lease {
         self.outcome
     }
 
-    /// Reports what was really used, by limit name: less than was taken is
-    /// refunded (from a token bucket what has not drained meanwhile: the rest is
-    /// free already), more becomes debt; what is not named was used as taken.
-    /// Slots come back. After expiry the real use is still charged, and the
-    /// answer says `expired`.
+    /// Reports what was really used: a cost (of every rate and budget that is not named)
+    /// or amounts by limit name. Less than was taken is refunded (from a token bucket
+    /// what has not drained meanwhile: the rest is free already), more becomes debt; what
+    /// neither the cost nor a name tells of was used as taken. Slots come back. After
+    /// expiry the real use is still charged, and the answer says `expired`.
+    ///
+    /// A rate that the request left out with amount 0 is left out here with amount 0,
+    /// too. Of an [`Ask`], only its amounts count.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Ask, Limit, LimitSet};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let set = LimitSet::new([Limit::calls("rpm", 9, minute), Limit::rate("tpm", 9_000, minute)])?;
+    /// let mut lease = set.try_acquire("k", 4_000).wait()?.granted().expect("there is room");
+    /// lease.settle(3_120).wait()?;
+    /// assert_eq!(set.peek("k", 1).wait()?.standing("tpm").map(|s| s.remaining), Some(5_880));
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An unknown or repeated name or too large an amount (the lease is then
     /// still held); a lease that has ended; the store.
     pub fn settle<'u>(
         &mut self,
-        used: &'u [(&'u str, Amount)],
+        used: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
-        Pending::new(self.end(How::Settle(used)))
+        Pending::new(self.end(How::Settle(used.into())))
     }
 
     /// Gives back what is held; rate amounts were used as taken.
@@ -241,7 +257,7 @@ impl Lease {
         })
     }
 
-    /// Changes how much is taken, by limit name, to `to` in all: more if it fits (of
+    /// Changes how much is taken, by a cost or by limit name, to `to` in all: more if it fits (of
     /// every limit, or of none), less in any case. What is not named stays as it is.
     /// More is charged now; less is given back where it was charged, the latest first.
     /// So a stream that grows asks for what it will need, and gives back what it will
@@ -257,9 +273,9 @@ impl Lease {
     /// [`Error::KeyTooShort`]; a lease that has ended or expired; the store.
     pub fn adjust<'u>(
         &mut self,
-        to: &'u [(&'u str, Amount)],
+        to: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        Pending::new(self.change(to, false))
+        Pending::new(self.change(to.into(), false))
     }
 
     /// As [`adjust`](Self::adjust), for what is used already: more is charged even
@@ -269,15 +285,15 @@ impl Lease {
     /// As [`adjust`](Self::adjust).
     pub fn overdraw<'u>(
         &mut self,
-        to: &'u [(&'u str, Amount)],
+        to: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        Pending::new(self.change(to, true))
+        Pending::new(self.change(to.into(), true))
     }
 
-    async fn change(&mut self, to: &[(&str, Amount)], overdraw: bool) -> Result<Decision, Error> {
+    async fn change(&mut self, to: Ask<'_>, overdraw: bool) -> Result<Decision, Error> {
         self.check_live()?;
         let (key, id) = (self.key.bytes(), self.id);
-        let (decision, fence) = self.set.adjust(key, id, to, overdraw).await?;
+        let (decision, fence) = self.set.adjust(key, id, &to, overdraw).await?;
         self.fence = fence.unwrap_or(self.fence);
         Ok(match &self.member {
             Some(member) => member.decided(decision),
@@ -450,9 +466,9 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-        used: &'u [(&'u str, Amount)],
+        used: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
-        self.end_by_id(key.into(), id, How::Settle(used))
+        self.end_by_id(key.into(), id, How::Settle(used.into()))
     }
 
     /// Releases a lease by its id. A retry gets the first answer.
@@ -518,10 +534,10 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-        to: &'u [(&'u str, Amount)],
+        to: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let key = key.into().bytes();
-        Pending::new(async move { Ok(self.inner().adjust(key, id.0, to, false).await?.0) })
+        let (key, to) = (key.into().bytes(), to.into());
+        Pending::new(async move { Ok(self.inner().adjust(key, id.0, &to, false).await?.0) })
     }
 
     /// As [`adjust`](Self::adjust), into debt if need be; see [`Lease::overdraw`].
@@ -532,9 +548,9 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-        to: &'u [(&'u str, Amount)],
+        to: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let key = key.into().bytes();
-        Pending::new(async move { Ok(self.inner().adjust(key, id.0, to, true).await?.0) })
+        let (key, to) = (key.into().bytes(), to.into());
+        Pending::new(async move { Ok(self.inner().adjust(key, id.0, &to, true).await?.0) })
     }
 }

@@ -45,6 +45,50 @@ fn use_of_a_limit_that_was_not_taken_is_charged_at_settlement() {
 }
 
 #[test]
+fn a_lease_is_settled_and_adjusted_by_cost_as_it_was_asked_for() {
+    let time = ManualClock::default();
+    let limits = [
+        Limit::calls("calls", 10, HOUR),
+        Limit::rate("tpm", 1_000, HOUR),
+        Limit::budget("daily", 5_000, HOUR),
+        Limit::concurrency("running", 2),
+    ];
+    let set = builder(&time).limits(limits).build().unwrap();
+    let all_left = || ["calls", "tpm", "daily", "running"].map(|limit| left(&set, limit));
+
+    let mut lease = take(&set, 400);
+    lease.adjust(500).wait().unwrap();
+    assert_eq!(all_left(), [9, 500, 4_500, 1]);
+    let settlement = lease.settle(120).wait().unwrap();
+    let of_cost = Usage {
+        taken: 500,
+        used: 120,
+    };
+    assert_eq!(settlement.usage("tpm"), Some(of_cost));
+    assert_eq!(all_left(), [9, 880, 4_880, 2]);
+
+    // A name goes before the cost, as in asking; with neither all was used as taken.
+    let mut lease = take(&set, 100);
+    lease
+        .settle(Ask::named(&[("daily", 7)]).cost(30))
+        .wait()
+        .unwrap();
+    assert_eq!(all_left(), [8, 850, 4_873, 2]);
+    take(&set, 100).settle(()).wait().unwrap();
+    assert_eq!(all_left(), [7, 750, 4_773, 2]);
+
+    let mut lease = take(&set, 100);
+    let id = lease.id();
+    let too_much = lease.settle(u64::MAX).wait();
+    assert!(
+        matches!(too_much, Err(Error::Amount { .. })),
+        "{too_much:?}"
+    );
+    set.settle("k", id, 10).wait().unwrap();
+    assert_eq!(all_left(), [6, 740, 4_763, 2]);
+}
+
+#[test]
 fn use_of_a_limit_added_meanwhile_is_charged_at_settlement() {
     let set = calls_and_tokens(&ManualClock::default());
     let mut lease = take(&set, 10);

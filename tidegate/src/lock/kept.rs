@@ -6,12 +6,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Amount, Span, Timestamp};
+use tidegate_core::{Span, Timestamp};
 
 use super::keeper::Kept;
 use super::renewal::{Renewal, Renewed};
 use super::tenure::{End, Loss, Tenure, sure_until};
 use super::watch::Watch;
+use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::lease::{Lease, Settlement};
@@ -130,7 +131,7 @@ impl KeptLease {
     /// As there.
     pub fn adjust<'u>(
         &'u mut self,
-        to: &'u [(&'u str, Amount)],
+        to: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         self.lease.adjust(to)
     }
@@ -142,7 +143,7 @@ impl KeptLease {
     /// As there.
     pub fn settle<'u>(
         &'u mut self,
-        used: &'u [(&'u str, Amount)],
+        used: impl Into<Ask<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
         self.term.end();
         self.lease.settle(used)

@@ -449,7 +449,7 @@ impl Inner {
         &self,
         key: &[u8],
         id: u128,
-        to: &[(&str, Amount)],
+        to: &Ask<'_>,
         overdraw: bool,
     ) -> Result<(Decision, Option<u64>), Error> {
         let begin = |view: &View, asking: Asking<'_>| {

@@ -1,12 +1,12 @@
 //! How a lease ends.
 
-use tidegate_core::Amount;
+use crate::ask::Ask;
 
 /// How a lease ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How<'a> {
-    /// So much was used, by limit.
-    Settle(&'a [(&'a str, Amount)]),
+    /// So much was used: a cost, or by limit.
+    Settle(Ask<'a>),
     /// What was taken was used.
     Release,
     /// Nothing was used.

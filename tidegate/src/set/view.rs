@@ -426,22 +426,31 @@ impl View {
         Ok(amounts)
     }
 
-    /// What was used of each limit, by name.
-    pub(crate) fn uses(
-        &self,
-        used: &[(&str, Amount)],
-    ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
+    /// What was used of each limit: as it is named, else a rate or budget as much as the
+    /// cost says.
+    pub(crate) fn uses(&self, used: &Ask<'_>) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
         let mut uses: SmallVec<[Option<Amount>; 4]> = SmallVec::from_elem(None, self.limits.len());
         if uses.is_empty() {
             return Ok(uses);
         }
-        for &(name, amount) in used {
+        for &(name, amount) in used.named {
             let position = self.position(name)?;
             if uses[position].replace(amount).is_some() {
                 return Err(Error::NamedTwice(name.into()));
             }
             if amount > MAX_AMOUNT {
                 return Err(self.too_large(position));
+            }
+        }
+        let Some(cost) = used.cost else {
+            return Ok(uses);
+        };
+        for (position, limit) in self.limits.iter().enumerate() {
+            if uses[position].is_none() && !limit.is_counted() {
+                if cost > MAX_AMOUNT {
+                    return Err(self.too_large(position));
+                }
+                uses[position] = Some(cost);
             }
         }
         Ok(uses)
