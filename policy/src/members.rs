@@ -82,7 +82,9 @@ pub(super) fn read(
     let members = members.filter_map(|entry| member(policy.name, entry, common, faults));
     let members: Vec<_> = members.collect();
     one_unit_each(&field, &members, faults);
-    Some((members, balance.unwrap_or_default()))
+    let weights = members.iter().map(|member| member.weight);
+    let balance = balance.unwrap_or_else(|| Balance::of_weights(weights));
+    Some((members, balance))
 }
 
 /// Whoever asks a pool says an amount without knowing which member will take it.

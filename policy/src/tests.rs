@@ -171,6 +171,16 @@ fn a_pool_is_read_with_its_members_and_their_words() {
     let chat = &file.policies[0];
     assert!(chat.is_pool() && chat.limits.is_empty());
     assert_eq!(chat.balance, tidegate::Balance::Weighted);
+    let unsaid = |weight: u32| {
+        let text = format!(
+            "[policy.p.member.a]\nlimits.r = {{ calls = 1, per = '1s' }}\nweight = {weight}\n\
+             [policy.p.member.b.limits]\nr = {{ calls = 1, per = '1s' }}\n"
+        );
+        let file = parse("p.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        file.policies[0].balance
+    };
+    assert_eq!(unsaid(2), tidegate::Balance::Weighted);
+    assert_eq!(unsaid(1), tidegate::Balance::RoundRobin);
     let eu = chat.member("eu").unwrap();
     assert_eq!(
         (eu.weight, eu.cool_down),

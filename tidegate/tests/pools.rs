@@ -121,6 +121,20 @@ fn weights_of_five_one_and_one_are_spread_evenly() {
 }
 
 #[test]
+fn members_of_other_weights_are_weighed_unless_another_balance_is_said() {
+    let time = ManualClock::default();
+    let pool = |heavy| {
+        LimitPool::builder()
+            .weighted("a", slots(&time, 9), heavy)
+            .member("b", slots(&time, 9))
+    };
+    assert_eq!(turns(&pool(2).build().unwrap(), 6), "abaaba");
+    assert_eq!(turns(&pool(1).build().unwrap(), 4), "abab");
+    let in_turn = pool(2).balance(Balance::RoundRobin).build().unwrap();
+    assert_eq!(turns(&in_turn, 4), "abab");
+}
+
+#[test]
 fn least_loaded_prefers_the_idle_and_knows_weights() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[9, 9]).balance(Balance::LeastLoaded);

@@ -14,7 +14,7 @@ use crate::set::LimitSet;
 #[must_use = "a pool is made by build"]
 pub struct LimitPoolBuilder {
     members: Vec<(String, LimitSet, u32)>,
-    balance: Balance,
+    balance: Option<Balance>,
     balancer: Option<Box<dyn Balancer>>,
     seed: Option<u64>,
     before: Option<LimitPool>,
@@ -34,15 +34,17 @@ impl LimitPoolBuilder {
     }
 
     /// Adds a set that can take `weight` times (1 to 2^32 - 1) as much as one
-    /// of weight 1, for balancers that weigh.
+    /// of weight 1. It does, unless another [balance](Self::balance) is said that does not
+    /// weigh.
     pub fn weighted(mut self, name: impl Into<String>, set: LimitSet, weight: u32) -> Self {
         self.members.push((name.into(), set, weight));
         self
     }
 
-    /// Who is tried first ([`Balance::RoundRobin`] if not said).
+    /// Who is tried first. If not said, members are tried in turn, and by weight
+    /// ([`Balance::Weighted`]) where their weights differ.
     pub fn balance(mut self, balance: Balance) -> Self {
-        self.balance = balance;
+        self.balance = Some(balance);
         self.balancer = None;
         self
     }
@@ -78,7 +80,9 @@ impl LimitPoolBuilder {
         let known = before.as_ref().map(|pool| Arc::clone(pool.ledger()));
         let ledger = known.unwrap_or_else(|| Arc::new(Ledger::default()));
         let seed = self.seed.unwrap_or_else(rand::random);
-        let built_in = || self.balance.balancer(self.members.len(), seed);
+        let weights = self.members.iter().map(|(.., weight)| *weight);
+        let balance = self.balance.unwrap_or_else(|| Balance::of_weights(weights));
+        let built_in = || balance.balancer(self.members.len(), seed);
         let balancer = self.balancer.unwrap_or_else(built_in);
         let members = self.members.into_iter().enumerate();
         let members = members.map(|(position, given)| {

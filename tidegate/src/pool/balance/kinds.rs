@@ -31,6 +31,18 @@ pub enum Balance {
 }
 
 impl Balance {
+    /// What a pool of members with these weights has if it does not say: in turn, or, if
+    /// they differ, by weight.
+    #[must_use]
+    pub fn of_weights(weights: impl IntoIterator<Item = u32>) -> Self {
+        let mut weights = weights.into_iter();
+        let first = weights.next();
+        match weights.all(|weight| Some(weight) == first) {
+            true => Self::RoundRobin,
+            false => Self::Weighted,
+        }
+    }
+
     /// The balancer for `members` members.
     pub(in crate::pool) fn balancer(self, members: usize, seed: u64) -> Box<dyn Balancer> {
         match self {
