@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use tidegate::Clock;
-use tidegate::lock::Semaphore;
+use tidegate::lock::LeasedSemaphore;
 use tidegate_conformance::{Beyond, Paused};
 
 fn job(store: &Beyond, more: &[&str], script: &str) -> Command {
@@ -115,7 +115,7 @@ fn a_command_and_a_program_share_the_slots_of_one_name() {
 
 fn is_shared_with_a_program(store: &Beyond) {
     let opened = tidegate_url::open(&store.url).expect("a server");
-    let builder = Semaphore::builder("gpu", 2).store(opened.store);
+    let builder = LeasedSemaphore::builder("gpu", 2).store(opened.store);
     let gpus = builder.build().expect("sound");
     let (mut command, fence) = holder(store, &["--policy", "gpu"]);
     let permit = gpus
@@ -211,7 +211,7 @@ fn who_waits_waits_on_while_a_mariadb_is_away() {
 
 fn waits_on(store: &Beyond) {
     let opened = tidegate_url::open(&format!("{}?deadline=60s", store.url));
-    let builder = Semaphore::builder("gpu", 2).store(opened.expect("a server").store);
+    let builder = LeasedSemaphore::builder("gpu", 2).store(opened.expect("a server").store);
     let gpus = builder.build().expect("sound");
     let held = gpus.acquire().wait().expect("an answer");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use tidegate::lock::Semaphore;
+use tidegate::lock::LeasedSemaphore;
 use tidegate::{Limit, LimitSet};
 
 /// What ends the process.
@@ -47,9 +47,9 @@ pub struct Slots {
 }
 
 impl Slots {
-    pub fn semaphore(&self) -> Result<Semaphore, Trouble> {
+    pub fn semaphore(&self) -> Result<LeasedSemaphore, Trouble> {
         let store = tidegate_url::open(&self.store)?.store;
-        let builder = Semaphore::builder("gpu", self.slots);
+        let builder = LeasedSemaphore::builder("gpu", self.slots);
         let builder = builder.ttl(Duration::from_millis(self.ttl));
         Ok(builder.store(store).build()?.of(&self.key))
     }

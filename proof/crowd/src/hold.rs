@@ -2,7 +2,7 @@
 //! word a line, and says on its output what came of it.
 
 use tidegate::Clock;
-use tidegate::lock::{Permit, Semaphore};
+use tidegate::lock::{LeasedPermit, LeasedSemaphore};
 use tidegate_conformance::Register;
 
 use crate::common::{Slots, Trouble};
@@ -25,8 +25,8 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
 
 fn obey(
     line: &str,
-    gpus: &Semaphore,
-    held: &mut Option<Permit>,
+    gpus: &LeasedSemaphore,
+    held: &mut Option<LeasedPermit>,
     store: &str,
 ) -> Result<String, Trouble> {
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));

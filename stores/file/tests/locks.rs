@@ -8,21 +8,23 @@ use std::time::Duration;
 use support::Place;
 use tidegate::ManualClock;
 use tidegate::Timestamp;
-use tidegate::lock::{Permit, Semaphore};
+use tidegate::lock::{LeasedPermit, LeasedSemaphore};
 
 const TTL: Duration = Duration::from_secs(60);
 
-fn gpus(place: &Place, clock: &ManualClock) -> Semaphore {
-    let builder = Semaphore::builder("gpu", 1).ttl(TTL).clock(clock.clock());
+fn gpus(place: &Place, clock: &ManualClock) -> LeasedSemaphore {
+    let builder = LeasedSemaphore::builder("gpu", 1)
+        .ttl(TTL)
+        .clock(clock.clock());
     builder.store(place.open()).build().expect("sound")
 }
 
-fn take(gpus: &Semaphore) -> Permit {
+fn take(gpus: &LeasedSemaphore) -> LeasedPermit {
     let permit = gpus.try_acquire().wait().expect("an answer");
     permit.expect("it is free")
 }
 
-fn is_full(gpus: &Semaphore) -> bool {
+fn is_full(gpus: &LeasedSemaphore) -> bool {
     gpus.try_acquire().wait().expect("an answer").is_none()
 }
 

@@ -13,8 +13,8 @@ use rand::RngExt;
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::StoreError;
 
-use super::permit::Permit;
-use super::semaphore::{Semaphore, Shared};
+use super::permit::LeasedPermit;
+use super::semaphore::{LeasedSemaphore, Shared};
 use super::tenure::sure_until;
 use crate::admission::Admission;
 use crate::ask::Ask;
@@ -35,7 +35,7 @@ enum Patience {
 
 /// One ask.
 struct Attempt<'s> {
-    of: &'s Semaphore,
+    of: &'s LeasedSemaphore,
     until: Option<Timestamp>,
     word: [u8; 16],
     /// When the request under way was made.
@@ -45,12 +45,12 @@ struct Attempt<'s> {
 }
 
 enum Answer {
-    Told(Option<Permit>),
+    Told(Option<LeasedPermit>),
     /// It is to be asked anew.
     Again,
 }
 
-impl Semaphore {
+impl LeasedSemaphore {
     /// A permit, if it need not be waited for. `None`: not now.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Semaphore {
     /// store granted it all the same, the slot is back within its ttl.
     pub fn try_acquire(
         &self,
-    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
         self.acquire_within(Duration::ZERO)
     }
 
@@ -72,7 +72,7 @@ impl Semaphore {
     /// [`Error::NeverFits`]: more slots than there are. [`Error::QueueFull`].
     /// *Cannot tell*: if the store granted it all the same, the slot is back
     /// within its ttl.
-    pub fn acquire(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
+    pub fn acquire(&self) -> Pending<impl Future<Output = Result<LeasedPermit, Error>> + Send> {
         Pending::new(async move {
             loop {
                 if let Some(permit) = acquire(self, Patience::Endless).await? {
@@ -89,13 +89,16 @@ impl Semaphore {
     pub fn acquire_within(
         &self,
         longest_wait: Duration,
-    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
         Pending::new(acquire(self, Patience::Within(longest_wait)))
     }
 }
 
 /// Takes a permit. `None`: not in that time.
-async fn acquire(semaphore: &Semaphore, patience: Patience) -> Result<Option<Permit>, Error> {
+async fn acquire(
+    semaphore: &LeasedSemaphore,
+    patience: Patience,
+) -> Result<Option<LeasedPermit>, Error> {
     let now = semaphore.shared.clock.now();
     let mut attempt = Attempt {
         of: semaphore,
@@ -129,14 +132,14 @@ impl Attempt<'_> {
             }
             Admission::Granted(lease) => {
                 let sure_until = told(shared, &lease, came).await?;
-                let permit = Permit::begin(shared, lease, sure_until)?;
+                let permit = LeasedPermit::begin(shared, lease, sure_until)?;
                 Ok(Answer::Told(Some(permit)))
             }
         }
     }
 
     async fn admission(&self, now: Timestamp) -> Result<Admission, Error> {
-        let Semaphore {
+        let LeasedSemaphore {
             shared,
             key,
             slots,

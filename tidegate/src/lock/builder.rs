@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidegate_core::Amount;
 use tidegate_store::Store;
 
-use super::mutex::Mutex;
-use super::semaphore::{Semaphore, Shared};
+use super::mutex::LeasedMutex;
+use super::semaphore::{LeasedSemaphore, Shared};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::limit::Limit;
@@ -18,9 +18,9 @@ use crate::set::{LimitSet, LimitSetBuilder, lease_length};
 /// How long a permit outlives its holder, unless said otherwise.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Makes a [`Semaphore`] or a [`Mutex`]: their `builder` begins one.
+/// Makes a [`LeasedSemaphore`] or a [`LeasedMutex`]: their `builder` begins one.
 #[must_use = "nothing is made until it is built"]
-pub struct Builder<L> {
+pub struct LeasedBuilder<L> {
     name: String,
     slots: Amount,
     ttl: Duration,
@@ -29,7 +29,7 @@ pub struct Builder<L> {
     made: PhantomData<fn() -> L>,
 }
 
-impl<L> Builder<L> {
+impl<L> LeasedBuilder<L> {
     fn new(name: String, slots: Amount) -> Self {
         Self {
             // Its only key may hold all leases that there are.
@@ -81,14 +81,14 @@ impl<L> Builder<L> {
         self
     }
 
-    fn semaphore(self) -> Result<Semaphore, Error> {
+    fn semaphore(self) -> Result<LeasedSemaphore, Error> {
         let ttl = self.longest_hold.map_or(self.ttl, |l| l.min(self.ttl));
         lease_length(ttl)?;
         let limit = Limit::concurrency(self.name.as_str(), self.slots);
         let set = self.set.limit(limit).build()?;
         // Now, and not with the first permit: so a permit that is granted is kept.
         set.inner().renewals()?;
-        Ok(Semaphore::new(Shared {
+        Ok(LeasedSemaphore::new(Shared {
             clock: set.inner().clock.clone(),
             limit: self.name,
             ttl,
@@ -98,44 +98,44 @@ impl<L> Builder<L> {
     }
 }
 
-impl Semaphore {
+impl LeasedSemaphore {
     /// Begins one of `slots` for each key, called `name` by its store.
-    pub fn builder(name: impl Into<String>, slots: Amount) -> Builder<Self> {
-        Builder::new(name.into(), slots)
+    pub fn builder(name: impl Into<String>, slots: Amount) -> LeasedBuilder<Self> {
+        LeasedBuilder::new(name.into(), slots)
     }
 }
 
-impl Mutex {
+impl LeasedMutex {
     /// Begins one called `name` by its store.
-    pub fn builder(name: impl Into<String>) -> Builder<Self> {
-        Builder::new(name.into(), 1)
+    pub fn builder(name: impl Into<String>) -> LeasedBuilder<Self> {
+        LeasedBuilder::new(name.into(), 1)
     }
 }
 
-impl Builder<Semaphore> {
+impl LeasedBuilder<LeasedSemaphore> {
     /// The semaphore.
     ///
     /// # Errors
     /// No slots, or no name; a ttl out of range; a store that cannot be reached,
     /// or where this process has a semaphore (or a set) of that name: clone that.
-    pub fn build(self) -> Result<Semaphore, Error> {
+    pub fn build(self) -> Result<LeasedSemaphore, Error> {
         self.semaphore()
     }
 }
 
-impl Builder<Mutex> {
+impl LeasedBuilder<LeasedMutex> {
     /// The mutex.
     ///
     /// # Errors
     /// As that of a semaphore.
-    pub fn build(self) -> Result<Mutex, Error> {
-        self.semaphore().map(Mutex)
+    pub fn build(self) -> Result<LeasedMutex, Error> {
+        self.semaphore().map(LeasedMutex)
     }
 }
 
-impl<L> fmt::Debug for Builder<L> {
+impl<L> fmt::Debug for LeasedBuilder<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("LeasedBuilder")
             .field("name", &self.name)
             .field("slots", &self.slots)
             .field("ttl", &self.ttl)

@@ -8,9 +8,9 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tidegate::lock::Semaphore;
+//! use tidegate::lock::LeasedSemaphore;
 //!
-//! let gpus = Semaphore::builder("gpu", 2).ttl(Duration::from_secs(30)).build()?;
+//! let gpus = LeasedSemaphore::builder("gpu", 2).ttl(Duration::from_secs(30)).build()?;
 //! if let Some(permit) = gpus.acquire_within(Duration::from_secs(5)).wait()? {
 //!     // ... write with permit.fence(), and stop if permit.is_sure() ends ...
 //!     permit.release().wait()?;
@@ -20,10 +20,10 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`Semaphore`], [`Mutex`] | a number of slots for each of many keys; one |
-//! | [`Builder`] | how one is made |
+//! | [`LeasedSemaphore`], [`LeasedMutex`] | a number of slots for each of many keys; one |
+//! | [`LeasedBuilder`] | how one is made |
 //! | `acquire` | an ask that outlives a lost answer, and never takes twice |
-//! | [`Permit`] | what is held; given back when dropped |
+//! | [`LeasedPermit`] | what is held; given back when dropped |
 //! | [`KeptLease`] | a lease of any set that is renewed: what a permit is, too |
 //! | [`Watch`], [`Loss`] | for how long it is surely held, and why it is not any more |
 //! | `tenure` | what both read: until when, by this machine's clock |
@@ -44,7 +44,7 @@
 //!   stopped process and a long collection of garbage; a virtual machine that is
 //!   suspended may find it stopped.
 //!
-//! None of these is needed for the [fence](Permit::fence), and nothing but the
+//! None of these is needed for the [fence](LeasedPermit::fence), and nothing but the
 //! fence helps a holder that is stopped between a look at the clock and its write:
 //! see `docs/locks.md`.
 //!
@@ -64,12 +64,12 @@ mod semaphore;
 mod tenure;
 mod watch;
 
-pub use builder::Builder;
+pub use builder::LeasedBuilder;
 pub(crate) use keeper::Keeper;
 pub use kept::KeptLease;
-pub use mutex::Mutex;
+pub use mutex::LeasedMutex;
 pub use pace::Pace;
-pub use permit::Permit;
-pub use semaphore::Semaphore;
+pub use permit::LeasedPermit;
+pub use semaphore::LeasedSemaphore;
 pub use tenure::{DRIFT, Loss};
 pub use watch::{StillHeld, Watch};

@@ -3,19 +3,19 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::permit::Permit;
-use super::semaphore::Semaphore;
+use super::permit::LeasedPermit;
+use super::semaphore::LeasedSemaphore;
 use crate::error::Error;
 use crate::key::Key;
 use crate::pending::Pending;
 
-/// A [`Semaphore`] of one slot for each key: a lock by name. What it guards is
-/// elsewhere, and is to be told the [fence](Permit::fence).
+/// A [`LeasedSemaphore`] of one slot for each key: a lock by name. What it guards is
+/// elsewhere, and is to be told the [fence](LeasedPermit::fence).
 ///
 /// ```
-/// use tidegate::lock::Mutex;
+/// use tidegate::lock::LeasedMutex;
 ///
-/// let accounts = Mutex::builder("account").build()?;
+/// let accounts = LeasedMutex::builder("account").build()?;
 /// let held = accounts.of("alice").lock().wait()?;
 /// assert!(accounts.of("alice").try_lock().wait()?.is_none());
 /// assert!(accounts.of("bob").try_lock().wait()?.is_some());
@@ -23,9 +23,9 @@ use crate::pending::Pending;
 /// # Ok::<(), tidegate::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Mutex(pub(super) Semaphore);
+pub struct LeasedMutex(pub(super) LeasedSemaphore);
 
-impl Mutex {
+impl LeasedMutex {
     /// The one for `key`; `all` if it is not said.
     #[must_use]
     pub fn of<'k>(&self, key: impl Into<Key<'k>>) -> Self {
@@ -34,15 +34,17 @@ impl Mutex {
 
     /// The semaphore that it is, for every other verb.
     #[must_use]
-    pub const fn semaphore(&self) -> &Semaphore {
+    pub const fn semaphore(&self) -> &LeasedSemaphore {
         &self.0
     }
 
     /// Takes it, if it is free and nobody waits.
     ///
     /// # Errors
-    /// As [`Semaphore::try_acquire`].
-    pub fn try_lock(&self) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+    /// As [`LeasedSemaphore::try_acquire`].
+    pub fn try_lock(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
         self.0.try_acquire()
     }
 
@@ -50,19 +52,19 @@ impl Mutex {
     /// its place and what it was given.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`].
-    pub fn lock(&self) -> Pending<impl Future<Output = Result<Permit, Error>> + Send> {
+    /// As [`LeasedSemaphore::acquire`].
+    pub fn lock(&self) -> Pending<impl Future<Output = Result<LeasedPermit, Error>> + Send> {
         self.0.acquire()
     }
 
     /// Takes it, if it need not be waited for longer than this.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire_within`].
+    /// As [`LeasedSemaphore::acquire_within`].
     pub fn lock_within(
         &self,
         longest_wait: Duration,
-    ) -> Pending<impl Future<Output = Result<Option<Permit>, Error>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
         self.0.acquire_within(longest_wait)
     }
 }

@@ -23,11 +23,11 @@ use crate::pending::Pending;
 /// [`is_sure`](Self::is_sure) is false from then on. Stop, and drop it: until
 /// then nothing is given back of what the store may have after all.
 #[must_use = "slots are given back when this is dropped"]
-pub struct Permit {
+pub struct LeasedPermit {
     kept: KeptLease,
 }
 
-impl Permit {
+impl LeasedPermit {
     /// The permit that `lease` is, surely held until then; its renewal begins.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Permit {
     }
 
     /// Leaves it to whoever knows its id: it is not renewed any more, and unless
-    /// it is [released](super::Semaphore::release) by that id, its slots are back
+    /// it is [released](super::LeasedSemaphore::release) by that id, its slots are back
     /// within the ttl.
     pub fn detach(self) -> LeaseId {
         self.let_go().0.detach()
@@ -140,9 +140,9 @@ impl Permit {
     }
 }
 
-impl fmt::Debug for Permit {
+impl fmt::Debug for LeasedPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit")
+        f.debug_struct("LeasedPermit")
             .field("id", &self.id())
             .field("key", &String::from_utf8_lossy(self.key()))
             .field("fence", &self.fence())

@@ -21,7 +21,7 @@ const USUAL_KEY: &[u8] = b"all";
 /// A number of slots that holders share, wherever the store is reached from.
 /// First come, first served, as the store keeps its line. Cloning shares it.
 #[derive(Clone)]
-pub struct Semaphore {
+pub struct LeasedSemaphore {
     pub(super) shared: Arc<Shared>,
     pub(super) key: Arc<[u8]>,
     pub(super) slots: Amount,
@@ -38,7 +38,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
 }
 
-impl Semaphore {
+impl LeasedSemaphore {
     pub(super) fn new(shared: Shared) -> Self {
         Self {
             shared: Arc::new(shared),
@@ -89,7 +89,7 @@ impl Semaphore {
     }
 
     /// Gives back a permit by its id, from wherever: one that was
-    /// [detached](super::Permit::detach), or whose holder is known to be gone. No other
+    /// [detached](super::LeasedPermit::detach), or whose holder is known to be gone. No other
     /// than that one can be given back by it.
     ///
     /// # Errors
@@ -105,9 +105,9 @@ impl Semaphore {
     }
 }
 
-impl fmt::Debug for Semaphore {
+impl fmt::Debug for LeasedSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
+        f.debug_struct("LeasedSemaphore")
             .field("name", &self.shared.limit)
             .field("key", &String::from_utf8_lossy(&self.key))
             .field("ttl", &self.shared.ttl)

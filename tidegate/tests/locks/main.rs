@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use flaky::{Flaky, Mood};
 use tidegate::StoreError;
-use tidegate::lock::{Loss, Mutex, Pace, Permit, Semaphore};
+use tidegate::lock::{LeasedMutex, LeasedPermit, LeasedSemaphore, Loss, Pace};
 use tidegate::{Error, LeaseId, ManualClock, Timestamp};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -22,24 +22,26 @@ fn clock() -> ManualClock {
     ManualClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000))
 }
 
-fn semaphore(clock: &ManualClock, slots: u64) -> Semaphore {
-    let builder = Semaphore::builder("gpu", slots).ttl(TTL);
+fn semaphore(clock: &ManualClock, slots: u64) -> LeasedSemaphore {
+    let builder = LeasedSemaphore::builder("gpu", slots).ttl(TTL);
     builder.clock(clock.clock()).build().expect("sound")
 }
 
-fn flaky(clock: &ManualClock) -> (Semaphore, Arc<Flaky>) {
+fn flaky(clock: &ManualClock) -> (LeasedSemaphore, Arc<Flaky>) {
     let store = Arc::<Flaky>::default();
-    let builder = Semaphore::builder("gpu", 1).ttl(TTL).clock(clock.clock());
+    let builder = LeasedSemaphore::builder("gpu", 1)
+        .ttl(TTL)
+        .clock(clock.clock());
     let built = builder.store(Arc::<Flaky>::clone(&store)).build();
     (built.expect("sound"), store)
 }
 
-fn take(semaphore: &Semaphore) -> Permit {
+fn take(semaphore: &LeasedSemaphore) -> LeasedPermit {
     let permit = semaphore.try_acquire().wait().expect("an answer");
     permit.expect("a slot is free")
 }
 
-fn is_full(semaphore: &Semaphore) -> bool {
+fn is_full(semaphore: &LeasedSemaphore) -> bool {
     semaphore.try_acquire().wait().expect("an answer").is_none()
 }
 
@@ -59,7 +61,7 @@ fn until(holds: impl Fn() -> bool) {
 }
 
 /// A third of the ttl passes, and the renewal that is due is made.
-fn pass_a_third(clock: &ManualClock, permit: &Permit) {
+fn pass_a_third(clock: &ManualClock, permit: &LeasedPermit) {
     let before = permit.sure_until();
     clock.advance(TTL / 3);
     until(|| permit.sure_until() > before);
@@ -145,7 +147,9 @@ fn a_store_that_comes_back_in_time_keeps_the_permit() {
 #[test]
 fn no_permit_is_held_for_longer_than_it_may_be() {
     let clock = clock();
-    let builder = Semaphore::builder("gpu", 1).ttl(TTL).clock(clock.clock());
+    let builder = LeasedSemaphore::builder("gpu", 1)
+        .ttl(TTL)
+        .clock(clock.clock());
     let gpus = builder.longest_hold(TTL / 2 * 3).build().expect("sound");
     let (permit, began) = (take(&gpus), clock.clock().now());
     pass_a_third(&clock, &permit);
@@ -273,7 +277,7 @@ fn an_acquire_that_is_dropped_leaves_its_place_and_no_slot_taken() {
 
 #[test]
 fn who_waits_too_long_is_told_not_now() {
-    let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
+    let gpus = LeasedSemaphore::builder("gpu", 1).build().expect("sound");
     let held = take(&gpus);
     let late = gpus.acquire_within(Duration::from_millis(20)).wait();
     assert!(late.expect("an answer").is_none());
@@ -286,7 +290,7 @@ fn who_waits_too_long_is_told_not_now() {
 fn a_mutex_has_one_holder_at_a_time_and_every_holder_a_larger_fence() {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 50;
-    let account = Mutex::builder("account").build().expect("sound");
+    let account = LeasedMutex::builder("account").build().expect("sound");
     let (counter, last) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -310,7 +314,7 @@ fn a_mutex_has_one_holder_at_a_time_and_every_holder_a_larger_fence() {
 fn an_answer_that_is_lost_takes_no_second_slot() {
     let (gpus, store) = {
         let store = Arc::<Flaky>::default();
-        let builder = Semaphore::builder("gpu", 2).ttl(TTL);
+        let builder = LeasedSemaphore::builder("gpu", 2).ttl(TTL);
         let built = builder.store(Arc::<Flaky>::clone(&store)).build();
         (built.expect("sound"), store)
     };
@@ -377,7 +381,7 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
-    let gpus = Semaphore::builder("gpu", 1).build().expect("sound");
+    let gpus = LeasedSemaphore::builder("gpu", 1).build().expect("sound");
     let held = gpus.acquire().await.expect("an answer");
     let waits = gpus.clone();
     let waits = tokio::spawn(async move { waits.acquire().await });
@@ -395,12 +399,17 @@ async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
 
 #[test]
 fn what_makes_no_sense_is_told_when_it_is_built() {
-    assert!(Semaphore::builder("gpu", 0).build().is_err());
-    assert!(Semaphore::builder("", 1).build().is_err());
-    assert!(Mutex::builder("m").ttl(Duration::ZERO).build().is_err());
+    assert!(LeasedSemaphore::builder("gpu", 0).build().is_err());
+    assert!(LeasedSemaphore::builder("", 1).build().is_err());
+    assert!(
+        LeasedMutex::builder("m")
+            .ttl(Duration::ZERO)
+            .build()
+            .is_err()
+    );
     let ages = Duration::from_secs(1 << 40);
-    assert!(Mutex::builder("m").ttl(ages).build().is_err());
-    let empty = Mutex::builder("m").build().expect("sound");
+    assert!(LeasedMutex::builder("m").ttl(ages).build().is_err());
+    let empty = LeasedMutex::builder("m").build().expect("sound");
     assert!(empty.of("").try_lock().wait().is_err(), "a key has bytes");
 }
 

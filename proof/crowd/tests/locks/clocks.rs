@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::lock::Semaphore;
+use tidegate::lock::LeasedSemaphore;
 use tidegate::{Clock, Timestamp};
 use tidegate_conformance::WrongClock;
 
@@ -70,7 +70,7 @@ fn is_an_hour_off(off: &mut Holder, by: &str) {
 }
 
 /// By the server's clock: a fence is the microsecond of its grant. Answers its fence.
-fn waits_until_the_slot_is_free(off: &mut Holder, brief: &Semaphore) -> u64 {
+fn waits_until_the_slot_is_free(off: &mut Holder, brief: &LeasedSemaphore) -> u64 {
     let left = acquire(brief);
     let free_at = left.fence() + BRIEF.as_micros() as u64;
     left.detach();

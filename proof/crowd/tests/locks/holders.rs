@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::LeaseId;
 use tidegate::StoreError;
-use tidegate::lock::{Permit, Semaphore};
+use tidegate::lock::{LeasedPermit, LeasedSemaphore};
 use tidegate::{Clock, Error, Timestamp};
 use tidegate_conformance::Register;
 use tidegate_conformance::postgres_server::PostgresServer;
@@ -15,12 +15,12 @@ use crate::servers::{on_each, process, semaphore};
 /// Long enough for any machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
-pub fn acquire(gpus: &Semaphore) -> Permit {
+pub fn acquire(gpus: &LeasedSemaphore) -> LeasedPermit {
     let permit = gpus.acquire_within(LONG).wait().expect("an answer");
     permit.expect("it is free by then")
 }
 
-pub fn is_full(gpus: &Semaphore) -> bool {
+pub fn is_full(gpus: &LeasedSemaphore) -> bool {
     gpus.try_acquire().wait().expect("an answer").is_none()
 }
 

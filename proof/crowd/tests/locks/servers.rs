@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::lock::Semaphore;
+use tidegate::lock::LeasedSemaphore;
 use tidegate_conformance::Paused;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
@@ -100,15 +100,15 @@ pub fn store(url: &str) -> Arc<dyn Store> {
 }
 
 /// A semaphore as a process of its own has it.
-pub fn semaphore(url: &str, slots: u64, ttl: Duration) -> Semaphore {
-    let builder = Semaphore::builder("gpu", slots).ttl(ttl);
+pub fn semaphore(url: &str, slots: u64, ttl: Duration) -> LeasedSemaphore {
+    let builder = LeasedSemaphore::builder("gpu", slots).ttl(ttl);
     builder.store(store(url)).build().expect("sound")
 }
 
 /// The same, of which each command takes that long at most.
-pub fn hasty(url: &str, slots: u64, ttl: Duration, deadline: Duration) -> Semaphore {
+pub fn hasty(url: &str, slots: u64, ttl: Duration, deadline: Duration) -> LeasedSemaphore {
     let opened = tidegate_url::open(&format!("{url}?deadline={}s", deadline.as_secs()));
-    let builder = Semaphore::builder("gpu", slots).ttl(ttl);
+    let builder = LeasedSemaphore::builder("gpu", slots).ttl(ttl);
     let store = opened.expect("a server").store;
     builder.store(store).build().expect("sound")
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use tidegate::Select;
-use tidegate::lock::Semaphore;
+use tidegate::lock::LeasedSemaphore;
 use tidegate::{LONGEST_PAGE, PageOf};
 
 use crate::holders::acquire;
@@ -106,7 +106,7 @@ fn no_slot_is_taken_twice_and_none_is_lost_while_processes_come_and_go() {
 
 /// How many are held by the leases that the server lists, and how many are free;
 /// both at one time: none expires between.
-fn settled(gpus: &Semaphore) -> (u64, u64) {
+fn settled(gpus: &LeasedSemaphore) -> (u64, u64) {
     let held = || listed(gpus);
     loop {
         let (before, free) = (held(), gpus.available().wait().expect("an answer"));
@@ -116,7 +116,7 @@ fn settled(gpus: &Semaphore) -> (u64, u64) {
     }
 }
 
-fn listed(gpus: &Semaphore) -> u64 {
+fn listed(gpus: &LeasedSemaphore) -> u64 {
     let (mut count, mut after) = (0, None::<Vec<u8>>);
     loop {
         let page = gpus.set().list_leases(PageOf {
