@@ -72,7 +72,7 @@ pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Un
 pub use lock::KeptLease;
 pub use outcome::Outcome;
 pub use pending::Pending;
-pub use permit::{Mutex, MutexGuard, Permit, Semaphore, TooManyPermits};
+pub use permit::{AcquireError, Mutex, MutexGuard, Permit, Semaphore};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override, Overrides};
 pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};

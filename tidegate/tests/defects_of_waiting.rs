@@ -413,5 +413,5 @@ fn a_capacity_cut_below_what_is_in_use_grants_nothing_until_it_is_free() {
 #[test]
 fn eight_threads_on_one_permit_each_get_their_share() {
     let semaphore = Semaphore::new(1);
-    assert_cyclic(&holders(|| semaphore.acquire_async()));
+    assert_cyclic(&holders(|| semaphore.acquire()));
 }

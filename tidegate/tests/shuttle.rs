@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use tidegate::{Lease, Limit, LimitPool, LimitSet, ManualClock, Member};
+use tidegate::{Lease, Limit, LimitPool, LimitSet, ManualClock, Member, Semaphore};
 
 const SCHEDULES: usize = 2_000;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -367,6 +367,35 @@ fn shuttle_a_settlement_that_races_with_the_expiry_gives_slots_back_once() {
         );
         let left = set.peek("k", ()).wait().expect("a peek");
         assert_eq!(left.standing("slots").expect("one").remaining, 2);
+    };
+    shuttle::check_random(run, SCHEDULES);
+}
+
+/// Permits are taken and given back by one word without a lock, and under the queue's
+/// lock while somebody waits: whatever comes between, none is lost or granted twice.
+#[test]
+fn shuttle_no_permit_is_lost_or_doubled_beside_more_of_them_and_a_close() {
+    let run = || {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let held = Arc::new(AtomicU64::new(0));
+        let threads = (0..3).map(|_| {
+            let (semaphore, held) = (Arc::clone(&semaphore), Arc::clone(&held));
+            thread::spawn(move || {
+                let Ok(permit) = semaphore.acquire_owned().wait() else {
+                    return;
+                };
+                assert!(held.fetch_add(1, Ordering::SeqCst) < 2);
+                held.fetch_sub(1, Ordering::SeqCst);
+                drop(permit);
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        semaphore.add_permits(1);
+        semaphore.close();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("no panic"));
+        assert_eq!(semaphore.available_permits(), 2);
     };
     shuttle::check_random(run, SCHEDULES);
 }

@@ -123,17 +123,17 @@ pub fn semaphore(permits: usize) -> Semaphore {
 /// Takes a permit and gives it back.
 #[inline]
 pub fn try_permit(semaphore: &Semaphore) -> bool {
-    semaphore.try_acquire().is_some()
+    semaphore.try_acquire().is_ok()
 }
 
 /// The same, awaited.
 pub async fn permit(semaphore: &Semaphore) {
-    drop(semaphore.acquire_async().await);
+    drop(semaphore.acquire().await);
 }
 
 /// Holds a permit for as long as `work` takes.
 pub async fn hold_permit(semaphore: &Semaphore, work: impl Future<Output = ()>) {
-    let permit = semaphore.acquire_async().await;
+    let permit = semaphore.acquire().await;
     work.await;
     drop(permit);
 }

@@ -10,4 +10,4 @@ mod mutex;
 mod semaphore;
 
 pub use mutex::{Mutex, MutexGuard};
-pub use semaphore::{Permit, Semaphore, TooManyPermits};
+pub use semaphore::{AcquireError, Permit, Semaphore};

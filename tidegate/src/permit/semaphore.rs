@@ -2,37 +2,44 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate_store::{block_on, block_on_within};
+use crate::pending::Pending;
 
 /// Somebody waits: permits change hands under the queue's lock only.
 const QUEUED: usize = 1;
-/// One permit in the word; the bit below it is [`QUEUED`].
-const ONE: usize = 2;
+/// Nobody is granted anything any more.
+const CLOSED: usize = 2;
+/// One permit in the word; the bits below it are [`QUEUED`] and [`CLOSED`].
+const ONE: usize = 4;
 
 /// A number of permits, for threads and tasks alike. First come, first served,
-/// large asks included; nobody overtakes who waits.
+/// large requests included; nobody overtakes a request that waits.
 ///
 /// ```
-/// let semaphore = tidegate::Semaphore::new(2);
-/// let first = semaphore.acquire();
-/// let second = semaphore.try_acquire();
-/// assert!(second.is_some() && semaphore.try_acquire().is_none());
-/// drop(first);
-/// assert_eq!(semaphore.available(), 1);
+/// use std::sync::Arc;
+/// use tidegate::Semaphore;
+///
+/// let semaphore = Arc::new(Semaphore::new(2));
+/// let first = semaphore.acquire().wait()?;                       // or .await
+/// let second = Arc::clone(&semaphore).try_acquire_owned()?;      // moves into a task
+/// assert!(semaphore.try_acquire().is_err());
+/// drop((first, second));
+/// assert_eq!(semaphore.available_permits(), 2);
+/// # Ok::<(), tidegate::AcquireError>(())
 /// ```
 #[derive(Debug)]
 pub struct Semaphore {
-    /// Free permits, times [`ONE`], and the bit [`QUEUED`].
+    /// Free permits, times [`ONE`], and the bits.
     word: AtomicUsize,
-    permits: usize,
+    /// How many there are.
+    permits: AtomicUsize,
     queue: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
@@ -44,26 +51,47 @@ struct Waiter {
 
 #[derive(Debug, Default)]
 struct Turn {
-    come: bool,
+    state: State,
     waker: Option<Waker>,
 }
 
-/// Permits held; dropping it gives them back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    #[default]
+    Waits,
+    Granted,
+    Closed,
+}
+
+/// Permits held; dropping it gives them back. Borrowed from a semaphore, or (if not said)
+/// owned, with a share of it.
 #[derive(Debug)]
 #[must_use = "permits are given back when this is dropped"]
-pub struct Permit<'s> {
-    semaphore: &'s Semaphore,
+pub struct Permit<S: Deref<Target = Semaphore> = Arc<Semaphore>> {
+    semaphore: S,
     permits: usize,
 }
 
-/// *Not ever*: more permits than the semaphore has.
+/// Why there is no permit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the semaphore has {permits} permits and never grants {asked} at once")]
-pub struct TooManyPermits {
-    /// What was asked for.
-    pub asked: usize,
-    /// What there is.
-    pub permits: usize,
+#[non_exhaustive]
+pub enum AcquireError {
+    /// The semaphore was [closed](Semaphore::close).
+    #[error("the semaphore is closed")]
+    Closed,
+    /// *Not now*: too few are free, or others wait for them. Only who does not wait is
+    /// told so.
+    #[error("no permit is free now")]
+    NoPermits,
+    /// *Not ever*: more permits than the semaphore has. (Unless some are
+    /// [added](Semaphore::add_permits).)
+    #[error("the semaphore has {permits} permits and never grants {asked} at once")]
+    TooMany {
+        /// What was asked for.
+        asked: usize,
+        /// What there is.
+        permits: usize,
+    },
 }
 
 impl Semaphore {
@@ -80,90 +108,179 @@ impl Semaphore {
         };
         Self {
             word: AtomicUsize::new(permits * ONE),
-            permits,
+            permits: AtomicUsize::new(permits),
             queue: Mutex::new(VecDeque::new()),
         }
     }
 
     /// How many permits are free now.
     #[must_use]
-    pub fn available(&self) -> usize {
+    pub fn available_permits(&self) -> usize {
         self.word.load(Ordering::Relaxed) / ONE
     }
 
+    /// So many permits more (up to [`MAX_PERMITS`](Self::MAX_PERMITS) in all), for whoever
+    /// is first in the queue.
+    pub fn add_permits(&self, permits: usize) {
+        let more = |all: usize| Some(all.saturating_add(permits).min(Self::MAX_PERMITS));
+        let before = self
+            .permits
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        let before = before.unwrap_or(Self::MAX_PERMITS);
+        self.release(permits.min(Self::MAX_PERMITS - before));
+    }
+
+    /// Grants nothing any more: whoever waits, and whoever comes, is told
+    /// [`AcquireError::Closed`]. Permits that are held stay held.
+    pub fn close(&self) {
+        let mut queue = self.queue.lock();
+        self.word.fetch_or(CLOSED, Ordering::AcqRel);
+        let mut woken = Vec::new();
+        for waiter in queue.drain(..) {
+            let mut turn = waiter.turn.lock();
+            turn.state = State::Closed;
+            woken.extend(turn.waker.take());
+        }
+        self.word.fetch_and(!QUEUED, Ordering::AcqRel);
+        drop(queue);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether it was [closed](Self::close).
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
     /// One permit, if one is free and nobody waits.
+    ///
+    /// # Errors
+    /// [`AcquireError::NoPermits`], [`AcquireError::Closed`].
     #[inline]
-    pub fn try_acquire(&self) -> Option<Permit<'_>> {
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
         self.try_acquire_many(1)
     }
 
     /// `permits` at once, if they are free and nobody waits.
+    ///
+    /// # Errors
+    /// [`AcquireError`].
     #[inline]
-    pub fn try_acquire_many(&self, permits: usize) -> Option<Permit<'_>> {
-        let wanted = permits.checked_mul(ONE)?;
+    pub fn try_acquire_many(&self, permits: usize) -> Result<Permit<&Self>, AcquireError> {
+        self.take(permits)?;
+        Ok(Permit {
+            semaphore: self,
+            permits,
+        })
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), and the permit moves into other tasks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit, AcquireError> {
+        self.try_acquire_many_owned(1)
+    }
+
+    /// As [`try_acquire_many`](Self::try_acquire_many), owned.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire_many_owned(self: Arc<Self>, permits: usize) -> Result<Permit, AcquireError> {
+        self.take(permits)?;
+        Ok(Permit {
+            semaphore: self,
+            permits,
+        })
+    }
+
+    /// One permit, awaited or waited for. Given up before its end, it gives back its place
+    /// and what it was given.
+    ///
+    /// # Errors
+    /// [`AcquireError::Closed`]; [`AcquireError::TooMany`] of a semaphore without permits.
+    pub fn acquire(
+        &self,
+    ) -> Pending<impl Future<Output = Result<Permit<&Self>, AcquireError>> + Send> {
+        self.acquire_many(1)
+    }
+
+    /// `permits` at once, awaited or waited for.
+    ///
+    /// # Errors
+    /// [`AcquireError::Closed`]; [`AcquireError::TooMany`]: it would wait for ever, and
+    /// everyone behind it.
+    pub fn acquire_many(
+        &self,
+        permits: usize,
+    ) -> Pending<impl Future<Output = Result<Permit<&Self>, AcquireError>> + Send> {
+        Pending::new(async move {
+            self.take_or_wait(permits).await?;
+            Ok(Permit {
+                semaphore: self,
+                permits,
+            })
+        })
+    }
+
+    /// As [`acquire`](Self::acquire), and the permit moves into other tasks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire_owned(
+        self: Arc<Self>,
+    ) -> Pending<impl Future<Output = Result<Permit, AcquireError>> + Send> {
+        self.acquire_many_owned(1)
+    }
+
+    /// As [`acquire_many`](Self::acquire_many), owned.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire_many_owned(
+        self: Arc<Self>,
+        permits: usize,
+    ) -> Pending<impl Future<Output = Result<Permit, AcquireError>> + Send> {
+        Pending::new(async move {
+            self.take_or_wait(permits).await?;
+            Ok(Permit {
+                semaphore: self,
+                permits,
+            })
+        })
+    }
+
+    async fn take_or_wait(&self, permits: usize) -> Result<(), AcquireError> {
+        match self.take(permits) {
+            Err(AcquireError::NoPermits) => Waiting::join(self, permits).await,
+            answer => answer,
+        }
+    }
+
+    /// Takes `permits`, if they are free and nobody waits.
+    #[inline]
+    fn take(&self, permits: usize) -> Result<(), AcquireError> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word & QUEUED != 0 || word < wanted {
-                return None;
+            if word & (QUEUED | CLOSED) != 0 || word / ONE < permits {
+                return Err(self.why_not(permits));
             }
-            let taken = word - wanted;
+            let taken = word - permits * ONE;
             // Acquire: what earlier holders did is seen by this one.
             match self.swap(word, taken, Ordering::Acquire) {
-                Ok(_) => return Some(self.permit(permits)),
+                Ok(_) => return Ok(()),
                 Err(current) => word = current,
             }
         }
     }
 
-    /// One permit; the thread waits for it (for ever, if there is none at all).
-    pub fn acquire(&self) -> Permit<'_> {
-        block_on(self.acquire_async())
-    }
-
-    /// One permit, if the thread need not wait longer than this for it.
-    pub fn acquire_within(&self, longest_wait: Duration) -> Option<Permit<'_>> {
-        block_on_within(self.acquire_async(), longest_wait)
-    }
-
-    /// `permits` at once; the thread waits for them.
-    ///
-    /// # Errors
-    /// More than there are.
-    pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>, TooManyPermits> {
-        block_on(self.acquire_many_async(permits))
-    }
-
-    /// One permit; the task waits for it. Dropping the future gives back its
-    /// place and what it was given.
-    pub async fn acquire_async(&self) -> Permit<'_> {
-        self.take_or_wait(1).await
-    }
-
-    /// `permits` at once; the task waits for them.
-    ///
-    /// # Errors
-    /// More than there are: it would wait for ever, and everyone behind it.
-    pub async fn acquire_many_async(&self, permits: usize) -> Result<Permit<'_>, TooManyPermits> {
-        if permits > self.permits {
-            return Err(TooManyPermits {
-                asked: permits,
-                permits: self.permits,
-            });
-        }
-        Ok(self.take_or_wait(permits).await)
-    }
-
-    async fn take_or_wait(&self, permits: usize) -> Permit<'_> {
-        match self.try_acquire_many(permits) {
-            Some(permit) => permit,
-            None => Waiting::join(self, permits).await,
-        }
-    }
-
-    const fn permit(&self, permits: usize) -> Permit<'_> {
-        Permit {
-            semaphore: self,
-            permits,
+    #[cold]
+    fn why_not(&self, asked: usize) -> AcquireError {
+        let permits = self.permits.load(Ordering::Acquire);
+        match self.is_closed() {
+            true => AcquireError::Closed,
+            false if asked > permits => AcquireError::TooMany { asked, permits },
+            false => AcquireError::NoPermits,
         }
     }
 
@@ -174,7 +291,7 @@ impl Semaphore {
     }
 
     #[inline]
-    fn release(&self, permits: usize) {
+    pub(super) fn release(&self, permits: usize) {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & QUEUED == 0 {
             // Release: what this holder did is seen by the next.
@@ -200,13 +317,13 @@ impl Semaphore {
     fn serve(&self, queue: &mut VecDeque<Arc<Waiter>>) -> Vec<Waker> {
         let mut woken = Vec::new();
         while let Some(first) = queue.front() {
-            if self.available() < first.permits {
+            if self.available_permits() < first.permits {
                 return woken;
             }
             self.word.fetch_sub(first.permits * ONE, Ordering::AcqRel);
             if let Some(first) = queue.pop_front() {
                 let mut turn = first.turn.lock();
-                turn.come = true;
+                turn.state = State::Granted;
                 woken.extend(turn.waker.take());
             }
         }
@@ -215,7 +332,14 @@ impl Semaphore {
     }
 }
 
-impl Drop for Permit<'_> {
+impl<S: Deref<Target = Semaphore>> Permit<S> {
+    /// They are given back by other means.
+    pub(super) fn keep(mut self) {
+        self.permits = 0;
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Drop for Permit<S> {
     #[inline]
     fn drop(&mut self) {
         self.semaphore.release(self.permits);
@@ -236,9 +360,14 @@ impl<'s> Waiting<'s> {
             turn: Mutex::default(),
         });
         let mut queue = semaphore.queue.lock();
-        semaphore.word.fetch_or(QUEUED, Ordering::AcqRel);
-        queue.push_back(Arc::clone(&waiter));
-        let woken = semaphore.serve(&mut queue);
+        let mut woken = Vec::new();
+        if semaphore.is_closed() {
+            waiter.turn.lock().state = State::Closed;
+        } else {
+            semaphore.word.fetch_or(QUEUED, Ordering::AcqRel);
+            queue.push_back(Arc::clone(&waiter));
+            woken = semaphore.serve(&mut queue);
+        }
         drop(queue);
         woken.into_iter().for_each(Waker::wake);
         Self {
@@ -249,18 +378,22 @@ impl<'s> Waiting<'s> {
     }
 }
 
-impl<'s> Future for Waiting<'s> {
-    type Output = Permit<'s>;
+impl Future for Waiting<'_> {
+    type Output = Result<(), AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut turn = self.waiter.turn.lock();
-        if !turn.come {
+        let state = turn.state;
+        if state == State::Waits {
             turn.waker = Some(context.waker().clone());
             return Poll::Pending;
         }
         drop(turn);
+        if state == State::Closed {
+            return Poll::Ready(Err(AcquireError::Closed));
+        }
         self.taken = true;
-        Poll::Ready(self.semaphore.permit(self.waiter.permits))
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -271,11 +404,11 @@ impl Drop for Waiting<'_> {
         }
         let mut queue = self.semaphore.queue.lock();
         queue.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        let come = self.waiter.turn.lock().come;
+        let state = self.waiter.turn.lock().state;
         let woken = self.semaphore.serve(&mut queue);
         drop(queue);
         woken.into_iter().for_each(Waker::wake);
-        if come {
+        if state == State::Granted {
             self.semaphore.release(self.waiter.permits);
         }
     }
