@@ -34,6 +34,7 @@
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
 //! | [`lock`] | semaphores and mutexes at any store: renewed, fenced, lost in time |
 //! | [`Clock`], [`ManualClock`] | the time, and time for tests |
+//! | `tower` | a layer that lets requests through within limits (feature `tower`) |
 //!
 //! Deliberately absent: policy files (the crate `tidegate-policy`), protocols, and stores other than the embedded
 //! one, which is named in one file, `embedded.rs`.
@@ -58,6 +59,8 @@ mod pool;
 mod random;
 mod set;
 mod statistics;
+#[cfg(feature = "tower")]
+pub mod tower;
 pub mod workers;
 
 pub use admission::Admission;
