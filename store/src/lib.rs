@@ -22,6 +22,7 @@
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
 //! | [`book`] | the leases of some rows: found by id, expired in order |
+//! | [`optimistic`] | load, decide, swap: the loop of a store that runs the core far from its data |
 //! | [`lease_room`] | how many leases are held and remembered, and may be |
 //! | [`cell`] | a single bucket of a pinned key, shared with its handles |
 //! | [`rebuild`] | rules made again from the numbers that they keep |
@@ -43,6 +44,7 @@ pub mod keymap;
 pub mod later;
 pub mod lease_room;
 pub mod listing;
+pub mod optimistic;
 pub mod oracle;
 mod order;
 pub mod owned;

@@ -37,18 +37,12 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-guard", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-mysql",
-        &[
-            "tidegate-store",
-            "tidegate-core",
-            "tidegate-remote",
-            "tidegate-swap",
-        ],
+        &["tidegate-store", "tidegate-core", "tidegate-remote"],
     ),
     (
         "tidegate-redis",
         &["tidegate-store", "tidegate-core", "tidegate-remote"],
     ),
-    ("tidegate-swap", &["tidegate-store", "tidegate-core"]),
     ("tidegate-remote", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-postgres",

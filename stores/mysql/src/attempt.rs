@@ -1,11 +1,11 @@
 //! A command's tries: each a transaction on a connection of its own, as the loop of
-//! `tidegate-swap` says, with an eye for the line of those who wait.
+//! [`tidegate_store::optimistic`] says, with an eye for the line of those who wait.
 
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
+use tidegate_store::optimistic::{Attempt, Request, Step, Swap, trip};
 use tidegate_store::{Reply, StoreError};
-use tidegate_swap::{Attempt, Request, Step, Swap, trip};
 use tokio::time::Instant;
 
 use crate::error::Trouble;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_remote::{Once, Share};
 use tidegate_store::StoreError;
-use tidegate_swap::Limits;
+use tidegate_store::optimistic::Limits;
 
 use crate::shared::Shared;
 use crate::sql::Place;

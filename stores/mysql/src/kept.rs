@@ -2,8 +2,8 @@
 
 use mysql_async::Conn;
 use tidegate_store::core::{Span, Timestamp, Verdict};
+use tidegate_store::optimistic::Request;
 use tidegate_store::{Detail, Reply, StoreError};
-use tidegate_swap::Request;
 
 use crate::error::Trouble;
 use crate::names;

@@ -23,7 +23,7 @@
 //! | `pace` | how often, and when, a lost transaction is tried again |
 //! | `sweep`, `sweeper` | what is spent is deleted, and when it is time |
 //!
-//! **The core decides**, here and not in the server: the loop of `tidegate-swap`.
+//! **The core decides**, here and not in the server: the loop of [`tidegate_store::optimistic`].
 //! A command is one transaction of two round trips, whatever the number of its
 //! limits and ancestors: one loads (and locks the row of the root, which stands
 //! for all that hangs on it: the rows of its descendants and its leases), one

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use tidegate_swap::Clock;
+pub use tidegate_store::optimistic::Clock;
 
 /// See [`MysqlStore::open`](crate::MysqlStore::open).
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tidegate_store::core::Timestamp;
+use tidegate_store::optimistic::{Change, Clock, Edition};
 use tidegate_store::{Adopted, Plan, StoreError, bytes};
-use tidegate_swap::{Change, Clock, Edition};
 
 use crate::error::{Trouble, garbled, made_anew};
 use crate::shared::Shared;

@@ -3,7 +3,7 @@
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Params, Row};
 use tidegate_remote::Driver;
-use tidegate_swap::Clock;
+use tidegate_store::optimistic::Clock;
 
 use crate::error::Trouble;
 use crate::pace::Pace;

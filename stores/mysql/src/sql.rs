@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate_swap::Wanted;
+use tidegate_store::optimistic::Wanted;
 
 /// A table of limits, as SQL knows it.
 #[derive(Clone, Copy, Debug)]

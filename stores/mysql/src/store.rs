@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_remote::{Driver, Finish, following};
+use tidegate_store::optimistic::Clock;
 use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
-use tidegate_swap::Clock;
 
 use crate::definitions::Defined;
 use crate::error::{MysqlError, Trouble};

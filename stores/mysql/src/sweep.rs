@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value};
+use tidegate_store::optimistic::Request;
 use tidegate_store::{KeyCommand, KeyPath, Verb};
-use tidegate_swap::Request;
 
 use crate::error::Trouble;
 use crate::inner::Inner;

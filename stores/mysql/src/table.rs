@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tidegate_remote::waiting::{Line, Waiting};
+use tidegate_store::optimistic::{Clock, Edition, Limits, Request};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
     StoreError, Table,
 };
-use tidegate_swap::{Clock, Edition, Limits, Request};
 
 use crate::error::Trouble;
 use crate::inner::Inner;

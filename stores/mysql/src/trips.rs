@@ -5,7 +5,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Statement, Value};
 use tidegate_store::core::Timestamp;
-use tidegate_swap::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
+use tidegate_store::optimistic::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
 
 use crate::error::{Trouble, garbled, made_anew};
 use crate::names;

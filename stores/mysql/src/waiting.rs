@@ -14,8 +14,8 @@ use std::time::Duration;
 use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
 use tidegate_remote::{too_late, within};
 use tidegate_store::core::Timestamp;
+use tidegate_store::optimistic::Request;
 use tidegate_store::{KeyCommand, Plan, StoreError};
-use tidegate_swap::Request;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::Trouble;

@@ -168,7 +168,10 @@ const WAYS: &[Way] = &[
     way(
         MARIADB,
         "the reference, on the rows that were loaded",
-        ("stores/swap/src/attempt/mod.rs", "fn decide(&mut self)"),
+        (
+            "store/src/optimistic/attempt/mod.rs",
+            "fn decide(&mut self)",
+        ),
         true,
     ),
     way(

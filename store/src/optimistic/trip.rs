@@ -1,7 +1,7 @@
 //! What a backend loads and swaps. Keys are those of rows: a root, or a key below
 //! it; how they are named where they are kept is the backend's business.
 
-use tidegate_store::core::Timestamp;
+use tidegate_core::Timestamp;
 
 /// What is to be loaded, all of one root.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,9 +1,10 @@
 //! A reply by the caller's clock.
 
-use tidegate_store::core::{Timestamp, Verdict};
-use tidegate_store::{Decision, Reply, StoreError};
+use tidegate_core::{Timestamp, Verdict};
 
-use crate::request::moved;
+use crate::error::StoreError;
+use crate::optimistic::request::moved;
+use crate::reply::{Decision, Reply};
 
 /// What was answered at `now` by the deciding clock, for a caller whose own stood
 /// at `asked`: he waits as long, whatever his clock says. When a lease was granted stays

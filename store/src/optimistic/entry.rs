@@ -9,14 +9,16 @@
 //! One that retains something of limits that its edition does not know is of another
 //! version, and has that before the contract's bytes.
 
-use tidegate_store::bytes::{Reader, decode_row, encode_own, encode_row, row_head, versioned};
-use tidegate_store::core::{DecodeError, Rule, State, Timestamp};
-use tidegate_store::oracle::Row;
-use tidegate_store::retained::{decode_retained, encode_retained};
-use tidegate_store::{PlanLimit, Retained};
+use crate::bytes::{Reader, decode_row, encode_own, encode_row, row_head, versioned};
+use tidegate_core::{DecodeError, Rule, State, Timestamp};
+
+use crate::oracle::Row;
+use crate::plan::PlanLimit;
+use crate::retained::Retained;
+use crate::retained::{decode_retained, encode_retained};
 
 /// The version of most rows.
-const VERSION: u8 = tidegate_store::bytes::VERSION;
+const VERSION: u8 = crate::bytes::VERSION;
 
 /// The version of a row that retains something.
 const RETAINS: u8 = VERSION + 1;

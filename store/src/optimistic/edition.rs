@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_store::{Adopted, Plan};
+use crate::adopted::Adopted;
+use crate::plan::Plan;
 
 /// A plan as the backend knows it.
 #[derive(Clone, Debug)]

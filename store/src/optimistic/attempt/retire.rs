@@ -1,12 +1,15 @@
 //! What is due about leases.
 
-use tidegate_store::book::{Record, Stage};
-use tidegate_store::core::Timestamp;
-use tidegate_store::{KeyPath, OwnedKey, Plan, oracle};
+use crate::book::{Record, Stage};
+use tidegate_core::Timestamp;
 
 use super::{Attempt, Need};
-use crate::edition::Edition;
-use crate::trip::{Due, Wanted};
+use crate::key::KeyPath;
+use crate::optimistic::edition::Edition;
+use crate::optimistic::trip::{Due, Wanted};
+use crate::oracle;
+use crate::owned::OwnedKey;
+use crate::plan::Plan;
 
 /// So many records are dealt with in one step, so that none takes long.
 const MOST_AT_ONCE: usize = 256;

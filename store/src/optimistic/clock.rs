@@ -1,6 +1,6 @@
 //! Whose clock decides, and how it is kept from going back.
 
-use tidegate_store::core::{Span, Timestamp};
+use tidegate_core::{Span, Timestamp};
 
 /// Whose clock decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

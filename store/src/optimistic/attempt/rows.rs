@@ -2,12 +2,16 @@
 
 use std::borrow::Cow;
 
-use tidegate_store::core::{Bounds, DecodeError, Rule, State, Timestamp};
-use tidegate_store::oracle::{self, Row};
-use tidegate_store::{KeyPath, Plan, PlanLimit, Retained, StoreError, retained};
+use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
 
-use crate::edition::Edition;
-use crate::entry::{self, Entry, Head};
+use crate::error::StoreError;
+use crate::key::KeyPath;
+use crate::optimistic::edition::Edition;
+use crate::optimistic::entry::{self, Entry, Head};
+use crate::oracle::{self, Row};
+use crate::plan::{Plan, PlanLimit};
+use crate::retained;
+use crate::retained::Retained;
 
 /// A row, and what it was when it was loaded.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Load, decide, swap: the loop of a store that runs the core far from its data,
-//! written once, without I/O.
+//! Load, decide, swap: the optimistic loop of a store that runs the core far from its
+//! data, written once, without I/O.
 //!
 //! | room | holds |
 //! |---|---|
@@ -19,7 +19,7 @@
 //! is written.
 //!
 //! **The core decides.** Rows are decoded by the core's codec, given to the
-//! contract's decision loop ([`tidegate_store::oracle`]) with a book of those
+//! contract's decision loop ([`crate::oracle`]) with a book of those
 //! leases that the command can meet, and encoded again. No rule is stated here.
 //!
 //! **Changes of limits** are followed row by row: a row says by which edition of
@@ -27,7 +27,6 @@
 //! it is needed next.
 //!
 //! Deliberately absent: any store, any client library, reading a clock, waiting.
-#![forbid(unsafe_code)]
 
 mod attempt;
 pub mod clock;

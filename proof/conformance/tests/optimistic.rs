@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate_conformance::{Subject, suite};
-use tidegate_core::Timestamp;
-use tidegate_store::definitions::at_once;
-use tidegate_store::{
+use tidegate::contract::core::Timestamp;
+use tidegate::contract::definitions::at_once;
+use tidegate::contract::optimistic::{
+    Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
+};
+use tidegate::contract::{
     Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
     Later, Op, Out, Plan, Reply, Store, StoreError, Table,
 };
-use tidegate_swap::{
-    Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
-};
+use tidegate_conformance::{Subject, suite};
 
 /// Random commands in a run.
 const COMMANDS: usize = 150_000;

@@ -1,15 +1,19 @@
 //! What has changed, as a backend is to write it.
 
-use tidegate_store::book::Record;
-use tidegate_store::bytes::encode_record;
-use tidegate_store::core::Timestamp;
-use tidegate_store::{OwnedKey, Plan, Reply, Retained, StoreError};
+use crate::book::Record;
+use crate::bytes::encode_record;
+use tidegate_core::Timestamp;
 
 use super::rows::Loaded;
 use super::{Attempt, Step};
-use crate::clock::Clock;
-use crate::entry;
-use crate::trip::{LeaseEntry, LeaseWrite, RowWrite, Swap};
+use crate::error::StoreError;
+use crate::optimistic::clock::Clock;
+use crate::optimistic::entry;
+use crate::optimistic::trip::{LeaseEntry, LeaseWrite, RowWrite, Swap};
+use crate::owned::OwnedKey;
+use crate::plan::Plan;
+use crate::reply::Reply;
+use crate::retained::Retained;
 
 impl Attempt<'_> {
     /// Ends the attempt. Nothing is written where nothing has changed.

@@ -23,15 +23,18 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_store::core::Timestamp;
-use tidegate_store::{OwnedKey, Reply, StoreError, oracle, retained};
+use tidegate_core::Timestamp;
 
-use crate::clock::Clock;
-use crate::edition::Edition;
-use crate::entry::Head;
-use crate::limits;
-use crate::request::Request;
-use crate::trip::{Due, Found, Swap, Wanted};
+use crate::error::StoreError;
+use crate::optimistic::clock::Clock;
+use crate::optimistic::edition::Edition;
+use crate::optimistic::entry::Head;
+use crate::optimistic::limits;
+use crate::optimistic::request::Request;
+use crate::optimistic::trip::{Due, Found, Swap, Wanted};
+use crate::owned::OwnedKey;
+use crate::reply::Reply;
+use crate::{oracle, retained};
 use leases::Leases;
 use rows::Rows;
 

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tidegate_store::core::{Bounds, Timestamp};
-use tidegate_store::{Adopted, Plan, StoreError};
+use crate::sync::Mutex;
+use tidegate_core::{Bounds, Timestamp};
 
-use crate::edition::{Change, Edition};
+use crate::adopted::Adopted;
+use crate::error::StoreError;
+use crate::optimistic::edition::{Change, Edition};
+use crate::plan::Plan;
 
 /// So many editions are remembered, and so many are followed one by one after a
 /// row was left alone for as many changes of limits.

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use tidegate_store::StoreError;
-use tidegate_store::core::{DecodeError, Timestamp};
+use crate::error::StoreError;
+use tidegate_core::{DecodeError, Timestamp};
 
 use super::{Attempt, Need};
-use crate::edition::Edition;
-use crate::limits;
+use crate::optimistic::edition::Edition;
+use crate::optimistic::limits;
 
 impl Attempt<'_> {
     /// Follows the changes up to the command's own edition.

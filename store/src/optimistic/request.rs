@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_store::core::{Bounds, Timestamp};
-use tidegate_store::{Detail, KeyCommand, KeyError, KeyPath, OwnedVerb, Plan, StoreError, Verb};
+use tidegate_core::{Bounds, Timestamp};
+
+use crate::command::{Detail, KeyCommand, Verb};
+use crate::error::StoreError;
+use crate::key::{KeyError, KeyPath};
+use crate::owned_command::OwnedVerb;
+use crate::plan::Plan;
 
 /// A command that outlives its call: it owns everything it names.
 #[derive(Clone, Debug)]

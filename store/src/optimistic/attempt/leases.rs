@@ -3,12 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_store::book::Record;
-use tidegate_store::bytes::decode_record;
-use tidegate_store::core::Timestamp;
-use tidegate_store::{Book, LeaseRoom, OwnedKey, StoreError};
+use crate::book::Record;
+use crate::bytes::decode_record;
+use tidegate_core::Timestamp;
 
-use crate::trip::{Due, Kept};
+use crate::book::Book;
+use crate::error::StoreError;
+use crate::lease_room::LeaseRoom;
+use crate::optimistic::trip::{Due, Kept};
+use crate::owned::OwnedKey;
 
 /// A book as the contract's loop wants it.
 pub(super) type LeaseBook = Book<OwnedKey>;
