@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use metrics::{describe_gauge, gauge};
-use tidegate::Store;
-use tidegate_guard::{Breaker, Change, Guarded, Settings};
+use tidegate::contract::Store;
+use tidegate_net::breaker::{BreakerStore, Change, CircuitBreaker, Settings};
 use tidegate_url::UrlError;
 pub use tidegate_url::{Opened, shown};
 use tracing::{info, warn};
@@ -24,7 +24,7 @@ pub fn open(url: &str) -> Outcome<Opened> {
         error => Trouble::usage(error),
     })?;
     if opened.is_far() {
-        opened.store = guarded(opened.store, shown(url));
+        opened.store = behind_breaker(opened.store, shown(url));
     }
     Ok(opened)
 }
@@ -36,7 +36,7 @@ pub fn fault(url: &str) -> Option<String> {
 }
 
 /// The store, not asked by everyone while it is away.
-fn guarded(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
+fn behind_breaker(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
     describe_gauge!(
         "tidegate_store_answers",
         "1 while the store answers, 0 while it is away"
@@ -62,6 +62,6 @@ fn guarded(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
             );
         }
     };
-    let breaker = Breaker::new(Settings::default(), Some(Arc::new(watcher)));
-    Arc::new(Guarded::new(store, Arc::new(breaker)))
+    let breaker = CircuitBreaker::new(Settings::default(), Some(Arc::new(watcher)));
+    Arc::new(BreakerStore::new(store, Arc::new(breaker)))
 }

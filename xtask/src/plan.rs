@@ -34,19 +34,18 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate-store", &["tidegate-core"]),
     ("tidegate-memory", &["tidegate-store", "tidegate-core"]),
-    ("tidegate-guard", &["tidegate-store", "tidegate-core"]),
+    ("tidegate-net", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-mysql",
-        &["tidegate-store", "tidegate-core", "tidegate-remote"],
+        &["tidegate-store", "tidegate-core", "tidegate-net"],
     ),
     (
         "tidegate-redis",
-        &["tidegate-store", "tidegate-core", "tidegate-remote"],
+        &["tidegate-store", "tidegate-core", "tidegate-net"],
     ),
-    ("tidegate-remote", &["tidegate-store", "tidegate-core"]),
     (
         "tidegate-postgres",
-        &["tidegate-store", "tidegate-core", "tidegate-remote"],
+        &["tidegate-store", "tidegate-core", "tidegate-net"],
     ),
     (
         "tidegate-file",
@@ -90,8 +89,8 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &[
             "tidegate",
             "tidegate-grpc",
-            "tidegate-guard",
             "tidegate-http",
+            "tidegate-net",
             "tidegate-policy",
             "tidegate-resp",
             "tidegate-service",

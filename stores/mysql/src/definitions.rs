@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use tidegate_remote::following::{Following, Hearing, Source};
+use tidegate_net::following::{Following, Hearing, Source};
 use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_remote::{Once, Share};
+use tidegate_net::{Once, Share};
 use tidegate_store::StoreError;
 use tidegate_store::optimistic::Limits;
 

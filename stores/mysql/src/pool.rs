@@ -11,7 +11,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use parking_lot::Mutex;
-use tidegate_remote::{Share, Shares};
+use tidegate_net::{Share, Shares};
 use tidegate_store::StoreError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;

@@ -2,7 +2,7 @@
 
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Params, Row};
-use tidegate_remote::Driver;
+use tidegate_net::Driver;
 use tidegate_store::optimistic::Clock;
 
 use crate::error::Trouble;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_remote::{Driver, Finish, following};
+use tidegate_net::{Driver, Finish, following};
 use tidegate_store::optimistic::Clock;
 use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_remote::waiting::{Line, Waiting};
+use tidegate_net::waiting::{Line, Waiting};
 use tidegate_store::optimistic::{Clock, Edition, Limits, Request};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
@@ -16,7 +16,7 @@ use crate::sql::Place;
 use crate::sweeper::Sweeper;
 use crate::waiting::InLine;
 use crate::{registry, sql};
-use tidegate_remote::{Commands, Driver, Finish, Once, begin};
+use tidegate_net::{Commands, Driver, Finish, Once, begin};
 
 /// See the [module](self).
 #[derive(Debug)]

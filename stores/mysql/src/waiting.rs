@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
-use tidegate_remote::{too_late, within};
+use tidegate_net::waiting::{Line, Try, Waiting, next_try};
+use tidegate_net::{too_late, within};
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::Request;
 use tidegate_store::{KeyCommand, Plan, StoreError};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_remote::{Change, Edition, Writer};
+use tidegate_net::{Change, Edition, Writer};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyPath, Reply, StoreError};
 use tokio::task::JoinSet;

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::following::{Following, Hearing, Source};
+use tidegate_net::following::{Following, Hearing, Source};
 use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 use tokio::time::timeout;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_remote::Changes;
+use tidegate_net::Changes;
 use tidegate_store::core::Span;
 
 use crate::link::Link;

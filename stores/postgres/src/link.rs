@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
 };
-use tidegate_remote::{Driver, Share, Shares};
+use tidegate_net::{Driver, Share, Shares};
 use tidegate_store::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;

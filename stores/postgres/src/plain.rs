@@ -10,7 +10,7 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_remote::Lone;
+use tidegate_net::Lone;
 use tidegate_store::core::Verdict;
 use tidegate_store::{Decision, Detail, StoreError};
 

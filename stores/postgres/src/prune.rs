@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::within;
+use tidegate_net::within;
 use tidegate_store::StoreError;
 use tokio::time::Instant;
 

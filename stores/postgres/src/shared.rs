@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_remote::{Driver, Ears};
+use tidegate_net::{Driver, Ears};
 use tokio::sync::Semaphore;
 
 use crate::link::Link;

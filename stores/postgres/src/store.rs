@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_remote::{Ears, Finish, following, within};
+use tidegate_net::{Ears, Finish, following, within};
 use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::{Ears, Heard};
+use tidegate_net::{Ears, Heard};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::AsyncMessage;
 

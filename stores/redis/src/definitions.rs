@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use redis::{Client, Value};
-use tidegate_remote::following::{Following, Hearing, Source};
+use tidegate_net::following::{Following, Hearing, Source};
 use tidegate_store::{Definition, Definitions, StoreError};
 use tokio::sync::Notify;
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_remote::Tasks;
+use tidegate_net::Tasks;
 use tidegate_store::StoreError;
 
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::{Change, Edition, Writer};
+use tidegate_net::{Change, Edition, Writer};
 use tidegate_store::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 

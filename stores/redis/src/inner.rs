@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::Value;
-use tidegate_remote::Changes;
+use tidegate_net::Changes;
 use tidegate_store::{KeyPath, StoreError};
 
 use crate::error::garbled;

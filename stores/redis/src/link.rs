@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
-use tidegate_remote::{Driver, within};
+use tidegate_net::{Driver, within};
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 

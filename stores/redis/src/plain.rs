@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_remote::Lone;
+use tidegate_net::Lone;
 use tidegate_store::core::{Amount, Timestamp};
 use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use tidegate_remote::Change;
+use tidegate_net::Change;
 use tidegate_store::{Plan, StoreError};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_remote::Ears;
+use tidegate_net::Ears;
 
 use crate::link::Link;
 use crate::options::Clock;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tidegate_remote::{Ears, Finish, following};
+use tidegate_net::{Ears, Finish, following};
 use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };

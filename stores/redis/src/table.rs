@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_remote::waiting::{Line, Waiting};
-use tidegate_remote::{Changes, Commands, Driver, Finish, begin, closed};
+use tidegate_net::waiting::{Line, Waiting};
+use tidegate_net::{Changes, Commands, Driver, Finish, begin, closed};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page, Reply,
     StoreError, Table,

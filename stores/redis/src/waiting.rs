@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_remote::waiting::{Line, Try, Waiting, next_try};
-use tidegate_remote::{Ear, within};
+use tidegate_net::waiting::{Line, Try, Waiting, next_try};
+use tidegate_net::{Ear, within};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyCommand, Plan, StoreError};
 use tokio::time::timeout;

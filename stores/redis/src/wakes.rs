@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
 use redis::{Client, Msg};
-use tidegate_remote::{Ears, Heard};
+use tidegate_net::{Ears, Heard};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::Connection;

@@ -183,7 +183,7 @@ const WAYS: &[Way] = &[
     way(
         WAITING,
         "a line that a store beyond a network keeps",
-        ("stores/remote/src/waiting/stay.rs", "pub fn stay("),
+        ("stores/net/src/waiting/stay.rs", "pub fn stay("),
         true,
     ),
     way(

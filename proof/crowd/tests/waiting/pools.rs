@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tidegate::Store;
 use tidegate::{Ask, LimitPool, LimitSet};
-use tidegate_guard::{Breaker, Guarded, Settings};
+use tidegate_net::breaker::{BreakerStore, CircuitBreaker, Settings};
 
 use super::{KEY, LONG, Lines, one_slot, opened, run, until};
 
@@ -23,9 +23,9 @@ pub(super) fn members_at_which_another_was_quicker_are_no_failures_of_the_store<
         let told = Arc::<Mutex<Vec<String>>>::default();
         let notes = Arc::clone(&told);
         let watcher = move |change, words: &str| notes.lock().push(format!("{change:?}: {words}"));
-        let breaker = Breaker::new(Settings::default(), Some(Arc::new(watcher)));
-        let guarded = Guarded::new(opened(&*server), Arc::new(breaker));
-        let pool = pool(&(Arc::new(guarded) as Arc<dyn Store>));
+        let breaker = CircuitBreaker::new(Settings::default(), Some(Arc::new(watcher)));
+        let store = BreakerStore::new(opened(&*server), Arc::new(breaker));
+        let pool = pool(&(Arc::new(store) as Arc<dyn Store>));
         let mut held = Vec::new();
         for _ in 0..MEMBERS {
             let free = pool.try_acquire(KEY, ()).await.expect("an answer");

@@ -1,27 +1,28 @@
-//! A store that is away, and those who ask it.
+//! A circuit breaker, between a store that may be away and those who ask it.
 //!
 //! A store beyond a network may be gone, or answer nothing until its deadline.
 //! Were everyone to wait for that, each ask would take as long as the deadline,
-//! and when the store comes back all would fall upon it at once. [`Guarded`] is a
+//! and when the store comes back all would fall upon it at once. [`BreakerStore`] is a
 //! store around another that, once several answers in a row did not come, answers
 //! *cannot tell* at once for a while; then one ask tries, and as its answers come
 //! the others are let through, twice as many each time.
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`Breaker`] | when a store is asked, and when it is not |
+//! | [`Settings`] | how long it is patient |
+//! | [`CircuitBreaker`] | when a store is asked, and when it is not |
 //! | `circuit` | its states, without clock or lock |
-//! | [`Guarded`] | the store around a store |
+//! | [`BreakerStore`] | the store around a store |
 //!
 //! What is answered meanwhile is the policy's failure mode, and not decided here.
-//! The pattern is the circuit breaker of M. Nygard, *Release It!*, chapter 5.
+//! The pattern is that of M. Nygard, *Release It!*, chapter 5.
 
-mod breaker;
 mod circuit;
-mod guarded;
 mod settings;
+mod shared;
+mod store;
 
-pub use breaker::{Breaker, Watcher};
 pub use circuit::{Change, Position};
-pub use guarded::Guarded;
 pub use settings::Settings;
+pub use shared::{CircuitBreaker, Watcher};
+pub use store::BreakerStore;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::settings::Settings;
+use super::settings::Settings;
 
 /// Whether the store is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

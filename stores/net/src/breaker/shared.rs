@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use tidegate_store::StoreError;
 use tidegate_store::sync::Mutex;
 
-use crate::circuit::{Change, Circuit, Place, Position};
-use crate::settings::Settings;
+use super::circuit::{Change, Circuit, Place, Position};
+use super::settings::Settings;
 
 /// Told when a store goes away and when it answers again, with the words of the last
 /// failure.
 pub type Watcher = dyn Fn(Change, &str) + Send + Sync;
 
 /// One for all tables of a store: they share its fate.
-pub struct Breaker {
+pub struct CircuitBreaker {
     settings: Settings,
     began: Instant,
     circuit: Mutex<Circuit>,
@@ -24,7 +24,7 @@ pub struct Breaker {
     watcher: Option<Arc<Watcher>>,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// A closed one, whose `watcher` is told of every [`Change`].
     #[must_use]
     #[expect(
@@ -100,9 +100,9 @@ impl Breaker {
     }
 }
 
-impl fmt::Debug for Breaker {
+impl fmt::Debug for CircuitBreaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Breaker")
+        f.debug_struct("CircuitBreaker")
             .field("settings", &self.settings)
             .field("position", &self.position())
             .finish_non_exhaustive()
@@ -111,7 +111,7 @@ impl fmt::Debug for Breaker {
 
 /// An ask that is under way.
 pub(crate) struct Entry {
-    breaker: Arc<Breaker>,
+    breaker: Arc<CircuitBreaker>,
     /// Until it is known what became of it.
     place: Option<Place>,
     since: Duration,

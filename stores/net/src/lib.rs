@@ -1,4 +1,4 @@
-//! What stores beyond a network have in common.
+//! What stores beyond a network share.
 //!
 //! | room | holds |
 //! |---|---|
@@ -12,11 +12,13 @@
 //! | [`following`] | how a process follows what is defined at its store |
 //! | [`Lone`] | what a server says of a lone bucket, as the core means it |
 //! | [`waiting`] | an ask that waits in a line that the store keeps |
+//! | [`breaker`] | a circuit breaker, before a store that may be away |
 //!
 //! Deliberately absent: any server, any wire.
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod breaker;
 mod changes;
 mod commands;
 mod driver;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_guard::{Breaker, Change, Guarded, Position, Settings};
 use tidegate_memory::MemoryStore;
+use tidegate_net::breaker::{BreakerStore, Change, CircuitBreaker, Position, Settings};
 use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_store::{
     Abilities, Answer, Command, Detail, Execution, KeyCommand, KeyPath, Later, Op, Out, Plan,
@@ -96,7 +96,7 @@ fn plan() -> Arc<Plan> {
 struct House {
     plan: Arc<Plan>,
     table: Arc<dyn Table>,
-    breaker: Arc<Breaker>,
+    breaker: Arc<CircuitBreaker>,
     cable: Cable,
     told: Arc<Mutex<Vec<Change>>>,
 }
@@ -108,9 +108,9 @@ fn house(change: impl FnOnce(&mut Settings)) -> House {
     let told = Arc::<Mutex<Vec<Change>>>::default();
     let notes = Arc::clone(&told);
     let watcher = Arc::new(move |change, _: &str| notes.lock().unwrap().push(change));
-    let breaker = Arc::new(Breaker::new(settings, Some(watcher)));
+    let breaker = Arc::new(CircuitBreaker::new(settings, Some(watcher)));
     let (plan, cable) = (plan(), Cable::default());
-    let store = Guarded::new(
+    let store = BreakerStore::new(
         Arc::new(Far(MemoryStore::default(), cable.clone())),
         Arc::clone(&breaker),
     );

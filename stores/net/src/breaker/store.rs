@@ -8,25 +8,25 @@ use tidegate_store::{
     Plan, Reply, Store, StoreError, Table,
 };
 
-use crate::breaker::Breaker;
+use super::shared::CircuitBreaker;
 
 /// A store that asks another, for as long as that one answers.
 #[derive(Clone)]
-pub struct Guarded {
+pub struct BreakerStore {
     store: Arc<dyn Store>,
-    breaker: Arc<Breaker>,
+    breaker: Arc<CircuitBreaker>,
 }
 
-impl Guarded {
+impl BreakerStore {
     /// `store`, behind `breaker`.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, breaker: Arc<Breaker>) -> Self {
+    pub fn new(store: Arc<dyn Store>, breaker: Arc<CircuitBreaker>) -> Self {
         Self { store, breaker }
     }
 
     /// What stands before the store.
     #[must_use]
-    pub const fn breaker(&self) -> &Arc<Breaker> {
+    pub const fn breaker(&self) -> &Arc<CircuitBreaker> {
         &self.breaker
     }
 
@@ -41,7 +41,7 @@ impl Guarded {
     }
 }
 
-impl Store for Guarded {
+impl Store for BreakerStore {
     fn abilities(&self) -> Abilities {
         self.store.abilities()
     }
@@ -65,7 +65,7 @@ impl Store for Guarded {
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         let table = self.breaker.enter()?.around(self.store.open(name, plan))?;
-        Ok(Arc::new(GuardedTable {
+        Ok(Arc::new(BreakerTable {
             table,
             breaker: Arc::clone(&self.breaker),
         }))
@@ -84,12 +84,12 @@ fn outage(answer: &Answer) -> Option<&str> {
     }
 }
 
-struct GuardedTable {
+struct BreakerTable {
     table: Arc<dyn Table>,
-    breaker: Arc<Breaker>,
+    breaker: Arc<CircuitBreaker>,
 }
 
-impl Table for GuardedTable {
+impl Table for BreakerTable {
     #[inline]
     fn execute(&self, command: &Command<'_>, mut out: Out<'_>) -> Execution {
         let entry = match self.breaker.enter() {
