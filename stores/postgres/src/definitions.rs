@@ -1,5 +1,5 @@
 //! What is defined for an owner: never dropped with any state. Versions are the
-//! database's own doing (`migrations/022-definitions.sql`).
+//! database's own doing (`sql/definitions.sql`).
 
 use std::future::poll_fn;
 use std::sync::Arc;

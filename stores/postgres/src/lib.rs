@@ -16,14 +16,14 @@
 //! | `session` | what leases end with, if that is asked for |
 //! | [`AdvisoryLock`] | the server's own locks, by name |
 //! | `prune` | the removal of what nobody asks for any more |
-//! | `migrate` | the schema, made and brought up to date |
+//! | `schema` | the schema, made and brought up to date |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | where those who wait are told, on one connection |
 //! | `link` | a pool of connections, deadlines |
 //!
 //! **One round trip.** A command is one call of one function, and one
 //! transaction, whatever the number of its limits and ancestors, also after a
-//! change of limits. The functions (`migrations/`) are a translation of the core
+//! change of limits. The functions (`sql/`) are a translation of the core
 //! and of the contract's decision loop, exact to the last unit: they count in
 //! `numeric`. A take from a lone plain bucket is one `UPDATE` in `bigint`, its
 //! refusal one `SELECT`. A second trip is made where five hundred expired leases
@@ -74,7 +74,6 @@ mod inner;
 mod link;
 mod listing;
 mod lock;
-mod migrate;
 mod options;
 mod plain;
 mod plain_set;
@@ -83,6 +82,7 @@ mod prune;
 mod registry;
 mod reply;
 mod request;
+mod schema;
 mod session;
 mod shared;
 mod store;

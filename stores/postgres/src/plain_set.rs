@@ -1,5 +1,5 @@
 //! Takes, leases and their ends, of a set of plain buckets and slots without levels:
-//! functions of their own (`migrations/021-plain-sets.sql`), which answer as
+//! functions of their own (`sql/plain.sql`), which answer as
 //! `tidegate.decide` does.
 
 use tidegate_store::PlanLimit;

@@ -1,6 +1,6 @@
 //! An ask that waits for its turn.
 //!
-//! It tries. Refused, it has a place in the root's line (`migrations/019-line.sql`),
+//! It tries. Refused, it has a place in the root's line (`sql/line.sql`),
 //! and asks again when it is notified that its turn may have come, when its limits
 //! said it might (the exact instant of a refusal, if nobody ahead keeps it from it;
 //! or as it was notified since), and in any case at every [`BEAT`].

@@ -1,5 +1,5 @@
 -- Changes of limits, followed row by row (`adopt_row` of
--- `contract/src/oracle.rs`, `Rule::adopt` of the core). A row says by which
+-- `store/src/oracle.rs`, `Rule::adopt` of the core). A row says by which
 -- edition of the plan it was written; the editions since then come with the
 -- call, each with the instant and the calendars of its adoption. Limits that a
 -- key has for itself are in its row: it goes on by them until the last of these

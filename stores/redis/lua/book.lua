@@ -1,4 +1,4 @@
--- The leases of a root (`contract/src/book.rs`). One hash holds the records by
+-- The leases of a root (`store/src/book.rs`). One hash holds the records by
 -- id ("l" and the id), the ids of those that are held by idempotency key ("a" and
 -- the key), the newest number ("n"), and the edition up to which changes of limits
 -- were followed ("e"); one sorted set holds what is to be looked at when.

@@ -1,4 +1,4 @@
--- Leases given, ended, renewed and adjusted (`contract/src/oracle.rs`).
+-- Leases given, ended, renewed and adjusted (`store/src/oracle.rs`).
 
 local function failed(code, now, at)
   return { FAILED, now, code, at or 0 }

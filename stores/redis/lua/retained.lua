@@ -1,4 +1,4 @@
--- States of limits that the plan at hand does not know (`contract/src/retained.rs`): a row
+-- States of limits that the plan at hand does not know (`store/src/retained.rs`): a row
 -- that goes to and fro between servers of different plans has them behind everything else,
 -- a limit with its cell each.
 local MOST_RETAINED = 16

@@ -136,14 +136,3 @@ CREATE INDEX leases_ask ON tidegate.leases (tab, ask) WHERE ask IS NOT NULL AND 
 -- Numbers of sessions: each holds the advisory lock that `tidegate.session_lock`
 -- says for as long as it lasts.
 CREATE SEQUENCE tidegate.sessions MAXVALUE 2147483647 CYCLE;
-
--- What is defined for an owner, until `ends_at` (null: until it is removed); a key as an
--- index holds it, and a long one whole.
-CREATE TABLE tidegate.definitions (
-  owner text NOT NULL,
-  key bytea NOT NULL,
-  long_key bytea,
-  value bytea NOT NULL,
-  ends_at bigint,
-  PRIMARY KEY (owner, key)
-);

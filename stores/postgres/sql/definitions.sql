@@ -2,6 +2,17 @@
 -- in its own transaction, whoever makes it. It is the server's clock in microseconds, and
 -- one more where that stands: it grows also after a failover that has lost the last ones.
 
+-- What is defined for an owner, until `ends_at` (null: until it is removed); a key as an
+-- index holds it, and a long one whole.
+CREATE TABLE tidegate.definitions (
+  owner text NOT NULL,
+  key bytea NOT NULL,
+  long_key bytea,
+  value bytea NOT NULL,
+  ends_at bigint,
+  PRIMARY KEY (owner, key)
+);
+
 -- Who knows less than the floor is given everything.
 CREATE TABLE tidegate.definition_versions (
   owner text PRIMARY KEY,

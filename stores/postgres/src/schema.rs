@@ -1,4 +1,10 @@
-//! The schema, made and brought up to date by numbered files.
+//! The schema, made and brought up to date.
+//!
+//! Version 1 is all files of `sql/`, one for each subject, which say every function once. A
+//! version that was released is never changed: what changes later is another at the end of
+//! [`VERSIONS`], with a file of its own that is called after it, `sql/002-what.sql` and so
+//! on (`ALTER TABLE`, `CREATE OR REPLACE FUNCTION`). Each is applied once, in order, and
+//! noted in `tidegate.migrations`.
 
 use tidegate_store::StoreError;
 use tokio_postgres::Transaction;
@@ -7,43 +13,49 @@ use crate::error::{PostgresError, unavailable};
 use crate::link::Link;
 use crate::options::{Options, Tables};
 
-macro_rules! migrations {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../migrations/", $name, ".sql")))),*]
+/// What brings a schema from the version before to this one.
+#[derive(Clone, Copy)]
+struct Version {
+    /// As it is noted in `tidegate.migrations`.
+    name: &'static str,
+    /// What is executed, in order.
+    texts: &'static [&'static str],
+}
+
+macro_rules! texts {
+    ($($file:literal),* $(,)?) => {
+        &[$(include_str!(concat!("../sql/", $file, ".sql"))),*]
     };
 }
 
-/// Each file with its name, in order; the first is number 1. A file that was
-/// released is never changed: what changes later is a file of its own.
-const MIGRATIONS: &[(&str, &str)] = migrations![
-    "001-tables",
-    "002-numbers",
-    "003-bucket",
-    "004-window",
-    "005-ring",
-    "006-log",
-    "007-slots",
-    "008-rule",
-    "009-compose",
-    "010-rows",
-    "011-retained",
-    "012-adopt",
-    "013-leases",
-    "014-verbs",
-    "015-adjust",
-    "016-decide",
-    "017-register",
-    "018-prune",
-    "019-line",
-    "020-take-plain",
-    "021-plain-sets",
-    "022-definitions",
-];
+/// In order; the first is number 1. See the [module](self) for how one is added.
+const VERSIONS: &[Version] = &[Version {
+    name: "schema",
+    texts: texts![
+        "tables",
+        "numbers",
+        "bucket",
+        "window",
+        "ring",
+        "log",
+        "slots",
+        "rule",
+        "compose",
+        "rows",
+        "adopt",
+        "leases",
+        "verbs",
+        "line",
+        "plain",
+        "definitions",
+    ],
+}];
 
 /// Under this number one process at a time changes the schema.
 const LOCK: i64 = 0x7469_6465_6761_7465;
 
-/// Why a migration ended.
+/// Why it is not brought up to date.
+#[derive(Debug)]
 enum Ending {
     Schema(PostgresError),
     Failed(StoreError),
@@ -67,7 +79,7 @@ pub(crate) async fn is_ready(link: &Link, options: &Options) -> Result<bool, Sto
     let transaction = connection.client_mut()?.transaction().await;
     let transaction = transaction.map_err(|error| unavailable(&error))?;
     let found = version(&transaction).await;
-    let is_newest = found.map_err(|error| unavailable(&error))? == MIGRATIONS.len() as i32;
+    let is_newest = found.map_err(|error| unavailable(&error))? == VERSIONS.len() as i32;
     let is_ready = is_newest && unlike(&transaction, options.tables).await?.is_empty();
     drop(transaction);
     connection.give_back();
@@ -76,27 +88,27 @@ pub(crate) async fn is_ready(link: &Link, options: &Options) -> Result<bool, Sto
 
 /// Brings the schema to the newest version, or says why it is not.
 pub(crate) async fn migrate(link: &Link, options: &Options) -> Result<(), PostgresError> {
-    match attempt(link, options).await {
+    match attempt(link, options, VERSIONS).await {
         Ok(()) => Ok(()),
         Err(Ending::Schema(error)) => Err(error),
         Err(Ending::Failed(error)) => Err(PostgresError::Server(error.to_string())),
     }
 }
 
-async fn attempt(link: &Link, options: &Options) -> Result<(), Ending> {
+async fn attempt(link: &Link, options: &Options, versions: &[Version]) -> Result<(), Ending> {
     let mut connection = link.connection().await?;
     let client = connection.client_mut()?;
     let transaction = client.transaction().await?;
     transaction
         .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         .await?;
-    let known = MIGRATIONS.len() as i32;
+    let known = versions.len() as i32;
     let mut found = version(&transaction).await?;
     if found < known && options.migrate {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         transaction.execute(lock, &[&LOCK]).await?;
         found = version(&transaction).await?;
-        apply(&transaction, found).await?;
+        apply(&transaction, found, versions).await?;
         found = found.max(known);
     }
     if found > known {
@@ -111,7 +123,7 @@ async fn attempt(link: &Link, options: &Options) -> Result<(), Ending> {
     Ok(())
 }
 
-/// The newest migration that was applied; 0 if there is no schema. (The tables
+/// The newest version that was applied; 0 if there is no schema. (The tables
 /// are looked up as rows: `to_regclass` may remember that they were not there.)
 async fn version(transaction: &Transaction<'_>) -> Result<i32, tokio_postgres::Error> {
     let there =
@@ -125,7 +137,11 @@ async fn version(transaction: &Transaction<'_>) -> Result<i32, tokio_postgres::E
     Ok(transaction.query_one(newest, &[]).await?.get(0))
 }
 
-async fn apply(transaction: &Transaction<'_>, found: i32) -> Result<(), tokio_postgres::Error> {
+async fn apply(
+    transaction: &Transaction<'_>,
+    found: i32,
+    versions: &[Version],
+) -> Result<(), tokio_postgres::Error> {
     let table = "CREATE SCHEMA IF NOT EXISTS tidegate;
         CREATE TABLE IF NOT EXISTS tidegate.migrations (
             version integer PRIMARY KEY,
@@ -133,11 +149,13 @@ async fn apply(transaction: &Transaction<'_>, found: i32) -> Result<(), tokio_po
             applied_at timestamptz NOT NULL DEFAULT now()
         )";
     transaction.batch_execute(table).await?;
-    for (number, (name, text)) in (1..).zip(MIGRATIONS) {
+    for (number, version) in (1_i32..).zip(versions) {
         if number > found {
-            transaction.batch_execute(text).await?;
+            for text in version.texts {
+                transaction.batch_execute(text).await?;
+            }
             let note = "INSERT INTO tidegate.migrations (version, name) VALUES ($1, $2)";
-            transaction.execute(note, &[&number, name]).await?;
+            transaction.execute(note, &[&number, &version.name]).await?;
         }
     }
     Ok(())
@@ -175,4 +193,57 @@ async fn keep_as(transaction: &Transaction<'_>, tables: Tables) -> Result<(), St
         changed.map_err(|error| unavailable(&error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_conformance::postgres_server::PostgresServer;
+    use tokio::runtime::Runtime;
+
+    use super::*;
+
+    /// As a later program has it.
+    const LATER: &[Version] = &[
+        VERSIONS[0],
+        Version {
+            name: "notes",
+            texts: &["ALTER TABLE tidegate.sets ADD note text NOT NULL DEFAULT 'none'"],
+        },
+    ];
+
+    async fn said(link: &Link, statement: &str) -> Vec<String> {
+        let rows = link.ask(statement, &[]).await.expect("an answer");
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    #[test]
+    fn a_later_version_is_applied_once_and_keeps_what_is_there() {
+        let Some(server) = PostgresServer::start() else {
+            return;
+        };
+        let options = Options::default();
+        let content = Options {
+            migrate: false,
+            ..options.clone()
+        };
+        let link = Link::new(&server.url(), &options).expect("an address");
+        Runtime::new().expect("a runtime").block_on(async {
+            attempt(&link, &options, VERSIONS).await.expect("it is new");
+            let set = "INSERT INTO tidegate.sets (name) VALUES ('t') RETURNING name";
+            assert_eq!(said(&link, set).await, ["t"]);
+            let may_not = attempt(&link, &content, LATER).await;
+            let older = PostgresError::Older { found: 1, known: 2 };
+            assert!(matches!(may_not, Err(Ending::Schema(error)) if error == older));
+            for _ in 0..2 {
+                attempt(&link, &options, LATER).await.expect("its owner");
+            }
+            let noted = "SELECT name FROM tidegate.migrations ORDER BY version";
+            assert_eq!(said(&link, noted).await, ["schema", "notes"]);
+            let kept = "SELECT name || ' ' || note FROM tidegate.sets";
+            assert_eq!(said(&link, kept).await, ["t none"]);
+            let refused = attempt(&link, &options, VERSIONS).await;
+            let newer = PostgresError::Newer { found: 2, known: 1 };
+            assert!(matches!(refused, Err(Ending::Schema(error)) if error == newer));
+        });
+    }
 }

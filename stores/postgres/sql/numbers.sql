@@ -53,3 +53,8 @@ $$ SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint $$;
 CREATE FUNCTION tidegate.short(p_key bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN length(p_key) < 256 THEN p_key
    ELSE substring(p_key FROM 1 FOR 224) || sha256(p_key) END $$;
+
+-- The advisory lock of a name: for `pg_advisory_lock`, or in a transaction of
+-- one's own for `pg_advisory_xact_lock`.
+CREATE FUNCTION tidegate.lock_key(p_name text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT hashtextextended(p_name, 8388065) $$;
