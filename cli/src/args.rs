@@ -8,7 +8,6 @@ use clap::{Args, Parser, Subcommand};
 use tidegate_policy::parse_duration;
 
 use crate::client::{self, ClientTls};
-use crate::load::Load;
 use crate::policies::Policy;
 use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
@@ -36,7 +35,6 @@ pub enum Command {
     Replay(Box<Replay>),
     #[command(flatten)]
     Client(Box<client::Command>),
-    Load(Box<Load>),
 }
 
 /// Make a token, and what to write into the server's file for it

@@ -7,7 +7,6 @@
 mod args;
 mod client;
 mod command;
-mod load;
 mod plot;
 mod policies;
 mod replay;
@@ -25,7 +24,6 @@ use clap::{CommandFactory, Parser};
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
-        args::Command::Load(args) => load::load(&args),
         args::Command::Replay(replay) => command::replay(&replay),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Token(args) => command::token(&args),

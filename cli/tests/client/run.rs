@@ -102,7 +102,7 @@ fn the_command_finds_no_credential_in_its_environment() {
 /// The address of a store may hold a password; help told it to whoever looked on.
 #[test]
 fn help_shows_no_credential_of_the_environment() {
-    for command in ["serve", "run", "check", "load"] {
+    for command in ["serve", "run", "check"] {
         let mut help = tidegate();
         help.args([command, "--help"]);
         help.env("TIDEGATE_TOKEN", "tg-secret");

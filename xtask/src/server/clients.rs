@@ -1,4 +1,4 @@
-//! Who asks: programs that nobody here wrote where they can, else `tidegate load`.
+//! Who asks: programs that nobody here wrote where they can, else `tidegate-load`.
 
 use std::path::Path;
 use std::process::Command;
@@ -107,15 +107,10 @@ fn from_log(path: &Path) -> Result<[f64; 3], String> {
     Ok([at(0.5), at(0.99), at(0.999)])
 }
 
-/// `tidegate load`: 50 connections unless `more` says otherwise.
-pub fn load(binary: &Path, more: &[&str], seconds: f64) -> Result<Seen, String> {
-    let mut command = pinned(&client_core(), &binary.display().to_string());
-    command.args([
-        "load",
-        "--json",
-        "--duration",
-        &format!("{:.0}ms", seconds * 1e3),
-    ]);
+/// `tidegate-load`: 50 connections unless `more` says otherwise.
+pub fn load(program: &Path, more: &[&str], seconds: f64) -> Result<Seen, String> {
+    let mut command = pinned(&client_core(), &program.display().to_string());
+    command.args(["--json", "--duration", &format!("{:.0}ms", seconds * 1e3)]);
     let text = said(command.args(more))?;
     let number = |name: &str| {
         let (_, rest) = text.split_once(&format!("\"{name}\": "))?;
@@ -132,7 +127,7 @@ pub fn load(binary: &Path, more: &[&str], seconds: f64) -> Result<Seen, String> 
             rate,
             latency_us: [p50, p99, p999],
         }),
-        _ => Err(format!("tidegate load: {text}")),
+        _ => Err(format!("tidegate-load: {text}")),
     }
 }
 

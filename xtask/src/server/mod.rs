@@ -5,7 +5,7 @@
 //! | `options` | what it is told |
 //! | `hosts` | the servers, each pinned to one core and stopped when dropped |
 //! | `peers` | redis-server and its script, throttlecrab-server: how they are had |
-//! | `clients` | who asks: redis-benchmark, h2load, and `tidegate load` |
+//! | `clients` | who asks: redis-benchmark, h2load, and `tidegate-load` |
 //! | `rows` | who is asked what, and by whom |
 //! | `measure` | interleaved rounds, and what they come to |
 //! | `report` | text and JSON |

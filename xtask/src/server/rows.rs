@@ -30,7 +30,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "http",
-        purpose: "HTTP, 50 connections, by tidegate load",
+        purpose: "HTTP, 50 connections, by tidegate-load",
         run: http,
     },
     Row {
@@ -40,12 +40,12 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "stream",
-        purpose: "a gRPC stream of batches of 500, by tidegate load",
+        purpose: "a gRPC stream of batches of 500, by tidegate-load",
         run: stream,
     },
     Row {
         name: "lease-resp",
-        purpose: "a lease and its settlement beside a check, over RESP, by tidegate load",
+        purpose: "a lease and its settlement beside a check, over RESP, by tidegate-load",
         run: |bench| leases(bench, "lease-resp", "resp", |ports| ports.resp),
     },
     Row {
@@ -92,6 +92,7 @@ const KEYS: f64 = 1_000_000.0;
 /// What the rows have in common.
 pub struct Bench {
     binary: PathBuf,
+    load: PathBuf,
     throttlecrab: PathBuf,
     folder: PathBuf,
     rounds: usize,
@@ -111,8 +112,9 @@ impl Bench {
             binary: match &options.binary {
                 // The server runs in a folder of its own.
                 Some(binary) => std::path::absolute(binary).map_err(|error| error.to_string())?,
-                None => build()?,
+                None => build("tidegate-cli", "tidegate")?,
             },
+            load: build("tidegate-load", "tidegate-load")?,
             throttlecrab: peers::install_throttlecrab()?,
             folder,
             rounds: options.rounds,
@@ -129,7 +131,7 @@ impl Bench {
         peers::throttlecrab(&self.throttlecrab)
     }
 
-    /// `tidegate load` on one of the ports.
+    /// `tidegate-load` on one of the ports.
     fn load(&self, ports: Ports, more: &[&str], rate: Option<f64>) -> Result<Seen, String> {
         let http = format!("127.0.0.1:{}", ports.http);
         let rate = rate.map(|rate| format!("{rate:.1}/s"));
@@ -139,22 +141,17 @@ impl Bench {
             None => arguments.push("--closed"),
         }
         arguments.extend(more);
-        clients::load(&self.binary, &arguments, self.seconds)
+        clients::load(&self.load, &arguments, self.seconds)
     }
 }
 
-/// The server, as it is released.
-fn build() -> Result<PathBuf, String> {
-    run(&mut cargo([
-        "build",
-        "--release",
-        "--package",
-        "tidegate-cli",
-    ]))?;
-    Ok(target_directory().join("release/tidegate"))
+/// A program of this build, as it is released.
+fn build(package: &str, program: &str) -> Result<PathBuf, String> {
+    run(&mut cargo(["build", "--release", "--package", package]))?;
+    Ok(target_directory().join("release").join(program))
 }
 
-/// Commands for redis-benchmark, and the same for `tidegate load`'s schedule.
+/// Commands for redis-benchmark, and the same for `tidegate-load`'s schedule.
 fn by_words<'a>(
     bench: &'a Bench,
     host: &'a Host,
@@ -244,7 +241,7 @@ fn http(bench: &Bench) -> Result<Vec<Outcome>, String> {
     let asking = |host: &Host, question: [&str; 2], rate| {
         let server = format!("127.0.0.1:{}", host.ports.http);
         let arguments = [
-            "--door",
+            "--protocol",
             "http",
             "--server",
             &server,
@@ -304,7 +301,14 @@ fn grpc(bench: &Bench) -> Result<Vec<Outcome>, String> {
 fn stream(bench: &Bench) -> Result<Vec<Outcome>, String> {
     let ours = bench.tidegate()?;
     let server = format!("127.0.0.1:{}", ours.ports.grpc);
-    let arguments = ["--door", "grpc", "--server", &server, "--policy", "bench"];
+    let arguments = [
+        "--protocol",
+        "grpc",
+        "--server",
+        &server,
+        "--policy",
+        "bench",
+    ];
     let more = ["--connections", "4", "--depth", "4", "--batch", "500"];
     let arguments = [&arguments[..], &more].concat();
     let contenders = [Contender {
@@ -325,7 +329,7 @@ fn leases(
     let ours = bench.tidegate()?;
     let server = format!("127.0.0.1:{}", port(ours.ports));
     let asking = |policy, verb| -> Asking<'_> {
-        let arguments = ["--door", protocol, "--server", &server];
+        let arguments = ["--protocol", protocol, "--server", &server];
         let arguments = [&arguments[..], &["--policy", policy, "--verb", verb]].concat();
         Box::new(move |rate| bench.load(ours.ports, &arguments, rate))
     };

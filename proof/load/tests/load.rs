@@ -1,4 +1,4 @@
-//! `tidegate load` against `tidegate serve`, through all three doors.
+//! `tidegate-load` against `tidegate serve`, over all three protocols.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use tidegate_fleet::program::program;
 
 const POLICY: &str = "[policy.busy.limits]\nrate = { calls = 100_000, per = '1s', burst = 50_000 }\n\
                       [policy.narrow]\nlevels = ['org', 'user']\n[policy.narrow.limits]\n\
@@ -15,7 +16,7 @@ const POLICY: &str = "[policy.busy.limits]\nrate = { calls = 100_000, per = '1s'
 /// A server on free ports, killed when it is dropped.
 struct Server {
     process: Child,
-    doors: [String; 3],
+    addresses: [String; 3],
     _folder: tempfile::TempDir,
 }
 
@@ -23,37 +24,37 @@ impl Server {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("p.toml"), POLICY).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        let mut command = Command::new(program().expect("the server"));
         command.args(["serve", "--store", "memory:", "--config", "p.toml"]);
-        for door in ["--http", "--grpc", "--resp"] {
-            command.args([door, "127.0.0.1:0"]);
+        for flag in ["--http", "--grpc", "--resp"] {
+            command.args([flag, "127.0.0.1:0"]);
         }
         command.current_dir(folder.path()).stdout(Stdio::piped());
         let mut process = command.stderr(Stdio::null()).spawn().unwrap();
         let said = BufReader::new(process.stdout.take().unwrap());
         let mut lines = said.lines().map(Result::unwrap);
-        let doors = ["HTTP", "gRPC", "RESP"].map(|door| {
-            let line = lines.find(|line| line.trim_start().starts_with(door));
-            let line = line.unwrap_or_else(|| panic!("{door} is announced"));
+        let addresses = ["HTTP", "gRPC", "RESP"].map(|protocol| {
+            let line = lines.find(|line| line.trim_start().starts_with(protocol));
+            let line = line.unwrap_or_else(|| panic!("{protocol} is announced"));
             let at = line.split_whitespace().nth(1).unwrap();
             at.trim_start_matches("http://").to_owned()
         });
         Self {
             process,
-            doors,
+            addresses,
             _folder: folder,
         }
     }
 
     /// The load's exit code and its JSON.
-    fn load(&self, door: usize, more: &[&str]) -> (i32, Value) {
-        let name = ["http", "grpc", "resp"][door];
-        let [http, ..] = &self.doors;
+    fn load(&self, protocol: usize, more: &[&str]) -> (i32, Value) {
+        let name = ["http", "grpc", "resp"][protocol];
+        let [http, ..] = &self.addresses;
         let mut arguments = vec![
-            "--door",
+            "--protocol",
             name,
             "--server",
-            &self.doors[door],
+            &self.addresses[protocol],
             "--http",
             http,
         ];
@@ -78,8 +79,8 @@ impl Drop for Server {
 }
 
 fn load(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.arg("load").args(arguments).current_dir(folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-load"));
+    command.args(arguments).current_dir(folder);
     command.output().unwrap()
 }
 
@@ -99,11 +100,11 @@ fn sound((code, json): &(i32, Value)) {
 }
 
 #[test]
-fn every_door_answers_an_open_load_in_full() {
+fn every_protocol_answers_an_open_load_in_full() {
     let server = Server::start();
-    for door in 0..3 {
+    for protocol in 0..3 {
         let arguments = ["--policy", "busy", "--rate", "400/s", "--duration", "1s"];
-        let (code, json) = server.load(door, &arguments);
+        let (code, json) = server.load(protocol, &arguments);
         sound(&(code, json.clone()));
         // Four hundred are expected, and the schedule alone says how many come.
         assert!((250..=600).contains(&number(&json, "sent")), "{json}");
@@ -112,9 +113,9 @@ fn every_door_answers_an_open_load_in_full() {
 }
 
 #[test]
-fn every_door_answers_a_closed_load_with_leases() {
+fn every_protocol_answers_a_closed_load_with_leases() {
     let server = Server::start();
-    for door in 0..3 {
+    for protocol in 0..3 {
         let arguments = ["--policy", "narrow", "--closed", "--verb", "acquire"];
         let more = [
             "--depth",
@@ -124,11 +125,11 @@ fn every_door_answers_a_closed_load_with_leases() {
             "--distribution",
             "zipf:1.1",
         ];
-        let run = server.load(door, &[&arguments[..], &more].concat());
+        let run = server.load(protocol, &[&arguments[..], &more].concat());
         sound(&run);
         // The organisation's forty were taken by whoever came first.
         let admitted = number(&run.1, "admitted");
-        assert_eq!(admitted, if door == 0 { 40 } else { 0 }, "{}", run.1);
+        assert_eq!(admitted, if protocol == 0 { 40 } else { 0 }, "{}", run.1);
         assert_eq!(number(&run.1, "settled"), admitted);
     }
 }
@@ -235,7 +236,7 @@ fn load_is_put_on_this_machine_unless_it_is_said() {
         (&["--closed"], "--policy"),
         (&["--policy", "p"], "--rate"),
         (
-            &["--door", "http", "--throttle", "1,1,1", "--closed"],
+            &["--protocol", "http", "--throttle", "1,1,1", "--closed"],
             "RESP",
         ),
     ];
@@ -245,4 +246,16 @@ fn load_is_put_on_this_machine_unless_it_is_said() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(remedy), "{said}");
     }
+}
+
+#[test]
+fn help_shows_no_token_of_the_environment() {
+    let mut help = Command::new(env!("CARGO_BIN_EXE_tidegate-load"));
+    help.arg("--help").env("TIDEGATE_TOKEN", "tg-secret");
+    let output = help.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("TIDEGATE_TOKEN") && !said.contains("secret"),
+        "{said}"
+    );
 }

@@ -14,11 +14,11 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
-use super::arrivals::Ask;
-use super::pipeline::Run;
-use super::policy::{Asking, Question};
-use super::watch::Nanos;
-use super::wire::Answer;
+use crate::arrivals::Ask;
+use crate::pipeline::Run;
+use crate::policy::{Asking, Question};
+use crate::watch::Nanos;
+use crate::wire::Answer;
 
 /// Opens a connection.
 pub async fn connect(place: SocketAddr) -> Result<Channel, String> {

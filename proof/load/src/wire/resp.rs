@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::exchange::{Answer, Around, LeaseId, Step, Wire, write_length};
-use crate::load::policy::{Asking, Question};
+use crate::policy::{Asking, Question};
 
 /// How deep answers are nested at most, and how long a line may be.
 const DEEPEST: usize = 8;
@@ -282,7 +282,7 @@ fn number(line: &[u8]) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::policy::Question;
+    use crate::policy::Question;
 
     fn asked(raw: &str) -> String {
         let question = Question::raw(raw);

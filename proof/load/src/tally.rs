@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-use super::watch::Nanos;
-use super::wire::Answer;
+use crate::watch::Nanos;
+use crate::wire::Answer;
 
 /// The longest latency that is told apart, an hour.
 const LONGEST: Nanos = 3_600_000_000_000;

@@ -1,6 +1,6 @@
 //! What goes out on a connection, and what comes back.
 
-use crate::load::policy::Question;
+use crate::policy::Question;
 
 /// What settles a lease: 32 hexadecimal digits.
 pub type LeaseId = [u8; 32];

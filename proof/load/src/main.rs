@@ -1,4 +1,4 @@
-//! `tidegate load`: asks a server as hard as it is told, and checks its answers.
+//! `tidegate-load`: asks a server as hard as it is told, and checks its answers.
 //!
 //! | room | holds |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `wire` | asks and answers as bytes: RESP and HTTP |
 //! | `pipeline`, `calls` | connections: of bytes in order, and of gRPC |
 //! | `tally`, `ledger` | what was answered, and whether that was within the limits |
-//! | `policy` | the limits, as the server itself tells them |
-//! | `report`, `run` | what came of it, and how |
+//! | `policy`, `fetch` | the limits, as the server itself tells them |
+//! | `report`, `run`, `trouble` | what came of it, how, and why not |
 //!
 //! With a rate the load is *open*: asks arrive on schedule whether earlier ones
 //! are answered or not, and an answer's latency counts from the instant at which
@@ -20,6 +20,7 @@
 mod args;
 mod arrivals;
 mod calls;
+mod fetch;
 mod keys;
 mod ledger;
 mod pipeline;
@@ -27,8 +28,20 @@ mod policy;
 mod report;
 mod run;
 mod tally;
+mod trouble;
 mod watch;
 mod wire;
 
-pub use args::Load;
-pub use run::load;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match run::load(&args::Load::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("error: {trouble}");
+            trouble.exit_code()
+        }
+    }
+}

@@ -5,8 +5,8 @@
 //! has passed here as on the server; and whatever the server admitted in that time
 //! must be within the limit for it.
 
-use super::policy::Bound;
-use super::watch::Nanos;
+use crate::policy::Bound;
+use crate::watch::Nanos;
 
 /// What was admitted, for each limit and key.
 pub struct Ledger {
@@ -110,7 +110,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::Ledger;
-    use crate::load::policy::{Bound, Most};
+    use crate::policy::{Bound, Most};
 
     #[test]
     fn one_more_than_burst_and_rate_is_found() {

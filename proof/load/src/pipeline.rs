@@ -8,11 +8,11 @@ use std::rc::Rc;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::arrivals::{Arrivals, Ask};
-use super::ledger::Ledger;
-use super::tally::Tally;
-use super::watch::{Nanos, Watch};
-use super::wire::{Answer, LeaseId, Step, Wire};
+use crate::arrivals::{Arrivals, Ask};
+use crate::ledger::Ledger;
+use crate::tally::Tally;
+use crate::watch::{Nanos, Watch};
+use crate::wire::{Answer, LeaseId, Step, Wire};
 
 /// What is read at once.
 const READ: usize = 64 * 1_024;

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::args::{Load, Throttle, Verb};
-use crate::client::ClientTls;
+use crate::args::{Load, Protocol, Throttle, Verb};
+use crate::fetch;
 use crate::trouble::{Outcome, Trouble};
 
 /// What is asked.
@@ -182,40 +182,28 @@ fn most(limit: &Value) -> Most {
     }
 }
 
-/// The policy, from the server's HTTP door.
+/// The policy, as the server tells it over HTTP.
 async fn fetch(load: &Load, name: &str) -> Outcome<Value> {
-    let place = match load.door {
-        super::args::Door::Http => load.place()?,
+    let place = match load.protocol {
+        Protocol::Http => load.place()?,
         _ => load.http.0,
     };
-    let help = |error: &dyn std::fmt::Display| {
+    let help = |error: &str| {
         Trouble::failure(format!(
             "cannot ask http://{place} what the limits of `{name}` are ({error}); \
-             say where the server's HTTP door is with --http HOST:PORT"
+             say where the server answers HTTP with --http HOST:PORT"
         ))
     };
-    let mut url =
-        reqwest::Url::parse(&format!("http://{place}/v1/policies/")).map_err(|e| help(&e))?;
-    if let Ok(mut path) = url.path_segments_mut() {
-        path.pop_if_empty().push(name);
-    }
-    let client = ClientTls::default().apply(reqwest::Client::builder(), &url)?;
-    let client = client.build().map_err(|e| help(&e))?;
-    let mut request = client.get(url);
-    if let Some(token) = &load.token {
-        request = request.bearer_auth(token);
-    }
-    let response = request.send().await.map_err(|e| help(&e))?;
-    let status = response.status();
-    let bytes = response.bytes().await.map_err(|e| help(&e))?;
-    let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    let flag = match status.as_u16() {
+    let path = format!("/v1/policies/{}", fetch::segment(name));
+    let told = fetch::get(place, &path, load.token.as_deref()).await;
+    let (status, body) = told.map_err(|error| help(&error))?;
+    let why = body["detail"].as_str().unwrap_or("no reason given");
+    let flag = match status {
         200..300 => return Ok(body),
         401 | 403 => "--token",
         404 => "--policy",
-        _ => return Err(help(&body["detail"].as_str().unwrap_or("no reason given"))),
+        _ => return Err(help(why)),
     };
-    let why = body["detail"].as_str().unwrap_or("no reason given");
     Err(Trouble::failure(format!("{flag}: {why}")))
 }
 

@@ -10,17 +10,17 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tonic::transport::Channel;
 
-use super::args::{Door, Load};
-use super::arrivals::Arrivals;
-use super::calls::{self, Asker};
-use super::ledger::Ledger;
-use super::pipeline::{Pipeline, Run};
-use super::policy::Question;
-use super::report::Report;
-use super::tally::Tally;
-use super::watch::{Nanos, Watch};
-use super::wire::{Http, Resp};
+use crate::args::{Load, Protocol};
+use crate::arrivals::Arrivals;
+use crate::calls::{self, Asker};
+use crate::ledger::Ledger;
+use crate::pipeline::{Pipeline, Run};
+use crate::policy::Question;
+use crate::report::Report;
+use crate::tally::Tally;
 use crate::trouble::{Outcome, Trouble};
+use crate::watch::{Nanos, Watch};
+use crate::wire::{Http, Resp};
 
 /// Puts load on a server, and says what came of it.
 pub fn load(load: &Load) -> Outcome<()> {
@@ -72,7 +72,7 @@ async fn play(load: &Load, place: SocketAddr) -> Outcome<(Rc<Run>, Nanos)> {
     Ok((run, took))
 }
 
-/// Open connections of one door.
+/// Open connections of one protocol.
 enum Connections {
     Bytes(Vec<TcpStream>, SocketAddr),
     Calls(Vec<Channel>),
@@ -82,12 +82,12 @@ impl Connections {
     async fn open(load: &Load, place: SocketAddr) -> Outcome<Self> {
         let help = |error: String| {
             Trouble::failure(format!(
-                "cannot connect to {place} (--server, --door): {error}; is a server there?"
+                "cannot connect to {place} (--server, --protocol): {error}; is a server there?"
             ))
         };
         let (mut streams, mut channels) = (Vec::new(), Vec::new());
         for _ in 0..load.connections {
-            if load.door == Door::Grpc {
+            if load.protocol == Protocol::Grpc {
                 channels.push(calls::connect(place).await.map_err(help)?);
                 continue;
             }
@@ -96,9 +96,9 @@ impl Connections {
             stream.set_nodelay(true).map_err(Trouble::failure)?;
             streams.push(stream);
         }
-        match load.door {
-            Door::Grpc => Ok(Self::Calls(channels)),
-            Door::Http | Door::Resp => Ok(Self::Bytes(streams, place)),
+        match load.protocol {
+            Protocol::Grpc => Ok(Self::Calls(channels)),
+            Protocol::Http | Protocol::Resp => Ok(Self::Bytes(streams, place)),
         }
     }
 
@@ -107,8 +107,8 @@ impl Connections {
         match self {
             Self::Bytes(streams, place) => streams.into_iter().for_each(|stream| {
                 let run = Rc::clone(run);
-                match load.door {
-                    Door::Http => {
+                match load.protocol {
+                    Protocol::Http => {
                         let wire = Http::new(question, &place.to_string(), load.token.as_deref());
                         talking.spawn_local(Pipeline::new(run, wire, stream).talk());
                     }
@@ -180,7 +180,7 @@ fn tell(load: &Load, report: &Report<'_>) -> Outcome<()> {
         .map_err(Trouble::failure)?;
     if let Some(path) = &load.histogram {
         let written = std::fs::write(path, report.percentiles());
-        written.map_err(|error| Trouble::file("write", path, error))?;
+        written.map_err(|error| Trouble::file(path, error))?;
     }
     Ok(())
 }

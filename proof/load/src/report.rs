@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::args::{Door, Load};
-use super::ledger::Use;
-use super::tally::Tally;
-use super::watch::Nanos;
+use crate::args::{Load, Protocol};
+use crate::ledger::Use;
+use crate::tally::Tally;
+use crate::watch::Nanos;
 
 /// The percentiles that are told.
 const PERCENTILES: [(&str, f64); 5] = [
@@ -117,10 +117,10 @@ impl Report<'_> {
             })
         });
         json!({
-            "door": match self.load.door {
-                Door::Http => "http",
-                Door::Grpc => "grpc",
-                Door::Resp => "resp",
+            "protocol": match self.load.protocol {
+                Protocol::Http => "http",
+                Protocol::Grpc => "grpc",
+                Protocol::Resp => "resp",
             },
             "rate_asked": self.load.rate.map(|rate| rate.0),
             "connections": self.load.connections,

@@ -1,33 +1,33 @@
-//! What `tidegate load` is told.
+//! What `tidegate-load` is told.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Parser, ValueEnum};
 use tidegate_policy::parse_duration;
 
-use super::keys::Spread;
+use crate::keys::Spread;
 use crate::trouble::{Outcome, Trouble};
 
 const EXAMPLES: &str = "\
 Examples:
   Five thousand checks a second over RESP, for ten seconds:
-    tidegate load --policy example --rate 5000/s
+    tidegate-load --policy example --rate 5000/s
 
   As many as it can answer, sixteen at once on each of fifty connections:
-    tidegate load --policy example --closed --connections 50 --depth 16
+    tidegate-load --policy example --closed --connections 50 --depth 16
 
   Leases over HTTP, for keys of which few are asked for often:
-    tidegate load --door http --policy example --verb acquire --rate 500/s \\
+    tidegate-load --protocol http --policy example --verb acquire --rate 500/s \\
         --keys 10000 --distribution zipf:1.1
 
   Batches of a hundred over a gRPC stream:
-    tidegate load --door grpc --policy example --closed --batch 100
+    tidegate-load --protocol grpc --policy example --closed --batch 100
 
   Another server that speaks RESP; nothing is checked:
-    tidegate load --server 127.0.0.1:6379 --raw 'SET {key} x' --rate 1000/s
+    tidegate-load --server 127.0.0.1:6379 --raw 'SET {key} x' --rate 1000/s
 
 Exit codes:
   0  every ask was answered, and no key was admitted more than its limits
@@ -39,18 +39,18 @@ Exit codes:
 /// With --rate, asks arrive on schedule, whether earlier ones are answered or
 /// not, and latency counts from the instant at which an ask was to be sent.
 /// With --closed, each connection asks again as soon as it is answered.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[derive(Debug, Parser)]
+#[command(name = "tidegate-load", version, after_long_help = EXAMPLES)]
 pub struct Load {
-    /// Which door to knock at
-    #[arg(long, value_name = "DOOR", default_value = "resp")]
-    pub door: Door,
+    /// By which protocol
+    #[arg(long, value_name = "PROTOCOL", default_value = "resp")]
+    pub protocol: Protocol,
 
-    /// Where it is; 127.0.0.1 and the door's usual port if not said
+    /// Where it is; 127.0.0.1 and the protocol's usual port if not said
     #[arg(long, value_name = "HOST:PORT")]
     pub server: Option<Place>,
 
-    /// Where the server's HTTP door is: what the limits are is asked there
+    /// Where the server answers HTTP: what the limits are is asked there
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7400")]
     pub http: Place,
 
@@ -178,7 +178,7 @@ pub struct Load {
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Door {
+pub enum Protocol {
     Http,
     Grpc,
     Resp,
@@ -221,10 +221,10 @@ pub struct Throttle {
 impl Load {
     /// The server's address, if load may be put on it.
     pub fn place(&self) -> Outcome<SocketAddr> {
-        let port = match self.door {
-            Door::Http => 7400,
-            Door::Grpc => 7401,
-            Door::Resp => 7402,
+        let port = match self.protocol {
+            Protocol::Http => 7400,
+            Protocol::Grpc => 7401,
+            Protocol::Resp => 7402,
         };
         let usual = SocketAddr::from(([127, 0, 0, 1], port));
         let place = self.server.map_or(usual, |Place(place)| place);
@@ -248,16 +248,16 @@ impl Load {
         if self.policy.is_none() && self.throttle.is_none() && self.raw.is_none() {
             return wrong("say what is asked: --policy, --throttle or --raw");
         }
-        if self.throttle.is_some() && self.door != Door::Resp {
-            return wrong("--throttle is RESP's: ask a --policy at the other doors");
+        if self.throttle.is_some() && self.protocol != Protocol::Resp {
+            return wrong("--throttle is RESP's: ask a --policy over the others");
         }
-        if self.raw.is_some() && self.door == Door::Grpc {
+        if self.raw.is_some() && self.protocol == Protocol::Grpc {
             return wrong("--raw is for RESP and HTTP");
         }
         if self.verb == Verb::Acquire && self.policy.is_none() {
             return wrong("a lease is a policy's: say --policy");
         }
-        if self.batch.is_some() && (self.door != Door::Grpc || self.verb != Verb::Check) {
+        if self.batch.is_some() && (self.protocol != Protocol::Grpc || self.verb != Verb::Check) {
             return wrong("--batch is for checks over gRPC");
         }
         Ok(())

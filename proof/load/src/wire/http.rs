@@ -1,7 +1,7 @@
 //! HTTP/1.1 with connections kept alive; asks may be sent ahead of answers.
 
 use super::exchange::{Answer, Around, LeaseId, Step, Wire, write_length};
-use crate::load::policy::{Asking, Question};
+use crate::policy::{Asking, Question};
 
 /// More header fields than a server of ours sends.
 const MOST_FIELDS: usize = 48;

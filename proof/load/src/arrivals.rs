@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::args::{Arrival, Load};
-use super::keys::Dice;
-use super::watch::{Alarm, Nanos, Watch, nanos};
+use crate::args::{Arrival, Load};
+use crate::keys::Dice;
+use crate::watch::{Alarm, Nanos, Watch, nanos};
 
 /// The most that may be due and not sent: what comes beyond is counted.
 const MOST_DUE: usize = 1_000_000;
