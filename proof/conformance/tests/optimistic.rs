@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate::contract::core::Timestamp;
 use tidegate::contract::definitions::at_once;
 use tidegate::contract::optimistic::{
-    Attempt, Clock, Due, Edition, Found, Kept, Limits, Request, Step, Swap, Wanted, trip,
+    Attempt, Clock, Due, Found, Kept, Limits, PlanRevision, Request, Step, Swap, Wanted, trip,
 };
 use tidegate::contract::{
     Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
@@ -30,7 +30,7 @@ struct Root {
 /// What is kept of one table.
 #[derive(Default)]
 struct TableKept {
-    editions: Vec<Edition>,
+    revisions: Vec<PlanRevision>,
     roots: BTreeMap<Box<[u8]>, Root>,
 }
 
@@ -101,41 +101,41 @@ fn kept(entry: &trip::LeaseEntry) -> Kept {
 }
 
 impl MapTable {
-    fn edition(&self) -> Arc<Edition> {
+    fn revision(&self) -> Arc<PlanRevision> {
         while let Some(change) = self.limits.next_change() {
             let mut kept = self.kept.lock();
             let same = kept
-                .editions
+                .revisions
                 .last()
                 .filter(|newest| change.is_first && newest.plan.has_limits_of(&change.plan));
-            let edition = match same {
-                Some(newest) => Edition {
+            let revision = match same {
+                Some(newest) => PlanRevision {
                     plan: Arc::clone(&change.plan),
                     ..newest.clone()
                 },
-                None => Edition {
-                    number: kept.editions.len() as u32 + 1,
+                None => PlanRevision {
+                    number: kept.revisions.len() as u32 + 1,
                     plan: Arc::clone(&change.plan),
                     adopted: change.adopted,
                     knows_keys: true,
                 },
             };
-            kept.editions.truncate(edition.number as usize - 1);
-            kept.editions.push(edition.clone());
-            self.limits.written(edition);
+            kept.revisions.truncate(revision.number as usize - 1);
+            kept.revisions.push(revision.clone());
+            self.limits.written(revision);
         }
         self.limits.settled().expect("a plan was adopted")
     }
 
     fn learn(&self, numbers: &[u32]) {
         let kept = self.kept.lock();
-        let edition = |number: &u32| kept.editions[*number as usize - 1].clone();
-        self.limits.learn(numbers.iter().map(edition).collect());
+        let revision = |number: &u32| kept.revisions[*number as usize - 1].clone();
+        self.limits.learn(numbers.iter().map(revision).collect());
     }
 
     /// One attempt; `None`: another is to be made.
     fn attempt(&self, request: &Request) -> Option<Result<Reply, StoreError>> {
-        let (own, known) = (self.edition(), self.limits.known());
+        let (own, known) = (self.revision(), self.limits.known());
         if !Arc::ptr_eq(&own.plan, &request.plan) {
             return Some(Err(StoreError::StalePlan));
         }
@@ -150,7 +150,7 @@ impl MapTable {
         loop {
             step = match step {
                 Step::Load(wanted) => attempt.found(load(&wanted)),
-                Step::Editions(numbers) => {
+                Step::Revisions(numbers) => {
                     self.learn(&numbers);
                     attempt.learned(self.limits.known())
                 }
@@ -196,7 +196,7 @@ impl Table for MapTable {
                 let limits = &self.limits;
                 let followed = limits.follow(command.plan, command.now, command.calendars);
                 if followed.is_ok() {
-                    self.edition();
+                    self.revision();
                 }
                 Ok(Reply::Done)
             }
@@ -224,7 +224,7 @@ impl Store for Maps {
         let kept = self.tables.lock().get(name).cloned();
         let newest = kept.and_then(|kept| {
             let kept = kept.lock();
-            Some(Arc::clone(&kept.editions.last()?.plan))
+            Some(Arc::clone(&kept.revisions.last()?.plan))
         });
         Ok(newest)
     }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! version u8, the instant it was written at i64,
-//! a root's? u8 [, the edition up to which its leases followed changes u32,
+//! a root's? u8 [, the revision up to which its leases followed changes u32,
 //!               the next lease's turn u64, until when it is kept i64],
-//! a row of the contract's bytes, with the number of its edition
+//! a row of the contract's bytes, with the number of its revision
 //! ```
-//! One that retains something of limits that its edition does not know is of another
+//! One that retains something of limits that its revision does not know is of another
 //! version, and has that before the contract's bytes.
 
 use crate::bytes::{Reader, decode_row, encode_own, encode_row, row_head, versioned};
@@ -30,11 +30,11 @@ pub(crate) struct Entry {
     pub(crate) latest: Timestamp,
     /// What a root's row says beside its states.
     pub(crate) head: Option<Head>,
-    /// The edition that wrote it.
-    pub(crate) edition: u32,
-    /// What it has of limits that its edition does not know.
+    /// The revision that wrote it.
+    pub(crate) revision: u32,
+    /// What it has of limits that its revision does not know.
     pub(crate) retained: Vec<Retained>,
-    /// The rules it goes by, if they are not its edition's.
+    /// The rules it goes by, if they are not its revision's.
     pub(crate) own: Option<Vec<Rule>>,
     pub(crate) cells: Row,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
 /// What a root's row says of everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
-    /// The edition up to which its leases followed changes of limits.
+    /// The revision up to which its leases followed changes of limits.
     pub(crate) followed: u32,
     /// The turn of the next lease that is written.
     pub(crate) turn: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Head {
 
 /// By what limits a row's cells go, and what it has beside them.
 pub(crate) struct Limits<'a> {
-    pub(crate) edition: u32,
+    pub(crate) revision: u32,
     pub(crate) own: Option<&'a [PlanLimit]>,
     pub(crate) retained: &'a [Retained],
 }
@@ -75,7 +75,7 @@ pub(crate) fn encode(
     if retains {
         encode_retained(limits.retained, &mut out);
     }
-    out.extend(row_head(limits.edition, limits.own.is_some()));
+    out.extend(row_head(limits.revision, limits.own.is_some()));
     if let Some(own) = limits.own {
         encode_own(own, &mut out);
     }
@@ -106,7 +106,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
     Ok(Entry {
         latest,
         head,
-        edition: row.serial,
+        revision: row.serial,
         retained,
         own: row.own,
         cells: row.states,

@@ -1,5 +1,5 @@
-//! By what limits this process decides: the newest edition, the changes that are
-//! not written yet, and the editions that were met lately.
+//! By what limits this process decides: the newest revision, the changes that are
+//! not written yet, and the revisions that were met lately.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use tidegate_core::{Bounds, Timestamp};
 
 use crate::adopted::Adopted;
 use crate::error::StoreError;
-use crate::optimistic::edition::{Change, Edition};
+use crate::optimistic::revision::{Change, PlanRevision};
 use crate::plan::Plan;
 
-/// So many editions are remembered, and so many are followed one by one after a
+/// So many revisions are remembered, and so many are followed one by one after a
 /// row was left alone for as many changes of limits.
 const MOST_KEPT: u32 = 64;
 
@@ -23,11 +23,11 @@ pub struct Limits(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     newest: Option<Arc<Plan>>,
-    /// The newest plan's edition, once it is written.
-    edition: Option<Arc<Edition>>,
+    /// The newest plan's revision, once it is written.
+    revision: Option<Arc<PlanRevision>>,
     /// What is to be written before anything is decided.
     changes: VecDeque<Change>,
-    known: Arc<BTreeMap<u32, Arc<Edition>>>,
+    known: Arc<BTreeMap<u32, Arc<PlanRevision>>>,
 }
 
 impl Limits {
@@ -59,7 +59,7 @@ impl Limits {
             is_first: inner.newest.is_none(),
         };
         inner.newest = Some(Arc::clone(plan));
-        inner.edition = None;
+        inner.revision = None;
         inner.changes.push_back(change);
         Ok(())
     }
@@ -70,12 +70,12 @@ impl Limits {
         self.0.lock().newest.clone()
     }
 
-    /// The newest plan's edition, if nothing is to be written first.
+    /// The newest plan's revision, if nothing is to be written first.
     #[must_use]
-    pub fn settled(&self) -> Option<Arc<Edition>> {
+    pub fn settled(&self) -> Option<Arc<PlanRevision>> {
         let inner = self.0.lock();
-        let edition = inner.edition.as_ref().filter(|_| inner.changes.is_empty());
-        edition.map(Arc::clone)
+        let revision = inner.revision.as_ref().filter(|_| inner.changes.is_empty());
+        revision.map(Arc::clone)
     }
 
     /// The change that is to be written next. One task at a time asks, writes it,
@@ -85,31 +85,31 @@ impl Limits {
         self.0.lock().changes.front().cloned()
     }
 
-    /// The change that was [next](Self::next_change) is this edition.
-    pub fn written(&self, edition: Edition) {
+    /// The change that was [next](Self::next_change) is this revision.
+    pub fn written(&self, revision: PlanRevision) {
         let mut inner = self.0.lock();
         inner.changes.pop_front();
-        let edition = Arc::new(edition);
+        let revision = Arc::new(revision);
         inner.make_room(1);
-        Arc::make_mut(&mut inner.known).insert(edition.number, Arc::clone(&edition));
-        inner.edition = Some(edition);
+        Arc::make_mut(&mut inner.known).insert(revision.number, Arc::clone(&revision));
+        inner.revision = Some(revision);
     }
 
-    /// Editions that were read from the backend.
-    pub fn learn(&self, editions: Vec<Edition>) {
+    /// Revisions that were read from the backend.
+    pub fn learn(&self, revisions: Vec<PlanRevision>) {
         let mut inner = self.0.lock();
-        inner.make_room(editions.len());
+        inner.make_room(revisions.len());
         let known = Arc::make_mut(&mut inner.known);
-        for edition in editions {
+        for revision in revisions {
             known
-                .entry(edition.number)
-                .or_insert_with(|| Arc::new(edition));
+                .entry(revision.number)
+                .or_insert_with(|| Arc::new(revision));
         }
     }
 
-    /// Every edition that is known.
+    /// Every revision that is known.
     #[must_use]
-    pub fn known(&self) -> Arc<BTreeMap<u32, Arc<Edition>>> {
+    pub fn known(&self) -> Arc<BTreeMap<u32, Arc<PlanRevision>>> {
         Arc::clone(&self.0.lock().known)
     }
 }
@@ -124,7 +124,7 @@ impl Inner {
     }
 }
 
-/// What is to be known where rows of the editions `found` are: these, and every
+/// What is to be known where rows of the revisions `found` are: these, and every
 /// one that led from the oldest of them to `own`.
 pub(crate) fn leading_to(own: u32, found: &[u32]) -> Vec<u32> {
     let older = found.iter().copied().filter(|&number| number < own);

@@ -7,7 +7,7 @@
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
 //! | [`trip`] | what a backend loads and swaps |
 //! | `entry` | the bytes of a row |
-//! | [`edition`] | a plan as the backend knows it, and the changes that led there |
+//! | [`revision`] | a plan as the backend knows it, and the changes that led there |
 //! | [`limits`] | by what limits this process decides |
 //! | [`clock`] | whose clock decides |
 //!
@@ -22,23 +22,23 @@
 //! contract's decision loop ([`crate::oracle`]) with a book of those
 //! leases that the command can meet, and encoded again. No rule is stated here.
 //!
-//! **Changes of limits** are followed row by row: a row says by which edition of
-//! its table's plan it was written, and is carried over, edition by edition, when
+//! **Changes of limits** are followed row by row: a row says by which revision of
+//! its table's plan it was written, and is carried over, revision by revision, when
 //! it is needed next.
 //!
 //! Deliberately absent: any store, any client library, reading a clock, waiting.
 
 mod attempt;
 pub mod clock;
-pub mod edition;
 mod entry;
 pub mod limits;
 mod request;
+pub mod revision;
 pub mod trip;
 
 pub use attempt::{Attempt, Step};
 pub use clock::Clock;
-pub use edition::{Change, Edition};
 pub use limits::Limits;
 pub use request::{Request, moved};
+pub use revision::{Change, PlanRevision};
 pub use trip::{Due, Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};

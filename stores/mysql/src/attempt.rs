@@ -64,11 +64,11 @@ impl Inner {
         request: &Request,
         mut turn: Option<&mut Turn>,
     ) -> Result<Outcome, Trouble> {
-        let edition = self.edition().await?;
-        if !Arc::ptr_eq(&edition.plan, &request.plan) {
+        let revision = self.revision().await?;
+        if !Arc::ptr_eq(&revision.plan, &request.plan) {
             return Err(StoreError::StalePlan.into());
         }
-        let mut attempt = Attempt::new(request, edition, self.limits.known(), self.shared.clock);
+        let mut attempt = Attempt::new(request, revision, self.limits.known(), self.shared.clock);
         let wanted = attempt.begin()?;
         let ahead = request.is_take().then(|| match &turn {
             Some(turn) => turn.ahead(),
@@ -103,7 +103,7 @@ impl Inner {
                     let loaded = self.load(&mut lent, request, &wanted, (false, None)).await;
                     loaded.map(|loaded| attempt.found(loaded.found))
                 }
-                Step::Editions(numbers) => {
+                Step::Revisions(numbers) => {
                     let learned = self.learn(&mut lent, &numbers).await;
                     learned.map(|()| attempt.learned(self.limits.known()))
                 }
@@ -238,8 +238,8 @@ impl Inner {
     }
 
     async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
-        let editions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
-        self.limits.learn(editions);
+        let revisions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
+        self.limits.learn(revisions);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //! | [`store`](MysqlStore) | the store: connections to a server, tables by name |
 //! | [`Options`] | prefix, clock, deadline, connections |
 //! | [`NativeLock`] | the server's own locks |
-//! | `table` | a command's way, and its edition |
+//! | `table` | a command's way, and its revision |
 //! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `attempt` | its tries |
 //! | `kept` | what a decision means for the line, and the line for a decision |
@@ -14,7 +14,7 @@
 //! | `waiting` | an ask that waits for its turn |
 //! | `trips` | a load and a swap on a connection |
 //! | `sql` | their statements |
-//! | `registry` | the editions of a table's plan, kept beside the rows |
+//! | `registry` | the revisions of a table's plan, kept beside the rows |
 //! | `schema` | the SQL tables, and how they change from version to version |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |

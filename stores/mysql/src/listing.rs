@@ -123,7 +123,7 @@ impl Inner {
         wanted: &Listing<'_>,
     ) -> Result<Page<HeldLease>, Trouble> {
         let now = Timestamp::from_micros(self.clock_for(wanted.now).await?);
-        let levels = self.edition().await?.plan.levels();
+        let levels = self.revision().await?.plan.levels();
         let only = only_root(wanted.select, levels);
         let beginning = match (wanted.select, &only) {
             (_, Some(root)) => root.clone(),

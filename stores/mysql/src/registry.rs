@@ -1,12 +1,12 @@
-//! The editions of a table's plan, kept beside the rows: whoever finds a row of
-//! another edition learns there by what limits it was written.
+//! The revisions of a table's plan, kept beside the rows: whoever finds a row of
+//! another revision learns there by what limits it was written.
 
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::{Change, Clock, Edition};
+use tidegate_store::optimistic::{Change, Clock, PlanRevision};
 use tidegate_store::{Adopted, Plan, StoreError, bytes};
 
 use crate::error::{Trouble, garbled, made_anew};
@@ -14,10 +14,10 @@ use crate::shared::Shared;
 use crate::sql::NOW;
 use crate::sql::Place;
 
-/// So many editions of a plan are kept. Of those in a row that have the same limits (they
+/// So many revisions of a plan are kept. Of those in a row that have the same limits (they
 /// differ in what keys have for themselves, which their rows say) only the first and the
 /// newest are: so one that is not there had the limits of the last one before it.
-const MOST_EDITIONS: u32 = 4_096;
+const MOST_REVISIONS: u32 = 4_096;
 
 /// The number of the table called `name`, made if it is not there.
 pub(crate) async fn number(shared: &Shared, name: &str) -> Result<u32, Trouble> {
@@ -40,10 +40,10 @@ pub(crate) async fn find(shared: &Shared, name: &str) -> Result<Option<u32>, Tro
     Ok(found.first().copied())
 }
 
-/// The plan of the newest edition, if there is any.
+/// The plan of the newest revision, if there is any.
 pub(crate) async fn newest(shared: &Shared, table: u32) -> Result<Option<Plan>, Trouble> {
     let ask = format!(
-        "SELECT body FROM {0}_plans JOIN {0}_tables ON id = table_id AND newest = edition \
+        "SELECT body FROM {0}_plans JOIN {0}_tables ON id = table_id AND newest = revision \
          WHERE table_id = ?",
         shared.prefix
     );
@@ -55,24 +55,24 @@ pub(crate) async fn newest(shared: &Shared, table: u32) -> Result<Option<Plan>, 
     Ok(plan.map_err(StoreError::from)?.map(|(plan, _)| plan))
 }
 
-/// Makes `change` the newest edition.
+/// Makes `change` the newest revision.
 pub(crate) async fn add(
     conn: &mut Conn,
     place: Place<'_>,
     clock: Clock,
     change: Change,
-) -> Result<Edition, Trouble> {
+) -> Result<PlanRevision, Trouble> {
     conn.query_drop("START TRANSACTION").await?;
     let prefix = place.prefix;
     let ask = format!("SELECT newest, {NOW} FROM {prefix}_tables WHERE id = ? FOR UPDATE");
     let found: Option<(u32, i64)> = conn.exec_first(ask, (place.table,)).await?;
     let (newest, now) = found.ok_or_else(made_anew)?;
     let last = last(conn, place).await?;
-    let goes_on = |kept: &Edition| kept.plan.has_limits_of(&change.plan);
+    let goes_on = |kept: &PlanRevision| kept.plan.has_limits_of(&change.plan);
     if let Some(same) = last.first().filter(|kept| change.is_first && goes_on(kept)) {
         // A process has opened the table with the limits it has.
         conn.query_drop("COMMIT").await?;
-        return Ok(Edition {
+        return Ok(PlanRevision {
             plan: Arc::clone(&change.plan),
             knows_keys: true,
             ..same.clone()
@@ -89,24 +89,24 @@ pub(crate) async fn add(
         ..change.adopted
     };
     let body = bytes::encode_plan(&change.plan, &adopted);
-    let insert = format!("INSERT INTO {prefix}_plans (table_id, edition, body) VALUES (?, ?, ?)");
+    let insert = format!("INSERT INTO {prefix}_plans (table_id, revision, body) VALUES (?, ?, ?)");
     conn.exec_drop(insert, (place.table, number, body)).await?;
     let note = format!("UPDATE {prefix}_tables SET newest = ? WHERE id = ?");
     conn.exec_drop(note, (number, place.table)).await?;
     if is_between {
-        let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND edition = ?");
+        let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND revision = ?");
         conn.exec_drop(forget, (place.table, newest)).await?;
     }
     let ask = format!(
-        "SELECT edition FROM {prefix}_plans WHERE table_id = ? \
-         ORDER BY edition DESC LIMIT 1 OFFSET {MOST_EDITIONS}"
+        "SELECT revision FROM {prefix}_plans WHERE table_id = ? \
+         ORDER BY revision DESC LIMIT 1 OFFSET {MOST_REVISIONS}"
     );
     if let Some(oldest) = conn.exec_first::<u32, _, _>(ask, (place.table,)).await? {
-        let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND edition <= ?");
+        let forget = format!("DELETE FROM {prefix}_plans WHERE table_id = ? AND revision <= ?");
         conn.exec_drop(forget, (place.table, oldest)).await?;
     }
     conn.query_drop("COMMIT").await?;
-    Ok(Edition {
+    Ok(PlanRevision {
         number,
         plan: change.plan,
         adopted,
@@ -114,62 +114,62 @@ pub(crate) async fn add(
     })
 }
 
-/// The two newest editions, the newest first.
-async fn last(conn: &mut Conn, place: Place<'_>) -> Result<Vec<Edition>, Trouble> {
+/// The two newest revisions, the newest first.
+async fn last(conn: &mut Conn, place: Place<'_>) -> Result<Vec<PlanRevision>, Trouble> {
     let ask = format!(
-        "SELECT edition, body FROM {}_plans WHERE table_id = ? ORDER BY edition DESC LIMIT 2",
+        "SELECT revision, body FROM {}_plans WHERE table_id = ? ORDER BY revision DESC LIMIT 2",
         place.prefix
     );
     read(conn.exec(ask, (place.table,)).await?)
 }
 
-fn read(found: Vec<(u32, Vec<u8>)>) -> Result<Vec<Edition>, Trouble> {
-    let edition = |(number, body): (u32, Vec<u8>)| {
+fn read(found: Vec<(u32, Vec<u8>)>) -> Result<Vec<PlanRevision>, Trouble> {
+    let revision = |(number, body): (u32, Vec<u8>)| {
         let (plan, adopted) = bytes::decode_plan(&body).map_err(StoreError::from)?;
-        Ok(Edition {
+        Ok(PlanRevision {
             number,
             plan: plan.into(),
             adopted,
             knows_keys: false,
         })
     };
-    found.into_iter().map(edition).collect()
+    found.into_iter().map(revision).collect()
 }
 
-/// The editions of these numbers.
+/// The revisions of these numbers.
 pub(crate) async fn fetch(
     conn: &mut Conn,
     place: Place<'_>,
     numbers: &[u32],
-) -> Result<Vec<Edition>, Trouble> {
+) -> Result<Vec<PlanRevision>, Trouble> {
     let marks = vec!["?"; numbers.len()].join(", ");
     let ask = format!(
-        "SELECT edition, body FROM {}_plans WHERE table_id = ? AND edition IN ({marks})",
+        "SELECT revision, body FROM {}_plans WHERE table_id = ? AND revision IN ({marks})",
         place.prefix
     );
     let mut parameters: Vec<Value> = vec![place.table.into()];
     parameters.extend(numbers.iter().map(|&number| Value::from(number)));
-    let mut editions = read(conn.exec(ask, Params::Positional(parameters)).await?)?;
+    let mut revisions = read(conn.exec(ask, Params::Positional(parameters)).await?)?;
     for &number in numbers {
-        if !editions.iter().any(|edition| edition.number == number) {
+        if !revisions.iter().any(|revision| revision.number == number) {
             let like = before(conn, place, number).await?;
             let like = like.ok_or_else(|| lost(number))?;
-            editions.push(Edition { number, ..like });
+            revisions.push(PlanRevision { number, ..like });
         }
     }
-    Ok(editions)
+    Ok(revisions)
 }
 
-/// The last edition before one that is not kept, whose limits it had; none if that is not
+/// The last revision before one that is not kept, whose limits it had; none if that is not
 /// kept any more either.
 async fn before(
     conn: &mut Conn,
     place: Place<'_>,
     number: u32,
-) -> Result<Option<Edition>, Trouble> {
+) -> Result<Option<PlanRevision>, Trouble> {
     let ask = format!(
-        "SELECT edition, body FROM {}_plans WHERE table_id = ? AND edition < ? \
-         ORDER BY edition DESC LIMIT 1",
+        "SELECT revision, body FROM {}_plans WHERE table_id = ? AND revision < ? \
+         ORDER BY revision DESC LIMIT 1",
         place.prefix
     );
     Ok(read(conn.exec(ask, (place.table, number)).await?)?.pop())
@@ -177,7 +177,7 @@ async fn before(
 
 fn lost(number: u32) -> StoreError {
     StoreError::Unavailable(format!(
-        "a row was written by edition {number} of its limits, of which nothing is known any more; \
+        "a row was written by revision {number} of its limits, of which nothing is known any more; \
          delete the rows of this table, or give the set another name"
     ))
 }

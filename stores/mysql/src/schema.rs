@@ -24,9 +24,9 @@ const STEPS: &[&[&str]] = &[
         "ALTER TABLE {p}_tables AUTO_INCREMENT = {random}",
         "CREATE TABLE IF NOT EXISTS {p}_plans (
         table_id INT UNSIGNED NOT NULL,
-        edition INT UNSIGNED NOT NULL,
+        revision INT UNSIGNED NOT NULL,
         body MEDIUMBLOB NOT NULL,
-        PRIMARY KEY (table_id, edition)
+        PRIMARY KEY (table_id, revision)
     ) ENGINE=InnoDB",
         "CREATE TABLE IF NOT EXISTS {p}_rows (
         table_id INT UNSIGNED NOT NULL,

@@ -46,16 +46,16 @@ impl Inner {
 
     /// Any command deals with what is due on its root; this one does nothing else.
     async fn look_at(self: &Arc<Self>, owner: &[u8]) -> Result<(), Trouble> {
-        let edition = self.edition().await?;
-        let plan = &edition.plan;
+        let revision = self.revision().await?;
+        let plan = &revision.plan;
         let Ok(key) = KeyPath::new(owner, plan.levels()) else {
             return Ok(());
         };
-        let calendars = edition.adopted.calendars.clone();
+        let calendars = revision.adopted.calendars.clone();
         let request = Request::of(&KeyCommand {
             plan,
             key,
-            now: edition.adopted.at,
+            now: revision.adopted.at,
             calendars: &calendars,
             verb: Verb::Peek { amounts: &[] },
         });

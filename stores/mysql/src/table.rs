@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_store::optimistic::{Clock, Edition, Limits, Request};
+use tidegate_store::optimistic::{Clock, Limits, PlanRevision, Request};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
     StoreError, Table,
@@ -69,7 +69,7 @@ impl Commands for Inner {
     }
 
     async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
-        self.edition().await.map(drop).map_err(Trouble::told)
+        self.revision().await.map(drop).map_err(Trouble::told)
     }
 
     async fn page_of_keys(
@@ -94,10 +94,10 @@ impl Commands for Inner {
 }
 
 impl Inner {
-    /// The newest plan's edition, written first if it is not yet.
-    pub(crate) async fn edition(self: &Arc<Self>) -> Result<Arc<Edition>, Trouble> {
-        if let Some(edition) = self.limits.settled() {
-            return Ok(edition);
+    /// The newest plan's revision, written first if it is not yet.
+    pub(crate) async fn revision(self: &Arc<Self>) -> Result<Arc<PlanRevision>, Trouble> {
+        if let Some(revision) = self.limits.settled() {
+            return Ok(revision);
         }
         let settled = || self.limits.settled().map(Ok);
         let (inner, deadline) = (Arc::clone(self), self.shared.driver.deadline());
@@ -106,14 +106,14 @@ impl Inner {
     }
 
     /// Writes one change after the other, until none is left.
-    async fn write_changes(&self) -> Result<Arc<Edition>, Trouble> {
+    async fn write_changes(&self) -> Result<Arc<PlanRevision>, Trouble> {
         while let Some(change) = self.limits.next_change() {
             let mut lent = self.shared.pool.lend().await?;
             let clock = self.shared.clock;
             match registry::add(&mut lent.conn, self.place(), clock, change).await {
-                Ok(edition) => {
+                Ok(revision) => {
                     lent.put_back();
-                    self.limits.written(edition);
+                    self.limits.written(revision);
                 }
                 Err(trouble) => return Err(self.give_up(lent, trouble).await),
             }

@@ -114,9 +114,9 @@ fn slots_are_conserved_and_every_fence_is_another() {
     assert_eq!(number(&server, "SELECT COUNT(*) FROM tidegate_leases"), 0);
 }
 
-/// Many open one set at once, by limits that are the same: it has one edition.
+/// Many open one set at once, by limits that are the same: it has one revision.
 #[test]
-fn a_set_that_many_open_at_once_has_one_edition() {
+fn a_set_that_many_open_at_once_has_one_revision() {
     let Some(server) = MariadbServer::start() else {
         return;
     };

@@ -464,7 +464,8 @@ fn a_key_is_read_however_often_others_were_given_limits_meanwhile() {
     give(&mut desk, 13);
     // And thousands of times more.
     server.ask("UPDATE tidegate_tables SET newest = newest + 5000");
-    server.ask("UPDATE tidegate_plans SET edition = edition + 5000 ORDER BY edition DESC LIMIT 1");
+    server
+        .ask("UPDATE tidegate_plans SET revision = revision + 5000 ORDER BY revision DESC LIMIT 1");
     for capacity in 20..40 {
         give(&mut desk, capacity);
     }

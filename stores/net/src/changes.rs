@@ -37,7 +37,7 @@ pub struct Change {
 
 /// A plan, and what the server knows it by.
 #[derive(Clone, Debug)]
-pub struct Edition<E> {
+pub struct Revision<E> {
     /// The plan.
     pub plan: Arc<Plan>,
     /// Its number, or whatever else a server's needs.
@@ -49,13 +49,13 @@ pub trait Writer<E>: Clone + Send + Sync + 'static {
     /// How long what is to be written may take, together.
     fn deadline(&self) -> Duration;
 
-    /// Writes a change; answers the edition that its plan is from then on.
+    /// Writes a change; answers the revision that its plan is from then on.
     fn write(&self, change: &Change) -> impl Future<Output = Result<E, StoreError>> + Send;
 
     /// Carries over the rows of the keys that a change touches, as of it: by each
-    /// of these editions in order. What fails is carried over when it is asked
+    /// of these revisions in order. What fails is carried over when it is asked
     /// for; it may be dropped before it is done.
-    fn touch(&self, change: &Change, editions: &[Edition<E>]) -> impl Future<Output = ()> + Send;
+    fn touch(&self, change: &Change, revisions: &[Revision<E>]) -> impl Future<Output = ()> + Send;
 }
 
 /// The changes of one table: every one is written to the server, in order, before
@@ -70,8 +70,8 @@ pub struct Changes<E> {
 #[derive(Debug)]
 struct State<E> {
     newest: Option<Arc<Plan>>,
-    /// The edition that was written last.
-    edition: Option<Edition<E>>,
+    /// The revision that was written last.
+    revision: Option<Revision<E>>,
     /// What is to be written before anything is decided.
     waiting: VecDeque<Change>,
 }
@@ -80,7 +80,7 @@ impl<E> Default for Changes<E> {
     fn default() -> Self {
         let state = State {
             newest: None,
-            edition: None,
+            revision: None,
             waiting: VecDeque::new(),
         };
         Self {
@@ -137,16 +137,16 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
     ///
     /// # Errors
     /// Those of `writer`; [`StoreError::StalePlan`] if `plan` is not the newest.
-    pub async fn edition_of(
+    pub async fn revision_of(
         &self,
         plan: &Arc<Plan>,
         writer: &impl Writer<E>,
     ) -> Result<E, StoreError> {
-        let edition = self.newest(writer).await?;
-        if !Arc::ptr_eq(&edition.plan, plan) {
+        let revision = self.newest(writer).await?;
+        if !Arc::ptr_eq(&revision.plan, plan) {
             return Err(StoreError::StalePlan);
         }
-        Ok(edition.known)
+        Ok(revision.known)
     }
 
     /// What the server knows `plan` by, if it is decided by and nothing is to be
@@ -154,19 +154,19 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
     #[must_use]
     pub fn settled_on(&self, plan: &Arc<Plan>) -> Option<E> {
         let state = self.state.lock();
-        let edition = state.edition.as_ref()?;
-        let settled = state.waiting.is_empty() && Arc::ptr_eq(&edition.plan, plan);
-        settled.then(|| edition.known.clone())
+        let revision = state.revision.as_ref()?;
+        let settled = state.waiting.is_empty() && Arc::ptr_eq(&revision.plan, plan);
+        settled.then(|| revision.known.clone())
     }
 
-    /// Writes what is to be written; answers the newest plan's edition. That goes on when
+    /// Writes what is to be written; answers the newest plan's revision. That goes on when
     /// whoever asks has gone.
     ///
     /// # Errors
     /// Those of the writer; what could not be written is before the next command.
-    pub async fn newest(&self, writer: &impl Writer<E>) -> Result<Edition<E>, StoreError> {
-        if let Some(edition) = self.state.lock().settled() {
-            return Ok(edition);
+    pub async fn newest(&self, writer: &impl Writer<E>) -> Result<Revision<E>, StoreError> {
+        if let Some(revision) = self.state.lock().settled() {
+            return Ok(revision);
         }
         let (state, writer) = (Arc::clone(&self.state), writer.clone());
         let settled = || self.state.lock().settled();
@@ -177,10 +177,10 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
 }
 
 impl<E: Clone> State<E> {
-    /// The newest plan's edition, if nothing is to be written first.
-    fn settled(&self) -> Option<Edition<E>> {
-        let edition = self.edition.as_ref();
-        edition.filter(|_| self.waiting.is_empty()).cloned()
+    /// The newest plan's revision, if nothing is to be written first.
+    fn settled(&self) -> Option<Revision<E>> {
+        let revision = self.revision.as_ref();
+        revision.filter(|_| self.waiting.is_empty()).cloned()
     }
 }
 
@@ -188,10 +188,10 @@ impl<E: Clone> State<E> {
 async fn write_all<E: Clone + Send + Sync>(
     state: &Mutex<State<E>>,
     writer: &impl Writer<E>,
-) -> Result<Edition<E>, StoreError> {
+) -> Result<Revision<E>, StoreError> {
     let begun = Instant::now();
     let next = || state.lock().waiting.front().cloned();
-    let last = || state.lock().edition.clone();
+    let last = || state.lock().revision.clone();
     while let Some(change) = next() {
         let last = last().filter(|_| change.goes_on);
         let known = match &last {
@@ -199,17 +199,17 @@ async fn write_all<E: Clone + Send + Sync>(
             None => writer.write(&change).await?,
         };
         let plan = Arc::clone(&change.plan);
-        let edition = Edition { plan, known };
+        let revision = Revision { plan, known };
         if !change.touched.is_empty() {
             // Whatever was before the change is not the change's doing.
-            let editions: Vec<_> = last.into_iter().chain([edition.clone()]).collect();
+            let revisions: Vec<_> = last.into_iter().chain([revision.clone()]).collect();
             let left = writer.deadline().saturating_sub(begun.elapsed());
             // What it does not come to is carried over when it is asked for next.
-            let _ = timeout(left / 2, writer.touch(&change, &editions)).await;
+            let _ = timeout(left / 2, writer.touch(&change, &revisions)).await;
         }
         let mut state = state.lock();
         state.waiting.pop_front();
-        state.edition = Some(edition);
+        state.revision = Some(revision);
     }
     let nothing = || StoreError::Unavailable("the table has no limits yet".to_owned());
     last().ok_or_else(nothing)
@@ -272,7 +272,7 @@ mod tests {
             Ok(number)
         }
 
-        async fn touch(&self, _: &Change, _: &[Edition<usize>]) {
+        async fn touch(&self, _: &Change, _: &[Revision<usize>]) {
             if self.hangs_on_rows {
                 pending().await
             }
@@ -318,11 +318,11 @@ mod tests {
             .follow(&plan, Timestamp::MIN, &[])
             .expect("the first");
         for _ in 0..3 {
-            let told = changes.edition_of(&plan, &hangs).await;
+            let told = changes.revision_of(&plan, &hangs).await;
             assert!(matches!(told, Err(StoreError::Unavailable(_))), "{told:?}");
         }
         assert_eq!(hangs.begun.load(Ordering::Relaxed), 3);
-        assert_eq!(changes.edition_of(&plan, &Slow::default()).await, Ok(0));
+        assert_eq!(changes.revision_of(&plan, &Slow::default()).await, Ok(0));
     }
 
     /// It was no change before all of its rows were carried over: where that took longer than
@@ -338,13 +338,13 @@ mod tests {
         changes
             .follow(&first, Timestamp::MIN, &[])
             .expect("the first");
-        assert_eq!(changes.edition_of(&first, &slow).await, Ok(0));
+        assert_eq!(changes.revision_of(&first, &slow).await, Ok(0));
         let larger = Bucket::new(9, Span::SECOND, 9).expect("a bucket");
         let own = Arc::new(first.variant(|_| Some(Rule::Bucket(larger))));
         let own = [(OwnedKey::new(b"k"), own)].into_iter().collect();
         let next = first.as_ref().clone().going_on(1, own);
         let next = Arc::new(next);
         changes.follow(&next, Timestamp::MIN, &[]).expect("newer");
-        assert_eq!(changes.edition_of(&next, &slow).await, Ok(0));
+        assert_eq!(changes.revision_of(&next, &slow).await, Ok(0));
     }
 }

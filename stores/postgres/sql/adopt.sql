@@ -1,19 +1,19 @@
 -- Changes of limits, followed row by row (`adopt_row` of
--- `store/src/oracle.rs`). A row says by which edition of the plan it was
+-- `store/src/oracle.rs`). A row says by which revision of the plan it was
 -- written; it is carried over each since, as of when that was adopted.
 
-CREATE FUNCTION tidegate.edition(p_tab integer, p_edition bigint)
-RETURNS tidegate.editions LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION tidegate.revision(p_tab integer, p_revision bigint)
+RETURNS tidegate.revisions LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  e tidegate.editions;
+  e tidegate.revisions;
 BEGIN
-  SELECT * INTO e FROM tidegate.editions WHERE tab = p_tab AND edition = p_edition;
+  SELECT * INTO e FROM tidegate.revisions WHERE tab = p_tab AND revision = p_revision;
   IF NOT FOUND AND NOT EXISTS (SELECT FROM tidegate.sets WHERE tab = p_tab) THEN
     RAISE EXCEPTION 'the schema `tidegate` was made anew since this set was opened'
       USING HINT = 'open the store again: restart the server', ERRCODE = 'TG002';
   END IF;
   IF e.tab IS NULL THEN
-    RAISE EXCEPTION 'nothing is known any more of edition % of the limits', p_edition
+    RAISE EXCEPTION 'nothing is known any more of revision % of the limits', p_revision
       USING HINT = 'delete the rows of this set, or give it another name', ERRCODE = 'TG001';
   END IF;
   RETURN e;
@@ -99,47 +99,47 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- Brings the row of a key up to an edition, and to the rules that its key has of
+-- Brings the row of a key up to a revision, and to the rules that its key has of
 -- its own (null if none): step by step from an older one (of which the last 64
 -- are followed one by one), at once from a newer one. Another process may have
 -- other limits: then the row is carried to and fro. A row with rules of its own
 -- goes by them until the last step. A change forgets what it removes, unless the row
 -- was written since: then another process goes on by the limits before it.
 CREATE FUNCTION tidegate.carry_row(
-  p_tab integer, p_key bytea, p_level integer, p_edition bigint, p_own tidegate.rule[],
+  p_tab integer, p_key bytea, p_level integer, p_revision bigint, p_own tidegate.rule[],
   p_now bigint, p_caller boolean, p_calendars numeric[])
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
-  v_new tidegate.editions;
+  v_new tidegate.revisions;
   v_old tidegate.rule[];
   v_rules tidegate.rule[];
   v_carried tidegate.carried;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = tidegate.short(p_key);
-  IF NOT FOUND OR (v_row.edition = p_edition AND v_row.own IS NOT DISTINCT FROM p_own) THEN
+  IF NOT FOUND OR (v_row.revision = p_revision AND v_row.own IS NOT DISTINCT FROM p_own) THEN
     RETURN;
   END IF;
   v_old := coalesce(v_row.own,
-    tidegate.rules_at((tidegate.edition(p_tab, v_row.edition)).rules, p_level));
+    tidegate.rules_at((tidegate.revision(p_tab, v_row.revision)).rules, p_level));
   v_carried.cells := tidegate.cells_of(v_row, cardinality(v_old));
   v_carried.retained := v_row.retained;
-  IF v_row.edition >= p_edition THEN
-    v_new := tidegate.edition(p_tab, p_edition);
+  IF v_row.revision >= p_revision THEN
+    v_new := tidegate.revision(p_tab, p_revision);
     v_rules := coalesce(p_own, tidegate.rules_at(v_new.rules, p_level));
     v_carried := tidegate.carry(v_rules, v_old, v_carried, p_now, p_calendars,
       tidegate.limits_before(v_new.rules, p_level));
     -- All that it retains was there when it was written.
     IF v_carried.retained IS NOT NULL THEN v_row.latest := greatest(v_row.latest, p_now); END IF;
   ELSE
-    FOR v_new IN SELECT * FROM tidegate.editions
-      WHERE tab = p_tab AND edition > greatest(v_row.edition, p_edition - 65)
-        AND edition <= p_edition
-      ORDER BY edition
+    FOR v_new IN SELECT * FROM tidegate.revisions
+      WHERE tab = p_tab AND revision > greatest(v_row.revision, p_revision - 65)
+        AND revision <= p_revision
+      ORDER BY revision
     LOOP
-      CONTINUE WHEN v_row.own IS NOT NULL AND v_new.edition < p_edition;
+      CONTINUE WHEN v_row.own IS NOT NULL AND v_new.revision < p_revision;
       v_rules := tidegate.rules_at(v_new.rules, p_level);
-      IF v_new.edition = p_edition THEN v_rules := coalesce(p_own, v_rules); END IF;
+      IF v_new.revision = p_revision THEN v_rules := coalesce(p_own, v_rules); END IF;
       v_carried := tidegate.carry(v_rules, v_old, v_carried,
         tidegate.moment_of(v_new.at, v_row.latest, p_now, p_caller), v_new.calendars::numeric[],
         tidegate.limits_before(v_new.rules, p_level));
@@ -151,7 +151,7 @@ BEGIN
     UPDATE tidegate.rows SET retained = v_carried.retained
     WHERE tab = p_tab AND key = tidegate.short(p_key);
   END IF;
-  PERFORM tidegate.save_row(p_tab, p_key, p_edition, v_row.latest, v_rules, p_own IS NOT NULL,
+  PERFORM tidegate.save_row(p_tab, p_key, p_revision, v_row.latest, v_rules, p_own IS NOT NULL,
     v_carried.cells, v_row.due, v_row.followed);
 END $$;
 
@@ -253,7 +253,7 @@ BEGIN
   RETURN false;
 END $$;
 
--- Adds an edition to a set's plans, and answers its number. p_numbers are the
+-- Adds a revision to a set's plans, and answers its number. p_numbers are the
 -- rules. The first plan of a process is no change if the newest is the same already.
 
 CREATE FUNCTION tidegate.register(
@@ -264,29 +264,29 @@ DECLARE
   v_rules tidegate.rule[] := tidegate.rules_of(p_numbers);
   v_newest bigint;
   v_refunds boolean := false;
-  e tidegate.editions;
+  e tidegate.revisions;
 BEGIN
   FOR i IN 1 .. cardinality(v_rules) LOOP
     v_refunds := v_refunds OR (v_rules[i]).refund;
   END LOOP;
   SELECT newest INTO v_newest FROM tidegate.sets WHERE tab = p_tab FOR UPDATE;
   -- It says so.
-  IF NOT FOUND THEN PERFORM tidegate.edition(p_tab, 0); END IF;
+  IF NOT FOUND THEN PERFORM tidegate.revision(p_tab, 0); END IF;
   IF p_is_first THEN
-    SELECT * INTO e FROM tidegate.editions WHERE tab = p_tab AND edition = v_newest;
+    SELECT * INTO e FROM tidegate.revisions WHERE tab = p_tab AND revision = v_newest;
     IF FOUND AND e.rules = v_rules AND e.names = p_names AND e.keep = p_keep
       AND e.levels = p_levels THEN
       RETURN v_newest;
     END IF;
   END IF;
   v_newest := v_newest + 1;
-  INSERT INTO tidegate.editions
-    (tab, edition, version, at, levels, keep, refunds, rules, ends, names, calendars)
+  INSERT INTO tidegate.revisions
+    (tab, revision, version, at, levels, keep, refunds, rules, ends, names, calendars)
   VALUES (p_tab, v_newest, p_version, CASE WHEN p_caller THEN p_at ELSE tidegate.clock() END,
     p_levels, p_keep, v_refunds, v_rules,
     ARRAY(SELECT tidegate.limits_before(v_rules, l + 1) FROM generate_series(1, p_levels) AS l),
     p_names, p_calendars);
-  DELETE FROM tidegate.editions WHERE tab = p_tab AND edition <= v_newest - 4096;
+  DELETE FROM tidegate.revisions WHERE tab = p_tab AND revision <= v_newest - 4096;
   UPDATE tidegate.sets SET newest = v_newest WHERE tab = p_tab;
   RETURN v_newest;
 END $$;

@@ -16,7 +16,7 @@ END $$;
 -- it expires. (A row that other limits wrote meanwhile is left to them; one that
 -- goes by rules of its own goes on by them.)
 CREATE FUNCTION tidegate.give_back(
-  p_lease tidegate.leases, e tidegate.editions, p_now bigint, p_caller boolean)
+  p_lease tidegate.leases, e tidegate.revisions, p_now bigint, p_caller boolean)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
@@ -33,12 +33,12 @@ BEGIN
     CONTINUE WHEN NOT r.refund OR p_lease.ends[r.level] IS NULL;
     v_key := substring(p_lease.owner FROM 1 FOR p_lease.ends[r.level]);
     PERFORM tidegate.carry_row(
-      p_lease.tab, v_key, r.level, e.edition, NULL, p_now, p_caller, '{}')
+      p_lease.tab, v_key, r.level, e.revision, NULL, p_now, p_caller, '{}')
     FROM tidegate.rows WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
-      AND edition < e.edition AND own IS NULL;
+      AND revision < e.revision AND own IS NULL;
     SELECT * INTO v_row FROM tidegate.rows
     WHERE tab = p_lease.tab AND key = tidegate.short(v_key)
-      AND (edition = e.edition OR (own IS NOT NULL AND edition < e.edition));
+      AND (revision = e.revision OR (own IS NOT NULL AND revision < e.revision));
     CONTINUE WHEN NOT FOUND;
     v_rules := coalesce(v_row.own, tidegate.rules_at(e.rules, r.level));
     v_cells := tidegate.cells_of(v_row, cardinality(v_rules));
@@ -46,7 +46,7 @@ BEGIN
     CONTINUE WHEN v_position IS NULL;
     v_cells[v_position] := ROW(tidegate.refund(v_rules[v_position], (v_cells[v_position]).n,
       p_lease.shares[i + 1], p_lease.shares[i + 2], p_now))::tidegate.cell;
-    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.edition, v_row.latest, v_rules,
+    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.revision, v_row.latest, v_rules,
       v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
   END LOOP;
 END $$;
@@ -69,10 +69,10 @@ BEGIN
   RETURN c;
 END $$;
 
--- Deals with what is due by an edition of the plan: with so many leases at most. How many
+-- Deals with what is due by a revision of the plan: with so many leases at most. How many
 -- more there could have been; if none, that may not be all.
 CREATE FUNCTION tidegate.retire(
-  p_tab integer, p_root bytea, e tidegate.editions, p_now bigint, p_caller boolean,
+  p_tab integer, p_root bytea, e tidegate.revisions, p_now bigint, p_caller boolean,
   p_most integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -112,37 +112,37 @@ END $$;
 -- than so many leases, whatever changed meanwhile, so that none takes long. (What a call has
 -- deleted it still goes over to find the next: twice as many take it four times as long.)
 CREATE FUNCTION tidegate.catch_up(
-  p_tab integer, p_root bytea, p_edition bigint, p_now bigint, p_caller boolean)
+  p_tab integer, p_root bytea, p_revision bigint, p_now bigint, p_caller boolean)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_row tidegate.rows;
-  v_old tidegate.editions;
-  v_new tidegate.editions;
+  v_old tidegate.revisions;
+  v_new tidegate.revisions;
   v_left integer := 500;
   v_followed bigint;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_root;
   IF v_row.due = 9223372036854775807 THEN
-    UPDATE tidegate.rows SET followed = p_edition
-    WHERE tab = p_tab AND key = p_root AND followed < p_edition;
+    UPDATE tidegate.rows SET followed = p_revision
+    WHERE tab = p_tab AND key = p_root AND followed < p_revision;
     RETURN true;
   END IF;
   v_followed := v_row.followed;
-  IF v_followed < p_edition THEN
-    v_old := tidegate.edition(p_tab, v_followed);
-    FOR v_new IN SELECT * FROM tidegate.editions
-      WHERE tab = p_tab AND edition > v_followed AND edition <= p_edition ORDER BY edition
+  IF v_followed < p_revision THEN
+    v_old := tidegate.revision(p_tab, v_followed);
+    FOR v_new IN SELECT * FROM tidegate.revisions
+      WHERE tab = p_tab AND revision > v_followed AND revision <= p_revision ORDER BY revision
     LOOP
       v_left := tidegate.retire(p_tab, p_root, v_old,
         tidegate.moment_of(v_new.at, -9223372036854775808, p_now, p_caller), p_caller, v_left);
       EXIT WHEN v_left = 0;
       v_old := v_new;
-      v_followed := v_new.edition;
+      v_followed := v_new.revision;
     END LOOP;
   END IF;
   IF v_left > 0 THEN
     v_left := tidegate.retire(
-      p_tab, p_root, tidegate.edition(p_tab, p_edition), p_now, p_caller, v_left);
+      p_tab, p_root, tidegate.revision(p_tab, p_revision), p_now, p_caller, v_left);
   END IF;
   UPDATE tidegate.rows SET due = tidegate.next_due(p_tab, p_root), followed = v_followed
   WHERE tab = p_tab AND key = p_root;
@@ -186,14 +186,14 @@ BEGIN
     WHERE tab = p_lease.tab AND key = tidegate.short(v_key) AND cells IS NOT NULL;
     CONTINUE WHEN NOT FOUND;
     v_rules := coalesce(v_row.own,
-      tidegate.rules_at((tidegate.edition(p_lease.tab, v_row.edition)).rules, v_level));
+      tidegate.rules_at((tidegate.revision(p_lease.tab, v_row.revision)).rules, v_level));
     v_cells := v_row.cells;
     FOR i IN 1 .. cardinality(v_rules) LOOP
       CONTINUE WHEN (v_rules[i]).kind <> 5 OR (v_cells[i]).n IS NULL;
       v_cells[i] := ROW(tidegate.slots_release(
         (v_cells[i]).n, p_lease.id, p_lease.expires_at, p_now))::tidegate.cell;
     END LOOP;
-    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.edition, v_row.latest, v_rules,
+    PERFORM tidegate.save_row(p_lease.tab, v_key, v_row.revision, v_row.latest, v_rules,
       v_row.own IS NOT NULL, v_cells, v_row.due, v_row.followed);
   END LOOP;
 END $$;

@@ -42,14 +42,14 @@ END $$;
 CREATE FUNCTION tidegate.full_until(a tidegate.command) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-  e tidegate.editions;
+  e tidegate.revisions;
   v_row tidegate.rows;
   c numeric[];
   v_free numeric;
 BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = a.tab AND key = a.root AND own IS NULL;
   IF NOT FOUND THEN RETURN NULL; END IF;
-  e := tidegate.edition(a.tab, v_row.edition);
+  e := tidegate.revision(a.tab, v_row.revision);
   IF e.levels <> 1 OR cardinality(e.rules) <> 1 OR (e.rules[1]).kind <> 5 THEN RETURN NULL; END IF;
   c := (v_row.cells[1]).n;
   v_free := (tidegate.standing(e.rules[1], c, a.now))[1];
@@ -213,7 +213,7 @@ END $$;
 -- A take, as a lease or not, where somebody stands in line or the request may wait
 -- (p_turn is not null then). p_kept_at are the rows at which others are first.
 CREATE FUNCTION tidegate.in_turn(
-  a tidegate.command, e tidegate.editions, p_cells tidegate.cell[], p_verb integer,
+  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[], p_verb integer,
   p_turn numeric, p_kept_at bytea[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE

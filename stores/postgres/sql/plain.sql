@@ -27,7 +27,7 @@ BEGIN
   LOOP
     EXECUTE format($text$
 CREATE FUNCTION tidegate.%I(
-  p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amount bigint, p_detail integer, p_drain bigint, p_brim bigint, p_weight bigint,
   p_patience bigint)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -37,12 +37,12 @@ BEGIN
   UPDATE tidegate.rows SET
     tat = greatest(tat, p_now * p_drain) + p_weight,
     latest = greatest(latest, p_now)
-  WHERE tab = p_tab AND key = p_key AND edition = p_edition
+  WHERE tab = p_tab AND key = p_key AND revision = p_revision
     AND tat + p_weight <= p_now * p_drain + p_brim AND latest <= p_now + p_patience
     AND due > p_now
   %s;
   IF FOUND THEN RETURN v_answer; END IF;
-  RETURN tidegate.take_slowly(p_tab, p_edition, p_now, p_caller, p_key, p_amount, p_detail,
+  RETURN tidegate.take_slowly(p_tab, p_revision, p_now, p_caller, p_key, p_amount, p_detail,
     p_drain, p_brim, p_weight, p_patience);
 END $$
     $text$, v_twin.name, v_twin.telling);
@@ -51,7 +51,7 @@ END $make$;
 
 -- A take that the row does not admit at once.
 CREATE FUNCTION tidegate.take_slowly(
-  p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_amount bigint, p_detail integer, p_drain bigint, p_brim bigint, p_weight bigint,
   p_patience bigint)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -62,7 +62,7 @@ DECLARE
 BEGIN
   -- A refusal changes nothing, and takes no lock.
   SELECT tat, greatest(p_now, latest),
-    edition = p_edition AND tat IS NOT NULL AND latest <= p_now + p_patience
+    revision = p_revision AND tat IS NOT NULL AND latest <= p_now + p_patience
       AND due > greatest(p_now, latest)
   INTO v_tat, v_at, v_plain
   FROM tidegate.rows WHERE tab = p_tab AND key = p_key;
@@ -71,14 +71,14 @@ BEGIN
   END IF;
   -- A key never seen, of a set that is there. (A root that has leases has a row.)
   IF v_plain IS NULL AND length(p_key) < 256 THEN
-    INSERT INTO tidegate.rows (tab, edition, latest, due, followed, tat, drain, key)
-    SELECT tab, p_edition, p_now, 9223372036854775807, p_edition,
+    INSERT INTO tidegate.rows (tab, revision, latest, due, followed, tat, drain, key)
+    SELECT tab, p_revision, p_now, 9223372036854775807, p_revision,
       p_now * p_drain + p_weight, p_drain, p_key
     FROM tidegate.sets WHERE tab = p_tab
     ON CONFLICT DO NOTHING;
     IF FOUND THEN RETURN CASE WHEN p_detail = 2 THEN p_weight::text END; END IF;
   END IF;
-  RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+  RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
     '{}', '{}', 0, ARRAY[p_amount], p_detail, NULL, 0, NULL, 0, '{}', false, NULL);
 END $$;
 
@@ -97,9 +97,9 @@ END $$;
 -- For nothing comes back with it (no limit refunds), and no command but
 -- `tidegate.decide` meets a lease that is not held.
 CREATE FUNCTION tidegate.is_settled(
-  r tidegate.rows, p_edition bigint, p_now bigint)
+  r tidegate.rows, p_revision bigint, p_now bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
-$$ SELECT r.edition = p_edition AND r.followed >= p_edition AND r.own IS NULL
+$$ SELECT r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
      AND r.due > p_now - 100000 AND r.latest <= p_now AND r.retained IS NULL $$;
 
 -- A limit as all other functions know it.
@@ -131,7 +131,7 @@ $$ SELECT CASE WHEN c IS NULL THEN 0
 
 -- So much of each limit, if all of it is there: with p_id as a lease.
 CREATE FUNCTION tidegate.take_set(
-  p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
   p_ask bytea, p_turn numeric DEFAULT NULL, p_channel text DEFAULT NULL,
   p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
@@ -162,11 +162,11 @@ BEGIN
   SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_key FOR UPDATE;
   -- A key never seen, of a set that is there.
   IF NOT FOUND AND EXISTS (SELECT FROM tidegate.sets WHERE tab = p_tab) THEN
-    v_row := tidegate.lock_root(p_tab, p_key, p_edition);
+    v_row := tidegate.lock_root(p_tab, p_key, p_revision);
   END IF;
   v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.instant(v_row.latest) END;
   v_cells := coalesce(v_row.cells, tidegate.cells_of(v_row, v_count));
-  v_ordinary := tidegate.is_settled(v_row, p_edition, v_now) IS TRUE
+  v_ordinary := tidegate.is_settled(v_row, p_revision, v_now) IS TRUE
     AND (p_ask IS NULL OR NOT EXISTS (SELECT FROM tidegate.leases
       WHERE tab = p_tab AND ask = tidegate.ask_of(p_key, p_ask) AND stage = 0));
   IF v_ordinary AND v_row.line_until > v_now THEN
@@ -207,14 +207,14 @@ BEGIN
   -- A lease that is known is an answer that was lost, or a mistake.
   IF NOT v_ordinary OR (p_id IS NOT NULL AND (v_is_kept OR v_binding > 0) AND EXISTS (
     SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)) THEN
-    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+    RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', CASE WHEN p_id IS NULL THEN 0 ELSE 1 END, p_amounts, p_detail, p_id, p_until,
       p_ask, 0, '{}', false, NULL, p_turn, p_channel, p_ahead, p_alive);
   END IF;
 
   IF v_is_kept OR v_binding > 0 THEN
     IF p_id IS NOT NULL AND tidegate.free_ended(p_tab, p_key, v_now) THEN
-      RETURN tidegate.take_set(p_tab, p_edition, p_now, p_caller, p_key, p_limits, p_amounts,
+      RETURN tidegate.take_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_amounts,
         p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
     END IF;
     IF p_turn IS NOT NULL THEN
@@ -274,7 +274,7 @@ BEGIN
       CASE WHEN p_ask IS NOT NULL THEN tidegate.ask_of(p_key, p_ask) END, v_shares, v_now)
     ON CONFLICT (tab, root, id) DO NOTHING;
     IF NOT FOUND THEN
-      RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+      RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
         '{}', '{}', 1, p_amounts, p_detail, p_id, p_until, p_ask, 0, '{}', false, NULL, p_turn,
         p_channel, p_ahead, p_alive);
     END IF;
@@ -301,7 +301,7 @@ END $$;
 
 -- The end of a lease of it: p_keep is for how long it is remembered, if it is to be.
 CREATE FUNCTION tidegate.end_set(
-  p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_limits bigint[], p_keep numeric, p_id numeric, p_ending integer, p_used bigint[],
   p_remember boolean)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -328,7 +328,7 @@ BEGIN
   SELECT * INTO v_lease FROM tidegate.leases
   WHERE tab = p_tab AND root = p_key AND id = p_id AND owner = p_key AND stage = 0;
   v_ordinary := FOUND AND v_lease.expires_at > v_now
-    AND tidegate.is_settled(v_row, p_edition, v_now) IS TRUE;
+    AND tidegate.is_settled(v_row, p_revision, v_now) IS TRUE;
   FOR i IN 1 .. cardinality(p_limits) / 6 LOOP
     EXIT WHEN v_ordinary IS NOT TRUE;
     n := 6 * i;
@@ -370,7 +370,7 @@ BEGIN
   END LOOP;
   -- Shares that are left are of other limits, or more than one of a limit.
   IF v_ordinary IS NOT TRUE OR s <= cardinality(v_lease.shares) THEN
-    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+    RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
   IF p_remember OR v_lease.ask IS NOT NULL THEN

@@ -34,7 +34,7 @@ END $$;
 -- Writes a row: its cells, by the rules of its level, which are its own or not. A row
 -- that retains something is none that is plain, and is kept for as long as that matters.
 CREATE FUNCTION tidegate.save_row(
-  p_tab integer, p_key bytea, p_edition bigint, p_latest numeric, p_rules tidegate.rule[],
+  p_tab integer, p_key bytea, p_revision bigint, p_latest numeric, p_rules tidegate.rule[],
   p_is_own boolean, p_cells tidegate.cell[], p_due bigint, p_followed bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,20 +57,20 @@ BEGIN
     p_cells := NULL;
     v_forget_at := NULL;
   END IF;
-  UPDATE tidegate.rows SET edition = p_edition, latest = p_latest, due = p_due,
+  UPDATE tidegate.rows SET revision = p_revision, latest = p_latest, due = p_due,
     forget_at = CASE WHEN retained IS NULL THEN v_forget_at
       ELSE greatest(v_forget_at, tidegate.retained_forget_at(retained)) END,
     followed = p_followed, tat = v_tat, drain = v_drain, cells = p_cells, own = v_own
   WHERE tab = p_tab AND key = v_short;
   IF FOUND THEN RETURN; END IF;
   INSERT INTO tidegate.rows
-    (tab, edition, latest, forget_at, due, followed, tat, drain, key, long_key, cells, own)
-  VALUES (p_tab, p_edition, p_latest, v_forget_at, p_due, p_followed, v_tat, v_drain, v_short,
+    (tab, revision, latest, forget_at, due, followed, tat, drain, key, long_key, cells, own)
+  VALUES (p_tab, p_revision, p_latest, v_forget_at, p_due, p_followed, v_tat, v_drain, v_short,
     CASE WHEN length(p_key) > 255 THEN p_key END, p_cells, v_own);
 END $$;
 
 -- Locks the row of a root, made if it is not there.
-CREATE FUNCTION tidegate.lock_root(p_tab integer, p_root bytea, p_edition bigint)
+CREATE FUNCTION tidegate.lock_root(p_tab integer, p_root bytea, p_revision bigint)
 RETURNS tidegate.rows LANGUAGE plpgsql AS $$
 DECLARE
   v_short bytea := tidegate.short(p_root);
@@ -79,9 +79,9 @@ BEGIN
   LOOP
     SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = v_short FOR UPDATE;
     IF FOUND THEN RETURN v_row; END IF;
-    INSERT INTO tidegate.rows (tab, edition, latest, forget_at, due, followed, key, long_key)
-    VALUES (p_tab, p_edition, -9223372036854775808, -9223372036854775808,
-      9223372036854775807, p_edition, v_short, CASE WHEN length(p_root) > 255 THEN p_root END)
+    INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, key, long_key)
+    VALUES (p_tab, p_revision, -9223372036854775808, -9223372036854775808,
+      9223372036854775807, p_revision, v_short, CASE WHEN length(p_root) > 255 THEN p_root END)
     ON CONFLICT DO NOTHING
     RETURNING * INTO v_row;
     IF FOUND THEN RETURN v_row; END IF;

@@ -39,9 +39,9 @@ CREATE TYPE tidegate.rule AS (
 );
 
 -- Every plan that a table was decided by: a row says which wrote it.
-CREATE TABLE tidegate.editions (
+CREATE TABLE tidegate.revisions (
   tab integer NOT NULL REFERENCES tidegate.sets,
-  edition bigint NOT NULL,
+  revision bigint NOT NULL,
   version numeric NOT NULL,
   at bigint NOT NULL,
   levels integer NOT NULL,
@@ -52,7 +52,7 @@ CREATE TABLE tidegate.editions (
   ends integer[] NOT NULL,
   names text[] NOT NULL,
   calendars bigint[] NOT NULL,
-  PRIMARY KEY (tab, edition)
+  PRIMARY KEY (tab, revision)
 );
 
 -- The state of one limit: whole numbers, as each kernel's file says; null if
@@ -74,11 +74,11 @@ CREATE TYPE tidegate.carried AS (cells tidegate.cell[], retained tidegate.retain
 -- executing them. Any other row has `cells`.
 --
 -- `due` and `followed` are a root's: when something is to be done about its leases
--- next, and up to which edition changes of limits were followed by them. No index
+-- next, and up to which revision changes of limits were followed by them. No index
 -- holds anything that changes, so that an update stays in its page.
 CREATE TABLE tidegate.rows (
   tab integer NOT NULL,
-  edition bigint NOT NULL,
+  revision bigint NOT NULL,
   latest bigint NOT NULL,
   -- Null of a plain row, whose `tat` says it.
   forget_at bigint,

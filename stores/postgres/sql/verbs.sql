@@ -28,7 +28,7 @@ CREATE TYPE tidegate.command AS (
   due bigint
 );
 
-CREATE FUNCTION tidegate.take(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.take(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_step tidegate.step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
@@ -43,7 +43,7 @@ BEGIN
   RETURN v_out;
 END $$;
 
-CREATE FUNCTION tidegate.peek(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.peek(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_step tidegate.step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
@@ -55,7 +55,7 @@ BEGIN
 END $$;
 
 -- The work is done; the answer is whether any more may start.
-CREATE FUNCTION tidegate.debit(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.debit(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_step tidegate.step := tidegate.compose(e.rules, p_cells, a.amounts, a.now, a.calendars);
@@ -74,7 +74,7 @@ LANGUAGE sql IMMUTABLE AS
 $$ SELECT sha256(int4send(length(p_key)) || p_key || p_ask) $$;
 
 -- A take that is held as a lease, or the lease that the ask was given before.
-CREATE FUNCTION tidegate.lease(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.lease(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_step tidegate.step;
@@ -145,7 +145,7 @@ $$ SELECT tidegate.used_of(a.ending, a.used[p_position], p_taken) $$;
 -- used: uid, taken, used of each. Limits that were not taken are charged first: left out
 -- by the ask, or added since. (A shadow that would have refused goes on as if it had.)
 CREATE FUNCTION tidegate.end_shares(
-  a tidegate.command, e tidegate.editions, p_lease tidegate.leases, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_lease tidegate.leases, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -193,7 +193,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tidegate.end_lease(
-  a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -232,7 +232,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tidegate.renew(
-  a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -277,7 +277,7 @@ END $$;
 -- Forgets what was used of the key's own limits, with those that its row retains. Slots
 -- stay with their holders, and what a lease took before is not given back after.
 CREATE FUNCTION tidegate.reset(
-  a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+  a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -411,7 +411,7 @@ END $$;
 -- Changes what a lease has taken, all or nothing: `used` says how much in all, null as
 -- it has; `ending` is 1 if more is charged even where it does not fit. Where it is to hold
 -- more slots than it does, all of them are asked for, as if what it holds was free.
-CREATE FUNCTION tidegate.adjust(a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+CREATE FUNCTION tidegate.adjust(a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 DECLARE
   v_out tidegate.outcome;
@@ -526,7 +526,7 @@ END $$;
 -- What a verb makes of the cells: 0 take, 1 take as a lease, 2 debit, 3 peek, 4 end,
 -- 5 renew, 6 reset, 8 adjust.
 CREATE FUNCTION tidegate.do_verb(
-  p_verb integer, a tidegate.command, e tidegate.editions, p_cells tidegate.cell[])
+  p_verb integer, a tidegate.command, e tidegate.revisions, p_cells tidegate.cell[])
 RETURNS tidegate.outcome LANGUAGE plpgsql AS $$
 BEGIN
   CASE p_verb
@@ -557,7 +557,7 @@ END $$;
 -- where it listens, p_ahead how much earlier than it did it counts as having come,
 -- p_alive for how long it is taken for alive. All are microseconds.
 CREATE FUNCTION tidegate.decide(
-  p_tab integer, p_edition bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
   p_ends integer[], p_rules numeric[], p_own boolean[], p_calendars bigint[], p_verb integer, p_amounts bigint[],
   p_detail integer, p_id numeric, p_until bigint, p_ask bytea, p_ending integer,
   p_used bigint[], p_remember boolean, p_session bigint, p_turn numeric DEFAULT NULL,
@@ -565,7 +565,7 @@ CREATE FUNCTION tidegate.decide(
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   a tidegate.command;
-  e tidegate.editions := tidegate.edition(p_tab, p_edition);
+  e tidegate.revisions := tidegate.revision(p_tab, p_revision);
   v_root bytea := tidegate.short(substring(p_key FROM 1 FOR p_ends[1]));
   v_now bigint := p_now;
   v_due bigint;
@@ -591,7 +591,7 @@ BEGIN
     SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = v_root FOR UPDATE;
     v_locked := FOUND;
   ELSE
-    v_row := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
+    v_row := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_revision);
   END IF;
   FOR v_level IN 1 .. v_depth LOOP
     IF v_level > 1 THEN
@@ -601,23 +601,23 @@ BEGIN
     IF p_own[v_level] THEN v_own := tidegate.rules_at(e.rules, v_level); ELSE v_own := NULL; END IF;
     v_rows[v_level] := v_row;
     v_latest := greatest(v_latest, v_row.latest);
-    v_foreign := v_foreign OR coalesce(v_row.edition <> p_edition, false)
+    v_foreign := v_foreign OR coalesce(v_row.revision <> p_revision, false)
       OR (v_row.tab IS NOT NULL AND v_row.own IS DISTINCT FROM v_own);
   END LOOP;
   IF v_foreign AND NOT v_locked THEN
-    v_rows[1] := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_edition);
+    v_rows[1] := tidegate.lock_root(p_tab, substring(p_key FROM 1 FOR p_ends[1]), p_revision);
     v_locked := true;
   END IF;
   IF NOT p_caller THEN v_now := tidegate.instant(v_latest); END IF;
 
-  IF v_locked AND (v_foreign OR (v_rows[1]).due <= v_now OR (v_rows[1]).followed < p_edition) THEN
-    IF NOT tidegate.catch_up(p_tab, v_root, p_edition, v_now, p_caller) THEN
+  IF v_locked AND (v_foreign OR (v_rows[1]).due <= v_now OR (v_rows[1]).followed < p_revision) THEN
+    IF NOT tidegate.catch_up(p_tab, v_root, p_revision, v_now, p_caller) THEN
       RETURN ARRAY[4, v_now]::text;
     END IF;
     FOR v_level IN 1 .. v_depth LOOP
       v_own := CASE WHEN p_own[v_level] THEN tidegate.rules_at(e.rules, v_level) END;
       PERFORM tidegate.carry_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), v_level,
-        p_edition, v_own, v_now, p_caller, p_calendars::numeric[]);
+        p_revision, v_own, v_now, p_caller, p_calendars::numeric[]);
       SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab
         AND key = tidegate.short(substring(p_key FROM 1 FOR p_ends[v_level]));
       v_rows[v_level] := v_row;
@@ -646,7 +646,7 @@ BEGIN
   END IF;
   IF p_verb IN (1, 8) AND v_out.reply[3] <> 0
     AND tidegate.free_ended(p_tab, v_root, v_now) THEN
-    RETURN tidegate.decide(p_tab, p_edition, p_now, p_caller, p_key, p_ends, p_rules, p_own,
+    RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, p_ends, p_rules, p_own,
       p_calendars, p_verb, p_amounts, p_detail, p_id, p_until, p_ask, p_ending, p_used,
       p_remember, p_session, p_turn, p_channel, p_ahead, p_alive);
   END IF;
@@ -670,10 +670,10 @@ BEGIN
     v_to := e.ends[v_level];
     IF (v_level = 1 AND v_due <> v_row.due)
       OR v_cells[v_from : v_to] IS DISTINCT FROM v_kept[v_from : v_to] THEN
-      PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_edition,
+      PERFORM tidegate.save_row(p_tab, substring(p_key FROM 1 FOR p_ends[v_level]), p_revision,
         v_now, e.rules[v_from : v_to], coalesce(p_own[v_level], false), v_cells[v_from : v_to],
         CASE v_level WHEN 1 THEN v_due ELSE 9223372036854775807 END,
-        CASE v_level WHEN 1 THEN v_row.followed ELSE p_edition END);
+        CASE v_level WHEN 1 THEN v_row.followed ELSE p_revision END);
     END IF;
     v_from := v_to + 1;
   END LOOP;

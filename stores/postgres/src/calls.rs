@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_net::{Change, Edition, Writer};
+use tidegate_net::{Change, Revision, Writer};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyPath, Reply, StoreError};
 use tokio::task::JoinSet;
@@ -59,15 +59,15 @@ const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, 
     $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
 
 impl Calls {
-    /// Executes a request, by an edition of its plan.
-    pub(crate) async fn ask(&self, edition: i64, request: &Request) -> Result<Answer, StoreError> {
+    /// Executes a request, by a revision of its plan.
+    pub(crate) async fn ask(&self, revision: i64, request: &Request) -> Result<Answer, StoreError> {
         let _share = self.link.share(self.tab, request.root()).await?;
         let plain = Plain::of(request, self.clock);
         loop {
             let text = match &plain {
-                None => self.call(edition, request, None).await?,
+                None => self.call(revision, request, None).await?,
                 Some(plain) => {
-                    let text = self.take_plain(edition, request, plain).await?;
+                    let text = self.take_plain(revision, request, plain).await?;
                     match plain.read(text)? {
                         Taken::Decision(decision) => {
                             return Ok(Answer::Reply(Reply::Decision(decision)));
@@ -86,7 +86,7 @@ impl Calls {
     /// As [`ask`](Self::ask), by one who may stand in line.
     pub(crate) async fn ask_in_turn(
         &self,
-        edition: i64,
+        revision: i64,
         request: &Request,
         turn: &Turn,
     ) -> Result<Answer, StoreError> {
@@ -95,7 +95,7 @@ impl Calls {
         let (ahead, alive) = (micros(turn.ahead), micros(turn.alive));
         let more: [Argument<'_>; 4] = [&id, &&*turn.channel, &ahead, &alive];
         loop {
-            let text = self.call(edition, request, Some(more)).await?;
+            let text = self.call(revision, request, Some(more)).await?;
             match reply::read(&text, &request.deciding, request.now)? {
                 Answer::More => {}
                 answer => return Ok(answer),
@@ -117,31 +117,31 @@ impl Calls {
 
     async fn call(
         &self,
-        edition: i64,
+        revision: i64,
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
         match PlainSet::of(request) {
-            Some(set) if request.verb == END => self.end_set(edition, request, &set).await,
+            Some(set) if request.verb == END => self.end_set(revision, request, &set).await,
             Some(set) if self.session.is_none() || !request.makes_lease() => {
-                self.take_set(edition, request, &set, turn).await
+                self.take_set(revision, request, &set, turn).await
             }
-            _ => self.decide(edition, request, turn).await,
+            _ => self.decide(revision, request, turn).await,
         }
     }
 
     async fn decide(
         &self,
-        edition: i64,
+        revision: i64,
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
         let Some(session) = self.session.as_ref().filter(|_| request.makes_lease()) else {
-            return self.decide_in(None, edition, request, turn).await;
+            return self.decide_in(None, revision, request, turn).await;
         };
         for _ in 0..MOST_SESSIONS {
             let number = session.number(&self.link).await?;
-            let text = self.decide_in(Some(number), edition, request, turn);
+            let text = self.decide_in(Some(number), revision, request, turn);
             let text = text.await?;
             if text != SESSION_IS_OVER {
                 return Ok(text);
@@ -159,14 +159,14 @@ impl Calls {
     async fn decide_in(
         &self,
         session: Option<i64>,
-        edition: i64,
+        revision: i64,
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let arguments: [Argument<'_>; 19] = [
             &self.tab,
-            &edition,
+            &revision,
             &now,
             &self.is_callers(),
             &request.key,
@@ -261,25 +261,25 @@ impl Writer<i64> for Calls {
             &calendars,
         ];
         let rows = self.link.ask(REGISTER, &arguments).await?;
-        let row = rows.first().ok_or_else(|| garbled("no edition"))?;
+        let row = rows.first().ok_or_else(|| garbled("no revision"))?;
         Ok(row.get(0))
     }
 
     /// As many at a time as there are connections.
-    async fn touch(&self, change: &Change, editions: &[Edition<i64>]) {
+    async fn touch(&self, change: &Change, revisions: &[Revision<i64>]) {
         let mut tasks = JoinSet::new();
         for key in change.touched.iter() {
-            let looks = editions.iter().filter_map(|edition| {
-                let path = KeyPath::new(key.bytes(), edition.plan.levels()).ok()?;
-                let (plan, calendars) = (&edition.plan, &change.calendars);
+            let looks = revisions.iter().filter_map(|revision| {
+                let path = KeyPath::new(key.bytes(), revision.plan.levels()).ok()?;
+                let (plan, calendars) = (&revision.plan, &change.calendars);
                 let look = Request::look(plan, &path, change.at, calendars);
-                Some((edition.known, look))
+                Some((revision.known, look))
             });
             let (calls, looks) = (self.clone(), looks.collect::<Vec<_>>());
             tasks.spawn(async move {
-                for (edition, look) in looks {
+                for (revision, look) in looks {
                     // What fails is carried over when it is asked for.
-                    if calls.ask(edition, &look).await.is_err() {
+                    if calls.ask(revision, &look).await.is_err() {
                         break;
                     }
                 }

@@ -32,9 +32,9 @@
 //! **Locks.** Every command locks the row of its root first, which guards all rows
 //! and leases below: there is no second lock to wait for, so no deadlock.
 //!
-//! **Several processes, several configurations.** A row says by which edition of
+//! **Several processes, several configurations.** A row says by which revision of
 //! its set's plan it was written, and is carried over, inside the function, to the
-//! edition of who asks: over each change since, as of when it was made. Processes
+//! revision of who asks: over each change since, as of when it was made. Processes
 //! with different limits never get stuck: the row is carried to and fro, at the
 //! price that `tidegate-redis` describes. Limits of a key's own come with the
 //! command and are kept in the key's row.

@@ -101,7 +101,7 @@ impl Calls {
     /// Null if it is admitted and no more is to be said.
     pub(crate) async fn take_plain(
         &self,
-        edition: i64,
+        revision: i64,
         request: &Request,
         plain: &Plain,
     ) -> Result<Option<String>, StoreError> {
@@ -114,7 +114,7 @@ impl Calls {
         let now = request.now.as_micros();
         let arguments: [Argument<'_>; 9] = [
             &self.tab,
-            &edition,
+            &revision,
             &request.key,
             &plain.amount,
             &request.detail,

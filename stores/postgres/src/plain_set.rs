@@ -75,7 +75,7 @@ fn numbers(limit: &PlanLimit) -> Option<[i64; 6]> {
 impl Calls {
     pub(crate) async fn take_set(
         &self,
-        edition: i64,
+        revision: i64,
         request: &Request,
         set: &PlainSet,
         turn: Option<[Argument<'_>; 4]>,
@@ -83,7 +83,7 @@ impl Calls {
         let now = request.now.as_micros();
         let arguments: [Argument<'_>; 11] = [
             &self.tab,
-            &edition,
+            &revision,
             &now,
             &self.is_callers(),
             &request.key,
@@ -105,7 +105,7 @@ impl Calls {
 
     pub(crate) async fn end_set(
         &self,
-        edition: i64,
+        revision: i64,
         request: &Request,
         set: &PlainSet,
     ) -> Result<String, StoreError> {
@@ -113,7 +113,7 @@ impl Calls {
         let keep = request.plan.keep().as_micros().to_string();
         let arguments: [Argument<'_>; 11] = [
             &self.tab,
-            &edition,
+            &revision,
             &now,
             &self.is_callers(),
             &request.key,

@@ -27,7 +27,7 @@ pub(crate) async fn newest(link: &Link, name: &str) -> Result<Option<Plan>, Stor
             ',' ORDER BY number), '')
          FROM unnest(e.rules) WITH ORDINALITY AS r (uid, level, kind, postpaid, shadow, refund,
             capacity, drain, weight, brim, most, align, period, step, steps, entries, number))
-        FROM tidegate.sets s JOIN tidegate.editions e ON e.tab = s.tab AND e.edition = s.newest
+        FROM tidegate.sets s JOIN tidegate.revisions e ON e.tab = s.tab AND e.revision = s.newest
         WHERE s.name = $1";
     let rows = link.ask(statement, &[&name]).await?;
     let Some(row) = rows.first() else {

@@ -54,8 +54,8 @@ fn a_table_that_no_deadline_suffices_for_is_pruned_in_steps() {
     assert!(desk.admits(b"k", &[1]));
     sql(
         &server,
-        "INSERT INTO tidegate.rows (tab, edition, latest, due, followed, tat, drain, key)
-         SELECT tab, edition, clock - (i % 8) * 60000000, due, followed,
+        "INSERT INTO tidegate.rows (tab, revision, latest, due, followed, tat, drain, key)
+         SELECT tab, revision, clock - (i % 8) * 60000000, due, followed,
            clock + CASE WHEN i % 8 = 0 THEN 3600000000 ELSE -50000000 END, 1, ('row' || i)::bytea
          FROM (SELECT *, tidegate.clock() AS clock FROM tidegate.rows) r,
            generate_series(1, 1200) AS i;

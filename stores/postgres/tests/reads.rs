@@ -170,7 +170,7 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
          UPDATE tidegate.rows SET due = latest - 2000000"
     );
     sql(&server, &others);
-    let call = "SELECT tidegate.catch_up(tab, key, edition, tidegate.clock(), false)
+    let call = "SELECT tidegate.catch_up(tab, key, revision, tidegate.clock(), false)
         FROM tidegate.rows";
     assert_eq!(sql(&server, call), ["f"], "that was not all");
     let left = "SELECT count(*) FROM tidegate.leases";
@@ -180,7 +180,7 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     assert_eq!(sql(&server, left), ["1"]);
 }
 
-/// Each edition that was followed had five hundred of its own: where limits had been changed
+/// Each revision that was followed had five hundred of its own: where limits had been changed
 /// often while a key was left alone, one call forgot all that had ended meanwhile.
 #[test]
 fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
@@ -201,18 +201,18 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
          SELECT tab, 2, expires_at, granted_at - 1000000 - i, root, id + i, fence, owner, ends, shares,
             '{{0}}', granted_at
          FROM tidegate.leases, generate_series(1, {ENDED}) AS i;
-         INSERT INTO tidegate.editions (tab, edition, version, at, levels, keep, refunds, rules, ends,
+         INSERT INTO tidegate.revisions (tab, revision, version, at, levels, keep, refunds, rules, ends,
             names, calendars)
-         SELECT e.tab, e.edition + i, e.version + i,
+         SELECT e.tab, e.revision + i, e.version + i,
             l.granted_at - 1000000 - {ENDED} + {BETWEEN} * i, e.levels, e.keep, e.refunds, e.rules,
             e.ends, e.names, e.calendars
-         FROM tidegate.editions e, generate_series(1, {CHANGES}) AS i,
+         FROM tidegate.revisions e, generate_series(1, {CHANGES}) AS i,
             (SELECT min(granted_at) AS granted_at FROM tidegate.leases) AS l;
          UPDATE tidegate.rows SET due = latest - 2000000"
     );
     sql(&server, &meanwhile);
     let call = format!(
-        "SELECT tidegate.catch_up(tab, key, edition + {CHANGES}, tidegate.clock(), false)
+        "SELECT tidegate.catch_up(tab, key, revision + {CHANGES}, tidegate.clock(), false)
          FROM tidegate.rows"
     );
     let left = "SELECT count(*) FROM tidegate.leases";

@@ -1,9 +1,9 @@
 -- Changes of limits, followed row by row (`adopt_row` of
 -- `store/src/oracle.rs`, `Rule::adopt` of the core). A row says by which
--- edition of the plan it was written; the editions since then come with the
+-- revision of the plan it was written; the revisions since then come with the
 -- call, each with the instant and the calendars of its adoption. Limits that a
 -- key has for itself are in its row: it goes on by them until the last of these
--- editions, and then by those that came with the call.
+-- revisions, and then by those that came with the call.
 
 local function adopt_usage(limit, cell, old, now, calendar)
   if limit.kind == SLOTS or old.kind == SLOTS then return FRESH end
@@ -28,9 +28,9 @@ local function adopt_cell(limit, cell, old, now, calendar)
 end
 
 local function adopt_row(row, old, new, now, calendars)
-  local is_last = new.edition == plan.edition
+  local is_last = new.revision == plan.revision
   if row.by and not is_last then
-    row.edition = new.edition
+    row.revision = new.revision
     return
   end
   local before = limits_of_row(row, old)
@@ -48,15 +48,15 @@ local function adopt_row(row, old, new, now, calendars)
     end
   end
   retain(row, before, after, now)
-  row.cells, row.edition = cells, new.edition
+  row.cells, row.revision = cells, new.revision
   row.by = is_last and row.own or nil
 end
 
 -- When a change is followed: as recorded by the caller's clock. The server's
 -- may have gone on by the older limits since then.
-local function moment_of(edition, latest, now)
-  if ask.clock == 'caller' then return edition.at end
-  return min(max(edition.at, latest), now)
+local function moment_of(revision, latest, now)
+  if ask.clock == 'caller' then return revision.at end
+  return min(max(revision.at, latest), now)
 end
 
 -- Follows a change. What it removes is forgotten, unless the row was written since: then
@@ -66,18 +66,18 @@ local function follow_change(row, old, new, now)
   if new.at >= row.latest then row.retained = nil end
 end
 
--- Follows the changes from `editions[i]` on, up to the command's plan: what has
+-- Follows the changes from `revisions[i]` on, up to the command's plan: what has
 -- expired by then did so under the limits of its time.
-local function follow(editions, followed, now)
-  for i = 2, #editions do
-    local old, new = editions[i - 1], editions[i]
-    if followed and followed <= old.edition then
+local function follow(revisions, followed, now)
+  for i = 2, #revisions do
+    local old, new = revisions[i - 1], revisions[i]
+    if followed and followed <= old.revision then
       local missing = retire(old, moment_of(new, BEGINNING, now))
       if missing then return missing end
-      redis.call('HSET', BOOK, 'e', whole(new.edition))
+      redis.call('HSET', BOOK, 'e', whole(new.revision))
     end
     for _, row in pairs(rows) do
-      if row.edition == old.edition then follow_change(row, old, new, now) end
+      if row.revision == old.revision then follow_change(row, old, new, now) end
     end
   end
   return nil

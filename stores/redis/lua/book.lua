@@ -1,6 +1,6 @@
 -- The leases of a root (`store/src/book.rs`). One hash holds the records by
 -- id ("l" and the id), the ids of those that are held by idempotency key ("a" and
--- the key), the newest number ("n"), and the edition up to which changes of limits
+-- the key), the newest number ("n"), and the revision up to which changes of limits
 -- were followed ("e"); one sorted set holds what is to be looked at when.
 --
 -- A reset notes its number by key ("f", the level and the key), and does not look at
@@ -160,8 +160,8 @@ local function remove_record(record)
   book_changed = true
 end
 
--- The edition up to which changes of limits were followed, if there is a book.
-local function book_edition()
+-- The revision up to which changes of limits were followed, if there is a book.
+local function book_revision()
   return tonumber(redis.call('HGET', BOOK, 'e'))
 end
 
@@ -256,8 +256,8 @@ local function save_book(followed)
     redis.call('DEL', BOOK)
     return
   end
-  if followed and (book_edition() or 0) < plan.edition then
-    redis.call('HSET', BOOK, 'e', whole(plan.edition))
+  if followed and (book_revision() or 0) < plan.revision then
+    redis.call('HSET', BOOK, 'e', whole(plan.revision))
   end
   if ask.clock == 'caller' then return end
   local forget_at = tonumber(last[2]) + plan.keep

@@ -60,7 +60,7 @@ local function push_standings(reply, parts)
 end
 
 -- What is answered: see `src/wire/reply.rs`.
-local DECISION, SETTLED, DONE, EDITIONS, MORE, FAILED, LOOKED, QUEUED, UNKNOWN =
+local DECISION, SETTLED, DONE, REVISIONS, MORE, FAILED, LOOKED, QUEUED, UNKNOWN =
   0, 1, 2, 3, 4, 5, 6, 7, 9
 local UNKNOWN_LEASE, LEASE_ENDED, DUPLICATE_LEASE = 0, 1, 2
 

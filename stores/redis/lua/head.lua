@@ -15,7 +15,7 @@
 --          in MessagePack: the plan that decides; the command; the levels of
 --          those other rows, what each row's key has for itself, if any has, and the
 --          limits that have another capacity for this command, by their positions;
---          then the editions that wrote what is here, oldest first
+--          then the revisions that wrote what is here, oldest first
 --
 -- Numbers are doubles. Amounts, instants and numbers of things stay below
 -- 2^53 and are exact; what may exceed it goes through `wide`. An instant of

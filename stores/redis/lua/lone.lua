@@ -2,7 +2,7 @@
 -- the way. Answers the level after it; less than nothing, the level as it is, if it is
 -- refused; false for whatever is not as plain as that, and the whole script is called.
 -- KEYS: the row, the order of those who wait. ARGV: eight doubles: whether the caller's
--- clock decides, its now, the edition, then drain, weight, brim, capacity and the
+-- clock decides, its now, the revision, then drain, weight, brim, capacity and the
 -- amount.
 -- The row is written as MessagePack, as all are, with every number in nine bytes, so
 -- that each stands in its place. (From `cmsgpack` a whole number never begins with
@@ -10,7 +10,7 @@
 local EXACT, ROW = 9007199254740992, '>BdBdBBBBdBd'
 
 if redis.call('EXISTS', KEYS[2]) == 1 then return false end
-local is_callers, now, edition, drain, weight, brim, capacity, amount =
+local is_callers, now, revision, drain, weight, brim, capacity, amount =
   struct.unpack('<dddddddd', ARGV[1])
 if is_callers == 0 then
   local time = redis.call('TIME')
@@ -24,14 +24,14 @@ if kept then
     _, by, _, latest, _, _, _, _, level, _, at = struct.unpack(ROW, kept)
   else
     by, latest, cells, own, retained = cmsgpack.unpack(kept)
-    if by ~= edition or own or retained then return false end
+    if by ~= revision or own or retained then return false end
     local cell = cells[1] or 0
     if cell ~= 0 then
       level, at = cell[2], cell[3]
       if cell[4] or cell[5] or type(level) ~= 'number' then return false end
     end
   end
-  if by ~= edition or now < latest or at and now < at then return false end
+  if by ~= revision or now < latest or at and now < at then return false end
   local drained = at and (now - at) * drain or 0
   level = drained < level and level - drained or 0
 end
@@ -40,7 +40,7 @@ local wanted = level + amount * weight
 if wanted >= EXACT or amount > capacity then return false end
 if wanted > brim then return -level end
 -- A moment after it has drained the row equals "never seen".
-local row = struct.pack(ROW, 203, edition, 203, now, 145, 147, 1, 203, wanted, 203, now)
+local row = struct.pack(ROW, 203, revision, 203, now, 145, 147, 1, 203, wanted, 203, now)
 local forget_at = now + wanted / drain
 if is_callers == 1 or forget_at >= EXACT then
   redis.call('SET', KEYS[1], row)

@@ -1,15 +1,15 @@
 -- The command.
 
--- The editions that wrote what is here, but for the plan's own; and the one up
+-- The revisions that wrote what is here, but for the plan's own; and the one up
 -- to which the book followed, if that matters.
-local function foreign_editions(due, now)
+local function foreign_revisions(due, now)
   local foreign, followed = {}, nil
   for _, row in pairs(rows) do
-    if row.was and row.edition ~= plan.edition then foreign[row.edition] = true end
+    if row.was and row.revision ~= plan.revision then foreign[row.revision] = true end
   end
   if due and (due <= now or next(foreign)) then
-    followed = book_edition() or plan.edition
-    if due <= now and followed < plan.edition then foreign[followed] = true end
+    followed = book_revision() or plan.revision
+    if due <= now and followed < plan.revision then foreign[followed] = true end
   end
   return foreign, followed
 end
@@ -69,12 +69,12 @@ local function translate_instants(now)
   if ask.expires_at then ask.expires_at = later(ask.expires_at, ahead) end
 end
 
--- The edition of a row that was written after its edition was found to be lost: whoever
+-- The revision of a row that was written after its revision was found to be lost: whoever
 -- wrote it is there, and will tell it again.
 local function alive_and_unknown(newer)
   for _, row in pairs(rows) do
-    local edition = row.edition and newer[row.edition]
-    if edition and edition.lost and row.latest > edition.lost then return row.edition end
+    local revision = row.revision and newer[row.revision]
+    if revision and revision.lost and row.latest > revision.lost then return row.revision end
   end
   return nil
 end
@@ -82,7 +82,7 @@ end
 -- Whether all rows go by the plan at hand, and are of limits that it knows.
 local function are_by_plan()
   for _, row in pairs(rows) do
-    local is_of_plan = not row.was or row.edition == plan.edition
+    local is_of_plan = not row.was or row.revision == plan.revision
     if not is_of_plan or row.retained or row.by ~= row.own then return false end
   end
   return true
@@ -90,34 +90,34 @@ end
 
 -- Brings rows and leases up to now. Answers nil, or what the call needs.
 local function catch_up_with_time(now)
-  -- Asked again with an edition, it has all kernels.
-  if lacks_kernels() then return { EDITIONS, now, plan.edition } end
+  -- Asked again with a revision, it has all kernels.
+  if lacks_kernels() then return { REVISIONS, now, plan.revision } end
   local due = next_due()
   -- As almost always.
   if (not due or due > now) and not arguments[4] and are_by_plan() then return nil end
-  local foreign, followed = foreign_editions(due, now)
-  local editions, newer = {}, {}
+  local foreign, followed = foreign_revisions(due, now)
+  local revisions, newer = {}, {}
   for i = 4, #arguments do
-    local edition = cmsgpack.unpack(arguments[i])
+    local revision = cmsgpack.unpack(arguments[i])
     -- One that stands in for what is lost leads to the plan, and to no other.
-    if edition.edition <= plan.edition and not edition.lost then
-      table.insert(editions, edition)
+    if revision.revision <= plan.revision and not revision.lost then
+      table.insert(revisions, revision)
     else
-      newer[edition.edition] = edition
+      newer[revision.revision] = revision
     end
-    foreign[edition.edition] = nil
+    foreign[revision.revision] = nil
   end
   local unknown = alive_and_unknown(newer)
   if unknown then return { UNKNOWN, now, unknown } end
   if next(foreign) then
-    local reply = { EDITIONS, now }
-    for edition in pairs(foreign) do table.insert(reply, edition) end
+    local reply = { REVISIONS, now }
+    for revision in pairs(foreign) do table.insert(reply, revision) end
     return reply
   end
-  local missing = follow(editions, followed, now)
+  local missing = follow(revisions, followed, now)
   for _, row in pairs(rows) do
-    local edition = row.edition and newer[row.edition]
-    if edition then adopt_row(row, edition, plan, now, ask.calendars) end
+    local revision = row.revision and newer[row.revision]
+    if revision then adopt_row(row, revision, plan, now, ask.calendars) end
   end
   if not missing and due and due <= now then missing = retire(plan, now) end
   if missing then return { MORE, now, unpack(missing) } end
@@ -165,7 +165,7 @@ local function run(call_keys, call_arguments)
   translate_instants(now)
   local reply = catch_up_with_time(now)
   if not reply then reply = run_verb(now) end
-  if reply[1] ~= EDITIONS and reply[1] ~= UNKNOWN then
+  if reply[1] ~= REVISIONS and reply[1] ~= UNKNOWN then
     for _, row in pairs(rows) do save_row(row, now) end
     save_book(reply[1] ~= MORE)
     if line and GIVES_BACK[ask.verb] and reply[1] ~= MORE then line.wake(now) end

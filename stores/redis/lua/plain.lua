@@ -1,16 +1,16 @@
 -- A take of several plain buckets without levels (`lone.lua` is about one): the
 -- same arithmetic as `bucket.lua` and `compose.lua`, and nothing else. Whatever is
--- not as plain as that (a row of another edition or by limits of its own, leases
+-- not as plain as that (a row of another revision or by limits of its own, leases
 -- that may give back, numbers from 2^53 on, a clock that stands behind, somebody
 -- who waits) answers false, and the whole script is called.
 -- KEYS: the row, the order of those who wait. ARGV: one list in MessagePack: the
 -- caller's now or false, 1 if standings are told with a refusal, 2 if always, the
--- edition, then drain, weight, brim, capacity of each bucket and what is asked of it.
+-- revision, then drain, weight, brim, capacity of each bucket and what is asked of it.
 local EXACT = 9007199254740992
 
 if redis.call('EXISTS', KEYS[2]) == 1 then return false end
 local ask = cmsgpack.unpack(ARGV[1])
-local now, edition, last = ask[1], ask[3], #ask
+local now, revision, last = ask[1], ask[3], #ask
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -20,7 +20,7 @@ local kept = redis.call('GET', KEYS[1])
 if kept then
   local by, latest, own, retained
   by, latest, cells, own, retained = cmsgpack.unpack(kept)
-  if by ~= edition or own or retained or now < latest then return false end
+  if by ~= revision or own or retained or now < latest then return false end
 end
 
 -- The levels, and the latest instant at which one of them lets the ask through.
@@ -64,7 +64,7 @@ if verdict == 0 then
     local micros = level / ask[k]
     if micros > longest then longest = micros end
   end
-  local row, forget_at = cmsgpack.pack(edition, now, cells), now + longest
+  local row, forget_at = cmsgpack.pack(revision, now, cells), now + longest
   if ask[1] or forget_at >= EXACT then
     redis.call('SET', KEYS[1], row)
   else

@@ -1,4 +1,4 @@
--- Gives a table's plans back an edition that they have lost: KEYS[1] is their hash.
+-- Gives a table's plans back a revision that they have lost: KEYS[1] is their hash.
 -- ARGV: its number; what was kept of it; the plan alone.
 local function call(verb, ...)
   return redis.call(verb, KEYS[1], ...)

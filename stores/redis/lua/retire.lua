@@ -13,28 +13,28 @@ local function row_of(owner, level, levels)
 end
 
 -- The limits that all keys have at `level`, in the order of the cells.
-local function limits_of_level(edition, level)
+local function limits_of_level(revision, level)
   local limits = {}
-  for _, limit in ipairs(edition.common or edition.limits) do
+  for _, limit in ipairs(revision.common or revision.limits) do
     if limit.level == level then limits[limit.cell] = limit end
   end
   return limits
 end
 
--- The limits that wrote a row of `edition`.
-local function limits_of_row(row, edition)
+-- The limits that wrote a row of `revision`.
+local function limits_of_row(row, revision)
   if row.by then return cmsgpack.unpack(row.by) end
-  return limits_of_level(edition, row.level)
+  return limits_of_level(revision, row.level)
 end
 
--- Calls `act` with each share that `edition` gives back at expiry; `false` once
+-- Calls `act` with each share that `revision` gives back at expiry; `false` once
 -- a row for one is missing.
-local function each_refund(edition, record, act)
-  if not edition.refunds then return true end
+local function each_refund(revision, record, act)
+  if not revision.refunds then return true end
   for _, share in ipairs(record.shares) do
-    local limit = limit_of(edition.limits, share[1])
+    local limit = limit_of(revision.limits, share[1])
     if limit and limit.refund and share[4] == 0 then
-      local row, key = row_of(record.owner, limit.level, edition.levels)
+      local row, key = row_of(record.owner, limit.level, revision.levels)
       if key and not row then return false end
       if row then act(share, limit, row) end
     end
@@ -42,32 +42,32 @@ local function each_refund(edition, record, act)
   return true
 end
 
-local function expire(edition, record, now)
-  each_refund(edition, record, function(share, limit, row)
-    if row.edition == edition.edition then
-      local written = limit_of(limits_of_row(row, edition), limit.uid)
+local function expire(revision, record, now)
+  each_refund(revision, record, function(share, limit, row)
+    if row.revision == revision.revision then
+      local written = limit_of(limits_of_row(row, revision), limit.uid)
       if written then
         rule.refund(written, row.cells[written.cell], share[2], share[3], now)
       end
     end
   end)
   record.stage = EXPIRED
-  put_record(record, later(record.expires_at, edition.keep))
+  put_record(record, later(record.expires_at, revision.keep))
 end
 
 local function nothing() end
 
--- Deals with every lease that is due at `now` by the plan of `edition`. Answers
+-- Deals with every lease that is due at `now` by the plan of `revision`. Answers
 -- nil when done; else the owners whose rows are missing, if any.
-local function retire(edition, now)
+local function retire(revision, now)
   for _ = 1, MOST_AT_ONCE do
     local record = due_record(now)
     if not record then return nil end
     if record.stage ~= LIVE then
       remove_record(record)
-    elseif each_refund(edition, record, nothing) then
+    elseif each_refund(revision, record, nothing) then
       remove_record(record)
-      expire(edition, record, now)
+      expire(revision, record, now)
     else
       return { record.owner }
     end

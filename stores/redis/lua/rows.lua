@@ -1,5 +1,5 @@
 -- Rows: the cells of one level's limits for one key or ancestor, in the plan's
--- order. A row is kept as one string: the edition of the plan that wrote it,
+-- order. A row is kept as one string: the revision of the plan that wrote it,
 -- the latest instant, the cells, and the limits that its key had for itself, if
 -- it had any: those of its level, in order, in MessagePack; and what it retains of
 -- limits that its plan does not know (retained.lua).
@@ -26,7 +26,7 @@ end
 local function load_row(key, level, kept, own)
   local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
   if kept then
-    row.edition, row.latest, row.cells, row.by, row.retained = cmsgpack.unpack(kept)
+    row.revision, row.latest, row.cells, row.by, row.retained = cmsgpack.unpack(kept)
     row.by = row.by or nil
   else
     row.cells, row.by = fresh_cells(level), own
@@ -99,7 +99,7 @@ local function is_fresh(row)
   return not row.retained
 end
 
--- What a row has, but for its edition and its instant.
+-- What a row has, but for its revision and its instant.
 local function packed(row)
   if row.retained then return cmsgpack.pack(row.cells, row.by or false, row.retained) end
   if row.by then return cmsgpack.pack(row.cells, row.by) end
@@ -115,11 +115,11 @@ local function save_row(row, now)
     return
   end
   local cells = packed(row)
-  if row.was == cmsgpack.pack(row.edition, row.latest) .. cells then return end
-  local edition = row.edition or plan.edition
-  local bytes = cmsgpack.pack(edition, now) .. cells
+  if row.was == cmsgpack.pack(row.revision, row.latest) .. cells then return end
+  local revision = row.revision or plan.revision
+  local bytes = cmsgpack.pack(revision, now) .. cells
   -- Halfway through a change of limits it is soon written again.
-  if ask.clock == 'caller' or edition ~= plan.edition or row.by ~= row.own then
+  if ask.clock == 'caller' or revision ~= plan.revision or row.by ~= row.own then
     redis.call('SET', row.key, bytes)
     return
   end

@@ -56,18 +56,18 @@ impl Inner {
         known: &Known,
         request: &mut Request,
     ) -> Result<Answer, StoreError> {
-        let (mut editions, mut found) = (Vec::new(), BTreeSet::new());
+        let (mut revisions, mut found) = (Vec::new(), BTreeSet::new());
         if self.lines.spend() {
             request.needs = request.needs.and(Needs::LINE);
         }
         loop {
-            let value = self.call(known, request, &editions).await?;
+            let value = self.call(known, request, &revisions).await?;
             match reply::read(value, &request.deciding, request.now)? {
-                Answer::Editions(more, now) => {
+                Answer::Revisions(more, now) => {
                     // Whoever else writes there meanwhile adds to them.
                     found.extend(more);
                     let (link, own) = (&self.shared.link, &known.registered);
-                    editions = self.registry.leading_to(link, &found, now, own).await?;
+                    revisions = self.registry.leading_to(link, &found, now, own).await?;
                 }
                 Answer::More(owners) => {
                     for owner in owners {
@@ -89,9 +89,9 @@ impl Inner {
         &self,
         known: &Known,
         request: &Request,
-        editions: &[Arc<[u8]>],
+        revisions: &[Arc<[u8]>],
     ) -> Result<Value, StoreError> {
-        let needs = match editions {
+        let needs = match revisions {
             [] => known.needs.and(request.needs),
             _ => Needs::ALL.and(request.needs),
         };
@@ -101,7 +101,7 @@ impl Inner {
             Arc::clone(&request.command),
             request.rows(),
         ];
-        let arguments = [&own, editions].concat();
+        let arguments = [&own, revisions].concat();
         let link = &self.shared.link;
         link.call(&script, &request.keys, &arguments).await
     }

@@ -6,7 +6,7 @@
 //! {prefix:table:root}:d      what of them is due when
 //! {prefix:table:root}:q      the order of those who wait
 //! {prefix:table:root}:w      who they are
-//! {prefix:table}:plans       the editions of the table's plan
+//! {prefix:table}:plans       the revisions of the table's plan
 //! {prefix:owner}:own         what is defined for an owner
 //! {prefix:owner}:own:version its version
 //! {prefix:owner}:own:changes the order of its changes
@@ -38,7 +38,7 @@ impl Names {
         &self.table
     }
 
-    /// Where the editions of the plan are.
+    /// Where the revisions of the plan are.
     pub(crate) fn plans(&self) -> Vec<u8> {
         [b"{", self.table.as_slice(), b"}:plans"].concat()
     }

@@ -8,13 +8,13 @@
 //! | `inner` | what the commands of a table share, and how the script is called |
 //! | `shared` | what the tables of a store share |
 //! | `request` | a command with all that it needs on its way |
-//! | `edition`, `known` | what the server knows a plan by |
+//! | `revision`, `known` | what the server knows a plan by |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | the connection on which it hears that it has come |
 //! | `plain` | the plainest takes, by a function of their own |
-//! | `registry` | the editions of a table's plan, kept beside the rows |
+//! | `registry` | the revisions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
 //! | `connection` | the connections to it |
 //! | `driven` | work that is driven by who waits for it |
@@ -45,8 +45,8 @@
 //! clock is right. [`Clock::Caller`] is for tests: nothing expires by itself.
 //! Instants beyond the year 2255 (2^53 microseconds) are "never".
 //!
-//! **Several processes, several configurations.** A row says by which edition of
-//! its table's plan it was written, and is carried over to the edition of who
+//! **Several processes, several configurations.** A row says by which revision of
+//! its table's plan it was written, and is carried over to the revision of who
 //! asks. Processes that use one table with different limits never get stuck:
 //! each decides by its own limits, and the row is carried to and fro, a second
 //! trip each time. What is used stays used; but of a bucket no more than the
@@ -58,7 +58,7 @@
 //! so that they need no second trip and no other process's word. When they change
 //! the rows of up to a thousand keys are carried over at once, those of others
 //! when they are asked for next.
-//! The newest 4,096 editions of a plan are kept; a row that is older counts as never
+//! The newest 4,096 revisions of a plan are kept; a row that is older counts as never
 //! seen, unless it was written by the same limits.
 //!
 //! **What is lost when.** Replication is asynchronous: a failover loses the
@@ -129,7 +129,6 @@ mod address;
 mod connection;
 mod definitions;
 mod driven;
-mod edition;
 mod error;
 mod functions;
 mod inner;
@@ -141,6 +140,7 @@ mod options;
 mod plain;
 mod registry;
 mod request;
+mod revision;
 mod script;
 mod shared;
 mod store;

@@ -78,16 +78,16 @@ impl Inner {
         now: Timestamp,
         unseen: bool,
     ) -> Result<bool, StoreError> {
-        let edition = self.edition().await?;
-        let Ok(path) = KeyPath::new(key, edition.plan.levels()) else {
+        let revision = self.revision().await?;
+        let Ok(path) = KeyPath::new(key, revision.plan.levels()) else {
             return Ok(false);
         };
         if self.shared.clock == Clock::Server && !unseen {
             return Ok(true);
         }
         let look = wire::command::look(&path, now, &[], self.shared.clock);
-        let mut request = Request::new(&edition.plan, &path, now, look, &self.names);
-        match self.ask(&edition.known, &mut request).await? {
+        let mut request = Request::new(&revision.plan, &path, now, look, &self.names);
+        match self.ask(&revision.known, &mut request).await? {
             Answer::Looked(matters) => Ok(matters),
             _ => Err(garbled("no look")),
         }
@@ -101,7 +101,7 @@ impl Inner {
         let pattern = self.names.books(wanted.select.beginning());
         let mut walk = Walk::new(self, pattern, place);
         if let (Select::Key(key), false) = (wanted.select, walk.place.has_begun()) {
-            let levels = self.edition().await?.plan.levels();
+            let levels = self.revision().await?.plan.levels();
             walk.place = self.only_root_of(key, levels);
         }
         let mut page = Page::empty();

@@ -24,7 +24,7 @@ const PLAIN: u128 = 1 << 52;
 /// Buckets as the script is told of them.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    edition: i64,
+    revision: i64,
     /// Drain, weight, brim and capacity of each.
     buckets: Box<[[i64; 4]]>,
 }
@@ -45,10 +45,10 @@ pub(crate) struct Take {
 
 impl Plain {
     /// `None` for a plan that is more than plain buckets.
-    pub(crate) fn of(plan: &Plan, edition: i64) -> Option<Self> {
+    pub(crate) fn of(plan: &Plan, revision: i64) -> Option<Self> {
         let buckets: Option<Box<_>> = plan.limits().iter().map(numbers).collect();
         let buckets = buckets.filter(|_| plan.levels() <= 1)?;
-        Some(Self { edition, buckets })
+        Some(Self { revision, buckets })
     }
 
     /// The script that decides about `take`, and what it is told; `clock` says whether
@@ -74,7 +74,7 @@ impl Plain {
             0
         };
         let amount = take.amounts[0] as i64;
-        let first = [is_callers, now, self.edition].into_iter();
+        let first = [is_callers, now, self.revision].into_iter();
         let numbers = first.chain(*bucket).chain([amount]);
         numbers
             .flat_map(|number| (number as f64).to_le_bytes())
@@ -94,7 +94,7 @@ impl Plain {
             Detail::OnRefusal => 1,
             Detail::Always => 2,
         });
-        pack.int(self.edition);
+        pack.int(self.revision);
         for (bucket, &amount) in self.buckets.iter().zip(&take.amounts) {
             for &number in bucket {
                 pack.int(number);

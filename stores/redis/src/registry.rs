@@ -1,12 +1,12 @@
-//! The editions of a table's plan, kept beside the rows: whoever finds a row of
-//! another edition learns there by what limits it was written.
+//! The revisions of a table's plan, kept beside the rows: whoever finds a row of
+//! another revision learns there by what limits it was written.
 //!
 //! They may be lost while rows are not (`lua/register.lua`). So a process looks after its
-//! own edition, and gives it back when it misses it. Meanwhile a row of an edition that
+//! own revision, and gives it back when it misses it. Meanwhile a row of a revision that
 //! nobody knows is known by its number if it was written by the same limits. If not, it
 //! counts as never seen, as if it had been lost itself, unless it was written since its
-//! edition was first missed: then whoever wrote it is there, and nobody else decides
-//! about it until it has told its edition again.
+//! revision was first missed: then whoever wrote it is there, and nobody else decides
+//! about it until it has told its revision again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::options::Clock;
 use crate::script::Scripts;
 use crate::wire;
 
-/// So many editions are remembered here, and so many are followed one by one
+/// So many revisions are remembered here, and so many are followed one by one
 /// after a row was left alone for as many changes of limits.
 const MOST_KEPT: usize = 64;
 
-/// So often a process that asks looks after its own edition. (A server that drops what
+/// So often a process that asks looks after its own revision. (A server that drops what
 /// nobody looks at does not drop it then.)
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Of a number, so much is of the plan's hash (`lua/register.lua`).
 const ALIKE: i64 = 1 << 22;
 
-/// Where a table's editions are. See the [module](self).
+/// Where a table's revisions are. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Registry {
     key: Vec<u8>,
@@ -45,11 +45,11 @@ pub(crate) struct Registry {
     order: Mutex<BTreeSet<i64>>,
     /// Since which instant of the deciding clock these are missed.
     missed: Mutex<HashMap<i64, i64>>,
-    /// When the own edition was last looked after.
+    /// When the own revision was last looked after.
     looked: Mutex<Instant>,
 }
 
-/// An edition that this process has written.
+/// A revision that this process has written.
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub(crate) number: i64,
@@ -60,17 +60,17 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// What is kept of it, as the edition of `number`.
+    /// What is kept of it, as the revision of `number`.
     fn entry(&self, number: i64) -> Arc<[u8]> {
         wire::plan::entry(&self.kept, number, self.at).into()
     }
 
-    /// Whether it has the same limits as the edition of this number.
+    /// Whether it has the same limits as the revision of this number.
     fn is_like(&self, number: i64) -> bool {
         self.number % ALIKE == number % ALIKE
     }
 
-    /// What can be said of an edition that is missed since an instant.
+    /// What can be said of a revision that is missed since an instant.
     fn stand_in(&self, number: i64, since: i64) -> Arc<[u8]> {
         if self.is_like(number) {
             return wire::plan::stand_in(&self.kept, number, self.at, wire::NEVER).into();
@@ -92,7 +92,7 @@ impl Registry {
         }
     }
 
-    /// Makes `change` the newest edition.
+    /// Makes `change` the newest revision.
     pub(crate) async fn add(
         &self,
         link: &Link,
@@ -114,7 +114,7 @@ impl Registry {
         ];
         let keys = std::slice::from_ref(&self.key);
         let answer = link.call(&scripts.register, keys, &arguments).await?;
-        let (number, at, order) = registered(&answer).ok_or_else(|| garbled("no edition"))?;
+        let (number, at, order) = registered(&answer).ok_or_else(|| garbled("no revision"))?;
         self.note(order);
         Ok(Registered {
             number,
@@ -134,7 +134,7 @@ impl Registry {
         }
     }
 
-    /// The plan of the newest edition, if there is any.
+    /// The plan of the newest revision, if there is any.
     pub(crate) async fn newest(&self, link: &Link) -> Result<Option<Plan>, StoreError> {
         let mut ask = redis::cmd("HGET");
         let newest = link.ask(ask.arg(&self.key).arg("newest")).await?;
@@ -149,7 +149,7 @@ impl Registry {
         wire::plan::read(&bytes).map(Some).map_err(garbled)
     }
 
-    /// What is to be known where rows of the editions `found` are at the instant `now`
+    /// What is to be known where rows of the revisions `found` are at the instant `now`
     /// of the deciding clock: these, and every one that led from the oldest of them to
     /// `own`, in order; and what stands in for those that are lost.
     pub(crate) async fn leading_to(
@@ -168,10 +168,10 @@ impl Registry {
         missed.retain(|number, _| !entries.contains_key(number));
         let lost = found.iter().filter(|number| !entries.contains_key(number));
         let stand_in = |number: &i64| own.stand_in(*number, *missed.entry(*number).or_insert(now));
-        let mut editions: Vec<_> = lost.map(stand_in).collect();
+        let mut revisions: Vec<_> = lost.map(stand_in).collect();
         let there = wanted.iter().filter_map(|number| entries.get(number));
-        editions.extend(there.cloned());
-        Ok(editions)
+        revisions.extend(there.cloned());
+        Ok(revisions)
     }
 
     fn wanted(&self, found: &BTreeSet<i64>, own: i64) -> BTreeSet<i64> {
@@ -202,7 +202,7 @@ impl Registry {
         }
         let mut ask = redis::cmd("HMGET");
         let Value::Array(found) = link.ask(ask.arg(&self.key).arg(&missing)).await? else {
-            return Err(garbled("no editions"));
+            return Err(garbled("no revisions"));
         };
         let mut known = self.known.lock();
         for (number, bytes) in missing.into_iter().zip(found) {
@@ -224,7 +224,7 @@ impl Registry {
         wanted.iter().filter_map(entry).collect()
     }
 
-    /// Whether the own edition is to be looked after again.
+    /// Whether the own revision is to be looked after again.
     pub(crate) fn is_time_to_look(&self) -> bool {
         let (now, mut looked) = (Instant::now(), self.looked.lock());
         let is_time = now.duration_since(*looked) >= LOOK;

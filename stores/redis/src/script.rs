@@ -185,7 +185,7 @@ fn library(is_allowed: bool) -> Library {
 pub(crate) struct Scripts {
     library: Arc<Library>,
     made: Mutex<HashMap<Needs, Arc<Script>>>,
-    /// Adds an edition to a table's plans.
+    /// Adds a revision to a table's plans.
     pub(crate) register: Script,
     /// Gives one back that was lost.
     pub(crate) restore: Script,

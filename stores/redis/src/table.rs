@@ -91,7 +91,7 @@ impl Commands for Inner {
     }
 
     async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
-        self.edition().await.map(drop)
+        self.revision().await.map(drop)
     }
 
     async fn page_of_keys(
@@ -114,7 +114,7 @@ impl Commands for Inner {
 }
 
 impl Inner {
-    /// A command on its shortest way, by the edition of its plan, if that is settled.
+    /// A command on its shortest way, by the revision of its plan, if that is settled.
     fn asked(self: &Arc<Self>, command: &KeyCommand<'_>, settled: Option<Arc<Known>>) -> Asked {
         if let Some(known) = settled.as_ref().filter(|_| self.registry.is_time_to_look()) {
             self.look_after(known);

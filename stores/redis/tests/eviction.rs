@@ -15,7 +15,7 @@ use tidegate_redis::{Clock, RedisStore};
 use tidegate_store::core::Rule;
 use tidegate_store::{Definition, Ending, Store, Verb};
 
-/// Where the editions of table "t" are.
+/// Where the revisions of table "t" are.
 const PLANS: &str = "{tidegate:t}:plans";
 
 /// Long enough for any machine.
@@ -127,9 +127,9 @@ fn processes_that_do_not_agree_tell_their_limits_again() {
     assert!((12..=21).contains(&total), "{total}");
 }
 
-/// A failover to a server that had not seen the newest edition.
+/// A failover to a server that had not seen the newest revision.
 #[test]
-fn an_edition_that_a_new_master_does_not_know_is_told_again() {
+fn a_revision_that_a_new_master_does_not_know_is_told_again() {
     let Some(server) = RedisServer::start() else {
         return;
     };

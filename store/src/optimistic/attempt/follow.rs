@@ -1,4 +1,4 @@
-//! Changes of limits, followed edition by edition: what has expired by a change
+//! Changes of limits, followed revision by revision: what has expired by a change
 //! did so under the limits of its time.
 
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use crate::error::StoreError;
 use tidegate_core::{DecodeError, Timestamp};
 
 use super::{Attempt, Need};
-use crate::optimistic::edition::Edition;
 use crate::optimistic::limits;
+use crate::optimistic::revision::PlanRevision;
 
 impl Attempt<'_> {
-    /// Follows the changes up to the command's own edition.
+    /// Follows the changes up to the command's own revision.
     pub(super) fn follow_changes(&mut self, now: Timestamp) -> Result<(), Need> {
         let leading = self.leading();
         self.check_rows()?;
@@ -27,24 +27,24 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Rows that a newer edition wrote, for a process that knows it not yet.
+    /// Rows that a newer revision wrote, for a process that knows it not yet.
     pub(super) fn come_back(&mut self, now: Timestamp) {
         let own = Arc::clone(&self.own);
         let newer: Vec<_> = self.known.range(own.number + 1..).collect();
-        for (&number, edition) in newer {
+        for (&number, revision) in newer {
             let met = self.rows.all.iter_mut();
-            for row in met.filter(|row| row.edition == Some(number)) {
-                row.adopt((edition, &own), (now, &self.request.calendars));
+            for row in met.filter(|row| row.revision == Some(number)) {
+                row.adopt((revision, &own), (now, &self.request.calendars));
             }
         }
     }
 
     /// Rows whose keys have other limits for themselves than when another process,
-    /// or this one before it was started again, wrote them by the same edition.
+    /// or this one before it was started again, wrote them by the same revision.
     pub(super) fn agree_about_keys(&mut self, now: Timestamp) {
         let own = Arc::clone(&self.own);
         let met = self.rows.all.iter_mut();
-        let by_others = met.filter(|row| row.edition == Some(own.number) && !row.is_by(&own));
+        let by_others = met.filter(|row| row.revision == Some(own.number) && !row.is_by(&own));
         for row in by_others {
             row.adopt((&own, &own), (now, &self.request.calendars));
         }
@@ -52,9 +52,9 @@ impl Attempt<'_> {
 
     /// What a change removes is forgotten, unless the row was written since: then another
     /// server goes on by it.
-    fn carry_over(&mut self, old: &Edition, new: &Edition, now: Timestamp) {
+    fn carry_over(&mut self, old: &PlanRevision, new: &PlanRevision, now: Timestamp) {
         let rows = self.rows.all.iter_mut();
-        for row in rows.filter(|row| row.edition == Some(old.number)) {
+        for row in rows.filter(|row| row.revision == Some(old.number)) {
             let at = self.clock.follows(new.adopted.at, row.latest(), now);
             let is_carried = row.adopt((old, new), (at, &new.adopted.calendars));
             if is_carried && new.adopted.at >= row.latest() {
@@ -63,9 +63,9 @@ impl Attempt<'_> {
         }
     }
 
-    /// The editions that lead from the oldest that is met to the command's own.
-    fn leading(&self) -> Vec<Arc<Edition>> {
-        let mut met = self.rows.editions();
+    /// The revisions that lead from the oldest that is met to the command's own.
+    fn leading(&self) -> Vec<Arc<PlanRevision>> {
+        let mut met = self.rows.revisions();
         if self.leases.has_any() {
             met.push(self.head.followed);
         }
@@ -79,10 +79,10 @@ impl Attempt<'_> {
     /// Rows are read by the plan that wrote them, or refused.
     fn check_rows(&self) -> Result<(), StoreError> {
         for row in &self.rows.all {
-            let Some(number) = row.edition else { continue };
+            let Some(number) = row.revision else { continue };
             let plan = match number == self.own.number {
                 true => Some(&self.own.plan),
-                false => self.known.get(&number).map(|edition| &edition.plan),
+                false => self.known.get(&number).map(|revision| &revision.plan),
             };
             if !plan.is_some_and(|plan| row.fits(plan)) {
                 return Err(DecodeError::Corrupt("a row does not go with its limits").into());

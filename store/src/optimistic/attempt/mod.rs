@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `rows` | the rows that were loaded |
 //! | `leases` | those leases that the command can meet |
-//! | `follow` | changes of limits, edition by edition |
+//! | `follow` | changes of limits, revision by revision |
 //! | `retire` | what is due about leases |
 //! | `write` | what has changed |
 //! | `answer` | a reply by the caller's clock |
@@ -27,10 +27,10 @@ use tidegate_core::Timestamp;
 
 use crate::error::StoreError;
 use crate::optimistic::clock::Clock;
-use crate::optimistic::edition::Edition;
 use crate::optimistic::entry::Head;
 use crate::optimistic::limits;
 use crate::optimistic::request::Request;
+use crate::optimistic::revision::PlanRevision;
 use crate::optimistic::trip::{Due, Found, Swap, Wanted};
 use crate::owned::OwnedKey;
 use crate::reply::Reply;
@@ -43,8 +43,8 @@ use rows::Rows;
 pub enum Step {
     /// Load this, and [go on](Attempt::found) with what was found.
     Load(Wanted),
-    /// Make these editions known, and [go on](Attempt::learned).
-    Editions(Vec<u32>),
+    /// Make these revisions known, and [go on](Attempt::learned).
+    Revisions(Vec<u32>),
     /// Write this; then the reply is the answer. None: there was more to do than
     /// is done in one step; try again.
     Swap(Swap, Option<Result<Reply, StoreError>>),
@@ -55,7 +55,7 @@ pub enum Step {
 /// Why it cannot go on yet.
 enum Need {
     Load(Wanted),
-    Editions(Vec<u32>),
+    Revisions(Vec<u32>),
     /// Enough was done for one step.
     Pause,
     Fail(StoreError),
@@ -75,9 +75,9 @@ impl From<StoreError> for Need {
 #[derive(Debug)]
 pub struct Attempt<'r> {
     request: &'r Request,
-    own: Arc<Edition>,
+    own: Arc<PlanRevision>,
     clock: Clock,
-    known: Arc<BTreeMap<u32, Arc<Edition>>>,
+    known: Arc<BTreeMap<u32, Arc<PlanRevision>>>,
     /// The instant of the decision, once something was found.
     now: Option<Timestamp>,
     version: Option<u64>,
@@ -93,13 +93,13 @@ pub struct Attempt<'r> {
 const GLANCE: usize = 2;
 
 impl<'r> Attempt<'r> {
-    /// A try at `request`, by the edition `own` of its plan. `known` are editions
+    /// A try at `request`, by the revision `own` of its plan. `known` are revisions
     /// that may be met.
     #[must_use]
     pub fn new(
         request: &'r Request,
-        own: Arc<Edition>,
-        known: Arc<BTreeMap<u32, Arc<Edition>>>,
+        own: Arc<PlanRevision>,
+        known: Arc<BTreeMap<u32, Arc<PlanRevision>>>,
         clock: Clock,
     ) -> Self {
         let head = Head {
@@ -154,8 +154,8 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// Goes on with more editions.
-    pub fn learned(&mut self, known: Arc<BTreeMap<u32, Arc<Edition>>>) -> Step {
+    /// Goes on with more revisions.
+    pub fn learned(&mut self, known: Arc<BTreeMap<u32, Arc<PlanRevision>>>) -> Step {
         self.known = known;
         self.go_on()
     }
@@ -188,7 +188,7 @@ impl<'r> Attempt<'r> {
             }
             Err(Need::Pause) => self.finish(None),
             Err(Need::Fail(error)) => Step::Done(Err(error)),
-            Err(Need::Editions(numbers)) => Step::Editions(numbers),
+            Err(Need::Revisions(numbers)) => Step::Revisions(numbers),
             Err(Need::Load(wanted)) => {
                 self.expect(&wanted);
                 Step::Load(wanted)
@@ -199,7 +199,7 @@ impl<'r> Attempt<'r> {
     /// Brings rows and leases up to now.
     fn catch_up(&mut self) -> Result<(), Need> {
         let now = self.instant();
-        self.check_editions()?;
+        self.check_revisions()?;
         self.follow_changes(now)?;
         let own = Arc::clone(&self.own);
         self.come_back(now);
@@ -210,8 +210,8 @@ impl<'r> Attempt<'r> {
     }
 
     /// Whatever is met must be known: else nothing is done yet.
-    fn check_editions(&self) -> Result<(), Need> {
-        let mut met = self.rows.editions();
+    fn check_revisions(&self) -> Result<(), Need> {
+        let mut met = self.rows.revisions();
         if self.leases.has_any() {
             met.push(self.head.followed);
         }
@@ -221,7 +221,7 @@ impl<'r> Attempt<'r> {
         let unknown: Vec<u32> = unknown.collect();
         match unknown.is_empty() {
             true => Ok(()),
-            false => Err(Need::Editions(unknown)),
+            false => Err(Need::Revisions(unknown)),
         }
     }
 

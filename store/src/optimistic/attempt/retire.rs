@@ -5,7 +5,7 @@ use tidegate_core::Timestamp;
 
 use super::{Attempt, Need};
 use crate::key::KeyPath;
-use crate::optimistic::edition::Edition;
+use crate::optimistic::revision::PlanRevision;
 use crate::optimistic::trip::{Due, Wanted};
 use crate::oracle;
 use crate::owned::OwnedKey;
@@ -18,15 +18,15 @@ const MOST_AT_ONCE: usize = 256;
 const HANDFUL: usize = 64;
 
 impl Attempt<'_> {
-    /// Deals with every lease that is due at `until`, by the plan of `edition`.
-    pub(super) fn retire(&mut self, edition: &Edition, until: Timestamp) -> Result<(), Need> {
+    /// Deals with every lease that is due at `until`, by the plan of `revision`.
+    pub(super) fn retire(&mut self, revision: &PlanRevision, until: Timestamp) -> Result<(), Need> {
         while let Some(record) = self.next_due(until)? {
-            if let Some(wanted) = self.missing_rows(edition, &record) {
+            if let Some(wanted) = self.missing_rows(revision, &record) {
                 self.leases.pending = Some(record);
                 return Err(Need::Load(wanted));
             }
             self.retired += 1;
-            self.expire(edition, record, until);
+            self.expire(revision, record, until);
             self.leases.note_changes(Some(&mut self.head.turn));
         }
         Ok(())
@@ -55,11 +55,11 @@ impl Attempt<'_> {
 
     /// The rows of a record's owner that something is given back to and that were
     /// not loaded.
-    fn missing_rows(&self, edition: &Edition, record: &Record<OwnedKey>) -> Option<Wanted> {
-        if !gives_back(&edition.plan, record) {
+    fn missing_rows(&self, revision: &PlanRevision, record: &Record<OwnedKey>) -> Option<Wanted> {
+        if !gives_back(&revision.plan, record) {
             return None;
         }
-        let path = KeyPath::new(record.owner.bytes(), edition.plan.levels()).ok()?;
+        let path = KeyPath::new(record.owner.bytes(), revision.plan.levels()).ok()?;
         let keys = (0..path.depth()).map(|level| path.prefix(level));
         let missing = keys.filter(|key| self.rows.find(key).is_none());
         let rows: Vec<Box<[u8]>> = missing.map(Into::into).collect();
@@ -69,18 +69,18 @@ impl Attempt<'_> {
         })
     }
 
-    fn expire(&mut self, edition: &Edition, mut record: Record<OwnedKey>, until: Timestamp) {
+    fn expire(&mut self, revision: &PlanRevision, mut record: Record<OwnedKey>, until: Timestamp) {
         let owner = record.owner.clone();
-        let Ok(path) = KeyPath::new(owner.bytes(), edition.plan.levels()) else {
+        let Ok(path) = KeyPath::new(owner.bytes(), revision.plan.levels()) else {
             return;
         };
-        // Each row says itself by what it goes: an edition that was read from the backend
+        // Each row says itself by what it goes: a revision that was read from the backend
         // does not know what keys have for themselves.
-        let plan = self.rows.plan_of(&path, edition);
-        // A row that another edition wrote has nothing of this one's limits.
-        let mut rows = self.rows.take_out(&path, edition);
+        let plan = self.rows.plan_of(&path, revision);
+        // A row that another revision wrote has nothing of this one's limits.
+        let mut rows = self.rows.take_out(&path, revision);
         let again = oracle::expire(&plan, &mut rows, &mut record, until);
-        self.rows.put_back(&path, rows, edition);
+        self.rows.put_back(&path, rows, revision);
         if let Some(again) = again {
             self.leases.book.put_back(record, again);
         }

@@ -6,8 +6,8 @@ use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
 
 use crate::error::StoreError;
 use crate::key::KeyPath;
-use crate::optimistic::edition::Edition;
 use crate::optimistic::entry::{self, Entry, Head};
+use crate::optimistic::revision::PlanRevision;
 use crate::oracle::{self, Row};
 use crate::plan::{Plan, PlanLimit};
 use crate::retained;
@@ -20,11 +20,11 @@ pub(super) struct Loaded {
     pub(super) level: usize,
     /// As it was kept, if it was.
     pub(super) was: Option<Entry>,
-    /// The edition its cells go by; `None`: nothing was ever seen.
-    pub(super) edition: Option<u32>,
-    /// What it has of limits that its edition does not know.
+    /// The revision its cells go by; `None`: nothing was ever seen.
+    pub(super) revision: Option<u32>,
+    /// What it has of limits that its revision does not know.
     pub(super) retained: Vec<Retained>,
-    /// The rules they go by, if they are not the edition's.
+    /// The rules they go by, if they are not the revision's.
     own: Option<Vec<Rule>>,
     pub(super) cells: Row,
 }
@@ -59,7 +59,7 @@ impl Rows {
             head = was.as_ref().and_then(|entry| entry.head).or(head);
             self.all.push(Loaded {
                 level,
-                edition: was.as_ref().map(|entry| entry.edition),
+                revision: was.as_ref().map(|entry| entry.revision),
                 retained: was
                     .as_ref()
                     .map_or_else(Vec::new, |entry| entry.retained.clone()),
@@ -94,27 +94,31 @@ impl Rows {
         latest.unwrap_or(Timestamp::MIN)
     }
 
-    /// The editions that wrote what is here.
-    pub(super) fn editions(&self) -> Vec<u32> {
-        self.all.iter().filter_map(|row| row.edition).collect()
+    /// The revisions that wrote what is here.
+    pub(super) fn revisions(&self) -> Vec<u32> {
+        self.all.iter().filter_map(|row| row.revision).collect()
     }
 
-    /// What those of a path's rows go by that are `edition`'s.
-    pub(super) fn plan_of<'p>(&self, path: &KeyPath<'_>, edition: &'p Edition) -> Cow<'p, Plan> {
+    /// What those of a path's rows go by that are `revision`'s.
+    pub(super) fn plan_of<'p>(
+        &self,
+        path: &KeyPath<'_>,
+        revision: &'p PlanRevision,
+    ) -> Cow<'p, Plan> {
         let levels = 0..path.depth();
         let rows = levels.filter_map(|level| self.find(path.prefix(level)));
-        let own = rows.filter(|row| row.edition == Some(edition.number) && row.own.is_some());
-        own.fold(Cow::Borrowed(&*edition.plan), |plan, row| {
+        let own = rows.filter(|row| row.revision == Some(revision.number) && row.own.is_some());
+        own.fold(Cow::Borrowed(&*revision.plan), |plan, row| {
             Cow::Owned(row.plan(&plan).into_owned())
         })
     }
 
-    /// The cells of those of a path's rows that go by `edition`, or will; fresh
+    /// The cells of those of a path's rows that go by `revision`, or will; fresh
     /// ones for the others, of which it knows nothing.
-    pub(super) fn take_out(&mut self, path: &KeyPath<'_>, edition: &Edition) -> Vec<Row> {
+    pub(super) fn take_out(&mut self, path: &KeyPath<'_>, revision: &PlanRevision) -> Vec<Row> {
         let cells = |level: usize| match self.find_mut(path.prefix(level)) {
-            Some(row) if row.edition == Some(edition.number) => std::mem::take(&mut row.cells),
-            _ => oracle::fresh_row(&edition.plan, level),
+            Some(row) if row.revision == Some(revision.number) => std::mem::take(&mut row.cells),
+            _ => oracle::fresh_row(&revision.plan, level),
         };
         (0..path.depth()).map(cells).collect()
     }
@@ -138,16 +142,16 @@ impl Rows {
     }
 
     /// Puts them back.
-    pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, edition: &Edition) {
+    pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, revision: &PlanRevision) {
         for (level, cells) in rows.into_iter().enumerate() {
-            let number = edition.number;
+            let number = revision.number;
             let Some(row) = self.find_mut(path.prefix(level)) else {
                 continue;
             };
-            match row.edition {
+            match row.revision {
                 Some(other) if other != number => continue,
                 Some(_) => {}
-                None => row.goes_by(edition),
+                None => row.goes_by(revision),
             }
             row.cells = cells;
         }
@@ -155,16 +159,16 @@ impl Rows {
 }
 
 impl Loaded {
-    /// Carries it over from its edition, `old`, to `new`. What its key has for
-    /// itself in an edition that was read from the backend, nobody knows: it goes
+    /// Carries it over from its revision, `old`, to `new`. What its key has for
+    /// itself in a revision that was read from the backend, nobody knows: it goes
     /// on by what it has, and the answer is `false`.
     pub(super) fn adopt(
         &mut self,
-        (old, new): (&Edition, &Edition),
+        (old, new): (&PlanRevision, &PlanRevision),
         (at, calendars): (Timestamp, &[Option<Bounds>]),
     ) -> bool {
         if self.own.is_some() && !new.knows_keys {
-            self.edition = Some(new.number);
+            self.revision = Some(new.number);
             return false;
         }
         if !self.stays_as_it_is(old, new) {
@@ -179,7 +183,7 @@ impl Loaded {
     }
 
     /// Whether nothing has changed for it from `old` to `new`.
-    fn stays_as_it_is(&self, old: &Edition, new: &Edition) -> bool {
+    fn stays_as_it_is(&self, old: &PlanRevision, new: &PlanRevision) -> bool {
         let (before, after) = (old.plan.of_row(&self.key), new.plan.of_row(&self.key));
         old.knows_keys
             && new.knows_keys
@@ -188,24 +192,24 @@ impl Loaded {
             && self.is_by(old)
     }
 
-    /// Whether its rules are those that `edition`, its own, says its key goes by.
-    pub(super) fn is_by(&self, edition: &Edition) -> bool {
+    /// Whether its rules are those that `revision`, its own, says its key goes by.
+    pub(super) fn is_by(&self, revision: &PlanRevision) -> bool {
         let limits = |plan: &Plan| plan.range(self.level);
-        let plan = self.plan(&edition.plan);
-        let said = edition.plan.of_row(&self.key);
+        let plan = self.plan(&revision.plan);
+        let said = revision.plan.of_row(&self.key);
         plan.limits()[limits(&plan)] == said.limits()[limits(said)]
     }
 
-    fn goes_by(&mut self, edition: &Edition) {
-        self.edition = Some(edition.number);
-        self.own = edition.plan.overrides().get(&self.key).and_then(|own| {
+    fn goes_by(&mut self, revision: &PlanRevision) {
+        self.revision = Some(revision.number);
+        self.own = revision.plan.overrides().get(&self.key).and_then(|own| {
             let own = &own.limits()[own.range(self.level)];
-            let common = &edition.plan.limits()[edition.plan.range(self.level)];
+            let common = &revision.plan.limits()[revision.plan.range(self.level)];
             (own != common).then(|| own.iter().map(|limit| limit.rule).collect())
         });
     }
 
-    /// The plan its cells go by, if `plan` is its edition's.
+    /// The plan its cells go by, if `plan` is its revision's.
     pub(super) fn plan<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
         let Some(own) = &self.own else {
             return Cow::Borrowed(plan);
@@ -218,7 +222,7 @@ impl Loaded {
         }))
     }
 
-    /// The limits it has for itself, if `plan` is its edition's.
+    /// The limits it has for itself, if `plan` is its revision's.
     pub(super) fn own_limits(&self, plan: &Plan) -> Option<Vec<PlanLimit>> {
         self.own.as_ref()?;
         let plan = self.plan(plan);
@@ -253,7 +257,7 @@ impl Loaded {
         match &self.was {
             None => !self.is_fresh(),
             Some(was) => {
-                Some(was.edition) != self.edition
+                Some(was.revision) != self.revision
                     || was.own != self.own
                     || was.cells != self.cells
                     || was.retained != self.retained

@@ -78,11 +78,11 @@ impl Attempt<'_> {
             (Clock::Server, true) => self.head.until,
             (Clock::Server, false) => forget_at,
         };
-        let number = row.edition.unwrap_or(self.own.number);
+        let number = row.revision.unwrap_or(self.own.number);
         let head = is_root.then_some(&self.head);
         let own = row.own_limits(self.plan_of(number));
         let limits = entry::Limits {
-            edition: number,
+            revision: number,
             own: own.as_deref(),
             retained: &row.retained,
         };
@@ -100,7 +100,7 @@ impl Attempt<'_> {
         if row.is_fresh() {
             return Timestamp::MIN;
         }
-        let plan = row.plan(self.plan_of(row.edition.unwrap_or(self.own.number)));
+        let plan = row.plan(self.plan_of(row.revision.unwrap_or(self.own.number)));
         let limits = &plan.limits()[plan.range(row.level)];
         let cells = limits.iter().zip(&row.cells);
         let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
@@ -108,11 +108,11 @@ impl Attempt<'_> {
         instants.max().unwrap_or(Timestamp::MIN)
     }
 
-    /// The plan of an edition that was met, and is known by now.
-    fn plan_of(&self, edition: u32) -> &Plan {
-        let others = self.known.get(&edition);
-        let other = others.filter(|_| edition != self.own.number);
-        other.map_or(&self.own.plan, |edition| &edition.plan)
+    /// The plan of a revision that was met, and is known by now.
+    fn plan_of(&self, revision: u32) -> &Plan {
+        let others = self.known.get(&revision);
+        let other = others.filter(|_| revision != self.own.number);
+        other.map_or(&self.own.plan, |revision| &revision.plan)
     }
 
     fn lease_writes(&self) -> Vec<LeaseWrite> {

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `pack` | MessagePack as the server's `cmsgpack` reads it |
-//! | `plan` | an edition of a plan, there and back |
+//! | `plan` | a revision of a plan, there and back |
 //! | `command` | a command |
 //! | `reply` | its answer |
 //! | `held` | leases that are listed |

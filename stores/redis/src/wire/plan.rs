@@ -1,4 +1,4 @@
-//! An edition of a plan, there and back.
+//! A revision of a plan, there and back.
 
 use rmpv::Value;
 use tidegate_store::core::{Align, Bounds, Log, Payment, Rule, RuleError, Slots, Span, Window};
@@ -13,10 +13,10 @@ use crate::script;
 /// (`core/src/kernel/bucket.rs`).
 const DEBT_SPAN_BITS: u32 = 47;
 
-/// What a command is decided by: the plan as the edition of this number.
-pub(crate) fn edition(plan: &Plan, number: i64) -> Vec<u8> {
+/// What a command is decided by: the plan as the revision of this number.
+pub(crate) fn revision(plan: &Plan, number: i64) -> Vec<u8> {
     let mut pack = Pack::default();
-    pack.map(7).name("edition").int(number);
+    pack.map(7).name("revision").int(number);
     body(plan, false, &mut pack);
     pack.done()
 }
@@ -53,10 +53,10 @@ pub(crate) fn content(plan: &Plan) -> Vec<u8> {
     pack.done()
 }
 
-/// So many pairs are kept of an edition, but for its number and its instant.
+/// So many pairs are kept of a revision, but for its number and its instant.
 const KEPT: usize = 8;
 
-/// What is kept of an edition, but for its number and its instant.
+/// What is kept of a revision, but for its number and its instant.
 pub(crate) fn kept(plan: &Plan, calendars: &[Option<Bounds>]) -> Vec<u8> {
     let mut pack = Pack::default();
     pack.map(KEPT).name("version").int(plan.version() as i64);
@@ -66,19 +66,19 @@ pub(crate) fn kept(plan: &Plan, calendars: &[Option<Bounds>]) -> Vec<u8> {
     pack.done()
 }
 
-/// What is kept of an edition of which nothing is known any more: it has no limits.
+/// What is kept of a revision of which nothing is known any more: it has no limits.
 pub(crate) fn lost(levels: usize) -> Vec<u8> {
     kept(&Plan::new(0, levels, Vec::new(), Span::ZERO), &[])
 }
 
 /// `kept` with its number and its instant.
 pub(crate) fn entry(kept: &[u8], number: i64, at: i64) -> Vec<u8> {
-    with(kept, &[("edition", number), ("at", at)])
+    with(kept, &[("revision", number), ("at", at)])
 }
 
 /// The same in the place of one that was found to be lost at the instant `lost`.
 pub(crate) fn stand_in(kept: &[u8], number: i64, at: i64, lost: i64) -> Vec<u8> {
-    with(kept, &[("edition", number), ("at", at), ("lost", lost)])
+    with(kept, &[("revision", number), ("at", at), ("lost", lost)])
 }
 
 fn with(kept: &[u8], more: &[(&str, i64)]) -> Vec<u8> {
@@ -176,22 +176,22 @@ fn numbers(rule: &Rule) -> (u8, Vec<(&'static str, u128)>) {
     (script::kind(rule), numbers)
 }
 
-/// The plan of an edition that was kept; what makes no sense of it, if it cannot
+/// The plan of a revision that was kept; what makes no sense of it, if it cannot
 /// be read.
 pub(crate) fn read(bytes: &[u8]) -> Result<Plan, &'static str> {
-    let edition = rmpv::decode::read_value(&mut &*bytes).map_err(|_| "not MessagePack")?;
-    let levels = number(&edition, "levels")? as usize;
+    let revision = rmpv::decode::read_value(&mut &*bytes).map_err(|_| "not MessagePack")?;
+    let levels = number(&revision, "levels")? as usize;
     if !(1..=MAX_LEVELS).contains(&levels) {
         return Err("levels");
     }
-    let limits = field(&edition, "limits")?.as_array().ok_or("limits")?;
+    let limits = field(&revision, "limits")?.as_array().ok_or("limits")?;
     let limits: Result<_, _> = limits
         .iter()
         .map(|limit| read_limit(limit, levels))
         .collect();
-    let keep = Span::from_micros(number(&edition, "keep")?);
+    let keep = Span::from_micros(number(&revision, "keep")?);
     Ok(Plan::new(
-        number(&edition, "version")?,
+        number(&revision, "version")?,
         levels,
         limits?,
         keep,

@@ -11,7 +11,7 @@
 //!                  when the next is there, when all are
 //! 1 settled        expired, repeated, for each use: uid, taken, used
 //! 2 done
-//! 3 editions       the numbers of editions that wrote what is there
+//! 3 revisions       the numbers of revisions that wrote what is there
 //! 4 more           owners of leases whose rows are needed; call again
 //! 5 failed         0 unknown lease, 1 ended (and when), 2 duplicate
 //! 6 looked         whether the row is more than "never seen"
@@ -35,9 +35,9 @@ use crate::error::garbled;
 pub(crate) enum Answer {
     /// The command was executed.
     Reply(Reply),
-    /// Nothing was done: call again with these editions, which were met at this
+    /// Nothing was done: call again with these revisions, which were met at this
     /// instant of the deciding clock.
-    Editions(Vec<i64>, i64),
+    Revisions(Vec<i64>, i64),
     /// Some of what was due was done: call again, with the rows of these keys.
     More(Vec<Vec<u8>>),
     /// Whether the row is more than "never seen".
@@ -70,7 +70,7 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
         3 => {
             let now = reader.ahead.saturating_add(super::instant(asked_at));
             let found = reader.rest(Reader::int)?;
-            Ok(Answer::Editions(found, now))
+            Ok(Answer::Revisions(found, now))
         }
         4 => reader.rest(Reader::bytes).map(Answer::More),
         5 => Err(reader.failure()?),
@@ -85,7 +85,7 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
     }
 }
 
-/// Whoever looks after its own edition tells it within a second or two.
+/// Whoever looks after its own revision tells it within a second or two.
 const UNTOLD: &str = "Redis has lost the limits of another server that decides about this \
                       key; that server writes them again in about 2 s: try again then";
 

@@ -1,4 +1,4 @@
-//! Editions of a table's plan: a row says by which of them it was written.
+//! Revisions of a table's plan: a row says by which of them it was written.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::plan::Plan;
 
 /// A plan as the backend knows it.
 #[derive(Clone, Debug)]
-pub struct Edition {
+pub struct PlanRevision {
     /// Its number: that of a later one is larger.
     pub number: u32,
     /// The plan.
@@ -19,7 +19,7 @@ pub struct Edition {
     pub knows_keys: bool,
 }
 
-/// A change of limits that is to become an edition.
+/// A change of limits that is to become a revision.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The plan.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_net::{Change, Edition, Writer};
+use tidegate_net::{Change, Revision, Writer};
 use tidegate_store::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
@@ -19,9 +19,9 @@ use crate::wire::reply::Answer;
 const TOUCHED_AT_ONCE: usize = 64;
 
 impl Inner {
-    /// The newest plan's edition, written first if it is not yet.
-    pub(crate) async fn edition(self: &Arc<Self>) -> Result<Edition<Arc<Known>>, StoreError> {
-        self.changes.newest(&Editions(Arc::clone(self))).await
+    /// The newest plan's revision, written first if it is not yet.
+    pub(crate) async fn revision(self: &Arc<Self>) -> Result<Revision<Arc<Known>>, StoreError> {
+        self.changes.newest(&Revisions(Arc::clone(self))).await
     }
 
     /// The answer to a command by the plan that it was made for.
@@ -33,7 +33,7 @@ impl Inner {
         let changes = &self.changes;
         changes.follow(&request.plan, request.now, calendars)?;
         let known = changes
-            .edition_of(&request.plan, &Editions(Arc::clone(self)))
+            .revision_of(&request.plan, &Revisions(Arc::clone(self)))
             .await?;
         self.ask(&known, request).await
     }
@@ -56,11 +56,11 @@ impl Inner {
     }
 }
 
-/// Where the editions of a table are written.
+/// Where the revisions of a table are written.
 #[derive(Clone)]
-struct Editions(Arc<Inner>);
+struct Revisions(Arc<Inner>);
 
-impl Writer<Arc<Known>> for Editions {
+impl Writer<Arc<Known>> for Revisions {
     fn deadline(&self) -> Duration {
         self.0.shared.link.deadline()
     }
@@ -72,19 +72,19 @@ impl Writer<Arc<Known>> for Editions {
         let number = registered.number;
         Ok(Arc::new(Known {
             registered,
-            bytes: wire::plan::edition(&change.plan, number).into(),
+            bytes: wire::plan::revision(&change.plan, number).into(),
             needs: Needs::of(&change.plan),
             plain: Plain::of(&change.plan, number).map(Arc::new),
         }))
     }
 
-    async fn touch(&self, change: &Change, editions: &[Edition<Arc<Known>>]) {
+    async fn touch(&self, change: &Change, revisions: &[Revision<Arc<Known>>]) {
         for keys in change.touched.chunks(TOUCHED_AT_ONCE) {
             let mut tasks = JoinSet::new();
             for key in keys {
-                let calls = editions.iter().filter_map(|edition| {
-                    let request = self.0.look(key, change, &edition.plan)?;
-                    Some((Arc::clone(&edition.known), request))
+                let calls = revisions.iter().filter_map(|revision| {
+                    let request = self.0.look(key, change, &revision.plan)?;
+                    Some((Arc::clone(&revision.known), request))
                 });
                 tasks.spawn(Arc::clone(&self.0).ask_all(calls.collect()));
             }
