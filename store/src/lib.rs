@@ -18,6 +18,7 @@
 //! | [`definitions`] | what owners have a store keep, by versions that others follow |
 //! | [`store`] | the traits [`Store`] and [`Table`] |
 //! | [`oracle`] | a command executed on rows in memory: the one decision loop |
+//! | [`revisions`] | by what limits a process decides, and what its store does not have yet |
 //! | [`retained`] | states of limits that the plan at hand does not know |
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
@@ -54,6 +55,7 @@ pub mod race;
 pub mod rebuild;
 pub mod reply;
 pub mod retained;
+pub mod revisions;
 pub mod store;
 pub mod sync;
 pub mod timer;

@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use tidegate::contract::core::Timestamp;
 use tidegate::contract::definitions::at_once;
 use tidegate::contract::optimistic::{
-    Attempt, Clock, Due, Found, Kept, Limits, PlanRevision, Request, Step, Swap, Wanted, trip,
+    Attempt, Clock, Due, Found, Kept, Known, PlanRevision, Request, Step, Swap, Wanted, trip,
 };
+use tidegate::contract::revisions::{Revision, Revisions};
 use tidegate::contract::{
     Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
     Later, Op, Out, Plan, Reply, Store, StoreError, Table,
@@ -42,7 +43,8 @@ struct Maps {
 
 struct MapTable {
     kept: Arc<Mutex<TableKept>>,
-    limits: Limits,
+    revisions: Revisions<Arc<PlanRevision>>,
+    known: Known,
 }
 
 impl Root {
@@ -102,12 +104,12 @@ fn kept(entry: &trip::LeaseEntry) -> Kept {
 
 impl MapTable {
     fn revision(&self) -> Arc<PlanRevision> {
-        while let Some(change) = self.limits.next_change() {
+        while let Some(change) = self.revisions.next_change() {
             let mut kept = self.kept.lock();
             let same = kept
                 .revisions
                 .last()
-                .filter(|newest| change.is_first && newest.plan.has_limits_of(&change.plan));
+                .filter(|newest| change.is_first() && newest.plan.has_limits_of(&change.plan));
             let revision = match same {
                 Some(newest) => PlanRevision {
                     plan: Arc::clone(&change.plan),
@@ -122,20 +124,22 @@ impl MapTable {
             };
             kept.revisions.truncate(revision.number as usize - 1);
             kept.revisions.push(revision.clone());
-            self.limits.written(revision);
+            let (plan, known) = (change.plan, Arc::new(revision));
+            self.known.note(&known);
+            self.revisions.written(Revision { plan, known });
         }
-        self.limits.settled().expect("a plan was adopted")
+        self.revisions.settled().expect("a plan was adopted").known
     }
 
     fn learn(&self, numbers: &[u32]) {
         let kept = self.kept.lock();
         let revision = |number: &u32| kept.revisions[*number as usize - 1].clone();
-        self.limits.learn(numbers.iter().map(revision).collect());
+        self.known.learn(numbers.iter().map(revision).collect());
     }
 
     /// One attempt; `None`: another is to be made.
     fn attempt(&self, request: &Request) -> Option<Result<Reply, StoreError>> {
-        let (own, known) = (self.revision(), self.limits.known());
+        let (own, known) = (self.revision(), self.known.all());
         if !Arc::ptr_eq(&own.plan, &request.plan) {
             return Some(Err(StoreError::StalePlan));
         }
@@ -152,7 +156,7 @@ impl MapTable {
                 Step::Load(wanted) => attempt.found(load(&wanted)),
                 Step::Revisions(numbers) => {
                     self.learn(&numbers);
-                    attempt.learned(self.limits.known())
+                    attempt.learned(self.known.all())
                 }
                 Step::Done(reply) => return Some(reply),
                 Step::Swap(swap, reply) => {
@@ -167,7 +171,7 @@ impl MapTable {
 
 impl MapTable {
     fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
-        self.limits
+        self.revisions
             .follow(command.plan, command.now, command.calendars)?;
         let request = Request::of(command);
         loop {
@@ -193,8 +197,8 @@ impl Table for MapTable {
             }
             Op::Adopt => {
                 // An error says that a newer plan is here already.
-                let limits = &self.limits;
-                let followed = limits.follow(command.plan, command.now, command.calendars);
+                let revisions = &self.revisions;
+                let followed = revisions.follow(command.plan, command.now, command.calendars);
                 if followed.is_ok() {
                     self.revision();
                 }
@@ -250,7 +254,8 @@ impl Store for Maps {
             }),
             _ => Ok(Arc::new(MapTable {
                 kept: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),
-                limits: Limits::default(),
+                revisions: Revisions::default(),
+                known: Known::default(),
             })),
         }
     }

@@ -7,8 +7,8 @@
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
 //! | [`trip`] | what a backend loads and swaps |
 //! | `entry` | the bytes of a row |
-//! | [`revision`] | a plan as the backend knows it, and the changes that led there |
-//! | [`limits`] | by what limits this process decides |
+//! | [`revision`] | a plan as the backend knows it |
+//! | [`known`] | the revisions that were met lately |
 //! | [`clock`] | whose clock decides |
 //!
 //! **One root, one step.** Everything of one root (its row, those of its
@@ -24,21 +24,22 @@
 //!
 //! **Changes of limits** are followed row by row: a row says by which revision of
 //! its table's plan it was written, and is carried over, revision by revision, when
-//! it is needed next.
+//! it is needed next. By which this process decides, and what is not written yet, is
+//! for [`crate::revisions`] to say.
 //!
 //! Deliberately absent: any store, any client library, reading a clock, waiting.
 
 mod attempt;
 pub mod clock;
 mod entry;
-pub mod limits;
+pub mod known;
 mod request;
 pub mod revision;
 pub mod trip;
 
 pub use attempt::{Attempt, Step};
 pub use clock::Clock;
-pub use limits::Limits;
+pub use known::Known;
 pub use request::{Request, moved};
-pub use revision::{Change, PlanRevision};
+pub use revision::PlanRevision;
 pub use trip::{Due, Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};

@@ -18,14 +18,3 @@ pub struct PlanRevision {
     /// read from the backend does not, their rows do.
     pub knows_keys: bool,
 }
-
-/// A change of limits that is to become a revision.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// The plan.
-    pub plan: Arc<Plan>,
-    /// When it came into force by the caller's clock.
-    pub adopted: Adopted,
-    /// The first since the table was opened: no change if nothing differs.
-    pub is_first: bool,
-}

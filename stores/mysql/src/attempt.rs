@@ -25,7 +25,7 @@ impl Inner {
         request: Request,
         mut turn: Option<&mut Turn>,
     ) -> Result<(Reply, bool), StoreError> {
-        self.limits
+        self.changes
             .follow(&request.plan, request.now, &request.calendars)?;
         let (mut pace, begun) = (Pace::default(), Instant::now());
         let _share = self.share(request.root()?).await?;
@@ -64,11 +64,8 @@ impl Inner {
         request: &Request,
         mut turn: Option<&mut Turn>,
     ) -> Result<Outcome, Trouble> {
-        let revision = self.revision().await?;
-        if !Arc::ptr_eq(&revision.plan, &request.plan) {
-            return Err(StoreError::StalePlan.into());
-        }
-        let mut attempt = Attempt::new(request, revision, self.limits.known(), self.shared.clock);
+        let revision = self.revision_of(&request.plan).await?;
+        let mut attempt = Attempt::new(request, revision, self.known.all(), self.shared.clock);
         let wanted = attempt.begin()?;
         let ahead = request.is_take().then(|| match &turn {
             Some(turn) => turn.ahead(),
@@ -105,7 +102,7 @@ impl Inner {
                 }
                 Step::Revisions(numbers) => {
                     let learned = self.learn(&mut lent, &numbers).await;
-                    learned.map(|()| attempt.learned(self.limits.known()))
+                    learned.map(|()| attempt.learned(self.known.all()))
                 }
             };
             step = match more {
@@ -239,7 +236,7 @@ impl Inner {
 
     async fn learn(&self, lent: &mut Lent, numbers: &[u32]) -> Result<(), Trouble> {
         let revisions = registry::fetch(&mut lent.conn, self.place(), numbers).await?;
-        self.limits.learn(revisions);
+        self.known.learn(revisions);
         Ok(())
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_net::{Once, Share};
+use tidegate_net::{Changes, Share};
 use tidegate_store::StoreError;
-use tidegate_store::optimistic::Limits;
+use tidegate_store::optimistic::{Known, PlanRevision};
 
 use crate::shared::Shared;
 use crate::sql::Place;
@@ -14,9 +14,8 @@ use crate::sweeper::Sweeper;
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u32,
-    pub(crate) limits: Limits,
-    /// One change of limits is written at a time.
-    pub(crate) writing: Once,
+    pub(crate) changes: Changes<Arc<PlanRevision>>,
+    pub(crate) known: Known,
     pub(crate) sweeper: Sweeper,
 }
 

@@ -6,7 +6,8 @@
 //! | [`store`](MysqlStore) | the store: connections to a server, tables by name |
 //! | [`Options`] | prefix, clock, deadline, connections |
 //! | [`NativeLock`] | the server's own locks |
-//! | `table` | a command's way, and its revision |
+//! | `table` | a command's way |
+//! | `revision` | what the server knows a plan by |
 //! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `attempt` | its tries |
 //! | `kept` | what a decision means for the line, and the line for a decision |
@@ -87,6 +88,7 @@ mod options;
 mod pace;
 mod pool;
 mod registry;
+mod revision;
 mod schema;
 mod shared;
 mod sql;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::{Change, Clock, PlanRevision};
+use tidegate_store::optimistic::{Clock, PlanRevision};
+use tidegate_store::revisions::Change;
 use tidegate_store::{Adopted, Plan, StoreError, bytes};
 
 use crate::error::{Trouble, garbled, made_anew};
@@ -69,7 +70,10 @@ pub(crate) async fn add(
     let (newest, now) = found.ok_or_else(made_anew)?;
     let last = last(conn, place).await?;
     let goes_on = |kept: &PlanRevision| kept.plan.has_limits_of(&change.plan);
-    if let Some(same) = last.first().filter(|kept| change.is_first && goes_on(kept)) {
+    if let Some(same) = last
+        .first()
+        .filter(|kept| change.is_first() && goes_on(kept))
+    {
         // A process has opened the table with the limits it has.
         conn.query_drop("COMMIT").await?;
         return Ok(PlanRevision {

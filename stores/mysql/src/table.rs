@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_store::optimistic::{Clock, Limits, PlanRevision, Request};
+use tidegate_store::optimistic::{Clock, Known, Request};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
     StoreError, Table,
@@ -12,11 +12,11 @@ use tidegate_store::{
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::shared::Shared;
+use crate::sql;
 use crate::sql::Place;
 use crate::sweeper::Sweeper;
 use crate::waiting::InLine;
-use crate::{registry, sql};
-use tidegate_net::{Commands, Driver, Finish, Once, begin};
+use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -31,8 +31,8 @@ impl MysqlTable {
         let inner = Arc::new(Inner {
             shared,
             number,
-            limits: Limits::default(),
-            writing: Once::default(),
+            changes: Changes::default(),
+            known: Known::default(),
             sweeper: Sweeper::default(),
         });
         Self {
@@ -64,8 +64,8 @@ impl Commands for Inner {
     }
 
     fn follow(&self, command: &Command<'_>) {
-        let limits = &self.limits;
-        let _ = limits.follow(command.plan, command.now, command.calendars);
+        let changes = &self.changes;
+        let _ = changes.follow(command.plan, command.now, command.calendars);
     }
 
     async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {
@@ -94,34 +94,6 @@ impl Commands for Inner {
 }
 
 impl Inner {
-    /// The newest plan's revision, written first if it is not yet.
-    pub(crate) async fn revision(self: &Arc<Self>) -> Result<Arc<PlanRevision>, Trouble> {
-        if let Some(revision) = self.limits.settled() {
-            return Ok(revision);
-        }
-        let settled = || self.limits.settled().map(Ok);
-        let (inner, deadline) = (Arc::clone(self), self.shared.driver.deadline());
-        let write = async move { Ok(inner.write_changes().await) };
-        self.writing.run(deadline, settled, write).await?
-    }
-
-    /// Writes one change after the other, until none is left.
-    async fn write_changes(&self) -> Result<Arc<PlanRevision>, Trouble> {
-        while let Some(change) = self.limits.next_change() {
-            let mut lent = self.shared.pool.lend().await?;
-            let clock = self.shared.clock;
-            match registry::add(&mut lent.conn, self.place(), clock, change).await {
-                Ok(revision) => {
-                    lent.put_back();
-                    self.limits.written(revision);
-                }
-                Err(trouble) => return Err(self.give_up(lent, trouble).await),
-            }
-        }
-        let none = || StoreError::Unavailable("the table has no limits yet".to_owned());
-        self.limits.settled().ok_or_else(|| none().into())
-    }
-
     async fn count_rows(&self) -> Result<usize, Trouble> {
         let least = match self.shared.clock {
             Clock::Server => sql::AT_START.to_owned(),

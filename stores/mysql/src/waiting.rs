@@ -151,6 +151,6 @@ impl Line for InLine {
     }
 
     fn newest_plan(&self) -> Option<Arc<Plan>> {
-        self.table.limits.newest_plan()
+        self.table.changes.newest_plan()
     }
 }

@@ -1,96 +1,61 @@
 //! By what limits a process decides: every change is written to the server, in
-//! order, before anything is decided by it.
+//! order, before anything is decided by it ([`tidegate_store::revisions`]).
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tidegate_store::core::{Bounds, Timestamp};
-use tidegate_store::{OwnedKey, Plan, StoreError};
+use tidegate_store::revisions::{Change, Revision, Revisions};
+use tidegate_store::{Plan, StoreError};
 use tokio::time::{Instant, timeout};
 
 use crate::once::Once;
 
 /// Of so many keys whose own limits change are the rows carried over at once;
 /// of more, when they are asked for next.
-const MOST_TOUCHED: usize = 1_000;
+pub const MOST_TOUCHED: usize = 1_000;
 
-/// A change of limits, as of an instant.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// The limits from then on.
-    pub plan: Arc<Plan>,
-    /// When.
-    pub at: Timestamp,
-    /// The boundaries of its calendars.
-    pub calendars: Box<[Option<Bounds>]>,
-    /// The first since the table was opened: no change if nothing differs.
-    pub is_first: bool,
-    /// Another version of the limits before it, in which keys have others for
-    /// themselves.
-    pub goes_on: bool,
-    /// The keys whose rows go by other limits of their own now.
-    pub touched: Arc<[OwnedKey]>,
-}
+/// Where changes are written to. `N` is what a server knows a plan by.
+pub trait Writer<N>: Clone + Send + Sync + 'static {
+    /// Why a change is not written.
+    type Error: From<StoreError> + Send + 'static;
 
-/// A plan, and what the server knows it by.
-#[derive(Clone, Debug)]
-pub struct Revision<E> {
-    /// The plan.
-    pub plan: Arc<Plan>,
-    /// Its number, or whatever else a server's needs.
-    pub known: E,
-}
+    /// Whether a change is written that [goes on](Change::goes_on) from the plan before it;
+    /// else the server goes on to know both as one.
+    const WRITES_EACH: bool = false;
 
-/// Where changes are written to. `E` is what a server knows a plan by.
-pub trait Writer<E>: Clone + Send + Sync + 'static {
     /// How long what is to be written may take, together.
     fn deadline(&self) -> Duration;
 
-    /// Writes a change; answers the revision that its plan is from then on.
-    fn write(&self, change: &Change) -> impl Future<Output = Result<E, StoreError>> + Send;
+    /// Writes a change; answers what its plan is known by from then on.
+    fn write(&self, change: &Change) -> impl Future<Output = Result<N, Self::Error>> + Send;
 
     /// Carries over the rows of the keys that a change touches, as of it: by each
     /// of these revisions in order. What fails is carried over when it is asked
     /// for; it may be dropped before it is done.
-    fn touch(&self, change: &Change, revisions: &[Revision<E>]) -> impl Future<Output = ()> + Send;
+    fn touch(&self, change: &Change, revisions: &[Revision<N>]) -> impl Future<Output = ()> + Send;
 }
 
 /// The changes of one table: every one is written to the server, in order, before
 /// anything is decided by it.
 #[derive(Debug)]
-pub struct Changes<E> {
-    state: Arc<Mutex<State<E>>>,
+pub struct Changes<N> {
+    revisions: Arc<Revisions<N>>,
     /// One change of limits is written at a time.
     writing: Once,
 }
 
-#[derive(Debug)]
-struct State<E> {
-    newest: Option<Arc<Plan>>,
-    /// The revision that was written last.
-    revision: Option<Revision<E>>,
-    /// What is to be written before anything is decided.
-    waiting: VecDeque<Change>,
-}
-
-impl<E> Default for Changes<E> {
+impl<N> Default for Changes<N> {
     fn default() -> Self {
-        let state = State {
-            newest: None,
-            revision: None,
-            waiting: VecDeque::new(),
-        };
         Self {
-            state: Arc::new(Mutex::new(state)),
+            revisions: Arc::default(),
             writing: Once::default(),
         }
     }
 }
 
-impl<E: Clone + Send + Sync + 'static> Changes<E> {
+impl<N: Clone + Send + Sync + 'static> Changes<N> {
     /// Takes note that `plan` decides as of `now`.
     ///
     /// # Errors
@@ -101,35 +66,13 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
         now: Timestamp,
         calendars: &[Option<Bounds>],
     ) -> Result<(), StoreError> {
-        let mut state = self.state.lock();
-        let (mut goes_on, mut touched) = (false, Vec::new());
-        if let Some(newest) = &state.newest {
-            if Arc::ptr_eq(newest, plan) {
-                return Ok(());
-            }
-            if plan.version() < newest.version() {
-                return Err(StoreError::StalePlan);
-            }
-            goes_on = plan.goes_on_from(newest);
-            touched = touched_by(plan, newest, goes_on);
-        }
-        let change = Change {
-            plan: Arc::clone(plan),
-            at: now,
-            calendars: calendars.into(),
-            is_first: state.newest.is_none(),
-            goes_on,
-            touched: touched.into(),
-        };
-        state.newest = Some(Arc::clone(plan));
-        state.waiting.push_back(change);
-        Ok(())
+        self.revisions.follow(plan, now, calendars)
     }
 
     /// The limits that decide, if any do yet.
     #[must_use]
     pub fn newest_plan(&self) -> Option<Arc<Plan>> {
-        self.state.lock().newest.clone()
+        self.revisions.newest_plan()
     }
 
     /// What the server knows `plan` by, once `writer` has written all changes up
@@ -137,14 +80,14 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
     ///
     /// # Errors
     /// Those of `writer`; [`StoreError::StalePlan`] if `plan` is not the newest.
-    pub async fn revision_of(
+    pub async fn revision_of<W: Writer<N>>(
         &self,
         plan: &Arc<Plan>,
-        writer: &impl Writer<E>,
-    ) -> Result<E, StoreError> {
+        writer: &W,
+    ) -> Result<N, W::Error> {
         let revision = self.newest(writer).await?;
         if !Arc::ptr_eq(&revision.plan, plan) {
-            return Err(StoreError::StalePlan);
+            return Err(StoreError::StalePlan.into());
         }
         Ok(revision.known)
     }
@@ -152,11 +95,8 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
     /// What the server knows `plan` by, if it is decided by and nothing is to be
     /// written first.
     #[must_use]
-    pub fn settled_on(&self, plan: &Arc<Plan>) -> Option<E> {
-        let state = self.state.lock();
-        let revision = state.revision.as_ref()?;
-        let settled = state.waiting.is_empty() && Arc::ptr_eq(&revision.plan, plan);
-        settled.then(|| revision.known.clone())
+    pub fn settled_on(&self, plan: &Arc<Plan>) -> Option<N> {
+        self.revisions.settled_on(plan)
     }
 
     /// Writes what is to be written; answers the newest plan's revision. That goes on when
@@ -164,69 +104,42 @@ impl<E: Clone + Send + Sync + 'static> Changes<E> {
     ///
     /// # Errors
     /// Those of the writer; what could not be written is before the next command.
-    pub async fn newest(&self, writer: &impl Writer<E>) -> Result<Revision<E>, StoreError> {
-        if let Some(revision) = self.state.lock().settled() {
+    pub async fn newest<W: Writer<N>>(&self, writer: &W) -> Result<Revision<N>, W::Error> {
+        if let Some(revision) = self.revisions.settled() {
             return Ok(revision);
         }
-        let (state, writer) = (Arc::clone(&self.state), writer.clone());
-        let settled = || self.state.lock().settled();
+        let (revisions, writer) = (Arc::clone(&self.revisions), writer.clone());
+        let settled = || self.revisions.settled().map(Ok);
         let deadline = writer.deadline();
-        let write = async move { write_all(&state, &writer).await };
-        self.writing.run(deadline, settled, write).await
-    }
-}
-
-impl<E: Clone> State<E> {
-    /// The newest plan's revision, if nothing is to be written first.
-    fn settled(&self) -> Option<Revision<E>> {
-        let revision = self.revision.as_ref();
-        revision.filter(|_| self.waiting.is_empty()).cloned()
+        let write = async move { Ok(write_all(&revisions, &writer).await) };
+        self.writing.run(deadline, settled, write).await?
     }
 }
 
 /// Writes one change after the other, until none is left.
-async fn write_all<E: Clone + Send + Sync>(
-    state: &Mutex<State<E>>,
-    writer: &impl Writer<E>,
-) -> Result<Revision<E>, StoreError> {
+async fn write_all<N: Clone + Send + Sync, W: Writer<N>>(
+    revisions: &Revisions<N>,
+    writer: &W,
+) -> Result<Revision<N>, W::Error> {
     let begun = Instant::now();
-    let next = || state.lock().waiting.front().cloned();
-    let last = || state.lock().revision.clone();
-    while let Some(change) = next() {
-        let last = last().filter(|_| change.goes_on);
+    while let Some(change) = revisions.next_change() {
+        let last = revisions.last();
+        let last = last.filter(|_| !W::WRITES_EACH && change.goes_on());
         let known = match &last {
             Some(last) => last.known.clone(),
             None => writer.write(&change).await?,
         };
         let plan = Arc::clone(&change.plan);
         let revision = Revision { plan, known };
-        if !change.touched.is_empty() {
-            // Whatever was before the change is not the change's doing.
-            let revisions: Vec<_> = last.into_iter().chain([revision.clone()]).collect();
-            let left = writer.deadline().saturating_sub(begun.elapsed());
-            // What it does not come to is carried over when it is asked for next.
-            let _ = timeout(left / 2, writer.touch(&change, &revisions)).await;
-        }
-        let mut state = state.lock();
-        state.waiting.pop_front();
-        state.revision = Some(revision);
+        // Whatever was before the change is not the change's doing.
+        let both: Vec<_> = last.into_iter().chain([revision.clone()]).collect();
+        let left = writer.deadline().saturating_sub(begun.elapsed());
+        // What it does not come to is carried over when it is asked for next.
+        let _ = timeout(left / 2, writer.touch(&change, &both)).await;
+        revisions.written(revision);
     }
     let nothing = || StoreError::Unavailable("the table has no limits yet".to_owned());
-    last().ok_or_else(nothing)
-}
-
-/// The keys whose rows go by other limits of their own in `plan` than in `old`.
-fn touched_by(plan: &Plan, old: &Plan, goes_on: bool) -> Vec<OwnedKey> {
-    let keys = match goes_on {
-        true => plan.differing_from(old),
-        false => {
-            let ours = plan.overrides().iter().map(|(key, _)| key);
-            let others = old.overrides().iter().map(|(key, _)| key);
-            let gone = others.filter(|key| plan.overrides().get(key.bytes()).is_none());
-            ours.chain(gone).collect()
-        }
-    };
-    keys.into_iter().take(MOST_TOUCHED).cloned().collect()
+    revisions.last().ok_or_else(|| nothing().into())
 }
 
 #[cfg(test)]
@@ -234,6 +147,7 @@ mod tests {
     use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tidegate_store::OwnedKey;
     use tidegate_store::core::{Bucket, Rule, Span};
     use tokio::task::yield_now;
 
@@ -253,6 +167,8 @@ mod tests {
     }
 
     impl Writer<usize> for Slow {
+        type Error = StoreError;
+
         fn deadline(&self) -> Duration {
             match (self.hangs, self.hangs_on_rows) {
                 (true, _) => Duration::ZERO,

@@ -30,7 +30,7 @@ mod shares;
 mod underway;
 pub mod waiting;
 
-pub use changes::{Change, Changes, Revision, Writer};
+pub use changes::{Changes, MOST_TOUCHED, Writer};
 pub use commands::{Commands, begin};
 pub use driver::{Driver, closed, too_late, within};
 pub use ears::{Ear, Ears, Heard};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_net::{Change, Revision, Writer};
+use tidegate_net::{MOST_TOUCHED, Writer};
 use tidegate_store::core::{Span, Timestamp};
+use tidegate_store::revisions::{Change, Revision};
 use tidegate_store::{KeyPath, Reply, StoreError};
 use tokio::task::JoinSet;
 
@@ -235,6 +236,8 @@ impl Calls {
 }
 
 impl Writer<i64> for Calls {
+    type Error = StoreError;
+
     fn deadline(&self) -> Duration {
         self.link.deadline()
     }
@@ -245,12 +248,15 @@ impl Writer<i64> for Calls {
             plan.version().to_string(),
             plan.keep().as_micros().to_string(),
         );
-        let at = change.at.as_micros();
+        let at = change.adopted.at.as_micros();
         let (levels, numbers) = (plan.levels() as i32, plan::numbers(plan));
-        let (names, calendars) = (plan::names(plan), plan::calendars(&change.calendars));
+        let (names, calendars) = (
+            plan::names(plan),
+            plan::calendars(&change.adopted.calendars),
+        );
         let arguments: [Argument<'_>; 10] = [
             &self.tab,
-            &change.is_first,
+            &change.is_first(),
             &version,
             &at,
             &self.is_callers(),
@@ -268,11 +274,11 @@ impl Writer<i64> for Calls {
     /// As many at a time as there are connections.
     async fn touch(&self, change: &Change, revisions: &[Revision<i64>]) {
         let mut tasks = JoinSet::new();
-        for key in change.touched.iter() {
+        for key in change.touched(MOST_TOUCHED) {
             let looks = revisions.iter().filter_map(|revision| {
                 let path = KeyPath::new(key.bytes(), revision.plan.levels()).ok()?;
-                let (plan, calendars) = (&revision.plan, &change.calendars);
-                let look = Request::look(plan, &path, change.at, calendars);
+                let (plan, calendars) = (&revision.plan, &change.adopted.calendars);
+                let look = Request::look(plan, &path, change.adopted.at, calendars);
                 Some((revision.known, look))
             });
             let (calls, looks) = (self.clone(), looks.collect::<Vec<_>>());

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use tidegate_net::Change;
+use tidegate_store::revisions::Change;
 use tidegate_store::{Plan, StoreError};
 use tokio::time::Instant;
 
@@ -101,10 +101,10 @@ impl Registry {
     ) -> Result<Registered, StoreError> {
         let at = match self.clock {
             Clock::Server => String::new(),
-            Clock::Caller => wire::instant(change.at).to_string(),
+            Clock::Caller => wire::instant(change.adopted.at).to_string(),
         };
-        let first = if change.is_first { "1" } else { "0" };
-        let kept: Arc<[u8]> = wire::plan::kept(&change.plan, &change.calendars).into();
+        let first = if change.is_first() { "1" } else { "0" };
+        let kept: Arc<[u8]> = wire::plan::kept(&change.plan, &change.adopted.calendars).into();
         let content: Arc<[u8]> = wire::plan::content(&change.plan).into();
         let arguments = [
             Arc::clone(&kept),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_net::{Change, Revision, Writer};
+use tidegate_net::{MOST_TOUCHED, Writer};
+use tidegate_store::revisions::{Change, Revision};
 use tidegate_store::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
@@ -21,7 +22,7 @@ const TOUCHED_AT_ONCE: usize = 64;
 impl Inner {
     /// The newest plan's revision, written first if it is not yet.
     pub(crate) async fn revision(self: &Arc<Self>) -> Result<Revision<Arc<Known>>, StoreError> {
-        self.changes.newest(&Revisions(Arc::clone(self))).await
+        self.changes.newest(&Registering(Arc::clone(self))).await
     }
 
     /// The answer to a command by the plan that it was made for.
@@ -33,7 +34,7 @@ impl Inner {
         let changes = &self.changes;
         changes.follow(&request.plan, request.now, calendars)?;
         let known = changes
-            .revision_of(&request.plan, &Revisions(Arc::clone(self)))
+            .revision_of(&request.plan, &Registering(Arc::clone(self)))
             .await?;
         self.ask(&known, request).await
     }
@@ -41,9 +42,10 @@ impl Inner {
     /// A look at the row of `key` by `plan`, as of the change.
     fn look(&self, key: &OwnedKey, change: &Change, plan: &Arc<Plan>) -> Option<Request> {
         let key = KeyPath::new(key.bytes(), plan.levels()).ok()?;
-        let (calendars, clock) = (&change.calendars, self.shared.clock);
-        let look = wire::command::look(&key, change.at, calendars, clock);
-        Some(Request::new(plan, &key, change.at, look, &self.names))
+        let (calendars, clock) = (&change.adopted.calendars, self.shared.clock);
+        let at = change.adopted.at;
+        let look = wire::command::look(&key, at, calendars, clock);
+        Some(Request::new(plan, &key, at, look, &self.names))
     }
 
     async fn ask_all(self: Arc<Self>, calls: Vec<(Arc<Known>, Request)>) {
@@ -58,9 +60,11 @@ impl Inner {
 
 /// Where the revisions of a table are written.
 #[derive(Clone)]
-struct Revisions(Arc<Inner>);
+struct Registering(Arc<Inner>);
 
-impl Writer<Arc<Known>> for Revisions {
+impl Writer<Arc<Known>> for Registering {
+    type Error = StoreError;
+
     fn deadline(&self) -> Duration {
         self.0.shared.link.deadline()
     }
@@ -79,7 +83,7 @@ impl Writer<Arc<Known>> for Revisions {
     }
 
     async fn touch(&self, change: &Change, revisions: &[Revision<Arc<Known>>]) {
-        for keys in change.touched.chunks(TOUCHED_AT_ONCE) {
+        for keys in change.touched(MOST_TOUCHED).chunks(TOUCHED_AT_ONCE) {
             let mut tasks = JoinSet::new();
             for key in keys {
                 let calls = revisions.iter().filter_map(|revision| {

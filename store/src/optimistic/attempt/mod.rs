@@ -28,7 +28,7 @@ use tidegate_core::Timestamp;
 use crate::error::StoreError;
 use crate::optimistic::clock::Clock;
 use crate::optimistic::entry::Head;
-use crate::optimistic::limits;
+use crate::optimistic::known;
 use crate::optimistic::request::Request;
 use crate::optimistic::revision::PlanRevision;
 use crate::optimistic::trip::{Due, Found, Swap, Wanted};
@@ -216,7 +216,7 @@ impl<'r> Attempt<'r> {
             met.push(self.head.followed);
         }
         met.retain(|&number| number != self.own.number);
-        let needed = limits::leading_to(self.own.number, &met);
+        let needed = known::leading_to(self.own.number, &met);
         let unknown = needed.into_iter().filter(|n| !self.known.contains_key(n));
         let unknown: Vec<u32> = unknown.collect();
         match unknown.is_empty() {

@@ -1,0 +1,171 @@
+//! By what limits a process decides about one table: each change of them becomes a revision
+//! of the plan in the table's store, in order, before anything is decided by it.
+//!
+//! No I/O is here: who has a store writes [`next_change`](Revisions::next_change) there, and
+//! says by [`written`](Revisions::written) what the store knows the plan by.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_core::{Bounds, Timestamp};
+
+use crate::adopted::Adopted;
+use crate::error::StoreError;
+use crate::owned::OwnedKey;
+use crate::plan::Plan;
+use crate::sync::Mutex;
+
+/// A change of limits that is to become a revision.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The limits from then on.
+    pub plan: Arc<Plan>,
+    /// When they came into force, by the caller's clock.
+    pub adopted: Adopted,
+    /// The limits before; none if it is the first since the table was opened.
+    pub before: Option<Arc<Plan>>,
+}
+
+impl Change {
+    /// The first since the table was opened: no change if nothing differs.
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Another version of the limits before it, in which keys have others for themselves.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        let before = self.before.as_ref();
+        before.is_some_and(|before| self.plan.goes_on_from(before))
+    }
+
+    /// The keys whose rows go by other limits of their own now, `most` of them.
+    #[must_use]
+    pub fn touched(&self, most: usize) -> Vec<OwnedKey> {
+        let Some(before) = &self.before else {
+            return Vec::new();
+        };
+        let keys: Vec<_> = match self.goes_on() {
+            true => self.plan.differing_from(before),
+            false => {
+                let ours = self.plan.overrides();
+                let gone = before.overrides().iter().map(|(key, _)| key);
+                let gone = gone.filter(|key| ours.get(key.bytes()).is_none());
+                ours.iter().map(|(key, _)| key).chain(gone).collect()
+            }
+        };
+        keys.into_iter().take(most).cloned().collect()
+    }
+}
+
+/// A plan that decides, and what its store knows it by: a number, or whatever else.
+#[derive(Clone, Debug)]
+pub struct Revision<N> {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// What the store knows it by.
+    pub known: N,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Revisions<N>(Mutex<State<N>>);
+
+#[derive(Debug)]
+struct State<N> {
+    newest: Option<Arc<Plan>>,
+    /// The one that was written last.
+    last: Option<Revision<N>>,
+    /// What is to be written before anything is decided.
+    changes: VecDeque<Change>,
+}
+
+impl<N> Default for Revisions<N> {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            newest: None,
+            last: None,
+            changes: VecDeque::new(),
+        }))
+    }
+}
+
+impl<N: Clone> Revisions<N> {
+    /// Takes note that `plan` decides as of `now`.
+    ///
+    /// # Errors
+    /// [`StoreError::StalePlan`]: a newer one does already.
+    pub fn follow(
+        &self,
+        plan: &Arc<Plan>,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+    ) -> Result<(), StoreError> {
+        let mut state = self.0.lock();
+        if let Some(newest) = &state.newest {
+            if Arc::ptr_eq(newest, plan) {
+                return Ok(());
+            }
+            if plan.version() < newest.version() {
+                return Err(StoreError::StalePlan);
+            }
+        }
+        let before = state.newest.replace(Arc::clone(plan));
+        let calendars = calendars.to_vec();
+        state.changes.push_back(Change {
+            plan: Arc::clone(plan),
+            adopted: Adopted { at: now, calendars },
+            before,
+        });
+        Ok(())
+    }
+
+    /// The limits that decide, if any do yet.
+    #[must_use]
+    pub fn newest_plan(&self) -> Option<Arc<Plan>> {
+        self.0.lock().newest.clone()
+    }
+
+    /// The newest plan's revision, if nothing is to be written first.
+    #[must_use]
+    pub fn settled(&self) -> Option<Revision<N>> {
+        self.0.lock().settled().cloned()
+    }
+
+    /// What the store knows `plan` by, if it is decided by and nothing is to be written
+    /// first.
+    #[must_use]
+    pub fn settled_on(&self, plan: &Arc<Plan>) -> Option<N> {
+        let state = self.0.lock();
+        let revision = state.settled()?;
+        Arc::ptr_eq(&revision.plan, plan).then(|| revision.known.clone())
+    }
+
+    /// The revision that was written last.
+    #[must_use]
+    pub fn last(&self) -> Option<Revision<N>> {
+        self.0.lock().last.clone()
+    }
+
+    /// The change that is to be written next. One at a time asks, writes it, and says so by
+    /// [`written`](Self::written).
+    #[must_use]
+    pub fn next_change(&self) -> Option<Change> {
+        self.0.lock().changes.front().cloned()
+    }
+
+    /// The change that was [next](Self::next_change) is this revision.
+    pub fn written(&self, revision: Revision<N>) {
+        let mut state = self.0.lock();
+        state.changes.pop_front();
+        state.last = Some(revision);
+    }
+}
+
+impl<N> State<N> {
+    fn settled(&self) -> Option<&Revision<N>> {
+        let last = self.last.as_ref();
+        last.filter(|_| self.changes.is_empty())
+    }
+}
