@@ -10,25 +10,25 @@ use mysql_async::prelude::Queryable;
 
 use crate::error::Trouble;
 
-/// What each step does; `{p}` is the prefix, `{random}` a number below 2^30. The number of a step is its place,
-/// from 1 on: none is ever changed or taken out.
-const STEPS: &[&[&str]] = &[
-    &[
-        "CREATE TABLE IF NOT EXISTS {p}_tables (
+/// What each step does; `{p}` is the prefix, `{random}` a number below 2^30. The number of a
+/// step is its place, from 1 on: one that was released is never changed or taken out, and a
+/// later change of the tables is another at the end.
+const STEPS: &[&[&str]] = &[&[
+    "CREATE TABLE IF NOT EXISTS {p}_tables (
         id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
         name VARBINARY(512) NOT NULL UNIQUE,
         newest INT UNSIGNED NOT NULL DEFAULT 0
     ) ENGINE=InnoDB",
-        // A process that opened a set before the tables were dropped and made anew is not to
-        // find another set under its number.
-        "ALTER TABLE {p}_tables AUTO_INCREMENT = {random}",
-        "CREATE TABLE IF NOT EXISTS {p}_plans (
+    // A process that opened a set before the tables were dropped and made anew is not to
+    // find another set under its number.
+    "ALTER TABLE {p}_tables AUTO_INCREMENT = {random}",
+    "CREATE TABLE IF NOT EXISTS {p}_plans (
         table_id INT UNSIGNED NOT NULL,
         revision INT UNSIGNED NOT NULL,
         body MEDIUMBLOB NOT NULL,
         PRIMARY KEY (table_id, revision)
     ) ENGINE=InnoDB",
-        "CREATE TABLE IF NOT EXISTS {p}_rows (
+    "CREATE TABLE IF NOT EXISTS {p}_rows (
         table_id INT UNSIGNED NOT NULL,
         name VARBINARY(201) NOT NULL,
         whole VARBINARY(4096) NULL,
@@ -39,7 +39,7 @@ const STEPS: &[&[&str]] = &[
         PRIMARY KEY (table_id, name),
         KEY keep_until (keep_until)
     ) ENGINE=InnoDB",
-        "CREATE TABLE IF NOT EXISTS {p}_leases (
+    "CREATE TABLE IF NOT EXISTS {p}_leases (
         table_id INT UNSIGNED NOT NULL,
         root VARBINARY(201) NOT NULL,
         id BINARY(16) NOT NULL,
@@ -53,23 +53,7 @@ const STEPS: &[&[&str]] = &[
         KEY ask (table_id, root, ask),
         KEY due_anywhere (table_id, due)
     ) ENGINE=InnoDB",
-        "CREATE TABLE IF NOT EXISTS {p}_waiters (
-        number BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
-        table_id INT UNSIGNED NOT NULL,
-        name VARBINARY(201) NOT NULL,
-        until BIGINT NOT NULL,
-        KEY line (table_id, name, number),
-        KEY until (until)
-    ) ENGINE=InnoDB",
-        "CREATE TABLE IF NOT EXISTS {p}_definitions (
-        owner VARBINARY(201) NOT NULL,
-        name VARBINARY(201) NOT NULL,
-        whole VARBINARY(4096) NULL,
-        body MEDIUMBLOB NOT NULL,
-        PRIMARY KEY (owner, name)
-    ) ENGINE=InnoDB",
-    ],
-    &["CREATE TABLE IF NOT EXISTS {p}_turns (
+    "CREATE TABLE IF NOT EXISTS {p}_turns (
         table_id INT UNSIGNED NOT NULL,
         name VARBINARY(201) NOT NULL,
         came BIGINT NOT NULL,
@@ -78,15 +62,21 @@ const STEPS: &[&[&str]] = &[
         PRIMARY KEY (table_id, name, came, turn),
         KEY turn (table_id, turn),
         KEY until (until)
-    ) ENGINE=InnoDB"],
-    &[
-        "ALTER TABLE {p}_definitions ADD COLUMN IF NOT EXISTS ends_at BIGINT NULL",
-        "CREATE TABLE IF NOT EXISTS {p}_definition_versions (
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_definitions (
+        owner VARBINARY(201) NOT NULL,
+        name VARBINARY(201) NOT NULL,
+        whole VARBINARY(4096) NULL,
+        body MEDIUMBLOB NOT NULL,
+        ends_at BIGINT NULL,
+        PRIMARY KEY (owner, name)
+    ) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS {p}_definition_versions (
         owner VARBINARY(201) NOT NULL PRIMARY KEY,
         version BIGINT NOT NULL,
         floor BIGINT NOT NULL
     ) ENGINE=InnoDB",
-        "CREATE TABLE IF NOT EXISTS {p}_definition_changes (
+    "CREATE TABLE IF NOT EXISTS {p}_definition_changes (
         owner VARBINARY(201) NOT NULL,
         name VARBINARY(201) NOT NULL,
         whole VARBINARY(4096) NULL,
@@ -94,8 +84,7 @@ const STEPS: &[&[&str]] = &[
         PRIMARY KEY (owner, name),
         KEY version (owner, version)
     ) ENGINE=InnoDB",
-    ],
-];
+]];
 
 /// How long it waits for another that is at it.
 const PATIENCE_SECONDS: u32 = 60;
