@@ -8,11 +8,11 @@ use tidegate_store::optimistic::{Attempt, Request, Step, Swap, trip};
 use tidegate_store::{Reply, StoreError};
 use tokio::time::Instant;
 
+use crate::connection::Lent;
 use crate::error::Trouble;
 use crate::inner::Inner;
 use crate::kept::{self, Decided, Outcome};
 use crate::pace::Pace;
-use crate::pool::Lent;
 use crate::registry;
 use crate::trips::{self, Loaded};
 use crate::turns::{Ahead, Turn};
@@ -32,11 +32,11 @@ impl Inner {
         loop {
             let trouble = match self.attempt(&request, turn.as_deref_mut()).await {
                 Ok(Outcome::Reply(reply)) => {
-                    self.sweep_in_turn();
+                    self.prune_in_turn();
                     return Ok((reply?, false));
                 }
                 Ok(Outcome::Kept(refusal)) => {
-                    self.sweep_in_turn();
+                    self.prune_in_turn();
                     let reply = match refusal {
                         Some(reply) => reply,
                         None => self.refusal(&request).await?,

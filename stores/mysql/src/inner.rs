@@ -6,9 +6,9 @@ use tidegate_net::{Changes, Share};
 use tidegate_store::StoreError;
 use tidegate_store::optimistic::{Known, PlanRevision};
 
+use crate::pruner::Pruner;
 use crate::shared::Shared;
 use crate::sql::Place;
-use crate::sweeper::Sweeper;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -16,7 +16,7 @@ pub(crate) struct Inner {
     pub(crate) number: u32,
     pub(crate) changes: Changes<Arc<PlanRevision>>,
     pub(crate) known: Known,
-    pub(crate) sweeper: Sweeper,
+    pub(crate) pruner: Pruner,
 }
 
 impl Inner {

@@ -20,9 +20,9 @@
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
 //! | `names` | what a row is called |
-//! | `pool` | a bounded number of connections |
+//! | `connection` | a bounded number of connections |
 //! | `pace` | how often, and when, a lost transaction is tried again |
-//! | `sweep`, `sweeper` | what is spent is deleted, and when it is time |
+//! | `prune`, `pruner` | what is spent is deleted, and when it is time |
 //!
 //! **The core decides**, here and not in the server: the loop of [`tidegate_store::optimistic`].
 //! A command is one transaction of two round trips, whatever the number of its
@@ -77,6 +77,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod connection;
 mod definitions;
 mod error;
 mod inner;
@@ -86,15 +87,14 @@ mod lock;
 mod names;
 mod options;
 mod pace;
-mod pool;
+mod prune;
+mod pruner;
 mod registry;
 mod revision;
 mod schema;
 mod shared;
 mod sql;
 mod store;
-mod sweep;
-mod sweeper;
 mod table;
 mod trips;
 mod turns;

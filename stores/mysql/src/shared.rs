@@ -5,9 +5,9 @@ use mysql_async::{Params, Row};
 use tidegate_net::Driver;
 use tidegate_store::optimistic::Clock;
 
+use crate::connection::Pool;
 use crate::error::Trouble;
 use crate::pace::Pace;
-use crate::pool::Pool;
 
 /// What the tables of a store share.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
 };
 
+use crate::connection::Pool;
 use crate::definitions::Defined;
 use crate::error::{MysqlError, Trouble};
 use crate::lock::NativeLock;
 use crate::options::Options;
-use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::table::MysqlTable;
 use crate::{registry, schema};

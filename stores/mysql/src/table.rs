@@ -11,10 +11,10 @@ use tidegate_store::{
 
 use crate::error::Trouble;
 use crate::inner::Inner;
+use crate::pruner::Pruner;
 use crate::shared::Shared;
 use crate::sql;
 use crate::sql::Place;
-use crate::sweeper::Sweeper;
 use crate::waiting::InLine;
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 
@@ -33,7 +33,7 @@ impl MysqlTable {
             number,
             changes: Changes::default(),
             known: Known::default(),
-            sweeper: Sweeper::default(),
+            pruner: Pruner::default(),
         });
         Self {
             inner,
@@ -108,14 +108,14 @@ impl Inner {
     }
 
     /// Deletes what is spent, every so often.
-    pub(crate) fn sweep_in_turn(self: &Arc<Self>) {
-        if self.shared.clock == Clock::Server && self.sweeper.is_due() {
+    pub(crate) fn prune_in_turn(self: &Arc<Self>) {
+        if self.shared.clock == Clock::Server && self.pruner.is_due() {
             let inner = Arc::clone(self);
             tokio::spawn(async move {
                 let deadline = inner.shared.driver.deadline();
                 // What is left over is there the next time.
-                let _ = tokio::time::timeout(deadline, inner.sweep()).await;
-                inner.sweeper.done();
+                let _ = tokio::time::timeout(deadline, inner.prune()).await;
+                inner.pruner.done();
             });
         }
     }

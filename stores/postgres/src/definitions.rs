@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Row};
 
-use crate::link::Link;
+use crate::connection::Link;
 
 /// The definitions of a store. See the [module](self).
 #[derive(Debug)]

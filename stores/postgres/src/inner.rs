@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_net::Changes;
 use tidegate_store::core::Span;
 
-use crate::link::Link;
+use crate::connection::Link;
 use crate::options::Clock;
 use crate::session::Session;
 use crate::shared::Shared;

@@ -7,7 +7,8 @@
 //! | `table` | a command's way |
 //! | `inner`, `shared` | what the commands of a table share, and what its tables do |
 //! | `request` | a command with all that it needs on its way |
-//! | `calls` | the functions of the schema, called for one table |
+//! | `sql` | the functions of the schema, called for one table |
+//! | `revision` | how the server is told of a change of limits |
 //! | `plan`, `reply` | plans and answers as numbers |
 //! | `plain` | the plainest takes and their answers |
 //! | `registry` | the sets by name, and the newest plan of each |
@@ -19,7 +20,7 @@
 //! | `schema` | the schema, made and brought up to date |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | where those who wait are told, on one connection |
-//! | `link` | a pool of connections, deadlines |
+//! | `connection` | a pool of connections, deadlines |
 //!
 //! **One round trip.** A command is one call of one function, and one
 //! transaction, whatever the number of its limits and ancestors, also after a
@@ -67,11 +68,10 @@
 //! keys (the disk is one).
 #![forbid(unsafe_code)]
 
-mod calls;
+mod connection;
 mod definitions;
 mod error;
 mod inner;
-mod link;
 mod listing;
 mod lock;
 mod options;
@@ -82,9 +82,11 @@ mod prune;
 mod registry;
 mod reply;
 mod request;
+mod revision;
 mod schema;
 mod session;
 mod shared;
+mod sql;
 mod store;
 mod table;
 mod tls;

@@ -5,9 +5,9 @@ use tidegate_store::core::{Amount, Timestamp};
 use tidegate_store::{HeldLease, Listing, OwnedKey, Page, StoreError};
 use tokio_postgres::Row;
 
+use crate::connection::Argument;
 use crate::error::garbled;
 use crate::inner::Calls;
-use crate::link::Argument;
 use crate::reply::translated;
 
 /// How many rows are looked at for one page, at most.

@@ -54,7 +54,7 @@ pub(crate) async fn take(
     let set = client.batch_execute(&patience).await;
     set.map_err(|error| unavailable(&error))?;
     let lock = "SELECT pg_advisory_lock(tidegate.lock_key($1))";
-    let parameters: [crate::link::Argument<'_>; 1] = [&name];
+    let parameters: [crate::connection::Argument<'_>; 1] = [&name];
     let asked = timeout(
         within.saturating_add(shared.driver.deadline()),
         client.query_one(lock, &parameters),

@@ -14,9 +14,9 @@ use tidegate_net::Lone;
 use tidegate_store::core::Verdict;
 use tidegate_store::{Decision, Detail, StoreError};
 
+use crate::connection::Argument;
 use crate::error::garbled;
 use crate::inner::Calls;
-use crate::link::Argument;
 use crate::options::Clock;
 use crate::request::{Request, TAKE};
 

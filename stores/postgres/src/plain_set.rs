@@ -6,8 +6,8 @@ use tidegate_store::PlanLimit;
 use tidegate_store::StoreError;
 use tidegate_store::core::Rule;
 
+use crate::connection::Argument;
 use crate::inner::Calls;
-use crate::link::Argument;
 use crate::request::{END, LEASE, Request, TAKE};
 
 const TAKE_SET: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6, $7, $8,

@@ -8,8 +8,8 @@ use tidegate_net::within;
 use tidegate_store::StoreError;
 use tokio::time::Instant;
 
+use crate::connection::{Argument, Link};
 use crate::error::garbled;
-use crate::link::{Argument, Link};
 use crate::shared::Shared;
 
 /// So many rows are looked at in one step, if it can be.

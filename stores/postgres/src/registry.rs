@@ -2,8 +2,8 @@
 
 use tidegate_store::{Plan, StoreError};
 
+use crate::connection::Link;
 use crate::error::garbled;
-use crate::link::Link;
 use crate::plan;
 
 /// The number of the set called `name`, made if it is not there.

@@ -9,8 +9,8 @@
 use tidegate_store::StoreError;
 use tokio_postgres::Transaction;
 
+use crate::connection::Link;
 use crate::error::{PostgresError, unavailable};
-use crate::link::Link;
 use crate::options::{Options, Tables};
 
 /// What brings a schema from the version before to this one.

@@ -7,8 +7,8 @@ use tidegate_store::StoreError;
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
 
+use crate::connection::Link;
 use crate::error::unavailable;
-use crate::link::Link;
 
 /// The session of a store, begun when it is first needed, and another when its
 /// connection was lost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_net::{Driver, Ears};
 use tokio::sync::Semaphore;
 
-use crate::link::Link;
+use crate::connection::Link;
 use crate::options::Clock;
 use crate::session::Session;
 

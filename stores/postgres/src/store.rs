@@ -9,9 +9,9 @@ use tidegate_store::{
 };
 use tokio::sync::Semaphore;
 
+use crate::connection::{Link, driver};
 use crate::definitions::Defined;
 use crate::error::PostgresError;
-use crate::link::{Link, driver};
 use crate::lock::{self, AdvisoryLock};
 use crate::options::{Clock, Options};
 use crate::prune::{self, Walk};

@@ -97,7 +97,7 @@ impl Commands for Inner {
 
 impl Inner {
     pub(crate) async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
-        let revision = self.revision_for(&request).await?;
+        let revision = self.revision_of(&request).await?;
         match self.calls.ask(revision, &request).await? {
             Answer::Reply(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
@@ -110,17 +110,11 @@ impl Inner {
         request: Request,
         turn: &Turn,
     ) -> Result<(Reply, bool), StoreError> {
-        let revision = self.revision_for(&request).await?;
+        let revision = self.revision_of(&request).await?;
         match self.calls.ask_in_turn(revision, &request, turn).await? {
             Answer::Reply(reply) => Ok((reply, false)),
             Answer::Kept(reply) => Ok((reply, true)),
             _ => Err(garbled("no reply")),
         }
-    }
-
-    async fn revision_for(&self, request: &Request) -> Result<i64, StoreError> {
-        let plan = &request.plan;
-        self.changes.follow(plan, request.now, &request.bounds)?;
-        self.changes.revision_of(plan, &self.calls).await
     }
 }

@@ -14,9 +14,9 @@ use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyCommand, Plan, Reply, StoreError};
 use tokio::time::timeout;
 
+use crate::connection::Link;
 use crate::inner::Inner;
 use crate::inner::Turn;
-use crate::link::Link;
 use crate::request::Request;
 use crate::shared::Shared;
 use crate::wakes;

@@ -8,7 +8,7 @@ use tidegate_net::{Ears, Heard};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::AsyncMessage;
 
-use crate::link::{Hearing, Link};
+use crate::connection::{Hearing, Link};
 
 /// With what the channel's name begins.
 pub(crate) const PREFIX: &str = "tidegate_wake_";

@@ -162,7 +162,7 @@ const WAYS: &[Way] = &[
     way(
         POSTGRES,
         "all else",
-        ("stores/postgres/src/calls.rs", "const DECIDE:"),
+        ("stores/postgres/src/sql.rs", "const DECIDE:"),
         true,
     ),
     way(

@@ -22,7 +22,7 @@ const MOST_LEASES: u32 = 64;
 impl Inner {
     /// Forgets who waits no longer, deletes rows that are spent, and looks at leases that
     /// are due on roots that nobody asks.
-    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<(), Trouble> {
+    pub(crate) async fn prune(self: &Arc<Self>) -> Result<(), Trouble> {
         turns::forget(&self.shared).await?;
         self.delete_spent_rows().await?;
         for owner in self.owners_of_due_leases().await? {

@@ -1,19 +1,19 @@
-//! When it is time to sweep.
+//! When it is time to prune.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A sweep after so many commands: each adds a few rows at most.
+/// One after so many commands: each adds a few rows at most.
 const COMMANDS: u32 = 64;
 
 /// When it is time. See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct Sweeper {
+pub(crate) struct Pruner {
     commands: AtomicU32,
     is_at_it: AtomicBool,
 }
 
-impl Sweeper {
-    /// Counts a command; whether it is time to sweep, which then is to be
+impl Pruner {
+    /// Counts a command; whether it is time to prune, which then is to be
     /// [said to be done](Self::done).
     pub(crate) fn is_due(&self) -> bool {
         let turn = self.commands.fetch_add(1, Ordering::Relaxed);

@@ -1,20 +1,14 @@
 //! The functions of the schema, called for one table.
 
-use std::time::Duration;
-
-use tidegate_net::{MOST_TOUCHED, Writer};
 use tidegate_store::core::{Span, Timestamp};
-use tidegate_store::revisions::{Change, Revision};
-use tidegate_store::{KeyPath, Reply, StoreError};
-use tokio::task::JoinSet;
+use tidegate_store::{Reply, StoreError};
 
+use crate::connection::Argument;
 use crate::error::garbled;
 use crate::inner::{Calls, Turn};
-use crate::link::Argument;
 use crate::options::Clock;
 use crate::plain::{Plain, Taken};
 use crate::plain_set::PlainSet;
-use crate::plan;
 use crate::reply::{self, Answer};
 use crate::request::{END, Request};
 
@@ -55,9 +49,6 @@ const DECIDE_IN_TURN_AND_SESSION: &str =
 const MOST_SESSIONS: u32 = 3;
 
 const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
-
-const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, $5, $6,
-    $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
 
 impl Calls {
     /// Executes a request, by a revision of its plan.
@@ -232,66 +223,6 @@ impl Calls {
         let rows = self.link.ask(statement, &[&self.tab]).await?;
         let row = rows.first().ok_or_else(|| garbled("no count"))?;
         Ok(usize::try_from(row.get::<_, i64>(0)).unwrap_or(0))
-    }
-}
-
-impl Writer<i64> for Calls {
-    type Error = StoreError;
-
-    fn deadline(&self) -> Duration {
-        self.link.deadline()
-    }
-
-    async fn write(&self, change: &Change) -> Result<i64, StoreError> {
-        let plan = &change.plan;
-        let (version, keep) = (
-            plan.version().to_string(),
-            plan.keep().as_micros().to_string(),
-        );
-        let at = change.adopted.at.as_micros();
-        let (levels, numbers) = (plan.levels() as i32, plan::numbers(plan));
-        let (names, calendars) = (
-            plan::names(plan),
-            plan::calendars(&change.adopted.calendars),
-        );
-        let arguments: [Argument<'_>; 10] = [
-            &self.tab,
-            &change.is_first(),
-            &version,
-            &at,
-            &self.is_callers(),
-            &levels,
-            &keep,
-            &numbers,
-            &names,
-            &calendars,
-        ];
-        let rows = self.link.ask(REGISTER, &arguments).await?;
-        let row = rows.first().ok_or_else(|| garbled("no revision"))?;
-        Ok(row.get(0))
-    }
-
-    /// As many at a time as there are connections.
-    async fn touch(&self, change: &Change, revisions: &[Revision<i64>]) {
-        let mut tasks = JoinSet::new();
-        for key in change.touched(MOST_TOUCHED) {
-            let looks = revisions.iter().filter_map(|revision| {
-                let path = KeyPath::new(key.bytes(), revision.plan.levels()).ok()?;
-                let (plan, calendars) = (&revision.plan, &change.adopted.calendars);
-                let look = Request::look(plan, &path, change.adopted.at, calendars);
-                Some((revision.known, look))
-            });
-            let (calls, looks) = (self.clone(), looks.collect::<Vec<_>>());
-            tasks.spawn(async move {
-                for (revision, look) in looks {
-                    // What fails is carried over when it is asked for.
-                    if calls.ask(revision, &look).await.is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        tasks.join_all().await;
     }
 }
 
