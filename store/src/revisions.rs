@@ -169,3 +169,93 @@ impl<N> State<N> {
         last.filter(|_| self.changes.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Bucket, Payment, Rule, Span};
+
+    use super::*;
+    use crate::plan::PlanLimit;
+
+    /// Of this version: one bucket.
+    fn plan(version: u64) -> Arc<Plan> {
+        let limit = PlanLimit {
+            name: "r".into(),
+            uid: 0,
+            rule: bucket(5),
+            level: 0,
+            payment: Payment::Prepaid,
+            shadow: false,
+            refund_on_expiry: false,
+            adaptive: None,
+        };
+        Arc::new(Plan::new(version, 1, vec![limit], Span::from_secs(60)))
+    }
+
+    fn bucket(burst: u64) -> Rule {
+        Rule::Bucket(Bucket::new(5, Span::SECOND, burst).expect("a bucket"))
+    }
+
+    /// The same limits, but that this key has others.
+    fn going_on(from: &Plan, version: u64, key: &[u8], burst: u64) -> Arc<Plan> {
+        let own = Arc::new(from.variant(|_| Some(bucket(burst))));
+        let own = [(OwnedKey::new(key), own)].into_iter().collect();
+        Arc::new(from.clone().going_on(version, own))
+    }
+
+    fn follow(revisions: &Revisions<u32>, plan: &Arc<Plan>) -> Result<(), StoreError> {
+        revisions.follow(plan, Timestamp::MIN, &[])
+    }
+
+    #[test]
+    fn nothing_is_settled_before_every_change_is_written_in_order() {
+        let (revisions, plans) = (Revisions::default(), [0, 1, 2].map(plan));
+        assert!(revisions.next_change().is_none() && revisions.settled().is_none());
+        for plan in &plans {
+            follow(&revisions, plan).expect("newer");
+            follow(&revisions, plan).expect("the same");
+        }
+        assert_eq!(follow(&revisions, &plans[1]), Err(StoreError::StalePlan));
+        for (number, plan) in (0..).zip(&plans) {
+            assert!(revisions.settled().is_none());
+            let change = revisions.next_change().expect("it is not written");
+            assert!(Arc::ptr_eq(&change.plan, plan));
+            assert_eq!(change.is_first(), number == 0);
+            let plan = change.plan;
+            revisions.written(Revision {
+                plan,
+                known: number,
+            });
+        }
+        assert!(revisions.next_change().is_none());
+        assert_eq!(revisions.settled_on(&plans[2]), Some(2));
+        assert_eq!(revisions.settled_on(&plans[1]), None);
+    }
+
+    #[test]
+    fn a_change_touches_the_keys_whose_own_limits_differ() {
+        let revisions = Revisions::<u32>::default();
+        let first = plan(0);
+        let with_a = going_on(&first, 1, b"a", 7);
+        let with_b = going_on(&with_a, 2, b"b", 7);
+        let steps: [(_, _, &[&[u8]]); 4] = [
+            (&first, false, &[]),
+            (&with_a, true, &[b"a"]),
+            // `a` has none of its own any more.
+            (&with_b, true, &[b"a", b"b"]),
+            // Other limits altogether.
+            (&plan(3), false, &[b"b"]),
+        ];
+        for (plan, goes_on, expected) in steps {
+            follow(&revisions, plan).expect("newer");
+            let change = revisions.next_change().expect("it is not written");
+            let mut touched = change.touched(9);
+            touched.sort_by(|one, other| one.bytes().cmp(other.bytes()));
+            let touched: Vec<_> = touched.iter().map(OwnedKey::bytes).collect();
+            assert_eq!((change.goes_on(), &*touched), (goes_on, expected));
+            assert_eq!(change.touched(1).len(), expected.len().min(1));
+            let plan = change.plan;
+            revisions.written(Revision { plan, known: 0 });
+        }
+    }
+}
