@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use metrics::{describe_gauge, gauge};
-use tidegate::contract::Store;
+use tidegate::Store;
 use tidegate_net::breaker::{BreakerStore, Change, CircuitBreaker, Settings};
 use tidegate_url::UrlError;
 pub use tidegate_url::{Opened, shown};

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tidegate::contract::core::Timestamp;
-use tidegate::contract::definitions::at_once;
-use tidegate::contract::optimistic::{
+use tidegate_conformance::{Subject, suite};
+use tidegate_core::Timestamp;
+use tidegate_store::definitions::at_once;
+use tidegate_store::optimistic::{
     Attempt, Clock, Due, Found, Kept, Known, PlanRevision, Request, Step, Swap, Wanted, trip,
 };
-use tidegate::contract::revisions::{Revision, Revisions};
-use tidegate::contract::{
+use tidegate_store::revisions::{Revision, Revisions};
+use tidegate_store::{
     Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
     Later, Op, Out, Plan, Reply, Store, StoreError, Table,
 };
-use tidegate_conformance::{Subject, suite};
 
 /// Random commands in a run.
 const COMMANDS: usize = 150_000;
