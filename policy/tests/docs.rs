@@ -1,9 +1,9 @@
-//! Every example of docs/policies.md is a file that is read.
+//! Every example of docs/reference/policies.md is a file that is read.
 #![cfg(feature = "yaml")]
 
 use tidegate_policy::{Config, parse_config};
 
-const MANUAL: &str = include_str!("../../docs/policies.md");
+const MANUAL: &str = include_str!("../../docs/reference/policies.md");
 
 /// The fenced blocks in a language, each with the line it begins on.
 fn blocks() -> Vec<(usize, &'static str, String)> {

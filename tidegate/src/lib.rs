@@ -88,6 +88,6 @@ pub use tidegate_store::{KeyError, Page, Select, Store, StoreError};
 mod pages {
     #[doc = include_str!("../../README.md")]
     struct Readme;
-    #[doc = include_str!("../../docs/locks.md")]
+    #[doc = include_str!("../../docs/reference/locks.md")]
     struct Locks;
 }

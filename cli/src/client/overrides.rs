@@ -23,7 +23,7 @@ Examples:
   What holds, and why:             tidegate peek -p chat -k acme --json
 
 The most specific holds: for a key in a policy, for a key, for a policy, for all.
-The server keeps overrides over restarts; docs/overrides.md says more.";
+The server keeps overrides over restarts; docs/reference/overrides.md says more.";
 
 /// Give a key, a policy or everyone other limits, from the next decision on
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::client::Options;
 
 const EXIT_CODES: &str = "\
 Files are TOML, or YAML if their name ends in .yaml, .yml or .json. What they may
-say is in docs/policies.md.
+say is in docs/reference/policies.md.
 
 Exit codes:
   0  done; every file is sound

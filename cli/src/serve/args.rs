@@ -10,7 +10,7 @@ use super::otlp::OtlpArgs;
 /// What a server keeps to, for people.
 const BOUNDS: &str = "\
 Bounds of each listener by itself; those with a name are settings of the file's
-`[server]`, and docs/serve.md has the rest:
+`[server]`, and docs/server.md has the rest:
   max_connections   10,000  connections at once; one more is told so and closed
   max_in_flight      4,096  requests read and answered at once (HTTP, gRPC; a
                             RESP connection has one at a time); who waits for a

@@ -116,7 +116,7 @@ fn what_is_wrong_is_told_with_what_to_type() {
     assert_eq!(override_(&server, "list", &[]).ends(0).out, "");
 }
 
-const MANUAL: &str = include_str!("../../../docs/overrides.md");
+const MANUAL: &str = include_str!("../../../docs/reference/overrides.md");
 
 /// A server as it comes, with the doors that the manual asks.
 struct AsItComes {

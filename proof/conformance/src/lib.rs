@@ -68,7 +68,7 @@ pub use wide::wide;
 pub use witness::Witness;
 pub use wrong_clock::WrongClock;
 
-/// The examples of docs/locks.md compile.
+/// The examples of docs/reference/locks.md compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/locks.md")]
+#[doc = include_str!("../../../docs/reference/locks.md")]
 struct LocksPage;

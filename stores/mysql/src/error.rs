@@ -133,7 +133,7 @@ const fn advice(code: u16) -> &'static str {
         }
         1045 => "the MariaDB server did not accept user and password; set them in the address",
         1044 | 1142 | 1143 | 1227 => {
-            "the MariaDB user may not do this; grant it what docs/mysql.md says"
+            "the MariaDB user may not do this; grant it what docs/stores/mariadb.md says"
         }
         1046 | 1049 => "the database is not there; create it, and name it in the address",
         1114 | 1021 => "the MariaDB server is full",

@@ -69,7 +69,7 @@
 //!
 //! **Waiting.** Asks of all processes that wait for one key stand in a line that the
 //! database keeps, in order of arrival; nobody overtakes them. MariaDB wakes nobody:
-//! a request that waits polls, with pauses of 2 to 512 ms (`docs/mysql.md` says which), holds no
+//! a request that waits polls, with pauses of 2 to 512 ms (`docs/stores/mariadb.md` says which), holds no
 //! connection meanwhile, and says every second that it is there; a place that was not
 //! heard of for three is lost.
 //!

@@ -96,7 +96,7 @@ fn advice(code: &SqlState) -> &'static str {
             "the PostgreSQL server did not accept user or password; set them in the address"
         }
         SqlState::INSUFFICIENT_PRIVILEGE => {
-            "the PostgreSQL role may not do this; docs/postgres.md lists what it needs"
+            "the PostgreSQL role may not do this; docs/stores/postgres.md lists what it needs"
         }
         SqlState::LOCK_NOT_AVAILABLE => {
             "others hold the lock of the key's root, and are not done in time"

@@ -61,7 +61,7 @@
 //! look twice a second in case they were not, by one statement for all owners: they know
 //! within a second, behind a pooler that passes no notification, too.
 //!
-//! `docs/postgres.md` has the schema, the grants that a role needs, and what is
+//! `docs/stores/postgres.md` has the schema, the grants that a role needs, and what is
 //! lost when.
 //!
 //! Deliberately absent: TLS, a bound on the number of

@@ -66,9 +66,9 @@ fn rows_and_leases_are_logged_or_not_as_is_asked() {
     assert_eq!(sql(&server, kept), logged);
 }
 
-/// What docs/postgres.md says a role needs.
+/// What docs/stores/postgres.md says a role needs.
 fn grants() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/postgres.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores/postgres.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let (_, rest) = page.split_once("```sql\n").expect("the grants");
     let (grants, _) = rest.split_once("```").expect("their end");
@@ -141,9 +141,15 @@ fn a_role_with_the_grants_of_the_documentation_can_do_everything_but_change_the_
         ..content.clone()
     };
     let error = PostgresStore::open(&server.url_as("app"), unlogged).expect_err("not the owner");
-    assert!(error.to_string().contains("docs/postgres.md"), "{error}");
+    assert!(
+        error.to_string().contains("docs/stores/postgres.md"),
+        "{error}"
+    );
     let error = PostgresStore::open(&server.url_as("nobody"), content).expect_err("no grants");
-    assert!(error.to_string().contains("docs/postgres.md"), "{error}");
+    assert!(
+        error.to_string().contains("docs/stores/postgres.md"),
+        "{error}"
+    );
 }
 
 /// A server that had opened its sets before went on by their numbers: its key of 2 an hour

@@ -46,7 +46,7 @@
 //!
 //! None of these is needed for the [fence](LeasedPermit::fence), and nothing but the
 //! fence helps a holder that is stopped between a look at the clock and its write:
-//! see `docs/locks.md`.
+//! see `docs/reference/locks.md`.
 //!
 //! Deliberately absent: slots of one process without expiry, which are an order
 //! of magnitude cheaper ([`crate::Semaphore`], [`crate::Mutex`]), and locks that

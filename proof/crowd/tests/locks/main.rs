@@ -8,7 +8,7 @@
 //! | `fences` | fences grow across expiry and restart |
 //! | `answers_lost` | a connection that is cut between a grant and its answer |
 //! | `clocks` | a client whose clock is an hour off |
-//! | `page` | what docs/locks.md tells to write in SQL and Lua, done |
+//! | `page` | what docs/reference/locks.md tells to write in SQL and Lua, done |
 //! | `kept` | a lease of several limits that its holder keeps |
 //! | `visitors` | slots are conserved while processes come and go |
 //! | `holder`, `servers` | a process, the servers |

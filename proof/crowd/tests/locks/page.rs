@@ -1,11 +1,11 @@
-//! What docs/locks.md tells a resource to do is done here as it stands there.
+//! What docs/reference/locks.md tells a resource to do is done here as it stands there.
 
 use std::process::Command;
 
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::redis_server::RedisServer;
 
-const PAGE: &str = include_str!("../../../../docs/locks.md");
+const PAGE: &str = include_str!("../../../../docs/reference/locks.md");
 
 /// The first block in a language.
 fn block(language: &str) -> &'static str {

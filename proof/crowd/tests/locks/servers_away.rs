@@ -93,7 +93,7 @@ fn a_restart_within_the_ttl_costs_nobody_a_permit() {
     });
 }
 
-/// What is written in docs/locks.md of it: two may hold at once, for as long as
+/// What is written in docs/reference/locks.md of it: two may hold at once, for as long as
 /// the first does not know; its fence is smaller.
 #[test]
 fn a_redis_that_keeps_nothing_forgets_permits_and_their_holders_learn() {

@@ -9,7 +9,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What can be asked. A protocol without it says so ([`Protocol::speaks`](super::Protocol::speaks)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[expect(missing_docs, reason = "docs/serve.md and docs/resp.md have the verbs")]
+#[expect(
+    missing_docs,
+    reason = "docs/server.md and docs/reference/resp.md have the verbs"
+)]
 pub enum Verb {
     #[default]
     Check,

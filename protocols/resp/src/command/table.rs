@@ -108,7 +108,7 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
 mod tests {
     use super::*;
 
-    const MANUAL: &str = include_str!("../../../../docs/resp.md");
+    const MANUAL: &str = include_str!("../../../../docs/reference/resp.md");
 
     #[test]
     fn every_command_is_in_the_manual() {
