@@ -5,6 +5,8 @@
 //! plays it through the engine, `report` and `plot` tell what came of it.
 
 mod args;
+#[cfg(test)]
+mod book;
 mod client;
 mod command;
 mod plot;

@@ -18,7 +18,7 @@ fn blocks() -> Vec<(usize, &'static str, String)> {
         }
     }
     assert!(open.is_none(), "a block is not closed");
-    blocks.retain(|(_, language, _)| !language.is_empty());
+    blocks.retain(|(_, language, _)| matches!(*language, "toml" | "yaml"));
     blocks
 }
 
@@ -32,7 +32,6 @@ fn every_example_is_sound() {
     let blocks = blocks();
     assert!(blocks.len() > 8);
     for (line, language, text) in &blocks {
-        assert!(matches!(*language, "toml" | "yaml"), "line {line}");
         read(*line, language, text);
     }
 }

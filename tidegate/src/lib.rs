@@ -88,6 +88,10 @@ pub use tidegate_store::{KeyError, Page, Select, Store, StoreError};
 mod pages {
     #[doc = include_str!("../../README.md")]
     struct Readme;
+    #[doc = include_str!("../../docs/start/rust.md")]
+    struct Start;
+    #[doc = include_str!("../../docs/library.md")]
+    struct Library;
     #[doc = include_str!("../../docs/reference/locks.md")]
     struct Locks;
 }

@@ -2,6 +2,7 @@
 
 mod listing;
 mod overrides;
+mod pages;
 mod run;
 mod server;
 mod shell;

@@ -1,12 +1,8 @@
 //! Overrides, set and shown from the command line.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
 use serde_json::json;
 
-use crate::server::{POLICY, Said, Server, tidegate};
+use crate::server::{POLICY, Said, Server};
 
 const ACME: [&str; 4] = ["--policy", "chat", "--key", "acme"];
 
@@ -114,112 +110,4 @@ fn what_is_wrong_is_told_with_what_to_type() {
         assert!(said.error.contains(told), "{arguments:?}: {said:?}");
     }
     assert_eq!(override_(&server, "list", &[]).ends(0).out, "");
-}
-
-const MANUAL: &str = include_str!("../../../docs/reference/overrides.md");
-
-/// A server as it comes, with the doors that the manual asks.
-struct AsItComes {
-    process: Child,
-    http: String,
-    resp: String,
-    _folder: tempfile::TempDir,
-}
-
-impl AsItComes {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let serve = ["serve", "--http", "127.0.0.1:0", "--grpc", "off"];
-        let mut process = tidegate()
-            .args(serve)
-            .args(["--resp", "127.0.0.1:0", "--store", "memory:"])
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program runs");
-        let said = BufReader::new(process.stdout.take().expect("piped"));
-        let mut lines = said.lines().map(|line| line.expect("text"));
-        let mut address = |door: &str| {
-            let line = lines.find(|line| line.trim_start().starts_with(door));
-            let line = line.expect("the address is announced");
-            let address = line.split_whitespace().nth(1).expect("an address");
-            address
-                .rsplit_once('/')
-                .map_or(address, |(_, at)| at)
-                .to_owned()
-        };
-        let http = address("HTTP");
-        Self {
-            http,
-            resp: address("RESP"),
-            process,
-            _folder: folder,
-        }
-    }
-
-    /// Types a line of the manual; what was printed.
-    fn types(&self, line: &str) -> Said {
-        let (_, port) = self.resp.rsplit_once(':').expect("a port");
-        let line = line.replace("127.0.0.1:7400", &self.http);
-        let line = line.replace("-p 7402", &format!("-p {port}"));
-        let mut path = vec![
-            Path::new(env!("CARGO_BIN_EXE_tidegate"))
-                .parent()
-                .unwrap()
-                .into(),
-        ];
-        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-        let mut bash = Command::new("bash");
-        let bash = bash
-            .args(["-c", &line])
-            .env("PATH", std::env::join_paths(path).unwrap())
-            .env("TIDEGATE_SERVER", format!("http://{}", self.http))
-            .env_remove("TIDEGATE_TOKEN");
-        Said::from(bash.output().expect("bash runs"))
-    }
-}
-
-impl Drop for AsItComes {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Whether a program that nobody here wrote is there.
-fn there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    let required = std::env::var_os("TIDEGATE_REQUIRE_TOOLS").is_some();
-    assert!(found || !required, "{program} is needed");
-    found
-}
-
-#[test]
-fn what_the_manual_types_works() {
-    let server = AsItComes::start();
-    let blocks = MANUAL.split("```sh\n").skip(1);
-    let lines = blocks.flat_map(|block| block.split("```").next().unwrap().lines());
-    let mut typed = 0;
-    for line in lines {
-        let program = line.split(' ').next().unwrap();
-        if program != "tidegate" && !there(program) {
-            continue;
-        }
-        let said = server.types(line);
-        assert_eq!(said.code, 0, "{line}: {said:?}");
-        let wrong = ["\"code\":", "ERR ", "NOPERM"];
-        assert!(
-            wrong.iter().all(|word| !said.out.contains(word)),
-            "{line}: {said:?}"
-        );
-        typed += 1;
-    }
-    assert!(typed >= 15, "{typed}");
-    let peek = server
-        .types("tidegate peek -p example -k someone --json")
-        .json();
-    assert_eq!(peek["overrides"]["calls"], "resource");
-    assert_eq!(peek["limits"]["calls"]["limit"], 40);
 }

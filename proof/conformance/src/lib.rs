@@ -68,7 +68,15 @@ pub use wide::wide;
 pub use witness::Witness;
 pub use wrong_clock::WrongClock;
 
-/// The examples of docs/reference/locks.md compile.
+/// The examples of pages that need a store compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/reference/locks.md")]
-struct LocksPage;
+mod pages {
+    #[doc = include_str!("../../../docs/reference/locks.md")]
+    struct Locks;
+    #[doc = include_str!("../../../docs/start/redis.md")]
+    struct Redis;
+    #[doc = include_str!("../../../docs/stores/postgres.md")]
+    struct Postgres;
+    #[doc = include_str!("../../../docs/stores/mariadb.md")]
+    struct Mariadb;
+}

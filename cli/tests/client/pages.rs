@@ -1,0 +1,161 @@
+//! What pages of the book type is typed, fence by fence, at a server as it comes.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::server::{Said, tidegate};
+
+/// A server as it comes, with the protocols that the pages use.
+struct AsItComes {
+    process: Child,
+    http: String,
+    resp: String,
+    folder: tempfile::TempDir,
+}
+
+impl AsItComes {
+    fn start() -> Self {
+        Self::start_with(&[], None)
+    }
+
+    /// The same with more of its options, and with the file `limits.toml` beside it.
+    fn start_with(options: &[&str], limits: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        if let Some(limits) = limits {
+            std::fs::write(folder.path().join("limits.toml"), limits).expect("a file");
+        }
+        let serve = ["serve", "--http", "127.0.0.1:0", "--grpc", "off"];
+        let mut process = tidegate()
+            .args(serve)
+            .args(["--resp", "127.0.0.1:0", "--store", "memory:"])
+            .args(options)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        let said = BufReader::new(process.stdout.take().expect("piped"));
+        let mut lines = said.lines().map(|line| line.expect("text"));
+        let mut address = |door: &str| {
+            let line = lines.find(|line| line.trim_start().starts_with(door));
+            let line = line.expect("the address is announced");
+            let address = line.split_whitespace().nth(1).expect("an address");
+            address
+                .rsplit_once('/')
+                .map_or(address, |(_, at)| at)
+                .to_owned()
+        };
+        let http = address("HTTP");
+        Self {
+            http,
+            resp: address("RESP"),
+            process,
+            folder,
+        }
+    }
+
+    /// Types a fence of a page; what was printed.
+    fn types(&self, script: &str) -> Said {
+        let (_, port) = self.resp.rsplit_once(':').expect("a port");
+        let script = script.replace("127.0.0.1:7400", &self.http);
+        let script = script.replace("-p 7402", &format!("-p {port}"));
+        let mut path = vec![
+            Path::new(env!("CARGO_BIN_EXE_tidegate"))
+                .parent()
+                .unwrap()
+                .into(),
+        ];
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+        let mut bash = Command::new("bash");
+        let bash = bash
+            .args(["-euo", "pipefail", "-c", &script])
+            .current_dir(self.folder.path())
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("TIDEGATE_SERVER", format!("http://{}", self.http))
+            .env_remove("TIDEGATE_TOKEN");
+        Said::from(bash.output().expect("bash runs"))
+    }
+}
+
+impl Drop for AsItComes {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether a program that nobody here wrote is there.
+fn there(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    let required = std::env::var_os("TIDEGATE_REQUIRE_TOOLS").is_some();
+    assert!(found || !required, "{program} is needed");
+    found
+}
+
+/// The fences of a page in a language.
+fn fences<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let begin = format!("```{language}\n");
+    let fences = page.split(begin.as_str()).skip(1);
+    let fences = fences.map(|rest| rest.split("```").next().expect("a text"));
+    fences.collect()
+}
+
+/// What is typed into a shell; not what builds or starts a server, and not what needs
+/// a program that is not there.
+fn scripts(page: &str) -> Vec<&str> {
+    let can_be_typed = |script: &&str| {
+        let programs = script.lines().filter_map(|line| line.split(' ').next());
+        let mut others = programs.filter(|program| ["curl", "redis-cli"].contains(program));
+        !script.contains("tidegate serve") && !script.starts_with("cargo") && others.all(there)
+    };
+    let mut scripts = fences(page, "sh");
+    scripts.retain(can_be_typed);
+    scripts
+}
+
+#[test]
+fn what_the_page_of_overrides_types_works() {
+    let server = AsItComes::start();
+    let page = include_str!("../../../docs/reference/overrides.md");
+    let scripts = scripts(page);
+    for script in &scripts {
+        let said = server.types(script);
+        assert_eq!(said.code, 0, "{script}: {said:?}");
+        let wrong = ["\"code\":", "ERR ", "NOPERM"];
+        assert!(
+            wrong.iter().all(|word| !said.out.contains(word)),
+            "{script}: {said:?}"
+        );
+    }
+    assert!(scripts.len() >= 3);
+    let peek = server
+        .types("tidegate peek -p example -k someone --json")
+        .json();
+    assert_eq!(peek["overrides"]["calls"], "resource");
+    assert_eq!(peek["limits"]["calls"]["limit"], 40);
+}
+
+#[test]
+fn what_a_newcomer_types_works() {
+    let page = include_str!("../../../docs/start/server.md");
+    let (example, own) = page.split_once("## Your own policy").expect("both parts");
+    let limits = fences(own, "toml")[0];
+    let servers = [
+        (example, AsItComes::start()),
+        (
+            own,
+            AsItComes::start_with(&["--config", "limits.toml"], Some(limits)),
+        ),
+    ];
+    let mut typed = 0;
+    for (part, server) in servers {
+        for script in scripts(part) {
+            let said = server.types(script);
+            assert_eq!(said.code, 0, "{script}: {said:?}");
+            typed += 1;
+        }
+    }
+    assert!(typed >= 5, "{typed}");
+}
