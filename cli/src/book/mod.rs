@@ -3,6 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`facts`] | lists of pages beside those of the programs |
 //! | [`messages`] | what logs and errors say, as the page of messages quotes it |
 //! | [`page`] | the pages, their fences and links |
 //! | [`shell`] | lines of a shell, as words |
@@ -12,6 +13,7 @@
 //! comes is enough) and compiling Rust (`tidegate` and `tidegate-conformance` include the
 //! pages as documentation; here it is checked that they do).
 
+mod facts;
 mod messages;
 mod page;
 mod shell;
