@@ -12,7 +12,8 @@ use super::scope::Scope;
 pub struct Credential {
     /// What logs call it.
     pub name: String,
-    /// The SHA-256 of the token's text.
+    /// The SHA-256 of the token, which is visible ASCII without spaces: one that is not
+    /// lets nobody in.
     pub sha256: [u8; 32],
     /// What it is good for.
     pub scopes: Vec<Scope>,
@@ -24,7 +25,7 @@ pub struct Credential {
 impl Credential {
     /// The hash to keep of a token.
     #[must_use]
-    pub fn hash(token: &str) -> [u8; 32] {
+    pub fn hash(token: impl AsRef<[u8]>) -> [u8; 32] {
         Sha256::digest(token).into()
     }
 

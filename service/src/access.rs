@@ -25,11 +25,13 @@ impl Credentials {
     }
 
     /// Whose token it is. Every one is compared in full, so that the time it
-    /// takes tells nothing.
-    pub(super) fn identify(&self, token: Option<&str>) -> Result<Caller, ServiceError> {
+    /// takes tells nothing. One with other bytes than visible ASCII is nobody's: not every
+    /// protocol could carry it.
+    pub(super) fn identify(&self, token: Option<&[u8]>) -> Result<Caller, ServiceError> {
         if self.is_open() {
             return Ok(Caller(None));
         }
+        let token = token.filter(|token| token.iter().all(u8::is_ascii_graphic));
         let hash = Credential::hash(token.ok_or(ServiceError::Unauthenticated)?);
         let mut found = None;
         for credential in &self.0 {
@@ -114,15 +116,28 @@ mod tests {
         assert!(open.check(Scope::Administer, None).is_ok());
         let closed = Credentials::new([credential(&Scope::ALL, &[])]);
         assert!(closed.identify(None).is_err());
-        assert!(closed.identify(Some("guess")).is_err());
-        assert!(closed.identify(Some("secret")).is_ok());
+        assert!(closed.identify(Some(b"guess")).is_err());
+        assert!(closed.identify(Some(b"secret")).is_ok());
+    }
+
+    /// A RESP client could have a token that was refused over HTTP and gRPC.
+    #[test]
+    fn a_token_is_of_visible_ascii_whoever_sends_it() {
+        for odd in ["p\u{e4}ssword", " spaced ", "a b", "tab\t", "nul\0"] {
+            let token = Credential {
+                sha256: Credential::hash(odd),
+                ..credential(&Scope::ALL, &[])
+            };
+            let tokens = Credentials::new([token]);
+            assert!(tokens.identify(Some(odd.as_bytes())).is_err(), "{odd:?}");
+        }
     }
 
     #[test]
     fn whoever_came_in_before_the_tokens_were_replaced_is_looked_at_again() {
         let anyone = Credentials::default().identify(None).unwrap();
         let all = Credentials::new([credential(&Scope::ALL, &[])]);
-        let caller = all.identify(Some("secret")).unwrap();
+        let caller = all.identify(Some(b"secret")).unwrap();
         let fewer = Credentials::new([credential(&[Scope::Observe], &[])]);
         assert!(fewer.readmit(&anyone).is_err());
         let caller = fewer.readmit(&caller).unwrap();
@@ -136,7 +151,7 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_scopes_and_policies_only() {
         let tokens = Credentials::new([credential(&[Scope::Decide], &["chat", "web-*"])]);
-        let caller = tokens.identify(Some("secret")).unwrap();
+        let caller = tokens.identify(Some(b"secret")).unwrap();
         for policy in ["chat", "web-", "web-eu"] {
             assert!(caller.check(Scope::Decide, Some(policy)).is_ok());
             assert!(caller.check(Scope::Administer, Some(policy)).is_err());

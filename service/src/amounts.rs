@@ -5,13 +5,16 @@ use super::served::Served;
 use tidegate::Error;
 use tidegate::{Limit, Unit};
 
-/// An amount as a request says it: of whole ones, whatever a limit's unit is.
+/// An amount as a request says it: of whole ones, whatever a limit's unit is, or of whole
+/// units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number<'a> {
     /// A whole number of ones.
     Whole(u64),
     /// A decimal, such as `0.25`.
     Decimal(&'a str),
+    /// A whole number of the limit's units.
+    Units(u64),
 }
 
 impl Number<'_> {
@@ -19,6 +22,7 @@ impl Number<'_> {
         let amount = match self {
             Self::Whole(number) => unit.ones(number),
             Self::Decimal(text) => unit.parse(text),
+            Self::Units(number) => Ok(number),
         };
         let wrong = |source| Error::Amount {
             limit: limit.to_owned(),

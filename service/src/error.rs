@@ -1,5 +1,6 @@
 //! Why not, in terms that every protocol can say.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::overrides::LimitFault;
@@ -51,9 +52,38 @@ pub enum ServiceError {
     /// Everything that is wrong with an override that was given field by field.
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
-    /// What the limits say.
+    /// What the limits say. A name that was asked for and is longer than 128 bytes is cut.
     #[error(transparent)]
-    Limits(#[from] Error),
+    Limits(Error),
+}
+
+/// How much of a name an error repeats, in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// A name that somebody has sent, as an error repeats it: a long one is cut. (An answer of
+/// many kilobytes fits no head of HTTP/2.)
+pub(super) fn cut(name: &str) -> Cow<'_, str> {
+    match name.len() <= LONGEST_NAME {
+        true => name.into(),
+        false => format!("{}...", &name[..name.floor_char_boundary(LONGEST_NAME)]).into(),
+    }
+}
+
+impl From<Error> for ServiceError {
+    fn from(mut error: Error) -> Self {
+        match &mut error {
+            Error::UnknownLimit { name, .. }
+            | Error::UnknownMember { name, .. }
+            | Error::NamedTwice(name)
+            | Error::Amount { limit: name, .. }
+                if name.len() > LONGEST_NAME =>
+            {
+                *name = cut(name).into_owned();
+            }
+            _ => {}
+        }
+        Self::Limits(error)
+    }
 }
 
 /// The kinds of [`ServiceError`], for a protocol's own codes.

@@ -18,7 +18,7 @@ use super::audit;
 use super::backing::Backing;
 use super::change::{self, Change};
 use super::denials::{Denials, Frequent, Watcher};
-use super::error::ServiceError;
+use super::error::{ServiceError, cut};
 use super::meters;
 use super::overrides::{self, OWNER, Place, Stored};
 use super::pooled::Pooled;
@@ -200,6 +200,15 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Unauthenticated`].
     pub fn enter(&self, token: Option<&str>) -> Result<Caller, ServiceError> {
+        self.enter_by(token.map(str::as_bytes))
+    }
+
+    /// As [`enter`](Self::enter), by the bytes that a client has sent: whoever has sent
+    /// other bytes than visible ASCII has no token.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`].
+    pub fn enter_by(&self, token: Option<&[u8]>) -> Result<Caller, ServiceError> {
         spans::entered(self.0.credentials.load().identify(token))
     }
 
@@ -507,7 +516,7 @@ fn unknown(policies: &Policies, name: &str, (caller, scope): (&Caller, Scope)) -
         known.push("none that this token may use".to_owned());
     }
     ServiceError::UnknownPolicy {
-        name: name.to_owned(),
+        name: cut(name).into(),
         known: known.join(", "),
     }
 }

@@ -73,7 +73,7 @@ impl Client for Grpc {
     fn acquire(&mut self, ask: Ask<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let request = proto::AcquireRequest {
             ask: Some(request(ask)),
-            idempotency_key: name.unwrap_or_default().as_bytes().to_vec().into(),
+            idempotency_key: name.map(|name| name.as_bytes().to_vec().into()),
             ..Default::default()
         };
         let answer = call!(self.acquire(request));

@@ -19,6 +19,9 @@ use crate::{denials, listing, overrides, proto, words};
 /// The most asks in one batch.
 const MOST_CHECKS: usize = 1_000;
 
+/// What stands before a token.
+const BEARER: &[u8] = b"Bearer ";
+
 type Reply<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -40,13 +43,13 @@ impl Methods {
 
     fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
         let token = metadata.get("authorization").and_then(|value| {
-            let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+            let (scheme, token) = value.as_encoded_bytes().split_at_checked(BEARER.len())?;
             scheme
-                .eq_ignore_ascii_case("bearer")
-                .then_some(token.trim())
+                .eq_ignore_ascii_case(BEARER)
+                .then_some(token.trim_ascii())
         });
         self.service
-            .enter(token)
+            .enter_by(token)
             .map_err(|error| words::status(&error))
     }
 
@@ -96,7 +99,8 @@ impl Methods {
             .collect();
         let asked = checks.zip(&named).map(|(one, named)| {
             let policy = self.one_of_many(caller, one)?;
-            Ok((policy, words::key(&one.key), words::ask(one, named)))
+            let ask = words::ask(&policy, one, named)?;
+            Ok((policy, words::key(&one.key), ask))
         });
         let answers = tidegate_service::check_many::<proto::Problem>(asked.collect()).await;
         let answers = answers.into_iter().map(|checked| match checked {
@@ -117,8 +121,8 @@ impl Methods {
         named: impl Fn(&'r T) -> Option<&'r proto::LeaseRequest>,
     ) -> Result<(Arc<Served>, &'r proto::LeaseRequest, tidegate::LeaseId), Status> {
         let missing = || Status::invalid_argument("the request names no lease");
-        let lease = named(request.get_ref()).ok_or_else(missing)?;
         let caller = self.caller(request.metadata())?;
+        let lease = named(request.get_ref()).ok_or_else(missing)?;
         let policy = self.policy(&caller, Scope::Decide, &lease.policy)?;
         Ok((policy, lease, words::lease_id(&lease.lease)?))
     }
@@ -127,7 +131,10 @@ impl Methods {
 async fn check(policy: &Served, request: &proto::CheckRequest) -> Result<Answer, ServiceError> {
     let named = words::named(&request.amounts);
     policy
-        .check(words::key(&request.key), words::ask(request, &named))
+        .check(
+            words::key(&request.key),
+            words::ask(policy, request, &named)?,
+        )
         .await
 }
 
@@ -210,7 +217,8 @@ impl Tidegate for Methods {
         words::no_member(about)?;
         let policy = self.policy(&caller, Scope::Decide, &about.policy)?;
         let named = words::named(&about.amounts);
-        let mut ask = words::ask(about, &named);
+        let ask = words::ask(&policy, about, &named);
+        let mut ask = ask.map_err(|error| words::status(&error))?;
         let priority = u8::try_from(request.priority);
         ask = ask.priority(priority.map_err(|_| Status::invalid_argument("priority is 0 to 255"))?);
         if let Some(wait) = request.wait_ms {
@@ -219,12 +227,12 @@ impl Tidegate for Methods {
         if let Some(ttl) = request.ttl_ms {
             ask = ask.ttl(Duration::from_millis(ttl));
         }
-        if !request.idempotency_key.is_empty() {
-            ask = ask.idempotency(&request.idempotency_key);
+        if let Some(key) = &request.idempotency_key {
+            ask = ask.idempotency(key);
         }
         let key = words::key(&about.key);
         let entry = policy.acquire(key, ask).await;
-        let again = !request.idempotency_key.is_empty();
+        let again = request.idempotency_key.is_some();
         let lease = match &entry {
             Ok(Entry::Granted(ticket)) if !again => Some(Undelivered::new(&policy, key, ticket)),
             _ => None,
@@ -277,7 +285,9 @@ impl Tidegate for Methods {
         let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
         let request = request.get_ref();
         let named = words::named(&request.amounts);
-        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let member = words::member(&request.member);
+        let ask = words::ask(&policy, request, &named);
+        let ask = ask.map_err(|error| words::status(&error))?;
         let answer = policy.debit_at(member, words::key(&request.key), ask).await;
         reply(answer.map(|answer| words::answer(&policy, &answer)))
     }
@@ -286,7 +296,9 @@ impl Tidegate for Methods {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
         let request = request.get_ref();
         let (key, named) = (words::key(&request.key), words::named(&request.amounts));
-        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let member = words::member(&request.member);
+        let ask = words::ask(&policy, request, &named);
+        let ask = ask.map_err(|error| words::status(&error))?;
         let peeked = policy.peek_at(member, key, ask).await;
         reply(peeked.map(|peeked| {
             let about = member.or(peeked.member());
@@ -305,7 +317,9 @@ impl Tidegate for Methods {
         let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
         let request = request.get_ref();
         let named = words::named(&request.amounts);
-        let (member, ask) = (words::member(&request.member), words::ask(request, &named));
+        let member = words::member(&request.member);
+        let ask = words::ask(&policy, request, &named);
+        let ask = ask.map_err(|error| words::status(&error))?;
         let foreseen = policy.forecast(member, words::key(&request.key), ask).await;
         reply(foreseen.map(|foreseen| words::forecasts(member, &foreseen)))
     }

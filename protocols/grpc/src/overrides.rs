@@ -12,20 +12,28 @@ use crate::{proto, words};
 /// The place of a request that must name one.
 fn named(place: Option<&proto::Place>) -> Result<Place, Status> {
     let missing = "the request has no `place`; an empty one means every key in every policy";
-    place
-        .map(placed_at)
-        .ok_or_else(|| Status::invalid_argument(missing))
+    placed_at(place.ok_or_else(|| Status::invalid_argument(missing))?)
 }
 
-fn placed_at(place: &proto::Place) -> Place {
+fn placed_at(place: &proto::Place) -> Result<Place, Status> {
+    let empty = |name: &str| {
+        let message = format!("`{name}` is empty; leave it out to mean every {name}");
+        Status::invalid_argument(message)
+    };
     let mut named = Place::system();
-    if !place.policy.is_empty() {
-        named = named.of_resource(place.policy.as_str());
+    if let Some(policy) = &place.policy {
+        if policy.is_empty() {
+            return Err(empty("policy"));
+        }
+        named = named.of_resource(policy);
     }
-    if !place.key.is_empty() {
-        named = named.of_entity(&place.key[..]);
+    if let Some(key) = &place.key {
+        if key.is_empty() {
+            return Err(empty("key"));
+        }
+        named = named.of_entity(&key[..]);
     }
-    named
+    Ok(named)
 }
 
 pub async fn set(
@@ -63,7 +71,8 @@ pub fn list(
     request: &proto::ListOverridesRequest,
 ) -> Result<proto::ListOverridesResponse, Status> {
     let most = most(request.limit)?;
-    let of = request.of.as_ref().map(placed_at).unwrap_or_default();
+    let of = request.of.as_ref().map(placed_at).transpose()?;
+    let of = of.unwrap_or_default();
     let unknown = || Status::invalid_argument("cursor is none of ours; begin without one");
     let after = after(&request.cursor).map(|cursor| Place::decode(cursor).ok_or_else(unknown));
     let after = after.transpose()?;
@@ -88,8 +97,8 @@ fn shown(placed: &Placed) -> proto::Override {
     let limits = placed.limits.iter();
     proto::Override {
         place: Some(proto::Place {
-            policy: placed.place.resource.clone().unwrap_or_default(),
-            key: placed.place.entity.clone().unwrap_or_default().into(),
+            policy: placed.place.resource.clone(),
+            key: placed.place.entity.clone().map(Into::into),
         }),
         level: level(placed.place.level()).into(),
         limits: limits

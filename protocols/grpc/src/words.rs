@@ -4,10 +4,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
-use tidegate_service::{Answer, Finished, Kind, Outlook, Report, Served, ServiceError, Ticket};
+use tidegate_service::{
+    Answer, Finished, Kind, Number, Outlook, Report, Served, ServiceError, Ticket,
+};
 use tonic::{Code, Status};
 
 use crate::proto;
+
+/// The longest message of a status, in bytes: it goes in a head, where a byte may take three,
+/// and clients take no more than 8 KiB of that.
+const LONGEST_MESSAGE: usize = 2_048;
 
 /// The longest cool-down: 400 days, as the longest period.
 const LONGEST_COOL_DOWN_MS: u64 = 400 * 86_400 * 1_000;
@@ -21,12 +27,16 @@ pub fn named(amounts: &HashMap<String, u64>) -> Vec<(&str, u64)> {
 }
 
 /// The ask of a request, whose named amounts are `named`.
-pub fn ask<'a>(request: &proto::CheckRequest, named: &'a [(&'a str, u64)]) -> Ask<'a> {
+pub fn ask<'a>(
+    served: &Served,
+    request: &proto::CheckRequest,
+    named: &'a [(&'a str, u64)],
+) -> Result<Ask<'a>, ServiceError> {
     let ask = Ask::named(named);
-    match request.cost {
-        Some(cost) => ask.cost(cost),
+    Ok(match request.cost {
+        Some(cost) => ask.cost(served.cost(Number::Units(cost), named)?),
         None => ask,
-    }
+    })
 }
 
 pub fn key(bytes: &[u8]) -> Key<'_> {
@@ -51,7 +61,12 @@ pub fn status(error: &ServiceError) -> Status {
         Kind::Busy | Kind::Full => Code::ResourceExhausted,
         Kind::Unavailable => Code::Unavailable,
     };
-    Status::new(code, error.to_string())
+    let mut message = error.to_string();
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        message.push_str("...");
+    }
+    Status::new(code, message)
 }
 
 pub fn answer(served: &Served, answer: &Answer) -> proto::CheckResponse {

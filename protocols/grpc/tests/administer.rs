@@ -36,8 +36,8 @@ async fn serving(policies: &str) -> TidegateClient<Channel> {
 
 fn place(policy: &str, key: &'static str) -> Place {
     Place {
-        policy: policy.to_owned(),
-        key: key.as_bytes().into(),
+        policy: (!policy.is_empty()).then(|| policy.to_owned()),
+        key: (!key.is_empty()).then(|| key.as_bytes().into()),
     }
 }
 
@@ -316,4 +316,86 @@ async fn a_unit_is_told_and_every_amount_counts_it() {
         (after.limits["usd"].limit, after.limits["usd"].remaining),
         (1_000, 825)
     );
+}
+
+/// 150 was taken of both: 150 tokens, and 150 cents.
+#[tokio::test]
+async fn a_cost_over_limits_of_different_units_is_refused_and_takes_nothing() {
+    let spend = "[policy.spend.limits]\n\
+                 tpm = { rate = 1000, per = '1h' }\n\
+                 usd = { budget = '2.00', per = '1h', unit = '0.01' }\n";
+    let mut client = serving(spend).await;
+    let ask = |cost: Option<u64>| proto::CheckRequest {
+        policy: "spend".into(),
+        key: "k".into(),
+        cost,
+        ..Default::default()
+    };
+    let acquire = proto::AcquireRequest {
+        ask: Some(ask(Some(150))),
+        ..Default::default()
+    };
+    for refused in [
+        client.check(ask(Some(150))).await.map(drop),
+        client.acquire(acquire).await.map(drop),
+        client.debit(ask(Some(150))).await.map(drop),
+        client.peek(ask(Some(150))).await.map(drop),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("different units"), "{refused}");
+    }
+    let batch = proto::CheckManyRequest {
+        checks: vec![ask(Some(150))],
+        ..Default::default()
+    };
+    let answers = client.check_many(batch).await.unwrap().into_inner().answers;
+    assert_eq!(answers[0].problem.as_ref().unwrap().code, "invalid");
+    // Beside a named one, the cost is of the other alone.
+    let rest = |cost| proto::CheckRequest {
+        amounts: [("tpm".to_owned(), 1)].into(),
+        ..ask(Some(cost))
+    };
+    assert!(client.check(rest(150)).await.unwrap().into_inner().admitted);
+    let left = client.peek(rest(1)).await.unwrap().into_inner().limits;
+    assert_eq!((left["tpm"].remaining, left["usd"].remaining), (999, 50));
+}
+
+/// A caller whose variable was empty changed the limits of everyone.
+#[tokio::test]
+async fn an_empty_key_or_policy_of_an_override_is_refused_and_changes_nothing() {
+    let mut client = client().await;
+    let set = override_of(place("chat", ""), "rpm", calls(12));
+    client.set_override(set).await.unwrap();
+    let odd = [
+        Place {
+            key: Some("".into()),
+            ..place("chat", "")
+        },
+        Place {
+            policy: Some(String::new()),
+            key: None,
+        },
+    ];
+    for place in odd {
+        let set = override_of(place.clone(), "rpm", calls(4));
+        let remove = proto::RemoveOverrideRequest {
+            place: Some(place.clone()),
+        };
+        let list = proto::ListOverridesRequest {
+            of: Some(place),
+            ..Default::default()
+        };
+        for refused in [
+            client.set_override(set).await.map(drop),
+            client.remove_override(remove).await.map(drop),
+            client.list_overrides(list).await.map(drop),
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument);
+            assert!(refused.message().contains("is empty"), "{refused}");
+        }
+        let held = (12, Some(OverrideLevel::Resource));
+        assert_eq!(stands(&mut client).await, held);
+    }
 }

@@ -172,13 +172,48 @@ async fn an_idempotency_key_that_is_too_long_is_refused() {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
         }),
-        idempotency_key: vec![b'x'; length].into(),
+        idempotency_key: Some(vec![b'x'; length].into()),
         ..Default::default()
     };
     let refused = client.acquire(ask(256)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("1 to 255 bytes"), "{refused}");
     client.acquire(ask(255)).await.unwrap();
+}
+
+/// It was taken for none, and the retry of such an ask took a second lease.
+#[tokio::test]
+async fn an_idempotency_key_of_no_bytes_is_refused() {
+    let (_running, mut client) = running(Vec::new()).await;
+    let ask = proto::AcquireRequest {
+        idempotency_key: Some("".into()),
+        ..tokens("k", 1)
+    };
+    let refused = client.acquire(ask).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("1 to 255 bytes"), "{refused}");
+}
+
+/// What a name of 20,000 bytes was answered fitted no head, and to many clients the
+/// connection was broken.
+#[tokio::test]
+async fn a_long_name_is_cut_in_the_error() {
+    let (_running, mut client) = running(Vec::new()).await;
+    let long = "\u{e4}".repeat(20_000);
+    let policy = proto::CheckRequest {
+        policy: long.clone(),
+        ..about("k")
+    };
+    let limit = proto::CheckRequest {
+        amounts: [(long, 1)].into(),
+        ..about("k")
+    };
+    for (ask, code) in [(policy, Code::NotFound), (limit, Code::InvalidArgument)] {
+        let refused = client.check(ask).await.unwrap_err();
+        assert_eq!(refused.code(), code);
+        assert!(refused.message().len() < 512, "{refused}");
+        assert!(refused.message().contains("\u{e4}...`"), "{refused}");
+    }
 }
 
 /// It was made shorter, and nobody was told.
@@ -374,6 +409,12 @@ async fn nobody_is_let_in_without_a_token_once_there_is_one() {
     ] {
         assert_eq!(refused, Err(Code::PermissionDenied));
     }
+    // Whoever is not let in is told nothing of what is missing.
+    let settle = proto::SettleRequest::default();
+    let refused = client.settle(settle.clone()).await.map(drop);
+    assert_eq!(refused.map_err(code), Err(Code::Unauthenticated));
+    let refused = client.settle(with(settle, "secret")).await.map(drop);
+    assert_eq!(refused.map_err(code), Err(Code::InvalidArgument));
     let batch = proto::CheckManyRequest::default();
     assert!(
         client

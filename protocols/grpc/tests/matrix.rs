@@ -95,8 +95,8 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         handle: handle(lease),
     };
     let place = || proto::Place {
-        policy: policy(),
-        key: Bytes::new(),
+        policy: Some(policy()),
+        key: None,
     };
     let numbers = proto::LimitNumbers {
         calls: Some(20),

@@ -17,6 +17,8 @@ pub(crate) const QUOTA_EXCEEDED: &str =
     "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+/// The longest detail about a request that cannot be read, in bytes.
+const LONGEST_DETAIL: usize = 1_024;
 /// Nothing more than its status says.
 const PLAIN: &str = "about:blank";
 
@@ -95,8 +97,13 @@ impl Problem {
         Self::new(status, Kind::Unavailable.code(), detail)
     }
 
-    /// The request makes no sense.
+    /// The request makes no sense. What it repeats of a long request is cut.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        let mut detail = detail.into();
+        if detail.len() > LONGEST_DETAIL {
+            detail.truncate(detail.floor_char_boundary(LONGEST_DETAIL));
+            detail.push_str("...");
+        }
         Self::new(StatusCode::BAD_REQUEST, Kind::Invalid.code(), detail)
     }
 

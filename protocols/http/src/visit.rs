@@ -24,10 +24,10 @@ pub(crate) struct Visit {
 
 impl Visit {
     /// Lets in whoever has this token, if there is a place.
-    pub(crate) fn begin(door: &Door, token: Option<&str>) -> Result<Self, Problem> {
+    pub(crate) fn begin(door: &Door, token: Option<&[u8]>) -> Result<Self, Problem> {
         let place = door.enter()?;
         Ok(Self {
-            caller: door.service().enter(token)?,
+            caller: door.service().enter_by(token)?,
             door: door.clone(),
             place: Some(place),
         })
@@ -61,10 +61,12 @@ impl FromRequestParts<Door> for Visit {
 }
 
 /// The token of `Authorization: Bearer TOKEN`.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    const BEARER: &[u8] = b"Bearer ";
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(BEARER.len())?;
+    let named = scheme.eq_ignore_ascii_case(BEARER);
+    named.then(|| token.trim_ascii())
 }
 
 #[derive(Deserialize)]

@@ -86,8 +86,7 @@ impl Session {
     /// Lets in whoever has this token; `user` is its name, or `default`.
     pub(crate) fn authenticate(&mut self, user: &[u8], token: &[u8]) -> Result<(), Fault> {
         let generation = self.service.generation();
-        let token = std::str::from_utf8(token).map_err(|_| Fault::WrongToken)?;
-        let entered = self.service.enter(Some(token));
+        let entered = self.service.enter_by(Some(token));
         let caller = entered.map_err(|_| Fault::WrongToken)?;
         let known = [b"default", caller.name().as_bytes()];
         if !self.service.is_open() && !known.contains(&user) {

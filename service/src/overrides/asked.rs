@@ -14,7 +14,7 @@ use super::stored::Placed;
 use super::verbs::check;
 use super::written::{LimitFault, Setting, read_limits};
 use crate::access::Caller;
-use crate::error::ServiceError;
+use crate::error::{ServiceError, cut};
 use crate::served::Served;
 use crate::service::Service;
 use tidegate::Error;
@@ -79,7 +79,12 @@ impl Service {
         }
         match faults.is_empty() {
             true => Ok(limits),
-            false => Err(ServiceError::FaultyOverride(faults)),
+            false => {
+                faults.iter_mut().for_each(|fault| {
+                    fault.limit = cut(&fault.limit).into_owned();
+                });
+                Err(ServiceError::FaultyOverride(faults))
+            }
         }
     }
 

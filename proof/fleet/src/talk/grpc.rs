@@ -119,7 +119,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                 wait_ms: call.wait,
                 ttl_ms: call.ttl,
                 priority: 0,
-                idempotency_key: bytes(call.name.as_deref().unwrap_or_default()),
+                idempotency_key: call.name.as_deref().map(bytes),
             };
             read(client.acquire(request), acquired).await
         }
@@ -264,8 +264,8 @@ fn lease(call: &Call) -> proto::LeaseRequest {
 
 fn place(call: &Call) -> proto::Place {
     proto::Place {
-        policy: call.policy.clone(),
-        key: bytes(&call.key),
+        policy: Some(call.policy.clone()).filter(|policy| !policy.is_empty()),
+        key: (!call.key.is_empty()).then(|| bytes(&call.key)),
     }
 }
 

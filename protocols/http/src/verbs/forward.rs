@@ -87,8 +87,8 @@ fn unstored(mut response: Response) -> Response {
 
 /// The proxy's own token. It has a header to itself where `Authorization` is
 /// the client's.
-fn token(headers: &HeaderMap) -> Option<&str> {
-    let own = headers.get(TOKEN).and_then(|value| value.to_str().ok());
+fn token(headers: &HeaderMap) -> Option<&[u8]> {
+    let own = headers.get(TOKEN).map(HeaderValue::as_bytes);
     own.or_else(|| bearer(headers))
 }
 
