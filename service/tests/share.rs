@@ -242,7 +242,8 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
     assert_eq!((more.admitted(), more.degraded()), (true, false));
     let settled = chat.settle(key, ticket.id, &[("tpm", 30)]).wait();
     assert!(!settled.unwrap().repeated());
-    let unknown = chat.settle(key, "7".parse().unwrap(), &[("xpm", 1)]).wait();
+    let another = "7".repeat(32).parse().unwrap();
+    let unknown = chat.settle(key, another, &[("xpm", 1)]).wait();
     assert_eq!(unknown.unwrap_err().kind(), Kind::Invalid);
 }
 

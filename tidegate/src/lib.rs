@@ -70,7 +70,7 @@ pub use decision::Decision;
 pub use error::Error;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
 pub use lease::{Lease, Settlement, Usage};
-pub use lease_id::LeaseId;
+pub use lease_id::{LeaseId, NoLeaseId};
 pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
 pub use lock::KeptLease;
 pub use outcome::Outcome;

@@ -192,7 +192,7 @@ fn a_lease_that_has_ended_cannot_be_used() {
     assert!(ended(lease.settle(&[]).wait().expect_err("ended")));
     assert!(ended(lease.renew(SECOND).wait().expect_err("ended")));
     assert!(ended(lease.cancel().wait().expect_err("ended")));
-    let another = set.settle("k", "abc".parse().unwrap(), &[]);
+    let another = set.settle("k", "abcd".repeat(8).parse().unwrap(), &[]);
     assert!(matches!(
         another.wait(),
         Err(Error::Store(StoreError::UnknownLease))

@@ -289,7 +289,7 @@ fn a_full_table_is_not_swept_for_every_lease_that_ends() {
     }
     let refused = || assert!(set.check("new", 1).wait().is_err());
     let swept = shortest(1, refused);
-    let unknown: LeaseId = "1".parse().unwrap();
+    let unknown: LeaseId = "1".repeat(32).parse().unwrap();
     let stirred = shortest(20, || {
         assert!(set.release("x", unknown).wait().is_err());
         refused();

@@ -44,9 +44,8 @@ pub fn key(bytes: &[u8]) -> Key<'_> {
 }
 
 pub fn lease_id(text: &str) -> Result<LeaseId, Status> {
-    let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = text.parse().ok().filter(|_| digits);
-    id.ok_or_else(|| Status::invalid_argument("a lease's id has 32 hexadecimal digits"))
+    let id = text.parse::<LeaseId>();
+    id.map_err(|wrong| Status::invalid_argument(wrong.to_string()))
 }
 
 /// An error as a status.

@@ -303,7 +303,5 @@ where
 
 fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LeaseId, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = text.parse().ok().filter(|_| hex);
-    id.ok_or_else(|| serde::de::Error::custom("a lease's id has 32 hexadecimal digits"))
+    text.parse().map_err(serde::de::Error::custom)
 }

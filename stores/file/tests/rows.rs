@@ -51,7 +51,7 @@ fn a_look_at_an_absent_key_adds_no_row() {
 #[test]
 fn the_end_of_an_unknown_lease_adds_no_row() {
     let end = |set: &LimitSet, key: &str| {
-        let id: LeaseId = "1".parse().expect("an id");
+        let id: LeaseId = "1".repeat(32).parse().expect("an id");
         assert!(set.release(key, id).wait().is_err());
     };
     let sync = SyncMode::Interval(Duration::from_secs(10));

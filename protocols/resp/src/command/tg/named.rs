@@ -27,10 +27,8 @@ pub(super) fn key<'a>(arguments: Arguments<'a>) -> Key<'a> {
 
 /// The lease's id, of 32 hexadecimal digits.
 pub(super) fn lease(arguments: Arguments<'_>) -> Result<LeaseId, Fault> {
-    let digits = arguments.get(3).unwrap_or_default();
-    let hexadecimal = digits.len() == 32 && digits.iter().all(u8::is_ascii_hexdigit);
-    let digits = std::str::from_utf8(digits).ok().filter(|_| hexadecimal);
-    let id = digits.and_then(|digits| digits.parse().ok());
+    let digits = std::str::from_utf8(arguments.get(3).unwrap_or_default());
+    let id = digits.ok().and_then(|digits| digits.parse().ok());
     id.ok_or(Fault::LeaseId)
 }
 
