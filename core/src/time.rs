@@ -171,6 +171,18 @@ impl Span {
         self.0
     }
 
+    /// Whole milliseconds, rounded up: whoever comes back then is not too early.
+    #[must_use]
+    pub const fn millis_up(self) -> u64 {
+        self.0.div_ceil(1_000)
+    }
+
+    /// Whole seconds, rounded up.
+    #[must_use]
+    pub const fn secs_up(self) -> u64 {
+        self.0.div_ceil(1_000_000)
+    }
+
     /// The same length as a standard duration.
     #[must_use]
     pub const fn as_duration(self) -> Duration {
@@ -190,6 +202,20 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+
+    #[test]
+    fn a_wait_is_rounded_up_and_never_nothing() {
+        use crate::verdict::Verdict;
+        let at = Timestamp::from_micros;
+        let wait = |now, until| Verdict::NotUntil(at(until)).retry_after(at(now)).unwrap();
+        assert_eq!(wait(0, 1).secs_up(), 1);
+        assert_eq!(wait(0, 1_000_000).secs_up(), 1);
+        assert_eq!(wait(0, 1_000_001).secs_up(), 2);
+        assert_eq!(wait(0, 1_001).millis_up(), 2);
+        assert_eq!((wait(5, 0).secs_up(), wait(5, 5).millis_up()), (1, 1));
+        assert_eq!(at(0).since(at(5)).secs_up(), 0);
+        assert_eq!(Verdict::Never.retry_after(at(0)), None);
+    }
 
     #[test]
     fn an_instant_is_shown_as_people_write_it() {

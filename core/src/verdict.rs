@@ -1,7 +1,7 @@
 //! What a limit answers.
 
 use crate::amount::Amount;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// May this work start? A refusal is an answer, not an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,16 @@ impl Verdict {
     #[must_use]
     pub fn outlasts(self, other: Self) -> bool {
         self.rank() > other.rank()
+    }
+
+    /// Of *not now*: how long to wait, as of `now`. Never nothing: whoever was refused a
+    /// moment ago is not to come back in no time at all.
+    #[must_use]
+    pub fn retry_after(self, now: Timestamp) -> Option<Span> {
+        match self {
+            Self::NotUntil(at) => Some(at.since(now).max(Span::from_micros(1))),
+            Self::Admit | Self::Never => None,
+        }
     }
 
     /// The same, but not before `until`.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Standing, Timestamp, Verdict};
+use tidegate_core::{Span, Standing, Timestamp, Verdict};
 use tidegate_store::{Reply, StoreError};
 
 use crate::error::Error;
@@ -108,6 +108,12 @@ impl Decision {
             Verdict::NotUntil(at) => Some(at),
             _ => None,
         }
+    }
+
+    /// If not now: how long to wait, as of `now`. Never nothing.
+    #[must_use]
+    pub fn retry_after(&self, now: Timestamp) -> Option<Span> {
+        self.verdict.retry_after(now)
     }
 
     /// The member of a pool whose decision it is; of a refusal, the member that

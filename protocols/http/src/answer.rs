@@ -5,12 +5,12 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::{Decision, Limit, Metadata, Standing, Timestamp, Unit, Verdict};
+use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit, Verdict};
 use tidegate_service::{Answer as Answered, Level, Served, Ticket};
 
 use crate::amount::InUnit;
 use crate::headers::{self, Style};
-use crate::instant::{Instant, millis, seconds};
+use crate::instant::Instant;
 use crate::problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
 
 /// As much as an answer usually comes to, in bytes.
@@ -123,8 +123,7 @@ impl<'a> Answer<'a> {
             admitted: decision.admitted(),
             binding: decision.binding(),
             not_until: not_until.map(Instant),
-            // Whoever was refused is not to come back in no time at all.
-            retry_after_ms: not_until.map(|at| millis(now, at).max(1)),
+            retry_after_ms: decision.retry_after(now).map(Span::millis_up),
             limits: Limits(Some(decision)),
             degraded: decision.degraded(),
             shadowed: decision.shadowed(),
@@ -255,7 +254,8 @@ pub(crate) fn refused_as(
     };
     let mut response = written(status, PROBLEM_JSON, &refusal);
     let headers = response.headers_mut();
-    headers.insert(RETRY_AFTER, HeaderValue::from(seconds(now, at).max(1)));
+    let secs = decision.retry_after(now).map_or(1, Span::secs_up);
+    headers.insert(RETRY_AFTER, HeaderValue::from(secs));
     headers::put(headers, decision, now, style);
     response
 }

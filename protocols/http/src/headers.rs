@@ -15,8 +15,6 @@ use std::fmt::Write;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate::{Decision, Limit, Period, Standing, Timestamp};
 
-use crate::instant::seconds;
-
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -65,7 +63,7 @@ fn put_legacy(headers: &mut HeaderMap, decision: &Decision, now: Timestamp) {
     let Some(standing) = binding.or(closest.map(|(_, standing)| standing)) else {
         return;
     };
-    let reset = standing.full_at.map_or(0, |at| seconds(now, at));
+    let reset = standing.full_at.map_or(0, |at| at.since(now).secs_up());
     headers.insert(LIMIT, HeaderValue::from(standing.limit));
     headers.insert(REMAINING, HeaderValue::from(standing.remaining));
     headers.insert(RESET, HeaderValue::from(reset));
@@ -89,7 +87,7 @@ fn write_policy(list: &mut String, limit: &Limit) {
 fn write_state(list: &mut String, standing: Standing, now: Timestamp) {
     parameter(list, "r", standing.remaining);
     if let Some(at) = standing.replenish_at {
-        parameter(list, "t", seconds(now, at));
+        parameter(list, "t", at.since(now).secs_up());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Instants and lengths of time as JSON and headers have them.
+//! Instants as JSON and headers have them.
 
 use std::fmt;
 
@@ -39,17 +39,6 @@ impl Serialize for Instant {
     }
 }
 
-/// Whole seconds from `now` to `until`, rounded up: who comes back then is
-/// never too early.
-pub(crate) fn seconds(now: Timestamp, until: Timestamp) -> u64 {
-    until.since(now).as_micros().div_ceil(1_000_000)
-}
-
-/// Whole milliseconds from `now` to `until`, rounded up.
-pub(crate) fn millis(now: Timestamp, until: Timestamp) -> u64 {
-    until.since(now).as_micros().div_ceil(1_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,15 +53,5 @@ mod tests {
         );
         assert!(written(i64::MAX).starts_with("9999-12-"));
         assert!(written(i64::MIN).starts_with("-009999-"));
-    }
-
-    #[test]
-    fn a_wait_is_rounded_up() {
-        let at = Timestamp::from_micros;
-        assert_eq!(seconds(at(0), at(1)), 1);
-        assert_eq!(seconds(at(0), at(1_000_000)), 1);
-        assert_eq!(seconds(at(0), at(1_000_001)), 2);
-        assert_eq!(seconds(at(5), at(0)), 0);
-        assert_eq!(millis(at(0), at(1_001)), 2);
     }
 }

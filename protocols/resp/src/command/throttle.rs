@@ -7,7 +7,7 @@
 //!
 //! Seconds are rounded up, always: whoever comes back then is admitted.
 
-use tidegate::{Error, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
+use tidegate::{Error, MAX_AMOUNT, Standing, Timestamp, Verdict};
 use tidegate_service::{AD_HOC_LIMIT, Answer, Rate, Served, ServiceError};
 
 use super::number::natural;
@@ -145,21 +145,19 @@ impl<'a> Call<'a> {
         let standing = standing.unwrap_or(Standing::full(self.rate.capacity));
         let retry_secs = match verdict {
             Verdict::Admit => Retry::Now,
-            // It was refused just now, so that 0 would be too soon.
-            Verdict::NotUntil(at) => Retry::After(seconds(at.since(now)).max(1)),
-            Verdict::Never => Retry::Never,
+            refused => match refused.retry_after(now) {
+                Some(wait) => Retry::After(wait.secs_up().cast_signed()),
+                None => Retry::Never,
+            },
         };
         Outcome {
             allowed: verdict.admitted(),
             limit: standing.limit.cast_signed(),
             remaining: standing.remaining.cast_signed(),
             retry_secs,
-            reset_secs: standing.full_at.map_or(0, |at| seconds(at.since(now))),
+            reset_secs: standing
+                .full_at
+                .map_or(0, |at| at.since(now).secs_up().cast_signed()),
         }
     }
-}
-
-/// Rounded up.
-fn seconds(span: Span) -> i64 {
-    span.as_micros().div_ceil(1_000_000).cast_signed()
 }

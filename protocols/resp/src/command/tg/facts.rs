@@ -4,7 +4,7 @@
 //! (`_us`), lengths of time milliseconds, rounded up (`_ms`). An amount of a
 //! limit with a finer unit than one is a decimal text.
 
-use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
+use tidegate::{Decision, Standing, Timestamp, Unit, Verdict};
 use tidegate_service::{Served, Ticket};
 
 use crate::reply::Replies;
@@ -82,9 +82,10 @@ pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: Timestamp) {
     replies.text("retry_after_ms");
     match verdict {
         Verdict::Admit => replies.integer(0),
-        // It was refused just now, so that 0 would be too soon.
-        Verdict::NotUntil(at) => replies.count(millis(at.since(now)).max(1)),
-        Verdict::Never => replies.null(),
+        refused => match refused.retry_after(now) {
+            Some(wait) => replies.count(wait.millis_up()),
+            None => replies.null(),
+        },
     }
 }
 
@@ -111,7 +112,7 @@ pub(super) fn stands(replies: &mut Replies, unit: Unit, standing: &Standing, now
     replies.text("remaining");
     amount(replies, unit, standing.remaining);
     replies.text("reset_ms");
-    let reset = standing.full_at.map_or(0, |at| millis(at.since(now)));
+    let reset = standing.full_at.map_or(0, |at| at.since(now).millis_up());
     replies.count(reset);
 }
 
@@ -135,11 +136,6 @@ pub(super) fn optional_instant(replies: &mut Replies, at: Option<Timestamp>) {
         Some(at) => replies.integer(at.as_micros()),
         None => replies.null(),
     }
-}
-
-/// Rounded up.
-fn millis(span: Span) -> u64 {
-    span.as_micros().div_ceil(1_000)
 }
 
 #[cfg(test)]
