@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use super::field::Field;
 use super::overrides::LimitFault;
-use tidegate::Error;
+use tidegate::{Error, NoLeaseId, StoreError};
 use tidegate_policy::Scope;
 
 /// What a door may have to say instead of an answer. Nothing was changed.
@@ -43,6 +44,29 @@ pub enum ServiceError {
         /// How long it may be.
         longest: Duration,
     },
+    /// A number that is out of its bounds.
+    #[error("`{field}` is from {least} to {most}, not {found}")]
+    Bound {
+        /// What it is about.
+        field: Field,
+        /// The least that it may be.
+        least: u64,
+        /// The most that it may be.
+        most: u64,
+        /// What it is.
+        found: u64,
+    },
+    /// A part of a request that is not what it has to be.
+    #[error("`{field}`: {wrong}")]
+    Form {
+        /// Which.
+        field: Field,
+        /// What it has to be.
+        wrong: &'static str,
+    },
+    /// A part of a request that has to be there.
+    #[error("`{0}` is missing")]
+    Missing(Field),
     /// Rates that come with the call are bounded.
     #[error("there are {0} different rates already; use a policy, or fewer different numbers")]
     TooManyRates(usize),
@@ -110,7 +134,34 @@ pub enum Kind {
     Unavailable,
 }
 
+impl From<NoLeaseId> for ServiceError {
+    fn from(_: NoLeaseId) -> Self {
+        Self::Form {
+            field: Field::Lease,
+            wrong: "a lease's id has 32 hexadecimal digits",
+        }
+    }
+}
+
 impl ServiceError {
+    /// The part of a request that is not as it has to be, or names what there is not.
+    #[must_use]
+    pub const fn field(&self) -> Option<Field> {
+        match self {
+            Self::Bound { field, .. } | Self::Form { field, .. } | Self::Missing(field) => {
+                Some(*field)
+            }
+            Self::WaitTooLong { .. } => Some(Field::Wait),
+            Self::Limits(Error::Key(_)) => Some(Field::Key),
+            Self::Limits(Error::LeaseLength(_)) => Some(Field::Ttl),
+            Self::Limits(Error::IdempotencyKey(_)) => Some(Field::Idempotency),
+            Self::Limits(Error::Store(StoreError::UnknownPage)) => Some(Field::Cursor),
+            Self::Limits(Error::Store(StoreError::UnknownLease)) => Some(Field::Lease),
+            Self::UnknownPolicy { .. } => Some(Field::Policy),
+            _ => None,
+        }
+    }
+
     /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -119,7 +170,12 @@ impl ServiceError {
             Self::Forbidden { .. } => Kind::Forbidden,
             Self::UnknownPolicy { .. } => Kind::NotFound,
             Self::Busy | Self::TooManyRates(_) => Kind::Busy,
-            Self::WaitTooLong { .. } | Self::Override(_) | Self::FaultyOverride(_) => Kind::Invalid,
+            Self::WaitTooLong { .. }
+            | Self::Bound { .. }
+            | Self::Form { .. }
+            | Self::Missing(_)
+            | Self::Override(_)
+            | Self::FaultyOverride(_) => Kind::Invalid,
             Self::Limits(error) => kind(error),
         }
     }

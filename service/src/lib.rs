@@ -10,6 +10,7 @@
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Caller`] | tokens, scopes, and the policies they are for |
+//! | [`bounds`], [`Field`] | what every request is held to, by the names of its parts |
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
 //! | [`Denial`], [`Frequent`] | who is refused, as it happens and most often |
 //! | [`HeldTicket`], [`LeaseHandle`] | what is held, for those who do not hold it |
@@ -26,10 +27,12 @@ mod ad_hoc;
 mod amounts;
 pub mod audit;
 mod backing;
+pub mod bounds;
 mod change;
 mod denials;
 mod effect;
 mod error;
+mod field;
 mod finish;
 mod held;
 mod listing;
@@ -54,6 +57,7 @@ pub use amounts::Number;
 pub use change::{Change, compare};
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{Kind, ServiceError};
+pub use field::Field;
 pub use finish::{Finish, Finished, Report};
 pub use listing::{HeldTicket, LeaseHandle, NoHandle};
 pub use many::{Check, Checked, check_many};

@@ -15,6 +15,7 @@ use tidegate_store::{Page, Select, StoreError};
 use super::access::Caller;
 use super::audit;
 use super::error::ServiceError;
+use super::field::Field;
 use super::finish::{Finish, Finished, Report};
 use super::served::Served;
 use tidegate::Error;
@@ -80,6 +81,21 @@ impl FromStr for LeaseHandle {
         let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let bits = u64::from_str_radix(text, 16).ok().filter(|_| hex);
         bits.map(Self).ok_or(NoHandle)
+    }
+}
+
+impl LeaseHandle {
+    /// The handle of a lease, as it was sent.
+    ///
+    /// # Errors
+    /// [`ServiceError::Form`].
+    pub fn read(said: &[u8]) -> Result<Self, ServiceError> {
+        let handle = std::str::from_utf8(said).ok();
+        let handle = handle.and_then(|text| text.parse().ok());
+        handle.ok_or(ServiceError::Form {
+            field: Field::Handle,
+            wrong: "a lease's handle has 16 hexadecimal digits",
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use tidegate_store::{Count, StoreError};
 use super::access::Caller;
 use super::audit;
 use super::backing::Backing;
+use super::bounds;
 use super::denials::Denials;
 use super::error::{Kind, ServiceError};
 use super::finish::{Finish, Finished, Report};
@@ -518,7 +519,8 @@ impl Served {
     /// cool down by it. A retry gets the first answer, and changes nothing.
     ///
     /// # Errors
-    /// As [`LimitSet::settle`]; [`Error::NoPool`] for a cool-down without one.
+    /// As [`LimitSet::settle`]; [`Error::NoPool`] for a cool-down without one;
+    /// [`ServiceError::Bound`] for one of no time, or of more than 400 days.
     pub fn finish(
         &self,
         key: Key<'_>,
@@ -527,9 +529,14 @@ impl Served {
         report: &Report,
     ) -> Pending<impl Future<Output = Result<Finished, ServiceError>> + Send> {
         Pending::new(async move {
-            let ended = self.by_holder(|backing| backing.finish(key, id, how, report));
-            let ended = ended.await;
-            spans::done(key.bytes(), ended.map_err(ServiceError::from))
+            let ended = match bounds::cool_down(report.cool_down) {
+                Ok(()) => {
+                    let ended = self.by_holder(|backing| backing.finish(key, id, how, report));
+                    ended.await.map_err(ServiceError::from)
+                }
+                Err(error) => Err(error),
+            };
+            spans::done(key.bytes(), ended)
         })
     }
 

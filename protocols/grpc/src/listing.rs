@@ -1,26 +1,18 @@
 //! What a policy holds, in the protocol's words.
 
-use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
+use tidegate::{ListedKey, PageOf};
 use tidegate::{Page, Select};
-use tidegate_service::{HeldTicket, LeaseHandle, Served};
+use tidegate_service::{HeldTicket, LeaseHandle, Served, bounds};
 use tonic::Status;
 
 use crate::proto::list_keys_request::Select as OfKeys;
 use crate::proto::list_leases_request::Select as OfLeases;
 use crate::{proto, words};
 
-/// How many items a page has if nothing is said.
-const USUAL: usize = 100;
-
-/// How many items a page may have.
+/// How many items a page has; 0 is not said.
 pub fn most(limit: u32) -> Result<usize, Status> {
-    match usize::try_from(limit) {
-        Ok(0) => Ok(USUAL),
-        Ok(limit) if limit <= LONGEST_PAGE => Ok(limit),
-        _ => Err(Status::invalid_argument(format!(
-            "limit is from 1 to {LONGEST_PAGE}, or 0 for {USUAL}; cursor goes on where a page has ended"
-        ))),
-    }
+    let said = Some(u64::from(limit)).filter(|limit| *limit > 0);
+    bounds::page(said).map_err(|error| words::status(&error))
 }
 
 /// Where a page goes on, if it is not the first.
@@ -94,6 +86,6 @@ fn lease(held: HeldTicket) -> proto::ListedLease {
 
 /// The handle of a lease that is to be revoked.
 pub fn handle(text: &str) -> Result<LeaseHandle, Status> {
-    let handle = text.parse::<LeaseHandle>();
-    handle.map_err(|wrong| Status::invalid_argument(format!("handle: {wrong}")))
+    let handle = LeaseHandle::read(text.as_bytes());
+    handle.map_err(|error| words::status(&error))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_service::{
-    self, Answer, Caller, Entry, Finish, Scope, Served, Service, ServiceError, Undelivered,
+    self, Answer, Caller, Entry, Finish, Scope, Served, Service, ServiceError, Undelivered, bounds,
 };
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
@@ -15,9 +15,6 @@ use crate::places::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
 use crate::{denials, listing, overrides, proto, words};
-
-/// The most asks in one batch.
-const MOST_CHECKS: usize = 1_000;
 
 /// What stands before a token.
 const BEARER: &[u8] = b"Bearer ";
@@ -86,12 +83,8 @@ impl Methods {
         caller: &Caller,
         request: &proto::CheckManyRequest,
     ) -> Result<proto::CheckManyResponse, Status> {
-        if request.checks.len() > MOST_CHECKS {
-            return Err(Status::invalid_argument(format!(
-                "{} checks are too many; send at most {MOST_CHECKS} at once",
-                request.checks.len()
-            )));
-        }
+        let room = bounds::checks(request.checks.len());
+        room.map_err(|error| words::status(&error))?;
         let checks = request.checks.iter();
         let named: Vec<_> = checks
             .clone()
@@ -219,8 +212,8 @@ impl Tidegate for Methods {
         let named = words::named(&about.amounts);
         let ask = words::ask(&policy, about, &named);
         let mut ask = ask.map_err(|error| words::status(&error))?;
-        let priority = u8::try_from(request.priority);
-        ask = ask.priority(priority.map_err(|_| Status::invalid_argument("priority is 0 to 255"))?);
+        let priority = bounds::priority(request.priority.into());
+        ask = ask.priority(priority.map_err(|error| words::status(&error))?);
         if let Some(wait) = request.wait_ms {
             ask = ask.within(Duration::from_millis(wait));
         }

@@ -16,24 +16,8 @@ fn named(place: Option<&proto::Place>) -> Result<Place, Status> {
 }
 
 fn placed_at(place: &proto::Place) -> Result<Place, Status> {
-    let empty = |name: &str| {
-        let message = format!("`{name}` is empty; leave it out to mean every {name}");
-        Status::invalid_argument(message)
-    };
-    let mut named = Place::system();
-    if let Some(policy) = &place.policy {
-        if policy.is_empty() {
-            return Err(empty("policy"));
-        }
-        named = named.of_resource(policy);
-    }
-    if let Some(key) = &place.key {
-        if key.is_empty() {
-            return Err(empty("key"));
-        }
-        named = named.of_entity(&key[..]);
-    }
-    Ok(named)
+    let place = Place::read(place.policy.as_deref(), place.key.as_deref());
+    place.map_err(|error| words::status(&error))
 }
 
 pub async fn set(
@@ -73,9 +57,8 @@ pub fn list(
     let most = most(request.limit)?;
     let of = request.of.as_ref().map(placed_at).transpose()?;
     let of = of.unwrap_or_default();
-    let unknown = || Status::invalid_argument("cursor is none of ours; begin without one");
-    let after = after(&request.cursor).map(|cursor| Place::decode(cursor).ok_or_else(unknown));
-    let after = after.transpose()?;
+    let after = after(&request.cursor).map(Place::after).transpose();
+    let after = after.map_err(|error| words::status(&error))?;
     let mut placed = if request.exact {
         let one = service.override_at(caller, &of);
         Vec::from_iter(one.map_err(|error| words::status(&error))?)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
 use tidegate_service::{
-    Answer, Finished, Kind, Number, Outlook, Report, Served, ServiceError, Ticket,
+    Answer, Finished, Kind, Number, Outlook, Report, Served, ServiceError, Ticket, bounds,
 };
 use tonic::{Code, Status};
 
@@ -14,9 +14,6 @@ use crate::proto;
 /// The longest message of a status, in bytes: it goes in a head, where a byte may take three,
 /// and clients take no more than 8 KiB of that.
 const LONGEST_MESSAGE: usize = 2_048;
-
-/// The longest cool-down: 400 days, as the longest period.
-const LONGEST_COOL_DOWN_MS: u64 = 400 * 86_400 * 1_000;
 
 /// The named amounts of a request, in a form that an ask can borrow.
 pub fn named(amounts: &HashMap<String, u64>) -> Vec<(&str, u64)> {
@@ -44,8 +41,7 @@ pub fn key(bytes: &[u8]) -> Key<'_> {
 }
 
 pub fn lease_id(text: &str) -> Result<LeaseId, Status> {
-    let id = text.parse::<LeaseId>();
-    id.map_err(|wrong| Status::invalid_argument(wrong.to_string()))
+    bounds::lease(text.as_bytes()).map_err(|error| status(&error))
 }
 
 /// An error as a status.
@@ -172,18 +168,13 @@ pub fn no_member(request: &proto::CheckRequest) -> Result<(), Status> {
 pub fn report(lease: &proto::LeaseRequest) -> Result<Report, Status> {
     let unknown = |_| Status::invalid_argument("there is no such outcome");
     let outcome = proto::Outcome::try_from(lease.outcome).map_err(unknown)?;
-    let cool_down = lease.cool_down_ms;
-    if cool_down.is_some_and(|ms| !(1..=LONGEST_COOL_DOWN_MS).contains(&ms)) {
-        let message = format!("cool_down_ms is from 1 to {LONGEST_COOL_DOWN_MS}");
-        return Err(Status::invalid_argument(message));
-    }
     Ok(Report {
         outcome: match outcome {
             proto::Outcome::Succeeded => Outcome::Succeeded,
             proto::Outcome::Ignored => Outcome::Ignored,
             proto::Outcome::Dropped => Outcome::Dropped,
         },
-        cool_down: cool_down.map(Duration::from_millis),
+        cool_down: lease.cool_down_ms.map(Duration::from_millis),
     })
 }
 

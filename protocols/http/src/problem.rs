@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidegate::Error;
 use tidegate::StoreError;
 use tidegate_policy::PolicyErrors;
-use tidegate_service::{Kind, ServiceError};
+use tidegate_service::{Field, Kind, ServiceError};
 
 use crate::instant::Instant;
 
@@ -232,6 +232,12 @@ impl From<ServiceError> for Problem {
             ServiceError::Limits(Error::Store(StoreError::LeaseEnded(at))) => {
                 format!("the lease ended at {}; acquire again", Instant(*at))
             }
+            ServiceError::Bound {
+                field: Field::Checks,
+                least,
+                most,
+                ..
+            } => format!("`checks` holds from {least} to {most} checks"),
             ServiceError::Unauthenticated => {
                 "a valid token is needed: send `Authorization: Bearer TOKEN`".to_owned()
             }

@@ -12,9 +12,6 @@ use crate::object::Object;
 use crate::problem::Problem;
 use crate::written::WrittenLimits;
 
-/// The longest cool-down: 400 days, as the longest period.
-const LONGEST_COOL_DOWN_MS: u64 = 400 * 86_400 * 1_000;
-
 /// Check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,7 +69,7 @@ pub(crate) struct AcquireRequest {
     #[serde(default, deserialize_with = "present")]
     pub(crate) ttl_ms: Option<u64>,
     #[serde(default)]
-    pub(crate) priority: u8,
+    pub(crate) priority: u64,
     #[serde(default, deserialize_with = "present")]
     pub(crate) idempotency_key: Option<String>,
 }
@@ -191,12 +188,12 @@ pub(crate) struct OverrideRequest {
 
 impl OverrideRequest {
     /// The key that it is for; `None`: every key.
-    pub(crate) fn key(&self) -> Result<Option<Vec<u8>>, Problem> {
+    pub(crate) fn key(&self) -> Result<Option<&[u8]>, Problem> {
         if self.key.is_none() && self.key_base64.is_none() {
             return Ok(None);
         }
         let key = key::chosen(self.key.as_ref(), self.key_base64.as_ref())?;
-        Ok(Some(key.bytes().to_vec()))
+        Ok(Some(key.bytes()))
     }
 }
 
@@ -261,22 +258,15 @@ impl MemberRequest {
 }
 
 /// What is said of the work when a lease ends.
-///
-/// # Errors
-/// A cool-down of no time, or of more than 400 days.
-pub(crate) fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Result<Report, Problem> {
-    if cool_down_ms.is_some_and(|ms| !(1..=LONGEST_COOL_DOWN_MS).contains(&ms)) {
-        let detail = format!("`cool_down_ms` is from 1 to {LONGEST_COOL_DOWN_MS}");
-        return Err(Problem::invalid(detail));
-    }
-    Ok(Report {
+pub(crate) fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Report {
+    Report {
         outcome: match outcome {
             Outcome::Succeeded => tidegate::Outcome::Succeeded,
             Outcome::Ignored => tidegate::Outcome::Ignored,
             Outcome::Dropped => tidegate::Outcome::Dropped,
         },
         cool_down: cool_down_ms.map(Duration::from_millis),
-    })
+    }
 }
 
 /// A cost and named amounts, as the engine takes them.

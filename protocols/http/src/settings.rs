@@ -38,8 +38,6 @@ pub struct Settings {
     /// again. Who waits for a lease does not count: those are bounded by each
     /// policy's `max_waiting`.
     pub max_in_flight: usize,
-    /// How many checks one `/v1/check-many` may hold.
-    pub max_checks: usize,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
     /// Whether every answer carries `X-RateLimit-*` too; a request can ask for
@@ -58,7 +56,6 @@ impl Default for Settings {
         Self {
             max_body_bytes: 64 * 1024,
             max_in_flight: 4_096,
-            max_checks: 1_000,
             body_timeout: Duration::from_secs(10),
             legacy_headers: false,
             metrics: None,
@@ -73,7 +70,6 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("max_body_bytes", &self.max_body_bytes)
             .field("max_in_flight", &self.max_in_flight)
-            .field("max_checks", &self.max_checks)
             .field("body_timeout", &self.body_timeout)
             .field("legacy_headers", &self.legacy_headers)
             .field("metrics", &self.metrics.is_some())

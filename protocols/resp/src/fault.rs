@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use tidegate::StoreError;
-use tidegate_service::{Kind, ServiceError};
+use tidegate_service::{Field, Kind, ServiceError};
 
 /// How much of an unknown word an error repeats.
 const QUOTED: usize = 64;
@@ -12,7 +11,7 @@ const QUOTED: usize = 64;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Fault {
     /// What the service says.
-    #[error(transparent)]
+    #[error("{}", in_words(.0))]
     Service(#[from] ServiceError),
     /// Nobody has said who they are.
     #[error("Authentication required.")]
@@ -49,14 +48,8 @@ pub(crate) enum Fault {
     /// A name that is not text.
     #[error("{0} is not UTF-8")]
     NotText(&'static str),
-    /// A lease's id that cannot be one.
-    #[error("a lease's id is 32 hexadecimal digits")]
-    LeaseId,
-    /// A lease's handle that cannot be one.
-    #[error("a lease's handle is 16 hexadecimal digits; TG.LEASES tells it")]
-    Handle,
     /// The end of a page that was never one.
-    #[error("invalid cursor; start again without one")]
+    #[error("{CURSOR}")]
     Cursor,
     /// A protocol that nobody speaks.
     #[error("unsupported protocol version")]
@@ -98,8 +91,48 @@ impl Fault {
     }
 }
 
+const CURSOR: &str = "invalid cursor; start again without one";
+
+/// What the service says, in the words of commands.
+fn in_words(error: &ServiceError) -> Cow<'static, str> {
+    match error {
+        ServiceError::Bound {
+            field,
+            least,
+            most,
+            found,
+        } => {
+            let word = word(*field);
+            format!("{word} is not a number from {least} to {most}: '{found}'").into()
+        }
+        ServiceError::Form { field, wrong } => match field {
+            Field::Lease => "a lease's id is 32 hexadecimal digits".into(),
+            Field::Handle => "a lease's handle is 16 hexadecimal digits; TG.LEASES tells it".into(),
+            Field::Cursor => CURSOR.into(),
+            field => format!("{}: {wrong}", word(*field)).into(),
+        },
+        ServiceError::Missing(field) => format!("{} is missing", word(*field)).into(),
+        error => error.to_string().into(),
+    }
+}
+
+/// The word that a command has for a part of a request.
+const fn word(field: Field) -> &'static str {
+    match field {
+        Field::Policy => "POLICY",
+        Field::Key => "KEY",
+        Field::Priority => "PRIORITY",
+        Field::Ttl => "TTL",
+        Field::Wait => "WAIT",
+        Field::Idempotency => "IDEMPOTENCY",
+        Field::CoolDown => "COOLDOWN",
+        Field::Cursor => "CURSOR",
+        Field::PageSize => "COUNT",
+        field => field.name(),
+    }
+}
+
 fn code(error: &ServiceError) -> &'static str {
-    use tidegate::Error::Store;
     match error.kind() {
         Kind::Unauthenticated => "NOAUTH",
         Kind::Forbidden => "NOPERM",
@@ -108,9 +141,7 @@ fn code(error: &ServiceError) -> &'static str {
         Kind::Full => "FULL",
         Kind::Unavailable => "UNAVAILABLE",
         Kind::Ended => "NOLEASE",
-        Kind::NotFound if *error == ServiceError::Limits(Store(StoreError::UnknownLease)) => {
-            "NOLEASE"
-        }
+        Kind::NotFound if error.field() == Some(Field::Lease) => "NOLEASE",
         Kind::NotFound | Kind::Invalid => "ERR",
     }
 }

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use crate::error::ServiceError;
+use crate::field::Field;
+use tidegate::{Error, Key};
+
 /// How much an override is about, the most specific first: of those that say
 /// something of a limit, the first holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,6 +32,39 @@ pub struct Place {
 }
 
 impl Place {
+    /// The place that a request names; what is left out means every one.
+    ///
+    /// # Errors
+    /// What is named and empty, or can be no key.
+    pub fn read(policy: Option<&str>, key: Option<&[u8]>) -> Result<Self, ServiceError> {
+        let mut place = Self::system();
+        if let Some(policy) = policy {
+            if policy.is_empty() {
+                return Err(ServiceError::Form {
+                    field: Field::Policy,
+                    wrong: "it is empty; leave it out to mean every policy",
+                });
+            }
+            place = place.of_resource(policy);
+        }
+        if let Some(key) = key {
+            Key::from(key).check().map_err(Error::from)?;
+            place = place.of_entity(key);
+        }
+        Ok(place)
+    }
+
+    /// The place that a listing's page ended at, as [`encode`](Self::encode) wrote it.
+    ///
+    /// # Errors
+    /// [`ServiceError::Form`].
+    pub fn after(cursor: &[u8]) -> Result<Self, ServiceError> {
+        Self::decode(cursor).ok_or(ServiceError::Form {
+            field: Field::Cursor,
+            wrong: "it is none of ours; begin without one",
+        })
+    }
+
     /// Every key in every policy.
     #[must_use]
     pub fn system() -> Self {

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::{Forecast, Unit, Verdict};
-use tidegate_service::{Checked, Outlook, Scope, Served};
+use tidegate_service::{Checked, Outlook, Scope, Served, bounds};
 
 use crate::answer::{self, Answer, Stand};
 use crate::extract::Body;
@@ -28,11 +28,7 @@ pub(crate) async fn check_many(
     visit: Visit,
     Body(request): Body<ManyRequest>,
 ) -> Result<Response, Problem> {
-    let most = visit.door().settings().max_checks;
-    if !(1..=most).contains(&request.checks.len()) {
-        let detail = format!("`checks` holds from 1 to {most} checks");
-        return Err(Problem::invalid(detail));
-    }
+    bounds::checks(request.checks.len())?;
     // What makes no sense by itself is found before anything is decided.
     for (position, Object(one)) in request.checks.iter().enumerate() {
         one.key()

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use tidegate::{Ask, Settlement};
 use tidegate_service::{
     Answer as Answered, Entry, Finish, Finished, Scope, Served, ServiceError, Ticket, Undelivered,
+    bounds,
 };
 
 use crate::amount::InUnit;
@@ -57,7 +58,9 @@ fn ask<'a>(
     named: &'a [(&'a str, u64)],
 ) -> Result<Ask<'a>, ServiceError> {
     let ask = request::ask(served, request.cost.as_ref(), named)?;
-    let mut ask = ask.priority(request.priority).standings();
+    let mut ask = ask
+        .priority(bounds::priority(request.priority)?)
+        .standings();
     let wait = Duration::from_millis(request.wait_ms);
     if !wait.is_zero() {
         ask = ask.within(wait);
@@ -90,7 +93,7 @@ pub(crate) async fn settle(
 ) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let report = request::report(request.outcome, request.cool_down_ms)?;
+    let report = request::report(request.outcome, request.cool_down_ms);
     let used = request.used.named(&served)?;
     let finished = served
         .finish(key, request.lease, Finish::Settle(&used), &report)
@@ -115,7 +118,7 @@ pub(crate) async fn cancel(
 async fn end(visit: &Visit, request: &EndRequest, how: Finish<'_>) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Decide, &request.policy)?;
-    let report = request::report(request.outcome, request.cool_down_ms)?;
+    let report = request::report(request.outcome, request.cool_down_ms);
     let finished = served.finish(key, request.lease, how, &report).await?;
     Ok(ended(&served, &finished))
 }

@@ -5,9 +5,9 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate::{Amount, LONGEST_PAGE, ListedKey, PageOf};
+use tidegate::{Amount, ListedKey, PageOf};
 use tidegate::{Page, Select};
-use tidegate_service::{Frequent, HeldTicket, Scope, Served};
+use tidegate_service::{Frequent, HeldTicket, LeaseHandle, Scope, Served, bounds};
 
 use super::lease::ended;
 use crate::amount::InUnit;
@@ -18,11 +18,6 @@ use crate::problem::Problem;
 use crate::request::{Keyed, RevokeRequest};
 use crate::visit::{self, Visit};
 
-/// How many items a page has if nothing is said.
-const USUAL: usize = 100;
-/// How many keys the service counts at most.
-const MOST_DENIED: usize = 256;
-
 /// What `/v1/keys` and `/v1/leases` are asked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +27,7 @@ struct Query {
     key_base64: Option<String>,
     prefix: Option<String>,
     cursor: Option<String>,
-    limit: Option<usize>,
+    limit: Option<u64>,
 }
 
 /// The same, as bytes.
@@ -65,7 +60,7 @@ impl TryFrom<Query> for Asked {
             key,
             prefix: query.prefix,
             after: after.transpose()?,
-            most: most(query.limit, LONGEST_PAGE)?,
+            most: bounds::page(query.limit)?,
         })
     }
 }
@@ -73,16 +68,6 @@ impl TryFrom<Query> for Asked {
 pub(super) fn bytes(alphabet: &impl Engine, text: &str, name: &str) -> Result<Vec<u8>, Problem> {
     let decoded = alphabet.decode(text);
     decoded.map_err(|error| Problem::invalid(format!("`{name}` is not Base64: {error}")))
-}
-
-pub(super) fn most(limit: Option<usize>, longest: usize) -> Result<usize, Problem> {
-    let most = limit.unwrap_or(USUAL);
-    match (1..=longest).contains(&most) {
-        true => Ok(most),
-        false => Err(Problem::invalid(format!(
-            "`limit` is from 1 to {longest}; `cursor` goes on where a page has ended"
-        ))),
-    }
 }
 
 impl Asked {
@@ -127,8 +112,7 @@ pub(crate) async fn revoke(
 ) -> Result<Response, Problem> {
     let key = request.key()?;
     let served = visit.policy(Scope::Administer, &request.policy)?;
-    let handle = request.handle.parse();
-    let handle = handle.map_err(|wrong| Problem::invalid(format!("`handle`: {wrong}")))?;
+    let handle = LeaseHandle::read(request.handle.as_bytes())?;
     let revoked = served.revoke(visit.caller(), key, handle).await?;
     Ok(ended(&served, &revoked))
 }
@@ -137,13 +121,13 @@ pub(crate) async fn revoke(
 #[serde(deny_unknown_fields)]
 struct DeniedQuery {
     policy: Option<String>,
-    limit: Option<usize>,
+    limit: Option<u64>,
 }
 
 /// Of one policy, or of all that the caller may observe.
 pub(crate) async fn denied(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let DeniedQuery { policy, limit } = visit::query(&uri)?;
-    let most = most(limit, MOST_DENIED)?;
+    let most = bounds::most_denied(limit)?;
     if let Some(policy) = &policy {
         visit.policy(Scope::Observe, policy)?;
     }
@@ -154,7 +138,7 @@ pub(crate) async fn denied(visit: Visit, uri: Uri) -> Result<Response, Problem> 
             may.is_ok()
         }
     };
-    let all = visit.door().service().most_denied(MOST_DENIED);
+    let all = visit.door().service().most_denied(usize::MAX);
     let denied = all.iter().filter(shown).take(most);
     let denied = denied.map(ShownDenied::from).collect();
     Ok(answer::json(StatusCode::OK, &Denied { denied }))

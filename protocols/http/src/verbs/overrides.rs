@@ -5,14 +5,13 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate::{Key, LONGEST_PAGE, Limit, Unit};
-use tidegate_service::{Place, Placed, Setting, settings_of};
+use tidegate::{Limit, Unit};
+use tidegate_service::{Place, Placed, Setting, bounds, settings_of};
 
-use super::listing::{Name, bytes, most};
+use super::listing::{Name, bytes};
 use crate::amount::InUnit;
 use crate::answer;
 use crate::extract::Body;
-use crate::key;
 use crate::problem::Problem;
 use crate::request::OverrideRequest;
 use crate::visit::{self, Visit};
@@ -27,7 +26,7 @@ struct Query {
     #[serde(default)]
     exact: bool,
     cursor: Option<String>,
-    limit: Option<usize>,
+    limit: Option<u64>,
 }
 
 /// Which override is removed.
@@ -41,7 +40,7 @@ struct Which {
 
 pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let query: Query = visit::query(&uri)?;
-    let most = most(query.limit, LONGEST_PAGE)?;
+    let most = bounds::page(query.limit)?;
     let after = query.cursor.as_deref().map(place_of_cursor).transpose()?;
     let of = named(query.policy, query.key, query.key_base64.as_deref())?;
     let (service, caller) = (visit.door().service(), visit.caller());
@@ -62,7 +61,7 @@ pub(crate) async fn set(
     visit: Visit,
     Body(request): Body<OverrideRequest>,
 ) -> Result<Response, Problem> {
-    let place = placed_at(request.policy.clone(), request.key()?)?;
+    let place = Place::read(request.policy.as_deref(), request.key()?)?;
     let service = visit.door().service();
     let placed = service.write_override(visit.caller(), &place, &request.limits.0);
     let placed = placed.await?;
@@ -94,29 +93,11 @@ fn named(
         (text, None) => text.map(String::into_bytes),
         (None, Some(text)) => Some(bytes(&STANDARD, text, "key_base64")?),
     };
-    placed_at(policy, key)
-}
-
-fn placed_at(policy: Option<String>, key: Option<Vec<u8>>) -> Result<Place, Problem> {
-    let mut place = Place::system();
-    if let Some(policy) = policy {
-        if policy.is_empty() {
-            let detail = "`policy` is empty; leave it out to mean every policy";
-            return Err(Problem::invalid(detail));
-        }
-        place = place.of_resource(policy);
-    }
-    if let Some(key) = key {
-        key::check(Key::from(&key[..]))?;
-        place = place.of_entity(key);
-    }
-    Ok(place)
+    Ok(Place::read(policy.as_deref(), key.as_deref())?)
 }
 
 fn place_of_cursor(cursor: &str) -> Result<Place, Problem> {
-    let bytes = bytes(&URL_SAFE_NO_PAD, cursor, "cursor")?;
-    let place = Place::decode(&bytes);
-    place.ok_or_else(|| Problem::invalid("`cursor` is none of ours; begin without one"))
+    Ok(Place::after(&bytes(&URL_SAFE_NO_PAD, cursor, "cursor")?)?)
 }
 
 #[derive(Serialize)]

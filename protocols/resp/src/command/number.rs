@@ -7,6 +7,9 @@ use crate::fault::{Fault, quoted};
 /// More digits than any number that is accepted.
 const MAX_DIGITS: usize = 19;
 
+/// Whatever number: the service has its bounds.
+pub(super) const ANY: RangeInclusive<i64> = 0..=i64::MAX;
+
 /// The whole number in `text`, within `range`; `name` is what an error calls it.
 #[inline]
 pub(super) fn integer(

@@ -3,19 +3,16 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::{Ask, MAX_AMOUNT};
-use tidegate_service::Served;
+use tidegate::Ask;
+use tidegate_service::{Served, bounds};
 
 use super::named::{amount, number, text};
-use crate::command::number::natural;
+use crate::command::number::{ANY, natural};
 use crate::fault::{Fault, quoted};
 use crate::parse::Arguments;
 
 /// Amounts by limit; a few, as a rule.
 pub(super) type Named<'a> = SmallVec<[(&'a str, u64); 8]>;
-
-/// The longest ttl, in milliseconds: 400 days.
-const LONGEST_TTL: i64 = 400 * 24 * 3_600 * 1_000;
 
 /// What was asked, word by word.
 #[derive(Debug, Default)]
@@ -33,7 +30,7 @@ pub(super) struct Manner {
     cost: Option<u64>,
     wait_ms: Option<u64>,
     ttl_ms: Option<u64>,
-    priority: Option<u64>,
+    priority: Option<u8>,
 }
 
 /// What is asked for: not all words make sense with everything.
@@ -79,15 +76,15 @@ impl<'a> Asked<'a> {
         let manner = &mut self.manner;
         match word.to_ascii_uppercase().as_slice() {
             b"WAIT" => {
-                let wait = natural(value, 0..=MAX_AMOUNT.cast_signed(), "WAIT")?;
+                let wait = natural(value, ANY, "WAIT")?;
                 once(&mut manner.wait_ms, wait, "WAIT")
             }
             b"TTL" => {
-                let ttl = natural(value, 1..=LONGEST_TTL, "TTL")?;
+                let ttl = natural(value, ANY, "TTL")?;
                 once(&mut manner.ttl_ms, ttl, "TTL")
             }
             b"PRIORITY" => {
-                let priority = natural(value, 0..=255, "PRIORITY")?;
+                let priority = bounds::priority(natural(value, ANY, "PRIORITY")?)?;
                 once(&mut manner.priority, priority, "PRIORITY")
             }
             b"IDEMPOTENCY" => once(&mut self.idempotency, value, "IDEMPOTENCY"),
@@ -114,8 +111,7 @@ impl Manner {
         if let Some(ttl) = self.ttl_ms {
             ask = ask.ttl(Duration::from_millis(ttl));
         }
-        let priority = self.priority.and_then(|p| u8::try_from(p).ok());
-        ask.priority(priority.unwrap_or(0))
+        ask.priority(self.priority.unwrap_or(0))
             .within(Duration::from_millis(self.wait_ms.unwrap_or(0)))
     }
 }

@@ -8,15 +8,12 @@ use tidegate_service::{Finish, Finished, Report, Scope, Served};
 use super::ask::{Named, once};
 use super::facts;
 use super::named::{amount, key, lease, policy};
-use crate::command::number::natural;
+use crate::command::number::{ANY, natural};
 use crate::command::shape::Flow;
 use crate::fault::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;
-
-/// The longest cool-down, in milliseconds: 400 days, as the longest period.
-const LONGEST_COOL_DOWN: i64 = 400 * 24 * 3_600 * 1_000;
 
 pub(in crate::command) async fn settle(
     session: &mut Session,
@@ -85,7 +82,7 @@ impl<'a> Said<'a> {
             } else if word.eq_ignore_ascii_case(b"OUTCOME") {
                 once(&mut outcome, outcome_of(next()?)?, "OUTCOME")?;
             } else if word.eq_ignore_ascii_case(b"COOLDOWN") {
-                let ms = natural(next()?, 1..=LONGEST_COOL_DOWN, "COOLDOWN")?;
+                let ms = natural(next()?, ANY, "COOLDOWN")?;
                 let length = Duration::from_millis(ms);
                 once(&mut said.report.cool_down, length, "COOLDOWN")?;
             } else {
@@ -112,7 +109,7 @@ pub(in crate::command) async fn renew(
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Decide)?;
     let ttl = arguments.get(4).unwrap_or_default();
-    let ttl = Duration::from_millis(natural(ttl, 1..=i64::MAX, "ttl_ms")?);
+    let ttl = Duration::from_millis(natural(ttl, ANY, "ttl_ms")?);
     let expires_at = served.renew(key(arguments), lease(arguments)?, ttl).await?;
     session.replies.map(1);
     session.replies.text("expires_at_us");

@@ -2,23 +2,20 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tidegate::{LONGEST_PAGE, ListedKey, PageOf};
+use tidegate::{ListedKey, PageOf};
 use tidegate::{Page, Select};
-use tidegate_service::{HeldTicket, Scope, Served};
+use tidegate_service::{HeldTicket, LeaseHandle, Scope, Served, bounds};
 
 use super::ask::once;
 use super::ending;
 use super::facts;
-use super::named::{key, policy, text};
-use crate::command::number::natural;
+use super::named::{key, policy};
+use crate::command::number::{ANY, natural};
 use crate::command::shape::Flow;
 use crate::fault::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;
-
-/// How many items a page has if nothing is said.
-const USUAL: usize = 100;
 
 /// Where a page has ended, as people can type it.
 pub(super) struct Cursor;
@@ -34,13 +31,12 @@ impl Cursor {
     }
 }
 
-/// How many items a page may have.
+/// How many items a page has.
 pub(super) fn most(count: Option<&[u8]>) -> Result<usize, Fault> {
-    let Some(count) = count else {
-        return Ok(USUAL);
-    };
-    let count = natural(count, 1..=LONGEST_PAGE as i64, "COUNT")?;
-    Ok(usize::try_from(count).unwrap_or(LONGEST_PAGE))
+    let count = count
+        .map(|count| natural(count, ANY, "COUNT"))
+        .transpose()?;
+    Ok(bounds::page(count)?)
 }
 
 pub(in crate::command) async fn keys(
@@ -77,8 +73,7 @@ pub(in crate::command) async fn revoke(
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
     let served = policy(session, arguments, Scope::Administer)?;
-    let handle = text(arguments.get(3).unwrap_or_default(), "the handle")?;
-    let handle = handle.parse().map_err(|_| Fault::Handle)?;
+    let handle = LeaseHandle::read(arguments.get(3).unwrap_or_default())?;
     let caller = session.caller()?.clone();
     let finished = served.revoke(&caller, key(arguments), handle).await?;
     ending::write(&mut session.replies, &served, &finished);

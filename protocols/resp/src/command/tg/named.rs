@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::{Key, LeaseId, MAX_AMOUNT};
-use tidegate_service::{Number, Scope, Served};
+use tidegate_service::{Number, Scope, Served, bounds};
 
 use crate::command::number::natural;
 use crate::fault::Fault;
@@ -27,9 +27,7 @@ pub(super) fn key<'a>(arguments: Arguments<'a>) -> Key<'a> {
 
 /// The lease's id, of 32 hexadecimal digits.
 pub(super) fn lease(arguments: Arguments<'_>) -> Result<LeaseId, Fault> {
-    let digits = std::str::from_utf8(arguments.get(3).unwrap_or_default());
-    let id = digits.ok().and_then(|digits| digits.parse().ok());
-    id.ok_or(Fault::LeaseId)
+    Ok(bounds::lease(arguments.get(3).unwrap_or_default())?)
 }
 
 pub(super) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Fault> {

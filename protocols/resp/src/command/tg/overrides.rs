@@ -69,8 +69,7 @@ fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> 
     let said = Said::read(arguments, LIST)?;
     let most = most(said.count)?;
     let after = said.cursor.map(Cursor::bytes).transpose()?;
-    let after = after.map(|bytes| Place::decode(&bytes).ok_or(Fault::Cursor));
-    let after = after.transpose()?;
+    let after = after.map(|bytes| Place::after(&bytes)).transpose()?;
     let (service, caller) = session.at_the_service()?;
     // One more tells whether there are more.
     let mut placed = service.overrides(caller, &said.place()?, after.as_ref(), most + 1);
@@ -139,14 +138,8 @@ impl<'a> Said<'a> {
     }
 
     fn place(&self) -> Result<Place, Fault> {
-        let mut place = Place::system();
-        if let Some(policy) = self.policy {
-            place = place.of_resource(text(policy, "the policy's name")?);
-        }
-        if let Some(key) = self.key {
-            place = place.of_entity(key);
-        }
-        Ok(place)
+        let policy = self.policy.map(|policy| text(policy, "the policy's name"));
+        Ok(Place::read(policy.transpose()?, self.key)?)
     }
 }
 

@@ -1,0 +1,60 @@
+//! What a request says, by names that every protocol has words for.
+
+use std::fmt;
+
+/// A part of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Field {
+    /// Which policy.
+    Policy,
+    /// Whose limits.
+    Key,
+    /// How many seconds earlier it counts as having come.
+    Priority,
+    /// How long a lease lasts.
+    Ttl,
+    /// How long to wait.
+    Wait,
+    /// What makes a repeated ask the same one.
+    Idempotency,
+    /// How long a pool's member is passed over.
+    CoolDown,
+    /// A lease, by its id.
+    Lease,
+    /// A lease, by what those call it who do not hold it.
+    Handle,
+    /// Where a page goes on.
+    Cursor,
+    /// How many items a page has.
+    PageSize,
+    /// The checks of a batch.
+    Checks,
+}
+
+impl Field {
+    /// Its name in JSON and in `tidegate.v1`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Key => "key",
+            Self::Priority => "priority",
+            Self::Ttl => "ttl_ms",
+            Self::Wait => "wait_ms",
+            Self::Idempotency => "idempotency_key",
+            Self::CoolDown => "cool_down_ms",
+            Self::Lease => "lease",
+            Self::Handle => "handle",
+            Self::Cursor => "cursor",
+            Self::PageSize => "limit",
+            Self::Checks => "checks",
+        }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
