@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::served::{Served, Ticket};
+use super::served::{Entry, Served, Ticket};
 use tidegate::Key;
 use tidegate::LeaseId;
 
@@ -32,6 +32,16 @@ impl Undelivered {
             key: key.bytes().to_vec(),
             id: ticket.id,
             delivered: AtomicBool::new(false),
+        }
+    }
+
+    /// Watches over what `entry` grants, if anything, to an ask that nobody will repeat: one
+    /// that `is_named` (has an idempotency key) is left for its retry.
+    #[must_use]
+    pub fn of(served: &Arc<Served>, key: Key<'_>, entry: &Entry, is_named: bool) -> Option<Self> {
+        match entry {
+            Entry::Granted(ticket) if !is_named => Some(Self::new(served, key, ticket)),
+            _ => None,
         }
     }
 

@@ -225,12 +225,9 @@ impl Tidegate for Methods {
         }
         let key = words::key(&about.key);
         let entry = policy.acquire(key, ask).await;
-        let again = request.idempotency_key.is_some();
-        let lease = match &entry {
-            Ok(Entry::Granted(ticket)) if !again => Some(Undelivered::new(&policy, key, ticket)),
-            _ => None,
-        };
-        let mut response = reply(entry.map(|entry| acquired(&policy, &entry)))?;
+        let entry = entry.map_err(|error| words::status(&error))?;
+        let lease = Undelivered::of(&policy, key, &entry, request.idempotency_key.is_some());
+        let mut response = Response::new(acquired(&policy, &entry));
         if let Some(lease) = lease {
             response.extensions_mut().insert(Arc::new(lease));
         }

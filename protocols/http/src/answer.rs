@@ -151,10 +151,10 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What the service answered.
-    pub(crate) fn of(served: &'a Served, answered: &'a Answered) -> Self {
+    /// What the service answered, as of `now`.
+    pub(crate) fn of(served: &'a Served, answered: &'a Answered, now: Timestamp) -> Self {
         match answered {
-            Answered::Decided(decision) => Self::decided(served, decision, served.now()),
+            Answered::Decided(decision) => Self::decided(served, decision, now),
             Answered::Degraded(_) => Self::degraded(),
         }
     }
@@ -208,7 +208,7 @@ pub(crate) fn decided(served: &Served, answered: &Answered, style: Style) -> Res
 /// What the service answered to whoever wants to know: always an answer.
 pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Response {
     let now = served.now();
-    let mut response = json(StatusCode::OK, &Answer::of(served, answered));
+    let mut response = json(StatusCode::OK, &Answer::of(served, answered, now));
     if let Answered::Decided(decision) = answered {
         headers::put(response.headers_mut(), decision, now, style);
     }

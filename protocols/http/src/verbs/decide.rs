@@ -138,7 +138,9 @@ struct Failed<'a> {
 impl Serialize for Each {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Ok((served, answered)) => Answer::of(served, answered).serialize(serializer),
+            Ok((served, answered)) => {
+                Answer::of(served, answered, served.now()).serialize(serializer)
+            }
             Err(problem) => Failed { problem }.serialize(serializer),
         }
     }

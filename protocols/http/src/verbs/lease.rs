@@ -38,17 +38,15 @@ pub(crate) async fn acquire(
     if request.wait_ms > 0 {
         visit.step_outside();
     }
-    match served.acquire(key, ask).await? {
+    let entry = served.acquire(key, ask).await?;
+    let lease = Undelivered::of(&served, key, &entry, request.idempotency_key.is_some());
+    match entry {
         Entry::Refused(decision) => Ok(answer::refused(&served, &decision, style)),
         Entry::Degraded(error) => {
             let answered = Answered::Degraded(error);
             Ok(answer::decided(&served, &answered, style))
         }
-        Entry::Granted(ticket) => {
-            let again = request.idempotency_key.is_some();
-            let lease = (!again).then(|| Undelivered::new(&served, key, &ticket));
-            Ok(granted(&served, &ticket, style, lease))
-        }
+        Entry::Granted(ticket) => Ok(granted(&served, &ticket, style, lease)),
     }
 }
 

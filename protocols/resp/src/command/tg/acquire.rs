@@ -23,12 +23,9 @@ pub(in crate::command) async fn acquire(
     let asked = Asked::read(arguments, &served, For::Lease)?;
     let key = key(arguments);
     let entry = served.acquire(key, asked.ask()).await?;
+    let lease = Undelivered::of(&served, key, &entry, asked.idempotency.is_some());
+    session.undelivered.extend(lease);
     write(&mut session.replies, &served, &entry);
-    if let (Entry::Granted(ticket), None) = (&entry, asked.idempotency) {
-        session
-            .undelivered
-            .push(Undelivered::new(&served, key, ticket));
-    }
     Ok(Flow::Next)
 }
 

@@ -14,23 +14,29 @@ pub(super) const DECISION_FACTS: usize = 9;
 
 /// Verdict, what binds, until when, and where every limit stands.
 pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decision) {
-    verdict(replies, decision.verdict(), served.now());
+    let now = served.now();
+    verdict(replies, decision.verdict(), now);
     replies.text("binding");
     optional_text(replies, decision.binding());
     degraded(replies, decision.degraded());
     replies.text("limits");
-    standings(replies, served, decision);
+    standings(replies, served, decision, now);
     let (level, member) = (served.level(decision), decision.member());
     circumstances(replies, decision.shadowed(), level, member);
 }
 
-/// Where every limit stands, by its name.
-pub(super) fn standings(replies: &mut Replies, served: &Served, decision: &Decision) {
+/// Where every limit stands, by its name, as of `now`.
+pub(super) fn standings(
+    replies: &mut Replies,
+    served: &Served,
+    decision: &Decision,
+    now: Timestamp,
+) {
     replies.map(decision.standings().count());
     for (name, standing) in decision.standings() {
         replies.text(name);
         replies.map(3);
-        stands(replies, served.unit(name), &standing, served.now());
+        stands(replies, served.unit(name), &standing, now);
     }
 }
 

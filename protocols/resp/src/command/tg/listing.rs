@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate::{ListedKey, PageOf};
-use tidegate::{Page, Select};
+use tidegate::{Page, Select, Timestamp};
 use tidegate_service::{HeldTicket, LeaseHandle, Scope, Served, bounds};
 
 use super::ask::once;
@@ -48,7 +48,10 @@ pub(in crate::command) async fn keys(
     let Page { items, next } = served.list_keys(said.page()).await?;
     let replies = &mut session.replies;
     begin(replies, "keys", items.len());
-    items.iter().for_each(|item| listed(replies, &served, item));
+    let now = served.now();
+    items
+        .iter()
+        .for_each(|item| listed(replies, &served, item, now));
     end(replies, next.as_deref());
     Ok(Flow::Next)
 }
@@ -135,7 +138,7 @@ fn end(replies: &mut Replies, next: Option<&[u8]>) {
     Cursor::write(replies, next);
 }
 
-fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey) {
+fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey, now: Timestamp) {
     let decision = &listed.decision;
     replies.map(3);
     replies.text("key");
@@ -143,7 +146,7 @@ fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey) {
     replies.text("member");
     facts::optional_text(replies, decision.member());
     replies.text("limits");
-    facts::standings(replies, served, decision);
+    facts::standings(replies, served, decision, now);
 }
 
 fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
