@@ -29,6 +29,7 @@ use super::spans;
 use super::tables;
 use tidegate::Clock;
 use tidegate::Error;
+use tidegate::Key;
 use tidegate::LimitSet;
 use tidegate::Pending;
 use tidegate_policy::Scope;
@@ -277,6 +278,23 @@ impl Service {
             spans::policy(name);
         }
         spans::entered(found)
+    }
+
+    /// As [`policy`](Self::policy), for a request about `key`: what can be no key is told
+    /// first, whatever the policy.
+    ///
+    /// # Errors
+    /// As there; a key of no bytes, or of more than 4,096.
+    pub fn policy_for(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        name: &str,
+        key: Key<'_>,
+    ) -> Result<Arc<Served>, ServiceError> {
+        let checked = key.check().map_err(|wrong| Error::from(wrong).into());
+        spans::entered(checked)?;
+        self.policy(caller, scope, name)
     }
 
     /// Every policy that `caller` may observe, by name.

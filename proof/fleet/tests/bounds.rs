@@ -151,6 +151,11 @@ fn checks() -> Vec<Case> {
         .post("/v1/check", check("chat", &long))
         .grpc(Ask::Check(about("chat", &long)))
         .resp(&format!("TG.CHECK chat {long}")),
+        // What is wrong by its form is told before what there is not.
+        Case::new("an empty key of no policy", ["the key is empty"; 2])
+            .post("/v1/check", check("none", ""))
+            .grpc(Ask::Check(about("none", "")))
+            .resp("TG.CHECK none ''"),
         Case::new("a batch of none", ["`checks`", ""])
             .post("/v1/check-many", r#"{"checks":[]}"#.to_owned())
             .grpc(Ask::Many(0)),
@@ -256,6 +261,16 @@ fn leases() -> Vec<Case> {
             )
             .grpc(Ask::Release(lease("+1")))
             .resp("TG.RELEASE pool k +1"),
+        Case::new("a lease that is none, of no policy", [id, id])
+            .post(
+                "/v1/release",
+                r#"{"policy":"none","key":"k","lease":"x"}"#.to_owned(),
+            )
+            .grpc(Ask::Release(proto::LeaseRequest {
+                policy: "none".to_owned(),
+                ..lease("x")
+            }))
+            .resp("TG.RELEASE none k x"),
         Case::new("a handle that is none", [handle, handle])
             .post(
                 "/v1/leases/revoke",

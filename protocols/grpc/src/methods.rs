@@ -55,15 +55,26 @@ impl Methods {
         policy.map_err(|error| words::status(&error))
     }
 
-    /// The caller of a request, with the policy that it names.
-    fn enter<T>(
+    fn policy_for(
         &self,
-        request: &Request<T>,
+        caller: &Caller,
         scope: Scope,
-        name: impl Fn(&T) -> &str,
+        name: &str,
+        key: &[u8],
+    ) -> Result<Arc<Served>, Status> {
+        let policy = self.service.policy_for(caller, scope, name, key.into());
+        policy.map_err(|error| words::status(&error))
+    }
+
+    /// The policy of a request about a key, if its caller may use it like this.
+    fn enter(
+        &self,
+        request: &Request<proto::CheckRequest>,
+        scope: Scope,
     ) -> Result<Arc<Served>, Status> {
         let caller = self.caller(request.metadata())?;
-        self.policy(&caller, scope, name(request.get_ref()))
+        let request = request.get_ref();
+        self.policy_for(&caller, scope, &request.policy, &request.key)
     }
 
     /// The policy of one check of several: a problem is its answer.
@@ -73,9 +84,11 @@ impl Methods {
         request: &proto::CheckRequest,
     ) -> Result<Arc<Served>, proto::Problem> {
         words::no_member(request).map_err(|status| words::invalid(status.message()))?;
+        let key = words::key(&request.key);
+        let policy = &request.policy;
         Ok(self
             .service
-            .policy(caller, Scope::Decide, &request.policy)?)
+            .policy_for(caller, Scope::Decide, policy, key)?)
     }
 
     async fn many(
@@ -116,8 +129,9 @@ impl Methods {
         let missing = || Status::invalid_argument("the request names no lease");
         let caller = self.caller(request.metadata())?;
         let lease = named(request.get_ref()).ok_or_else(missing)?;
-        let policy = self.policy(&caller, Scope::Decide, &lease.policy)?;
-        Ok((policy, lease, words::lease_id(&lease.lease)?))
+        let id = words::lease_id(&lease.lease)?;
+        let policy = self.policy_for(&caller, Scope::Decide, &lease.policy, &lease.key)?;
+        Ok((policy, lease, id))
     }
 }
 
@@ -157,7 +171,7 @@ impl Tidegate for Methods {
     type WatchDenialsStream = Answers<proto::Denial>;
 
     async fn check(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
-        let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
+        let policy = self.enter(&request, Scope::Decide)?;
         words::no_member(request.get_ref())?;
         let answer = check(&policy, request.get_ref()).await;
         reply(answer.map(|answer| words::answer(&policy, &answer)))
@@ -208,12 +222,13 @@ impl Tidegate for Methods {
         let missing = || Status::invalid_argument("the request has no `ask`");
         let about = request.ask.as_ref().ok_or_else(missing)?;
         words::no_member(about)?;
-        let policy = self.policy(&caller, Scope::Decide, &about.policy)?;
+        let priority = bounds::priority(request.priority.into());
+        let priority = priority.map_err(|error| words::status(&error))?;
+        let policy = self.policy_for(&caller, Scope::Decide, &about.policy, &about.key)?;
         let named = words::named(&about.amounts);
         let ask = words::ask(&policy, about, &named);
         let mut ask = ask.map_err(|error| words::status(&error))?;
-        let priority = bounds::priority(request.priority.into());
-        ask = ask.priority(priority.map_err(|error| words::status(&error))?);
+        ask = ask.priority(priority);
         if let Some(wait) = request.wait_ms {
             ask = ask.within(Duration::from_millis(wait));
         }
@@ -272,7 +287,7 @@ impl Tidegate for Methods {
     }
 
     async fn debit(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
-        let policy = self.enter(&request, Scope::Decide, |r| &r.policy)?;
+        let policy = self.enter(&request, Scope::Decide)?;
         let request = request.get_ref();
         let named = words::named(&request.amounts);
         let member = words::member(&request.member);
@@ -283,7 +298,7 @@ impl Tidegate for Methods {
     }
 
     async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
-        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        let policy = self.enter(&request, Scope::Observe)?;
         let request = request.get_ref();
         let (key, named) = (words::key(&request.key), words::named(&request.amounts));
         let member = words::member(&request.member);
@@ -304,7 +319,7 @@ impl Tidegate for Methods {
         &self,
         request: Request<proto::CheckRequest>,
     ) -> Reply<proto::ForecastResponse> {
-        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        let policy = self.enter(&request, Scope::Observe)?;
         let request = request.get_ref();
         let named = words::named(&request.amounts);
         let member = words::member(&request.member);
@@ -317,7 +332,7 @@ impl Tidegate for Methods {
     async fn reset(&self, request: Request<proto::ResetRequest>) -> Reply<proto::ResetResponse> {
         let caller = self.caller(request.metadata())?;
         let request = request.get_ref();
-        let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
+        let policy = self.policy_for(&caller, Scope::Administer, &request.policy, &request.key)?;
         let reset = policy.reset(&caller, words::key(&request.key)).await;
         reply(reset.map(|()| proto::ResetResponse {}))
     }
@@ -340,7 +355,8 @@ impl Tidegate for Methods {
         &self,
         request: Request<proto::ListKeysRequest>,
     ) -> Reply<proto::ListKeysResponse> {
-        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        let caller = self.caller(request.metadata())?;
+        let policy = self.policy(&caller, Scope::Observe, &request.get_ref().policy)?;
         listing::keys(&policy, request.get_ref())
             .await
             .map(Response::new)
@@ -350,7 +366,8 @@ impl Tidegate for Methods {
         &self,
         request: Request<proto::ListLeasesRequest>,
     ) -> Reply<proto::ListLeasesResponse> {
-        let policy = self.enter(&request, Scope::Observe, |r| &r.policy)?;
+        let caller = self.caller(request.metadata())?;
+        let policy = self.policy(&caller, Scope::Observe, &request.get_ref().policy)?;
         listing::leases(&policy, request.get_ref())
             .await
             .map(Response::new)
@@ -362,8 +379,8 @@ impl Tidegate for Methods {
     ) -> Reply<proto::SettleResponse> {
         let caller = self.caller(request.metadata())?;
         let request = request.get_ref();
-        let policy = self.policy(&caller, Scope::Administer, &request.policy)?;
         let handle = listing::handle(&request.handle)?;
+        let policy = self.policy_for(&caller, Scope::Administer, &request.policy, &request.key)?;
         let revoked = policy
             .revoke(&caller, words::key(&request.key), handle)
             .await;

@@ -4,7 +4,7 @@ use tidegate_service::{Entry, Scope, Served, Ticket, Undelivered};
 
 use super::ask::{Asked, For};
 use super::facts;
-use super::named::{key, policy};
+use super::named::{key, policy_for};
 use crate::command::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
@@ -19,7 +19,7 @@ pub(in crate::command) async fn acquire(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let asked = Asked::read(arguments, &served, For::Lease)?;
     let key = key(arguments);
     let entry = served.acquire(key, asked.ask()).await?;

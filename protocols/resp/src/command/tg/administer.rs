@@ -4,7 +4,7 @@ use tidegate::{Limit, Period};
 use tidegate_service::{Scope, Served};
 
 use super::facts;
-use super::named::{key, policy};
+use super::named::{key, policy_for};
 use crate::command::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
@@ -15,7 +15,7 @@ pub(in crate::command) async fn reset(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Administer)?;
+    let served = policy_for(session, arguments, Scope::Administer)?;
     let caller = session.caller()?.clone();
     served.reset(&caller, key(arguments)).await?;
     session.replies.ok();

@@ -4,7 +4,7 @@ use tidegate_service::{Answer, Outlook, Scope, Served};
 
 use super::ask::{Asked, For};
 use super::facts;
-use super::named::{key, policy};
+use super::named::{key, policy_for};
 use crate::command::shape::Flow;
 use crate::fault::Fault;
 use crate::parse::Arguments;
@@ -15,7 +15,7 @@ pub(in crate::command) async fn check(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let asked = Asked::read(arguments, &served, For::Charge)?;
     let answer = served.check(key(arguments), asked.ask()).await?;
     Ok(charged(session, &served, &answer))
@@ -25,7 +25,7 @@ pub(in crate::command) async fn debit(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let asked = Asked::read(arguments, &served, For::Member)?;
     let (key, ask) = (key(arguments), asked.ask());
     let answer = served.debit_at(asked.member, key, ask).await?;
@@ -46,7 +46,7 @@ pub(in crate::command) async fn peek(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Observe)?;
+    let served = policy_for(session, arguments, Scope::Observe)?;
     let asked = Asked::read(arguments, &served, For::Member)?;
     let decision = served
         .peek_at(asked.member, key(arguments), asked.ask())
@@ -62,7 +62,7 @@ pub(in crate::command) async fn forecast(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Observe)?;
+    let served = policy_for(session, arguments, Scope::Observe)?;
     let asked = Asked::read(arguments, &served, For::Member)?;
     let outlooks = served
         .forecast(asked.member, key(arguments), asked.ask())

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate::Outcome;
+use tidegate::{Key, LeaseId, Outcome};
 use tidegate_service::{Finish, Finished, Report, Scope, Served};
 
 use super::ask::{Named, once};
 use super::facts;
-use super::named::{amount, key, lease, policy};
+use super::named::{amount, key, lease, policy_for};
 use crate::command::number::{ANY, natural};
 use crate::command::shape::Flow;
 use crate::fault::{Fault, quoted};
@@ -19,46 +19,43 @@ pub(in crate::command) async fn settle(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let lease = lease(arguments)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let said = Said::read(arguments, &served, true)?;
-    end(
-        session,
-        arguments,
-        &served,
-        Finish::Settle(&said.used),
-        &said.report,
-    )
-    .await
+    let how = Finish::Settle(&said.used);
+    end(session, &served, (key(arguments), lease), how, &said.report).await
 }
 
 pub(in crate::command) async fn release(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let lease = lease(arguments)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let said = Said::read(arguments, &served, false)?;
-    end(session, arguments, &served, Finish::Release, &said.report).await
+    let of = (key(arguments), lease);
+    end(session, &served, of, Finish::Release, &said.report).await
 }
 
 pub(in crate::command) async fn cancel(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let lease = lease(arguments)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let said = Said::read(arguments, &served, false)?;
-    end(session, arguments, &served, Finish::Cancel, &said.report).await
+    let of = (key(arguments), lease);
+    end(session, &served, of, Finish::Cancel, &said.report).await
 }
 
 async fn end(
     session: &mut Session,
-    arguments: Arguments<'_>,
     served: &Served,
+    (key, lease): (Key<'_>, LeaseId),
     how: Finish<'_>,
     report: &Report,
 ) -> Result<Flow, Fault> {
-    let finished = served
-        .finish(key(arguments), lease(arguments)?, how, report)
-        .await?;
+    let finished = served.finish(key, lease, how, report).await?;
     write(&mut session.replies, served, &finished);
     Ok(Flow::Next)
 }
@@ -107,10 +104,11 @@ pub(in crate::command) async fn renew(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let lease = lease(arguments)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let ttl = arguments.get(4).unwrap_or_default();
     let ttl = Duration::from_millis(natural(ttl, ANY, "ttl_ms")?);
-    let expires_at = served.renew(key(arguments), lease(arguments)?, ttl).await?;
+    let expires_at = served.renew(key(arguments), lease, ttl).await?;
     session.replies.map(1);
     session.replies.text("expires_at_us");
     session.replies.integer(expires_at.as_micros());
@@ -122,7 +120,8 @@ pub(in crate::command) async fn adjust(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Decide)?;
+    let lease = lease(arguments)?;
+    let served = policy_for(session, arguments, Scope::Decide)?;
     let (mut to, mut overdraw) = (Named::new(), None);
     let mut words = arguments.from(4);
     while let Some(word) = words.next() {
@@ -135,7 +134,7 @@ pub(in crate::command) async fn adjust(
             return Err(Fault::Syntax(quoted(word)));
         }
     }
-    let (key, lease) = (key(arguments), lease(arguments)?);
+    let key = key(arguments);
     let decision = served.adjust(key, lease, &to, overdraw.is_some()).await?;
     session.replies.map(facts::DECISION_FACTS);
     facts::decision(&mut session.replies, &served, &decision);

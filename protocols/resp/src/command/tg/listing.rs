@@ -9,7 +9,7 @@ use tidegate_service::{HeldTicket, LeaseHandle, Scope, Served, bounds};
 use super::ask::once;
 use super::ending;
 use super::facts;
-use super::named::{key, policy};
+use super::named::{key, policy, policy_for};
 use crate::command::number::{ANY, natural};
 use crate::command::shape::Flow;
 use crate::fault::{Fault, quoted};
@@ -75,8 +75,8 @@ pub(in crate::command) async fn revoke(
     session: &mut Session,
     arguments: Arguments<'_>,
 ) -> Result<Flow, Fault> {
-    let served = policy(session, arguments, Scope::Administer)?;
     let handle = LeaseHandle::read(arguments.get(3).unwrap_or_default())?;
+    let served = policy_for(session, arguments, Scope::Administer)?;
     let caller = session.caller()?.clone();
     let finished = served.revoke(&caller, key(arguments), handle).await?;
     ending::write(&mut session.replies, &served, &finished);

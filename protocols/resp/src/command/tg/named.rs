@@ -21,6 +21,18 @@ pub(super) fn policy(
     Ok(service.policy(caller, scope, name)?)
 }
 
+/// The policy of the first argument, if the caller may use it like this, for a command whose
+/// second argument is a key.
+pub(super) fn policy_for(
+    session: &mut Session,
+    arguments: Arguments<'_>,
+    scope: Scope,
+) -> Result<Arc<Served>, Fault> {
+    let name = text(arguments.get(1).unwrap_or_default(), "the policy's name")?;
+    let (service, caller) = session.at_the_service()?;
+    Ok(service.policy_for(caller, scope, name, key(arguments))?)
+}
+
 pub(super) fn key<'a>(arguments: Arguments<'a>) -> Key<'a> {
     Key::from(arguments.get(2).unwrap_or_default())
 }
