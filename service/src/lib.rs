@@ -7,6 +7,7 @@
 //! | `tables` | what the store calls the tables of policies, members and rates |
 //! | [`check_many()`] | the checks of one request, all at one instant |
 //! | [`Number`] | an amount as a request says it, and in its limit's unit |
+//! | [`Told`] | an answer with what it takes to write it out |
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
 //! | [`Rate`] | rates that come with the call instead of a policy |
 //! | [`Caller`] | tokens, scopes, and the policies they are for |
@@ -49,6 +50,7 @@ mod share;
 mod sort;
 pub mod spans;
 mod tables;
+mod told;
 mod undelivered;
 
 pub use access::Caller;
@@ -69,4 +71,5 @@ pub use service::{Service, ServiceBuilder};
 pub use sort::Sort;
 pub use spans::RequestSpan;
 pub use tidegate_policy::{Credential, Scope};
+pub use told::{Stand, Told};
 pub use undelivered::Undelivered;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_service::{
-    self, Answer, Caller, Entry, Finish, Scope, Served, Service, ServiceError, Undelivered, bounds,
+    self, Answer, Caller, Entry, Finish, Scope, Served, Service, ServiceError, Told, Undelivered,
+    bounds,
 };
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
@@ -110,7 +111,7 @@ impl Methods {
         });
         let answers = tidegate_service::check_many::<proto::Problem>(asked.collect()).await;
         let answers = answers.into_iter().map(|checked| match checked {
-            Ok((policy, answer)) => words::answer(&policy, &answer),
+            Ok((policy, answer)) => words::told(&Told::answered(&policy, &answer)),
             Err(problem) => words::problem(problem),
         });
         let answers = answers.collect();
@@ -174,7 +175,7 @@ impl Tidegate for Methods {
         let policy = self.enter(&request, Scope::Decide)?;
         words::no_member(request.get_ref())?;
         let answer = check(&policy, request.get_ref()).await;
-        reply(answer.map(|answer| words::answer(&policy, &answer)))
+        reply(answer.map(|answer| words::told(&Told::answered(&policy, &answer))))
     }
 
     async fn check_many(
@@ -282,7 +283,7 @@ impl Tidegate for Methods {
         reply(
             adjusted
                 .await
-                .map(|decision| words::decision(&policy, &decision)),
+                .map(|decision| words::told(&Told::decided(&policy, &decision))),
         )
     }
 
@@ -294,7 +295,7 @@ impl Tidegate for Methods {
         let ask = words::ask(&policy, request, &named);
         let ask = ask.map_err(|error| words::status(&error))?;
         let answer = policy.debit_at(member, words::key(&request.key), ask).await;
-        reply(answer.map(|answer| words::answer(&policy, &answer)))
+        reply(answer.map(|answer| words::told(&Told::answered(&policy, &answer))))
     }
 
     async fn peek(&self, request: Request<proto::CheckRequest>) -> Reply<proto::CheckResponse> {
@@ -310,7 +311,7 @@ impl Tidegate for Methods {
             let overridden = self.service.overridden(&policy, about, key);
             proto::CheckResponse {
                 overrides: overrides::levels(overridden),
-                ..words::decision(&policy, &peeked)
+                ..words::told(&Told::decided(&policy, &peeked))
             }
         }))
     }
@@ -432,22 +433,11 @@ impl Tidegate for Methods {
 }
 
 fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
-    let (decision, lease) = match entry {
-        Entry::Granted(ticket) => {
-            let admitted = proto::CheckResponse {
-                admitted: true,
-                shadowed: ticket.shadowed,
-                degraded: ticket.degraded,
-                member: ticket.member().unwrap_or_default().to_owned(),
-                ..Default::default()
-            };
-            (admitted, Some(words::lease(ticket)))
-        }
-        Entry::Refused(decision) => (words::decision(served, decision), None),
-        Entry::Degraded(_) => (words::degraded(), None),
-    };
     proto::AcquireResponse {
-        decision: Some(decision),
-        lease,
+        decision: Some(words::told(&Told::entered(served, entry))),
+        lease: match entry {
+            Entry::Granted(ticket) => Some(words::lease(ticket)),
+            Entry::Refused(_) | Entry::Degraded(_) => None,
+        },
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidegate::{Ask, Decision, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
+use tidegate::{Ask, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
 use tidegate_service::{
-    Answer, Finished, Kind, Number, Outlook, Report, Served, ServiceError, Ticket, bounds,
+    Finished, Kind, Number, Outlook, Report, Served, ServiceError, Ticket, Told, bounds,
 };
 use tonic::{Code, Status};
 
@@ -64,35 +64,20 @@ pub fn status(error: &ServiceError) -> Status {
     Status::new(code, message)
 }
 
-pub fn answer(served: &Served, answer: &Answer) -> proto::CheckResponse {
-    match answer {
-        Answer::Decided(decided) => decision(served, decided),
-        Answer::Degraded(_) => degraded(),
-    }
-}
-
-pub fn degraded() -> proto::CheckResponse {
+pub fn told(told: &Told<'_>) -> proto::CheckResponse {
     proto::CheckResponse {
-        admitted: true,
-        degraded: true,
-        ..Default::default()
-    }
-}
-
-pub fn decision(served: &Served, decision: &Decision) -> proto::CheckResponse {
-    let standings = decision.standings();
-    proto::CheckResponse {
-        admitted: decision.admitted(),
-        not_until_us: decision.not_until().map(|at| at.as_micros()),
-        binding: decision.binding().unwrap_or_default().to_owned(),
-        limits: standings
-            .map(|(name, s)| (name.to_owned(), standing(&s)))
+        admitted: told.admitted(),
+        not_until_us: told.not_until().map(|at| at.as_micros()),
+        binding: told.binding().unwrap_or_default().to_owned(),
+        limits: told
+            .limits()
+            .map(|stand| (stand.name.to_owned(), standing(&stand.standing)))
             .collect(),
-        shadowed: decision.shadowed(),
-        degraded: decision.degraded(),
+        shadowed: told.shadowed(),
+        degraded: told.degraded(),
         problem: None,
-        level: served.level(decision).unwrap_or_default().to_owned(),
-        member: decision.member().unwrap_or_default().to_owned(),
+        level: told.level().unwrap_or_default().to_owned(),
+        member: told.member().unwrap_or_default().to_owned(),
         overrides: HashMap::new(),
     }
 }

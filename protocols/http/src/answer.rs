@@ -5,8 +5,8 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
-use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit, Verdict};
-use tidegate_service::{Answer as Answered, Level, Served, Ticket};
+use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit};
+use tidegate_service::{Level, Ticket, Told};
 
 use crate::amount::InUnit;
 use crate::headers::{self, Style};
@@ -116,56 +116,26 @@ impl Serialize for Limits<'_> {
 }
 
 impl<'a> Answer<'a> {
-    /// What was decided, as of `now`.
-    pub(crate) fn decided(served: &'a Served, decision: &'a Decision, now: Timestamp) -> Self {
-        let not_until = decision.not_until();
+    /// What was answered.
+    pub(crate) fn of(told: &Told<'a>) -> Self {
         Self {
-            admitted: decision.admitted(),
-            binding: decision.binding(),
-            not_until: not_until.map(Instant),
-            retry_after_ms: decision.retry_after(now).map(Span::millis_up),
-            limits: Limits(Some(decision)),
-            degraded: decision.degraded(),
-            shadowed: decision.shadowed(),
-            level: served.level(decision),
-            member: decision.member(),
+            admitted: told.admitted(),
+            binding: told.binding(),
+            not_until: told.not_until().map(Instant),
+            retry_after_ms: told.retry_after().map(Span::millis_up),
+            limits: Limits(told.decision()),
+            degraded: told.degraded(),
+            shadowed: told.shadowed(),
+            level: told.level(),
+            member: told.member(),
             lease: None,
             overrides: None,
-        }
-    }
-
-    /// Admitted although the store could not tell.
-    pub(crate) const fn degraded() -> Self {
-        Self {
-            admitted: true,
-            binding: None,
-            not_until: None,
-            retry_after_ms: None,
-            limits: Limits(None),
-            degraded: true,
-            shadowed: false,
-            level: None,
-            member: None,
-            lease: None,
-            overrides: None,
-        }
-    }
-
-    /// What the service answered, as of `now`.
-    pub(crate) fn of(served: &'a Served, answered: &'a Answered, now: Timestamp) -> Self {
-        match answered {
-            Answered::Decided(decision) => Self::decided(served, decision, now),
-            Answered::Degraded(_) => Self::degraded(),
         }
     }
 
     /// A lease was granted.
-    pub(crate) fn granted(ticket: &'a Ticket) -> Self {
+    pub(crate) fn granted(told: &Told<'a>, ticket: &'a Ticket) -> Self {
         Self {
-            degraded: ticket.degraded,
-            shadowed: ticket.shadowed,
-            member: ticket.member(),
-            limits: Limits(ticket.decision()),
             lease: Some(Lease {
                 id: ticket.id.to_string(),
                 fence: ticket.fence,
@@ -174,7 +144,7 @@ impl<'a> Answer<'a> {
                 repeated: ticket.repeated,
                 metadata: ticket.metadata(),
             }),
-            ..Self::degraded()
+            ..Self::of(told)
         }
     }
 }
@@ -197,77 +167,54 @@ fn written(status: StatusCode, kind: HeaderValue, value: &impl Serialize) -> Res
     response
 }
 
-/// What the service answered to whoever wants to begin: a refusal is a problem.
-pub(crate) fn decided(served: &Served, answered: &Answered, style: Style) -> Response {
-    match answered {
-        Answered::Decided(decision) if !decision.admitted() => refused(served, decision, style),
-        answered => told(served, answered, style),
+/// What was answered to whoever wants to begin: a refusal is a problem.
+pub(crate) fn decided(told: &Told<'_>, style: Style) -> Response {
+    match told.admitted() {
+        true => self::told(told, style),
+        false => refused_as(StatusCode::TOO_MANY_REQUESTS, told, style),
     }
 }
 
-/// What the service answered to whoever wants to know: always an answer.
-pub(crate) fn told(served: &Served, answered: &Answered, style: Style) -> Response {
-    let now = served.now();
-    let mut response = json(StatusCode::OK, &Answer::of(served, answered, now));
-    if let Answered::Decided(decision) = answered {
-        headers::put(response.headers_mut(), decision, now, style);
-    }
-    response
+/// What was answered to whoever wants to know: always an answer.
+pub(crate) fn told(told: &Told<'_>, style: Style) -> Response {
+    with_headers(&Answer::of(told), told, style)
 }
 
 /// What would be decided, with the limits whose numbers are an override's.
-pub(crate) fn foretold(
-    served: &Served,
-    decision: &Decision,
-    overridden: &[(String, Level)],
-    style: Style,
-) -> Response {
-    let now = served.now();
+pub(crate) fn foretold(told: &Told<'_>, overridden: &[(String, Level)], style: Style) -> Response {
     let answer = Answer {
         overrides: (!overridden.is_empty()).then_some(Overrides(overridden)),
-        ..Answer::decided(served, decision, now)
+        ..Answer::of(told)
     };
-    let mut response = json(StatusCode::OK, &answer);
-    headers::put(response.headers_mut(), decision, now, style);
+    with_headers(&answer, told, style)
+}
+
+/// A lease was granted.
+pub(crate) fn granted(told: &Told<'_>, ticket: &Ticket, style: Style) -> Response {
+    with_headers(&Answer::granted(told, ticket), told, style)
+}
+
+fn with_headers(answer: &Answer<'_>, told: &Told<'_>, style: Style) -> Response {
+    let mut response = json(StatusCode::OK, answer);
+    headers::put(response.headers_mut(), told, style);
     response
 }
 
-/// A refusal: when to come back, and why.
-pub(crate) fn refused(served: &Served, decision: &Decision, style: Style) -> Response {
-    refused_as(StatusCode::TOO_MANY_REQUESTS, served, decision, style)
-}
-
-/// The same, under another status.
-pub(crate) fn refused_as(
-    status: StatusCode,
-    served: &Served,
-    decision: &Decision,
-    style: Style,
-) -> Response {
-    let Verdict::NotUntil(at) = decision.verdict() else {
-        return Problem::never(decision.binding()).into_response();
+/// A refusal, under this status: when to come back, and why.
+pub(crate) fn refused_as(status: StatusCode, told: &Told<'_>, style: Style) -> Response {
+    let (Some(at), Some(wait)) = (told.not_until(), told.retry_after()) else {
+        return Problem::never(told.binding()).into_response();
     };
-    let now = served.now();
-    let refusal = Refusal {
-        status: status.as_u16(),
-        ..refusal(served, decision, at, now)
-    };
-    let mut response = written(status, PROBLEM_JSON, &refusal);
+    let mut response = written(status, PROBLEM_JSON, &refusal(status, told, at));
     let headers = response.headers_mut();
-    let secs = decision.retry_after(now).map_or(1, Span::secs_up);
-    headers.insert(RETRY_AFTER, HeaderValue::from(secs));
-    headers::put(headers, decision, now, style);
+    headers.insert(RETRY_AFTER, HeaderValue::from(wait.secs_up()));
+    headers::put(headers, told, style);
     response
 }
 
-fn refusal<'a>(
-    served: &'a Served,
-    decision: &'a Decision,
-    at: Timestamp,
-    now: Timestamp,
-) -> Refusal<'a> {
-    let binding = decision.binding();
-    let detail = match (binding, served.level(decision)) {
+fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a> {
+    let binding = told.binding();
+    let detail = match (binding, told.level()) {
         (Some(limit), Some(level)) => {
             format!(
                 "limit `{limit}` of the {level} is used up until {}",
@@ -280,10 +227,10 @@ fn refusal<'a>(
     Refusal {
         kind: QUOTA_EXCEEDED,
         title: "Quota exceeded",
-        status: StatusCode::TOO_MANY_REQUESTS.as_u16(),
+        status: status.as_u16(),
         detail,
         code: "refused",
         violated: binding.into_iter().collect(),
-        answer: Answer::decided(served, decision, now),
+        answer: Answer::of(told),
     }
 }

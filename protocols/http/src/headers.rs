@@ -14,6 +14,7 @@ use std::fmt::Write;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate::{Decision, Limit, Period, Standing, Timestamp};
+use tidegate_service::Told;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -36,8 +37,12 @@ pub(crate) enum Style {
     Legacy,
 }
 
-/// Puts in what `decision` says of the limits, as of `now`.
-pub(crate) fn put(headers: &mut HeaderMap, decision: &Decision, now: Timestamp, style: Style) {
+/// Puts in what is told of the limits, if anything is.
+pub(crate) fn put(headers: &mut HeaderMap, told: &Told<'_>, style: Style) {
+    let Some(decision) = told.decision() else {
+        return;
+    };
+    let now = told.at();
     let mut policy = String::with_capacity(USUAL);
     let mut state = String::with_capacity(USUAL);
     for (name, standing) in decision.standings() {

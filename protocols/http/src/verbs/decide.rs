@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::{Forecast, Unit, Verdict};
-use tidegate_service::{Checked, Outlook, Scope, Served, bounds};
+use tidegate_service::{Checked, Outlook, Scope, Served, Told, bounds};
 
 use crate::answer::{self, Answer, Stand};
 use crate::extract::Body;
@@ -21,7 +21,7 @@ pub(crate) async fn check(
     Body(request): Body<AskRequest>,
 ) -> Result<Response, Problem> {
     let (served, answered) = check_one(&visit, &request).await?;
-    Ok(answer::decided(&served, &answered, style))
+    Ok(answer::decided(&Told::answered(&served, &answered), style))
 }
 
 pub(crate) async fn check_many(
@@ -77,7 +77,7 @@ pub(crate) async fn debit(
     let answered = served
         .debit_at(member, key, request.ask(&served, &named)?)
         .await?;
-    Ok(answer::told(&served, &answered, style))
+    Ok(answer::told(&Told::answered(&served, &answered), style))
 }
 
 pub(crate) async fn peek(
@@ -93,7 +93,8 @@ pub(crate) async fn peek(
         .await?;
     let service = visit.door().service();
     let overridden = service.overridden(&served, member.or(decision.member()), key);
-    Ok(answer::foretold(&served, &decision, &overridden, style))
+    let told = Told::decided(&served, &decision);
+    Ok(answer::foretold(&told, &overridden, style))
 }
 
 pub(crate) async fn forecast(
@@ -139,7 +140,7 @@ impl Serialize for Each {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Ok((served, answered)) => {
-                Answer::of(served, answered, served.now()).serialize(serializer)
+                Answer::of(&Told::answered(served, answered)).serialize(serializer)
             }
             Err(problem) => Failed { problem }.serialize(serializer),
         }

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tidegate::Ask;
-use tidegate_service::{Answer as Answered, Scope, Served};
+use tidegate_service::{Scope, Served, Told};
 
 use crate::amount;
 use crate::answer;
@@ -53,11 +53,14 @@ pub(crate) async fn auth(
     let served = visit.policy(Scope::Decide, question.policy)?;
     let ask = question.ask(&served)?;
     let response = match served.check(question.key, ask).await {
-        Ok(Answered::Decided(decision)) if !decision.admitted() => {
+        Ok(answered) => {
+            let told = Told::answered(&served, &answered);
             let status = denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            answer::refused_as(status, &served, &decision, style)
+            match told.admitted() {
+                true => without_body(answer::told(&told, style)),
+                false => answer::refused_as(status, &told, style),
+            }
         }
-        Ok(answered) => without_body(answer::told(&served, &answered, style)),
         Err(error) => never(error.into(), denied).into_response(),
     };
     Ok(unstored(response))

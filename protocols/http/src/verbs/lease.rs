@@ -8,15 +8,14 @@ use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tidegate::{Ask, Settlement};
 use tidegate_service::{
-    Answer as Answered, Entry, Finish, Finished, Scope, Served, ServiceError, Ticket, Undelivered,
-    bounds,
+    Entry, Finish, Finished, Scope, Served, ServiceError, Told, Undelivered, bounds,
 };
 
 use crate::amount::InUnit;
-use crate::answer::{self, Answer};
+use crate::answer;
 use crate::extract::Body;
 use crate::handover::Handover;
-use crate::headers::{self, Style};
+use crate::headers::Style;
 use crate::instant::Instant;
 use crate::problem::Problem;
 use crate::request::{
@@ -40,14 +39,16 @@ pub(crate) async fn acquire(
     }
     let entry = served.acquire(key, ask).await?;
     let lease = Undelivered::of(&served, key, &entry, request.idempotency_key.is_some());
-    match entry {
-        Entry::Refused(decision) => Ok(answer::refused(&served, &decision, style)),
-        Entry::Degraded(error) => {
-            let answered = Answered::Degraded(error);
-            Ok(answer::decided(&served, &answered, style))
-        }
-        Entry::Granted(ticket) => Ok(granted(&served, &ticket, style, lease)),
-    }
+    let told = Told::entered(&served, &entry);
+    let response = match &entry {
+        Entry::Granted(ticket) => answer::granted(&told, ticket, style),
+        Entry::Refused(_) | Entry::Degraded(_) => answer::decided(&told, style),
+    };
+    // A lease goes along until it is delivered.
+    Ok(match lease {
+        Some(lease) => response.map(|body| ResponseBody::new(Handover { body, lease })),
+        None => response,
+    })
 }
 
 fn ask<'a>(
@@ -70,19 +71,6 @@ fn ask<'a>(
         None => ask,
         Some(key) => ask.idempotency(key.as_bytes()),
     })
-}
-
-/// The answer with the lease in it; `lease` goes along until it is delivered.
-fn granted(served: &Served, ticket: &Ticket, style: Style, lease: Option<Undelivered>) -> Response {
-    let mut response = answer::json(StatusCode::OK, &Answer::granted(ticket));
-    if let Some(decision) = ticket.decision() {
-        let now = served.now();
-        headers::put(response.headers_mut(), decision, now, style);
-    }
-    match lease {
-        Some(lease) => response.map(|body| ResponseBody::new(Handover { body, lease })),
-        None => response,
-    }
 }
 
 pub(crate) async fn settle(
@@ -142,8 +130,8 @@ pub(crate) async fn adjust(
     let served = visit.policy(Scope::Decide, &request.policy)?;
     let to = request.amounts.named(&served)?;
     let adjusted = served.adjust(key, request.lease, &to, request.overdraw);
-    let answered = Answered::Decided(adjusted.await?);
-    Ok(answer::decided(&served, &answered, style))
+    let decision = adjusted.await?;
+    Ok(answer::decided(&Told::decided(&served, &decision), style))
 }
 
 #[derive(Serialize)]

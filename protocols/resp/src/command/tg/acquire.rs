@@ -1,6 +1,6 @@
 //! ACQUIRE.
 
-use tidegate_service::{Entry, Scope, Served, Ticket, Undelivered};
+use tidegate_service::{Entry, Scope, Served, Ticket, Told, Undelivered};
 
 use super::ask::{Asked, For};
 use super::facts;
@@ -31,24 +31,12 @@ pub(in crate::command) async fn acquire(
 
 fn write(replies: &mut Replies, served: &Served, entry: &Entry) {
     replies.map(FACTS);
-    match entry {
-        Entry::Granted(ticket) => {
-            lease(replies, Some(ticket));
-            facts::granted(replies, served, ticket);
-        }
-        Entry::Refused(decision) => {
-            lease(replies, None);
-            facts::decision(replies, served, decision);
-        }
-        Entry::Degraded(_) => {
-            lease(replies, None);
-            facts::blindly(replies, served);
-        }
-    }
     let ticket = match entry {
         Entry::Granted(ticket) => Some(ticket),
         Entry::Refused(_) | Entry::Degraded(_) => None,
     };
+    lease(replies, ticket);
+    facts::told(replies, &Told::entered(served, entry));
     replies.text("metadata");
     let words = ticket.map(Ticket::metadata);
     replies.map(words.map_or(0, |words| words.len()));

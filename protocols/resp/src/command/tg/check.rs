@@ -1,6 +1,6 @@
 //! CHECK, DEBIT, PEEK, FORECAST: questions without a lease.
 
-use tidegate_service::{Answer, Outlook, Scope, Served};
+use tidegate_service::{Answer, Outlook, Scope, Served, Told};
 
 use super::ask::{Asked, For};
 use super::facts;
@@ -35,10 +35,7 @@ pub(in crate::command) async fn debit(
 fn charged(session: &mut Session, served: &Served, answer: &Answer) -> Flow {
     let replies = &mut session.replies;
     replies.map(facts::DECISION_FACTS);
-    match answer {
-        Answer::Decided(decision) => facts::decision(replies, served, decision),
-        Answer::Degraded(_) => facts::blindly(replies, served),
-    }
+    facts::told(replies, &Told::answered(served, answer));
     Flow::Next
 }
 
@@ -52,7 +49,7 @@ pub(in crate::command) async fn peek(
         .peek_at(asked.member, key(arguments), asked.ask())
         .await?;
     session.replies.map(facts::DECISION_FACTS);
-    facts::decision(&mut session.replies, &served, &decision);
+    facts::told(&mut session.replies, &Told::decided(&served, &decision));
     Ok(Flow::Next)
 }
 
@@ -90,7 +87,7 @@ fn outlook(replies: &mut Replies, served: &Served, outlook: &Outlook) {
         replies.map(7);
         replies.text("spendable");
         replies.count(forecast.spendable);
-        facts::verdict(replies, forecast.verdict, now);
-        facts::stands(replies, served.unit(name), &forecast.standing, now);
+        facts::verdict(replies, forecast.verdict, || now);
+        facts::stands(replies, served.unit(name), &forecast.standing, || now);
     }
 }

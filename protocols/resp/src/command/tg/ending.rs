@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{Key, LeaseId, Outcome};
-use tidegate_service::{Finish, Finished, Report, Scope, Served};
+use tidegate_service::{Finish, Finished, Report, Scope, Served, Told};
 
 use super::ask::{Named, once};
 use super::facts;
@@ -137,7 +137,7 @@ pub(in crate::command) async fn adjust(
     let key = key(arguments);
     let decision = served.adjust(key, lease, &to, overdraw.is_some()).await?;
     session.replies.map(facts::DECISION_FACTS);
-    facts::decision(&mut session.replies, &served, &decision);
+    facts::told(&mut session.replies, &Told::decided(&served, &decision));
     Ok(Flow::Next)
 }
 

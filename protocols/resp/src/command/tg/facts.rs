@@ -4,76 +4,43 @@
 //! (`_us`), lengths of time milliseconds, rounded up (`_ms`). An amount of a
 //! limit with a finer unit than one is a decimal text.
 
-use tidegate::{Decision, Standing, Timestamp, Unit, Verdict};
-use tidegate_service::{Served, Ticket};
+use tidegate::{Standing, Timestamp, Unit, Verdict};
+use tidegate_service::Told;
 
 use crate::reply::Replies;
 
-/// How many facts [`decision`] and [`admitted`] write.
+/// How many facts [`told`] writes.
 pub(super) const DECISION_FACTS: usize = 9;
 
 /// Verdict, what binds, until when, and where every limit stands.
-pub(super) fn decision(replies: &mut Replies, served: &Served, decision: &Decision) {
-    let now = served.now();
-    verdict(replies, decision.verdict(), now);
+pub(super) fn told(replies: &mut Replies, told: &Told<'_>) {
+    verdict(replies, told.verdict(), || told.at());
     replies.text("binding");
-    optional_text(replies, decision.binding());
-    degraded(replies, decision.degraded());
+    optional_text(replies, told.binding());
+    replies.text("degraded");
+    replies.boolean(told.degraded());
     replies.text("limits");
-    standings(replies, served, decision, now);
-    let (level, member) = (served.level(decision), decision.member());
-    circumstances(replies, decision.shadowed(), level, member);
+    standings(replies, told);
+    replies.text("shadowed");
+    replies.boolean(told.shadowed());
+    replies.text("level");
+    optional_text(replies, told.level());
+    replies.text("member");
+    optional_text(replies, told.member());
 }
 
-/// Where every limit stands, by its name, as of `now`.
-pub(super) fn standings(
-    replies: &mut Replies,
-    served: &Served,
-    decision: &Decision,
-    now: Timestamp,
-) {
-    replies.map(decision.standings().count());
-    for (name, standing) in decision.standings() {
-        replies.text(name);
+/// Where every limit stands, by its name.
+pub(super) fn standings(replies: &mut Replies, told: &Told<'_>) {
+    replies.map(told.limits().count());
+    for stand in told.limits() {
+        replies.text(stand.name);
         replies.map(3);
-        stands(replies, served.unit(name), &standing, now);
+        stands(replies, stand.unit, &stand.standing, || told.at());
     }
 }
 
-/// Admitted with this lease, without standings.
-pub(super) fn granted(replies: &mut Replies, served: &Served, ticket: &Ticket) {
-    admitted(
-        replies,
-        served,
-        ticket.degraded,
-        ticket.shadowed,
-        ticket.member(),
-    );
-}
-
-/// Admitted though the store could not tell.
-pub(super) fn blindly(replies: &mut Replies, served: &Served) {
-    admitted(replies, served, true, false, None);
-}
-
-fn admitted(
-    replies: &mut Replies,
-    served: &Served,
-    blindly: bool,
-    shadowed: bool,
-    member: Option<&str>,
-) {
-    verdict(replies, Verdict::Admit, served.now());
-    replies.text("binding");
-    replies.null();
-    degraded(replies, blindly);
-    replies.text("limits");
-    replies.map(0);
-    circumstances(replies, shadowed, None, member);
-}
-
 /// Three facts: the word, the instant, and how far away it is.
-pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: Timestamp) {
+pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: impl FnOnce() -> Timestamp) {
     replies.text("verdict");
     replies.text(match verdict {
         Verdict::Admit => "admitted",
@@ -88,37 +55,26 @@ pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: Timestamp) {
     replies.text("retry_after_ms");
     match verdict {
         Verdict::Admit => replies.integer(0),
-        refused => match refused.retry_after(now) {
+        refused => match refused.retry_after(now()) {
             Some(wait) => replies.count(wait.millis_up()),
             None => replies.null(),
         },
     }
 }
 
-fn degraded(replies: &mut Replies, degraded: bool) {
-    replies.text("degraded");
-    replies.boolean(degraded);
-}
-
-/// Three facts: whether a shadow limit would have refused, the level that binds,
-/// and the member of a pool whose answer it is.
-fn circumstances(replies: &mut Replies, shadowed: bool, level: Option<&str>, member: Option<&str>) {
-    replies.text("shadowed");
-    replies.boolean(shadowed);
-    replies.text("level");
-    optional_text(replies, level);
-    replies.text("member");
-    optional_text(replies, member);
-}
-
 /// Three facts: the most, what is left, and when all of it is back.
-pub(super) fn stands(replies: &mut Replies, unit: Unit, standing: &Standing, now: Timestamp) {
+pub(super) fn stands(
+    replies: &mut Replies,
+    unit: Unit,
+    standing: &Standing,
+    now: impl FnOnce() -> Timestamp,
+) {
     replies.text("limit");
     amount(replies, unit, standing.limit);
     replies.text("remaining");
     amount(replies, unit, standing.remaining);
     replies.text("reset_ms");
-    let reset = standing.full_at.map_or(0, |at| at.since(now).millis_up());
+    let reset = standing.full_at.map_or(0, |at| at.since(now()).millis_up());
     replies.count(reset);
 }
 

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate::{ListedKey, PageOf};
 use tidegate::{Page, Select, Timestamp};
-use tidegate_service::{HeldTicket, LeaseHandle, Scope, Served, bounds};
+use tidegate_service::{HeldTicket, LeaseHandle, Scope, Served, Told, bounds};
 
 use super::ask::once;
 use super::ending;
@@ -146,7 +146,7 @@ fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey, now: Times
     replies.text("member");
     facts::optional_text(replies, decision.member());
     replies.text("limits");
-    facts::standings(replies, served, decision, now);
+    facts::standings(replies, &Told::decided(served, decision).as_of(now));
 }
 
 fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {

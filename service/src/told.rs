@@ -1,0 +1,219 @@
+//! A decision with what it takes to tell it: in which units, of which level, and as of when.
+//! Who writes it out asks nothing else, and looks at no clock.
+
+use std::cell::OnceCell;
+
+use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
+
+use super::served::{Answer, Entry, Served, Ticket};
+
+/// What was answered to somebody who may begin, or not.
+#[derive(Debug)]
+pub struct Told<'a> {
+    served: &'a Served,
+    verdict: Verdict,
+    /// None of a grant whose ask did not want to know, nor where the store could not tell.
+    decision: Option<&'a Decision>,
+    is_lease: bool,
+    degraded: bool,
+    shadowed: bool,
+    member: Option<&'a str>,
+    /// Looked at once, if anybody wants to know.
+    at: OnceCell<Timestamp>,
+}
+
+/// Where one limit stands.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Stand<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What its amounts count.
+    pub unit: Unit,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+impl<'a> Told<'a> {
+    /// What was decided.
+    #[must_use]
+    pub fn decided(served: &'a Served, decision: &'a Decision) -> Self {
+        Self {
+            served,
+            verdict: decision.verdict(),
+            decision: Some(decision),
+            is_lease: false,
+            degraded: decision.degraded(),
+            shadowed: decision.shadowed(),
+            member: decision.member(),
+            at: OnceCell::new(),
+        }
+    }
+
+    /// What was answered to an ask without a lease.
+    #[must_use]
+    pub fn answered(served: &'a Served, answer: &'a Answer) -> Self {
+        match answer {
+            Answer::Decided(decision) => Self::decided(served, decision),
+            Answer::Degraded(_) => Self::blindly(served),
+        }
+    }
+
+    /// What was answered to an ask for a lease.
+    #[must_use]
+    pub fn entered(served: &'a Served, entry: &'a Entry) -> Self {
+        match entry {
+            Entry::Granted(ticket) => Self::granted(served, ticket),
+            Entry::Refused(decision) => Self::decided(served, decision),
+            Entry::Degraded(_) => Self::blindly(served),
+        }
+    }
+
+    fn granted(served: &'a Served, ticket: &'a Ticket) -> Self {
+        Self {
+            decision: ticket.decision(),
+            is_lease: true,
+            degraded: ticket.degraded,
+            shadowed: ticket.shadowed,
+            member: ticket.member(),
+            ..Self::blindly(served)
+        }
+    }
+
+    /// Admitted though the store could not tell.
+    const fn blindly(served: &'a Served) -> Self {
+        Self {
+            served,
+            verdict: Verdict::Admit,
+            decision: None,
+            is_lease: false,
+            degraded: true,
+            shadowed: false,
+            member: None,
+            at: OnceCell::new(),
+        }
+    }
+
+    /// The same, as of `now`: one of several that are told together.
+    #[must_use]
+    pub fn as_of(mut self, now: Timestamp) -> Self {
+        self.at = OnceCell::from(now);
+        self
+    }
+
+    /// As of when it is told. All that is said of it is of this one instant.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        *self.at.get_or_init(|| self.served.now())
+    }
+
+    /// The answer alone.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Whether it may start.
+    #[must_use]
+    pub const fn admitted(&self) -> bool {
+        matches!(self.verdict, Verdict::Admit)
+    }
+
+    /// Of a refusal: the instant at which it may, if nothing else happens.
+    #[must_use]
+    pub const fn not_until(&self) -> Option<Timestamp> {
+        match self.verdict {
+            Verdict::NotUntil(at) => Some(at),
+            Verdict::Admit | Verdict::Never => None,
+        }
+    }
+
+    /// Of a refusal: how long that is. Never nothing.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Span> {
+        self.not_until()?;
+        self.verdict.retry_after(self.at())
+    }
+
+    /// The limit that binds.
+    #[must_use]
+    pub fn binding(&self) -> Option<&'a str> {
+        self.of_limits()?.binding()
+    }
+
+    /// The name of the level at which it stands.
+    #[must_use]
+    pub fn level(&self) -> Option<&'a str> {
+        self.served.level(self.of_limits()?)
+    }
+
+    /// What the limits said, where they did not give a lease.
+    fn of_limits(&self) -> Option<&'a Decision> {
+        self.decision.filter(|_| !self.is_lease)
+    }
+
+    /// Whether the store could not tell.
+    #[must_use]
+    pub const fn degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// Whether a shadow limit would have refused.
+    #[must_use]
+    pub const fn shadowed(&self) -> bool {
+        self.shadowed
+    }
+
+    /// The member of a pool whose answer it is.
+    #[must_use]
+    pub const fn member(&self) -> Option<&'a str> {
+        self.member
+    }
+
+    /// What was decided, if that is known.
+    #[must_use]
+    pub const fn decision(&self) -> Option<&'a Decision> {
+        self.decision
+    }
+
+    /// Where every limit stands.
+    pub fn limits(&self) -> impl Iterator<Item = Stand<'a>> + use<'a> {
+        let served = self.served;
+        let standings = self.decision.into_iter().flat_map(Decision::standings);
+        standings.map(move |(name, standing)| Stand {
+            name,
+            unit: served.unit(name),
+            standing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate::ManualClock;
+    use tidegate_policy::{Scope, parse};
+
+    use super::*;
+    use crate::Service;
+
+    #[test]
+    fn all_that_is_told_of_an_answer_is_of_one_instant() {
+        let file = parse("t", "policy.p.limits.rpm = { calls = 1, per = '1m' }").unwrap();
+        let time = ManualClock::default();
+        let service = Service::builder().clock(time.clock()).build(&file).unwrap();
+        let caller = service.enter(None).unwrap();
+        let served = service.policy(&caller, Scope::Decide, "p").unwrap();
+        assert!(served.check("k", 1).wait().unwrap().admitted());
+        let answer = served.check("k", 1).wait().unwrap();
+        let told = Told::answered(&served, &answer);
+        assert_eq!(told.retry_after(), Some(Span::from_secs(60)));
+        time.advance(Duration::from_secs(60));
+        assert_eq!(told.retry_after(), Some(Span::from_secs(60)));
+        assert_eq!(told.not_until(), Some(told.at() + Span::from_secs(60)));
+        assert_eq!((told.admitted(), told.binding()), (false, Some("rpm")));
+        let late = Told::answered(&served, &answer);
+        assert_eq!(late.retry_after(), Some(Span::from_micros(1)));
+    }
+}
