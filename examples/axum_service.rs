@@ -47,8 +47,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn refused(error: LayerError<std::convert::Infallible>) -> Response {
     match error {
-        LayerError::Refused(decision) => {
-            let seconds = decision.not_until().map_or(1, |_| 1_u64);
+        LayerError::Refused { retry_after, .. } => {
+            let wait = retry_after.unwrap_or(Duration::from_secs(1));
+            let seconds = wait.as_millis().div_ceil(1_000);
             let headers = [(header::RETRY_AFTER, seconds.to_string())];
             (
                 StatusCode::TOO_MANY_REQUESTS,

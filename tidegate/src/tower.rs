@@ -27,14 +27,14 @@
 //! ```
 //!
 //! With axum, put `HandleErrorLayer` before it: it turns [`LayerError::Refused`] into a
-//! `429` with the decision's retry-after.
+//! `429` with `Retry-After`.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate_core::Amount;
+use tidegate_core::{Amount, Span};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -83,9 +83,15 @@ impl Share {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError<E> {
-    /// The limits have refused it; the decision says which, and until when.
-    #[error("refused: {}", why(.0))]
-    Refused(Decision),
+    /// The limits have refused it.
+    #[error("refused: {}", why(.decision))]
+    Refused {
+        /// Which limit, and until when.
+        decision: Decision,
+        /// How long to wait before it is worth while to ask again; `None`: the limits
+        /// never admit as much, or only a release tells.
+        retry_after: Option<Duration>,
+    },
     /// What was asked makes no sense, or the store cannot tell.
     #[error(transparent)]
     Limits(Error),
@@ -168,7 +174,13 @@ where
             let admission = set.acquire(&share.key[..], ask).await;
             let mut lease = match admission.map_err(LayerError::Limits)? {
                 Admission::Granted(lease) => lease,
-                Admission::Refused(decision) => return Err(LayerError::Refused(decision)),
+                Admission::Refused(decision) => {
+                    let retry_after = decision.retry_after(set.now()).map(Span::as_duration);
+                    return Err(LayerError::Refused {
+                        decision,
+                        retry_after,
+                    });
+                }
             };
             let answer = service.call(request).await.map_err(LayerError::Service);
             if answer.is_err() {

@@ -72,10 +72,13 @@ fn a_refused_request_does_not_reach_the_service_and_says_which_limit_and_when() 
     let service = service(set.clone(), Duration::ZERO, |_| panic!("it is not asked"));
     set.debit("k", 100).wait().expect("a debit");
     match now(service.oneshot(1)) {
-        Err(LayerError::Refused(decision)) => {
-            assert_eq!(decision.binding(), Some("tpm"));
-            let error = LayerError::<&str>::Refused(decision).to_string();
-            assert!(error.starts_with("refused: tpm admits it at "), "{error}");
+        Err(error @ LayerError::Refused { .. }) => {
+            let text = error.to_string();
+            assert!(text.starts_with("refused: tpm admits it at "), "{text}");
+            let LayerError::Refused { retry_after, .. } = error else {
+                return;
+            };
+            assert_eq!(retry_after, Some(HOUR / 100));
         }
         other => panic!("{other:?}"),
     }

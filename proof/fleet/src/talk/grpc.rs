@@ -389,9 +389,9 @@ fn over(overrides: &[proto::Override], is_listing: bool) -> Answer {
     let mut answer = Answer::default();
     for each in overrides {
         let place = each.place.clone().unwrap_or_default();
-        let key = String::from_utf8_lossy(&place.key).into_owned();
+        let key = String::from_utf8_lossy(place.key.as_deref().unwrap_or_default()).into_owned();
         let before = match is_listing {
-            true => format!("{} {key} ", place.policy),
+            true => format!("{} {key} ", place.policy.as_deref().unwrap_or_default()),
             false => String::new(),
         };
         for (name, limit) in &each.limits {
