@@ -516,7 +516,7 @@ impl House {
             most: 10,
         };
         let policies = self.service.policies(&self.caller);
-        let policies = policies.iter().map(|served| {
+        let mut policies = policies.iter().map(|served| {
             let policy = self
                 .service
                 .policy(&self.caller, Scope::Decide, &served.policy().name);

@@ -20,10 +20,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request, Response};
 use libfuzzer_sys::fuzz_target;
 use tidegate::ManualClock;
-use tidegate_service::Service;
-use tidegate_policy::{PolicyFile, parse};
 use tidegate_fuzz::Feed;
 use tidegate_http::{Settings, router};
+use tidegate_policy::{PolicyFile, parse};
+use tidegate_service::Service;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
