@@ -7,11 +7,12 @@
 //! | `tree` | the modules of one crate: what each defines and imports |
 //! | `imports` | which file takes what from which |
 //! | `circles` | files that import each other |
-//! | `surface` | what a crate offers to others |
+//! | `surface`, `members` | what a crate offers to others |
 //! | `page` | the table, and the picture |
 
 mod circles;
 mod imports;
+mod members;
 mod page;
 mod surface;
 mod tree;
@@ -41,6 +42,10 @@ struct Args {
     /// Exit with 1 if files import each other.
     #[arg(long)]
     check: bool,
+    /// Show what the crate offers to others, and nothing else; with `--check`, exit with 1
+    /// if FILE says otherwise, and without it write FILE.
+    #[arg(long, value_name = "FILE")]
+    api: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -63,6 +68,9 @@ fn run(args: &Args) -> Result<bool, String> {
         .find(|name| packages.iter().all(|package| package.name != **name))
     {
         return Err(format!("the workspace has no crate {unknown}"));
+    }
+    if let Some(file) = &args.api {
+        return api(args, &packages, file);
     }
     let is_asked = |name: &String| args.crates.is_empty() || args.crates.contains(name);
     let mut rows = Vec::new();
@@ -89,4 +97,38 @@ fn run(args: &Args) -> Result<bool, String> {
         page::draw(&packages, path)?;
     }
     Ok(!args.check || in_circles == 0)
+}
+
+/// Writes what a crate offers, or compares it with what is written.
+fn api(
+    args: &Args,
+    packages: &[workspace::Package],
+    file: &std::path::Path,
+) -> Result<bool, String> {
+    let [name] = &args.crates[..] else {
+        return Err("--api takes one CRATE".to_owned());
+    };
+    let package = packages.iter().find(|package| package.name == *name);
+    let root = package.and_then(|package| package.roots.first());
+    let root = root.ok_or_else(|| format!("{name} has no library"))?;
+    let listing = surface::listing(&Crate::read(root)?);
+    if !args.check {
+        let written = std::fs::write(file, &listing);
+        written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        return Ok(true);
+    }
+    let known = std::fs::read_to_string(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    for (mark, one, other) in [("-", &known, &listing), ("+", &listing, &known)] {
+        let others: std::collections::HashSet<_> = other.lines().collect();
+        let lines = one.lines().filter(|line| !others.contains(line));
+        lines.for_each(|line| println!("{mark} {line}"));
+    }
+    if known != listing {
+        eprintln!(
+            "what {name} offers has changed; if it is meant: cargo xtask house {name} --api {}",
+            file.display()
+        );
+    }
+    Ok(known == listing)
 }

@@ -4,6 +4,28 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::tree::Crate;
 
+/// The public names, one a line, each followed by what can be written after it.
+pub fn listing(found: &Crate) -> String {
+    let mut names = BTreeSet::new();
+    module(found, 0, "", &mut HashSet::new(), &mut names);
+    let mut lines = String::new();
+    for name in names {
+        let name = name.trim_start_matches("::");
+        lines += name;
+        lines.push('\n');
+        let last = name.rsplit("::").next().unwrap_or(name);
+        let modules = found.modules.iter();
+        let members: BTreeSet<_> = modules
+            .filter_map(|at| at.members.get(last))
+            .flatten()
+            .collect();
+        for member in members {
+            lines += &format!("    {member}\n");
+        }
+    }
+    lines
+}
+
 /// How many public names there are: of modules, types, functions, constants, each where
 /// it is first reached; methods and fields are not counted.
 pub fn names(found: &Crate) -> usize {

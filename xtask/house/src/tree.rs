@@ -1,12 +1,14 @@
 //! The modules of one crate: what each defines and imports. What only tests have is left
 //! out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, UseTree, Visibility};
+
+use crate::members;
 
 /// A crate, module by module; the first is its root.
 #[derive(Debug)]
@@ -25,6 +27,9 @@ pub struct Module {
     pub uses: Vec<Use>,
     /// Paths of two and more words in its text.
     pub paths: Vec<Vec<String>>,
+    /// What can be written after the name of a type: its public functions, constants,
+    /// fields and variants.
+    pub members: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// One definition.
@@ -80,6 +85,7 @@ impl Crate {
             defined: BTreeMap::new(),
             uses: Vec::new(),
             paths: Vec::new(),
+            members: BTreeMap::new(),
         });
         for item in items {
             if attributes(item).is_some_and(is_for_tests) {
@@ -101,6 +107,9 @@ impl Crate {
                             is_module: false,
                         };
                         module.defined.insert(name, defined);
+                    }
+                    for (of, member) in members::of(item) {
+                        module.members.entry(of).or_default().insert(member);
                     }
                     let mut seen = Paths(&mut module.paths);
                     seen.visit_item(item);
