@@ -1,4 +1,4 @@
-//! How many leases the books of a table hold and remember, all together.
+//! How many leases the ledgers of a table hold and remember, all together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,26 +12,26 @@ pub struct LeaseBounds {
     /// The most that are held at once by keys of one root.
     pub max_leases_per_root: usize,
     /// The most that are remembered after their end; where it is less than the
-    /// number of books, each of them remembers one.
+    /// number of ledgers, each of them remembers one.
     pub max_remembered: usize,
 }
 
-/// What the books of a table share: how many leases they hold and remember.
+/// What the ledgers of a table share: how many leases they hold and remember.
 ///
-/// Of what may be remembered, half is for whichever book needs it; the other half
-/// is divided evenly, so that no busy book makes the others forget.
+/// Of what may be remembered, half is for whichever ledger needs it; the other half
+/// is divided evenly, so that no busy ledger makes the others forget.
 #[derive(Debug)]
 pub struct LeaseRoom {
     held: AtomicUsize,
     remembered: AtomicUsize,
-    books: usize,
+    ledgers: usize,
     max_leases: AtomicUsize,
     max_leases_per_root: AtomicUsize,
     max_remembered: AtomicUsize,
 }
 
 impl LeaseRoom {
-    /// Room for `max_leases` leases of any keys, for one book that forgets none
+    /// Room for `max_leases` leases of any keys, for one ledger that forgets none
     /// before its time.
     #[must_use]
     pub const fn new(max_leases: usize) -> Self {
@@ -43,13 +43,13 @@ impl LeaseRoom {
         Self::bounded(bounds, 1)
     }
 
-    /// Room within `bounds` for so many books.
+    /// Room within `bounds` for so many ledgers.
     #[must_use]
-    pub const fn bounded(bounds: LeaseBounds, books: usize) -> Self {
+    pub const fn bounded(bounds: LeaseBounds, ledgers: usize) -> Self {
         Self {
             held: AtomicUsize::new(0),
             remembered: AtomicUsize::new(0),
-            books,
+            ledgers,
             max_leases: AtomicUsize::new(bounds.max_leases),
             max_leases_per_root: AtomicUsize::new(bounds.max_leases_per_root),
             max_remembered: AtomicUsize::new(bounds.max_remembered),
@@ -95,10 +95,10 @@ impl LeaseRoom {
         self.held.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether a book that remembers so many may remember one more.
+    /// Whether a ledger that remembers so many may remember one more.
     pub(crate) fn has_room_beside(&self, has: usize) -> bool {
         let half = self.max_remembered.load(Ordering::Relaxed) / 2;
-        has < (half / self.books).max(1) || self.remembered() < half
+        has < (half / self.ledgers).max(1) || self.remembered() < half
     }
 
     pub(crate) fn remember(&self) {

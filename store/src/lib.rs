@@ -17,12 +17,12 @@
 //! | [`listing`] | what a table holds, a page at a time |
 //! | [`definitions`] | what owners have a store keep, by versions that others follow |
 //! | [`store`] | the traits [`Store`] and [`Table`] |
-//! | [`oracle`] | a command executed on rows in memory: the one decision loop |
+//! | [`decide`] | a command executed on rows in memory: the one decision loop |
 //! | [`revisions`] | by what limits a process decides, and what its store does not have yet |
 //! | [`retained`] | states of limits that the plan at hand does not know |
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
-//! | [`book`] | the leases of some rows: found by id, expired in order |
+//! | [`ledger`] | the leases of some rows: found by id, expired in order |
 //! | [`optimistic`] | load, decide, swap: the loop of a store that runs the core far from its data |
 //! | [`lease_room`] | how many leases are held and remembered, and may be |
 //! | [`cell`] | a single bucket of a pinned key, shared with its handles |
@@ -33,10 +33,10 @@
 
 pub mod adopted;
 pub mod block;
-pub mod book;
 pub mod bytes;
 pub mod cell;
 pub mod command;
+pub mod decide;
 pub mod definitions;
 pub mod error;
 pub mod execution;
@@ -44,9 +44,9 @@ pub mod key;
 pub mod keymap;
 pub mod later;
 pub mod lease_room;
+pub mod ledger;
 pub mod listing;
 pub mod optimistic;
-pub mod oracle;
 mod order;
 pub mod owned;
 pub mod owned_command;
@@ -62,7 +62,6 @@ pub mod timer;
 
 pub use adopted::Adopted;
 pub use block::{block_on, block_on_within};
-pub use book::Book;
 pub use cell::{CellRule, HotCell};
 pub use command::{
     Command, Detail, Ending, Hold, Item, KeyCommand, Op, Patience, Seat, Terms, Verb,
@@ -74,6 +73,7 @@ pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
 pub use later::{Later, Responder, Wake, later};
 pub use lease_room::{LeaseBounds, LeaseRoom};
+pub use ledger::Ledger;
 pub use listing::{HeldLease, Listing, OwnedListing, Page, Select, Taken};
 pub use owned::OwnedKey;
 pub use owned_command::{OwnedCommand, OwnedPath, OwnedVerb};

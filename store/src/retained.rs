@@ -14,12 +14,12 @@
 
 use tidegate_core::{Bounds, DecodeError, Moment, Rule, State, Tenure, Timestamp, codec};
 
-use crate::book::Book;
 use crate::bytes::Reader;
 use crate::bytes::plan::{decode_rule, encode_rule};
 use crate::command::{KeyCommand, Verb};
+use crate::decide::{self, Row};
 use crate::error::StoreError;
-use crate::oracle::{self, Row};
+use crate::ledger::Ledger;
 use crate::plan::{Plan, PlanLimit};
 use crate::reply::Reply;
 
@@ -46,7 +46,7 @@ impl Retained {
 }
 
 /// Carries the rows of one level over from the plan that wrote them, as
-/// [`adopt_row`](oracle::adopt_row) does, between servers of which one is behind the other:
+/// [`adopt_row`](decide::adopt_row) does, between servers of which one is behind the other:
 /// what `plan` does not know goes to `retained`, and what it knows comes from there.
 #[must_use]
 pub fn carry_row(
@@ -58,7 +58,7 @@ pub fn carry_row(
     calendars: &[Option<Bounds>],
 ) -> Row {
     let unknown = unknown_to(plan, old, level, row);
-    let mut carried = oracle::adopt_row(plan, old, level, row, now, calendars);
+    let mut carried = decide::adopt_row(plan, old, level, row, now, calendars);
     for (cell, new) in carried.iter_mut().zip(plan.range(level)) {
         let limit = &plan.limits()[new];
         let known = retained.iter().position(|state| state.uid == limit.uid);
@@ -103,23 +103,23 @@ fn knows(plan: &Plan, level: usize, uid: u32) -> bool {
     plan.limits()[plan.range(level)].iter().any(is)
 }
 
-/// As [`oracle::apply`], on rows of which each retains something too: the end of a lease
+/// As [`decide::apply`], on rows of which each retains something too: the end of a lease
 /// gives its slots back there, a renewal holds them longer, and a reset forgets the rest.
 ///
 /// # Errors
-/// As [`oracle::apply`].
+/// As [`decide::apply`].
 pub fn apply<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     retained: &mut [Vec<Retained>],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     owner: O,
 ) -> Result<Reply, StoreError> {
     if retained.iter().all(Vec::is_empty) {
-        return oracle::apply(command, rows, book, owner);
+        return decide::apply(command, rows, ledger, owner);
     }
     let tenure = |id| {
-        let record = book.get(id)?;
+        let record = ledger.get(id)?;
         Some(Tenure {
             id,
             expires_at: record.granted.expires_at,
@@ -129,7 +129,7 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
         Verb::End { id, .. } | Verb::Renew { id, .. } => tenure(id),
         _ => None,
     };
-    let reply = oracle::apply(command, rows, book, owner)?;
+    let reply = decide::apply(command, rows, ledger, owner)?;
     match (command.verb, held) {
         (Verb::End { .. }, Some(tenure)) => each(retained, command.now, |rule, state| {
             rule.release(state, tenure, command.now);
@@ -137,7 +137,7 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
         (Verb::Renew { until, .. }, Some(tenure)) => each(retained, command.now, |rule, state| {
             rule.renew(state, tenure, until, command.now);
         }),
-        (Verb::Reset, _) => reset(command, retained, book),
+        (Verb::Reset, _) => reset(command, retained, ledger),
         _ => {}
     }
     Ok(reply)
@@ -155,7 +155,7 @@ fn each(retained: &mut [Vec<Retained>], now: Timestamp, act: impl Fn(&Rule, &mut
 fn reset<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     retained: &mut [Vec<Retained>],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
 ) {
     let Some(own) = retained.last_mut() else {
         return;
@@ -163,7 +163,7 @@ fn reset<O: PartialEq + AsRef<[u8]>>(
     let uids: Vec<u32> = own.iter().map(|state| state.uid).collect();
     own.iter_mut().for_each(|known| known.state.reset());
     own.retain(|known| !known.state.is_fresh());
-    oracle::forget_charges(command, book, |uid| uids.contains(&uid));
+    decide::forget_charges(command, ledger, |uid| uids.contains(&uid));
 }
 
 /// Appends what a row retains: `n u32, n x (uid u32, rule, length u32, state)`.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn charged(plan: &Plan, now: Timestamp) -> Row {
-        let mut row = oracle::fresh_row(plan, 0);
+        let mut row = decide::fresh_row(plan, 0);
         for (limit, cell) in plan.limits().iter().zip(&mut row) {
             limit.rule.charge(cell, 1, &Moment::at(now), None);
         }

@@ -11,10 +11,10 @@ use tidegate_core::{
     Align, Amount, Bucket, Log, MAX_AMOUNT, Payment, Ring, Rule, Slots, Span, Standing, Timestamp,
     Verdict, Window,
 };
-use tidegate_store::oracle::{self, Row};
+use tidegate_store::decide::{self, Row};
 use tidegate_store::{
-    Book, Decision, Detail, Ending, KeyCommand, KeyPath, LeaseRoom, Plan, PlanLimit, Reply, Store,
-    StoreError, Table, Terms, Verb,
+    Decision, Detail, Ending, KeyCommand, KeyPath, LeaseRoom, Ledger, Plan, PlanLimit, Reply,
+    Store, StoreError, Table, Terms, Verb,
 };
 
 /// Runs random commands with numbers of every size on a table and on the
@@ -35,38 +35,38 @@ const DAY: u64 = 86_400_000_000;
 const KEY: &[u8] = b"k";
 
 /// The contract's decision loop on the rows of one key.
-struct Oracle {
+struct Reference {
     plan: Arc<Plan>,
     rows: Vec<Row>,
-    book: Book<Vec<u8>>,
+    ledger: Ledger<Vec<u8>>,
 }
 
-impl Oracle {
+impl Reference {
     fn new(plan: &Arc<Plan>) -> Self {
         Self {
             plan: Arc::clone(plan),
-            rows: vec![oracle::fresh_row(plan, 0)],
-            book: Book::new(Arc::new(LeaseRoom::new(usize::MAX))),
+            rows: vec![decide::fresh_row(plan, 0)],
+            ledger: Ledger::new(Arc::new(LeaseRoom::new(usize::MAX))),
         }
     }
 
     fn retire(&mut self, now: Timestamp) {
-        while let Some(mut record) = self.book.take_due(now) {
-            let again = oracle::expire(&self.plan, &mut self.rows, &mut record, now);
+        while let Some(mut record) = self.ledger.take_due(now) {
+            let again = decide::expire(&self.plan, &mut self.rows, &mut record, now);
             if let Some(again) = again {
-                self.book.put_back(record, again);
+                self.ledger.put_back(record, again);
             }
         }
     }
 
     fn execute(&mut self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
         self.retire(command.now);
-        oracle::apply(command, &mut self.rows, &mut self.book, KEY.to_vec())
+        decide::apply(command, &mut self.rows, &mut self.ledger, KEY.to_vec())
     }
 
     fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp) {
         self.retire(now);
-        self.rows[0] = oracle::adopt_row(plan, &self.plan, 0, &mut self.rows[0], now, &[]);
+        self.rows[0] = decide::adopt_row(plan, &self.plan, 0, &mut self.rows[0], now, &[]);
         self.plan = Arc::clone(plan);
     }
 }
@@ -144,7 +144,7 @@ struct Run {
     cut: fn(Timestamp) -> Timestamp,
     random: SmallRng,
     table: Arc<dyn Table>,
-    oracle: Oracle,
+    reference: Reference,
     plan: Arc<Plan>,
     now: Timestamp,
     leases: u128,
@@ -160,7 +160,7 @@ impl Run {
             cut,
             random,
             table,
-            oracle: Oracle::new(&plan),
+            reference: Reference::new(&plan),
             plan,
             now: START,
             leases: 0,
@@ -194,7 +194,7 @@ impl Run {
     fn change(&mut self) {
         self.plan = plan(&mut self.random, self.plan.version() + 1);
         self.table.adopt(&self.plan, self.now, &[]);
-        self.oracle.adopt(&self.plan, self.now);
+        self.reference.adopt(&self.plan, self.now);
     }
 
     fn take(&mut self, leased: bool) {
@@ -237,7 +237,7 @@ impl Run {
             Reply::Decision(decision) => Reply::Decision(cut_decision(decision, self.cut)),
             reply => reply,
         };
-        let (theirs, ours) = (self.table.one(&command), self.oracle.execute(&command));
+        let (theirs, ours) = (self.table.one(&command), self.reference.execute(&command));
         assert_eq!(
             theirs.map(cut),
             ours.map(cut),

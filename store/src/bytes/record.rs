@@ -8,7 +8,7 @@
 //! ```
 //! Byte strings have their length (u32) before them.
 
-use crate::book::{Record, Share, Stage};
+use crate::ledger::{Record, Share, Stage};
 use crate::{Granted, OwnedKey, Settlement, Use};
 use tidegate_core::{DecodeError, Place};
 

@@ -8,7 +8,7 @@
 
 use tidegate_core::{DecodeError, Rule, State, codec};
 
-use crate::oracle::Row;
+use crate::decide::Row;
 use crate::plan::PlanLimit;
 
 use super::plan::{decode_rule, encode_rule};

@@ -12,7 +12,7 @@
 use crate::bytes::{Reader, decode_row, encode_own, encode_row, row_head, versioned};
 use tidegate_core::{DecodeError, Rule, State, Timestamp};
 
-use crate::oracle::Row;
+use crate::decide::Row;
 use crate::plan::PlanLimit;
 use crate::retained::Retained;
 use crate::retained::{decode_retained, encode_retained};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use redb::{ReadTransaction, ReadableTable, TableError};
 use tidegate_memory::journal::{Adopted, Journalled};
 use tidegate_memory::{Bounds, MemoryTable};
-use tidegate_store::book::Record;
 use tidegate_store::core::{Rule, State};
-use tidegate_store::oracle::Row;
+use tidegate_store::decide::Row;
+use tidegate_store::ledger::Record;
 use tidegate_store::{KeyPath, OwnedKey, Plan, PlanLimit};
 
 use crate::bytes::{

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 pub use tidegate_store::Adopted;
-use tidegate_store::book::Record;
 use tidegate_store::core::kernel::slots;
 use tidegate_store::core::{Rule, State, Timestamp};
-use tidegate_store::oracle::{self, Row};
+use tidegate_store::decide::{self, Row};
+use tidegate_store::ledger::Record;
 use tidegate_store::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb};
 
 /// What a row is, and by which limits.
@@ -133,7 +133,7 @@ impl Watch {
         let mut row = from.row;
         if !plan.has_limits_of(from.plan) {
             let Adopted { at, calendars } = &self.adopted;
-            row = oracle::adopt_row(plan, from.plan, level, &mut row, *at, calendars);
+            row = decide::adopt_row(plan, from.plan, level, &mut row, *at, calendars);
         }
         if forget_at(plan, level, &row) <= self.latest {
             return None;
@@ -145,7 +145,7 @@ impl Watch {
 
 /// A row in which nothing was ever seen, whose fences start from `floor`.
 pub(crate) fn fresh_row(plan: &Plan, level: usize, floor: u64) -> Row {
-    let mut row = oracle::fresh_row(plan, level);
+    let mut row = decide::fresh_row(plan, level);
     if floor > 0 {
         raise_fences(plan, level, &mut row, floor);
     }

@@ -8,8 +8,8 @@
 
 use std::hash::BuildHasher;
 
-use tidegate_store::book::Record;
 use tidegate_store::core::Timestamp;
+use tidegate_store::ledger::Record;
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::asides::Asides;
@@ -90,7 +90,7 @@ impl MemoryTable {
             let after = (Timestamp::from_micros(place.at), place.rank);
             let most = listing.most - page.len();
             let (held, next) = shard
-                .book
+                .ledger
                 .held_after(after, most, |id| self.hasher.hash_one(id));
             let held = held.into_iter().filter(|record| {
                 listing.select.takes(record.owner.bytes())

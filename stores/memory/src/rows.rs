@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_store::cell::Kept;
 use tidegate_store::core::{Bounds, Rule, Span, State, Timestamp, Word};
-use tidegate_store::oracle::{self, Row};
+use tidegate_store::decide::{self, Row};
 use tidegate_store::{CellRule, HotCell, KeyPath, OwnedKey, Plan};
 
 use crate::asides::{Aside, Asides};
@@ -314,7 +314,7 @@ pub(crate) fn adopt(
             return;
         }
         let by = (plan.of_row(key.bytes()), old.of_row(key.bytes()));
-        let mut row = oracle::adopt_row(by.0, by.1, level, &mut row, now, calendars);
+        let mut row = decide::adopt_row(by.0, by.1, level, &mut row, now, calendars);
         let (hash_of, own) = (hash(key.bytes()), own_rule(plan, key.bytes()));
         match &mut adopted {
             Rows::Words(words) => {
@@ -346,7 +346,7 @@ pub(crate) fn adopt_one(
 ) {
     let level = level_of(key, plan.levels());
     let by = (plan.of_row(key), old.of_row(key));
-    let adopt = |row: &mut [State]| oracle::adopt_row(by.0, by.1, level, row, now, calendars);
+    let adopt = |row: &mut [State]| decide::adopt_row(by.0, by.1, level, row, now, calendars);
     match rows {
         Rows::Words(words) => {
             if let Some(at) = words.slab.find(hash, key) {

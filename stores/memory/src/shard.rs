@@ -6,9 +6,9 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tidegate_store::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
-use tidegate_store::oracle::{self, Row};
+use tidegate_store::decide::{self, Row};
 use tidegate_store::{
-    Answer, Book, CellRule, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Plan, Reply,
+    Answer, CellRule, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Ledger, Plan, Reply,
     StoreError, Verb,
 };
 
@@ -29,7 +29,7 @@ const GLANCES: usize = 2;
 pub(crate) struct Shard {
     pub(crate) plan: Arc<Plan>,
     pub(crate) rows: Rows,
-    pub(crate) book: Book<OwnedKey>,
+    pub(crate) ledger: Ledger<OwnedKey>,
     pub(crate) hasher: RandomState,
     /// How many rows each root has, by its hash, where keys have levels.
     of_root: HashMap<u64, usize, RandomState>,
@@ -80,7 +80,7 @@ impl Shard {
         Self {
             plan: Arc::clone(plan),
             rows: Rows::new(plan, Timestamp::MIN),
-            book: Book::new(leases),
+            ledger: Ledger::new(leases),
             hasher,
             of_root: HashMap::default(),
             hand: 0,
@@ -153,8 +153,8 @@ impl Shard {
             root,
             command.now,
             (claim, room),
-            |rows, book| {
-                oracle::execute(command, rows, book, owner, answer);
+            |rows, ledger| {
+                decide::execute(command, rows, ledger, owner, answer);
             },
         )?;
         if command.verb.gives_back() && answer.is_ok() {
@@ -408,7 +408,7 @@ impl Shard {
         }
         let mut swept = Swept {
             dropped: 0,
-            next: self.book.next_expiry().unwrap_or(Timestamp::MAX),
+            next: self.ledger.next_expiry().unwrap_or(Timestamp::MAX),
         };
         let mut at = 0;
         while at < self.positions() {
@@ -446,7 +446,7 @@ impl Shard {
         if let Some(watch) = &mut self.watch {
             watch.follow_clock(now);
         }
-        if self.book.next_due().is_some_and(|due| due <= now) {
+        if self.ledger.next_due().is_some_and(|due| due <= now) {
             self.retire(now, room);
         }
         Ok(())
@@ -512,25 +512,25 @@ impl Shard {
 
     /// Ends every lease that has expired; whether there was one.
     pub(crate) fn expire_leases(&mut self, now: Timestamp, room: &Room) -> bool {
-        let held = self.book.held(Timestamp::MIN);
+        let held = self.ledger.held(Timestamp::MIN);
         self.retire(now, room);
-        self.book.held(Timestamp::MIN) < held
+        self.ledger.held(Timestamp::MIN) < held
     }
 
     /// Ends every lease that has expired, and forgets some that are to be
     /// forgotten.
     #[cold]
     fn retire(&mut self, now: Timestamp, room: &Room) {
-        while let Some(mut record) = self.book.take_expired(now) {
+        while let Some(mut record) = self.ledger.take_expired(now) {
             let owner = record.owner.clone();
             let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
                 continue;
             };
             let plan = self.plan.at(&path);
             let plan = plan.unwrap_or_else(|| Arc::clone(&self.plan));
-            let expire = |rows: &mut [Row], book: &mut Book<OwnedKey>| {
-                if let Some(again) = oracle::expire(&plan, rows, &mut record, now) {
-                    book.put_back(record, again);
+            let expire = |rows: &mut [Row], ledger: &mut Ledger<OwnedKey>| {
+                if let Some(again) = decide::expire(&plan, rows, &mut record, now) {
+                    ledger.put_back(record, again);
                 }
             };
             let root = hash_of(&self.hasher, path.root());
@@ -541,7 +541,7 @@ impl Shard {
                 watch.note_path(&path);
             }
         }
-        self.book.forget_due(now);
+        self.ledger.forget_due(now);
     }
 
     /// Runs `act` on the rows of `path`, whose root has this hash, and keeps those that
@@ -552,14 +552,14 @@ impl Shard {
         root: u64,
         now: Timestamp,
         room: (Claim, &Room),
-        act: impl FnOnce(&mut [Row], &mut Book<OwnedKey>),
+        act: impl FnOnce(&mut [Row], &mut Ledger<OwnedKey>),
     ) -> Result<(), StoreError> {
-        let (hasher, book) = (&self.hasher, &mut self.book);
+        let (hasher, ledger) = (&self.hasher, &mut self.ledger);
         if let Rows::Wide(slab) = &mut self.rows
             && path.depth() == 1
             && let Some(at) = slab.find(root, path.bytes())
         {
-            act(std::slice::from_mut(slab.value_mut(at)), book);
+            act(std::slice::from_mut(slab.value_mut(at)), ledger);
             return Ok(());
         }
         let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
@@ -568,13 +568,13 @@ impl Shard {
             Rows::Words(words) => {
                 let (scratch, plan) = (&mut self.scratch, &self.plan);
                 with_word(words, hasher, (path, plan), now, room, scratch, |row| {
-                    act(row, book);
+                    act(row, ledger);
                 })?;
             }
             Rows::Wide(slab) => {
                 let plan = &self.plan;
                 with_wide(slab, (plan, floor), hasher, path, room, |rows| {
-                    act(rows, book);
+                    act(rows, ledger);
                 })?;
             }
         }

@@ -8,7 +8,7 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     Answer, Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op,
-    Out, Plan, Reply, StoreError, Table, Verb, oracle,
+    Out, Plan, Reply, StoreError, Table, Verb, decide,
 };
 
 use crate::bounds::Bounds;
@@ -236,7 +236,7 @@ impl MemoryTable {
         let shards = self.shards.iter();
         Count {
             keys: self.room.rows.load(Ordering::Relaxed),
-            leases: Some(shards.map(|shard| shard.0.lock().book.held(now)).sum()),
+            leases: Some(shards.map(|shard| shard.0.lock().ledger.held(now)).sum()),
             remembered: Some(self.leases.remembered()),
         }
     }
@@ -285,7 +285,7 @@ impl Immediate for MemoryTable {
 
     fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted> {
         let shard = self.shard(hash_of(&self.hasher, key.root())).lock();
-        oracle::known(&shard.book, &oracle::ask_key(key, ask), now)
+        decide::known(&shard.ledger, &decide::ask_key(key, ask), now)
     }
 
     fn plan_of(&self, key: &KeyPath<'_>) -> Arc<Plan> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_store::book::Record;
 use tidegate_store::core::{Bounds as Calendar, State, Timestamp};
+use tidegate_store::ledger::Record;
 use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan};
 
 use crate::bounds::Bounds;
@@ -77,7 +77,7 @@ impl MemoryTable {
         let owner = record.owner.clone();
         if let Ok(path) = KeyPath::new(owner.bytes(), last.levels()) {
             let shard = self.shard(hash_of(&self.hasher, path.root()));
-            shard.lock().book.restore(record, path.root());
+            shard.lock().ledger.restore(record, path.root());
         }
     }
 }
@@ -87,7 +87,7 @@ impl Shard {
     fn be_watched(&mut self, watch: Watch) {
         // A word counts from an epoch near the clock's, which is not known yet.
         self.rows = Rows::Wide(Slab::new());
-        self.book.note_changes();
+        self.ledger.note_changes();
         self.watch = Some(Box::new(watch));
     }
 
@@ -141,13 +141,13 @@ impl Shard {
             adopted: watch.adopted.clone(),
             latest: watch.latest,
             rows: std::mem::take(&mut watch.rows),
-            leases: self.book.take_changed().into_iter().collect(),
+            leases: self.ledger.take_changed().into_iter().collect(),
         };
         for key in &collected.rows {
             self.tell_row(key.bytes(), collected.latest, sink);
         }
         for &id in &collected.leases {
-            sink.lease(id, self.book.get(id));
+            sink.lease(id, self.ledger.get(id));
         }
         Some(collected)
     }
@@ -183,7 +183,7 @@ impl Shard {
         if let Some(watch) = &mut self.watch {
             watch.rows.extend(collected.rows);
         }
-        collected.leases.iter().for_each(|&id| self.book.note(id));
+        collected.leases.iter().for_each(|&id| self.ledger.note(id));
     }
 
     fn restore_row(&mut self, journalled: Journalled<'_>, room: &Room) {

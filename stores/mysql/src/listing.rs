@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use tidegate_store::book::Stage;
 use tidegate_store::bytes::{Reader, decode_record};
 use tidegate_store::core::Timestamp;
+use tidegate_store::ledger::Stage;
 use tidegate_store::optimistic::{Clock, moved};
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 

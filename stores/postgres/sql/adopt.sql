@@ -1,5 +1,5 @@
 -- Changes of limits, followed row by row (`adopt_row` of
--- `store/src/oracle.rs`). A row says by which revision of the plan it was
+-- `store/src/decide.rs`). A row says by which revision of the plan it was
 -- written; it is carried over each since, as of when that was adopted.
 
 CREATE FUNCTION tidegate.revision(p_tab integer, p_revision bigint)

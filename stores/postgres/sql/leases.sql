@@ -1,5 +1,5 @@
 -- What is due about leases (`retire` of the memory store, `expire` of
--- `store/src/oracle.rs`): by whoever holds the lock on their root's row.
+-- `store/src/decide.rs`): by whoever holds the lock on their root's row.
 
 -- When something is to be done about a root's leases next.
 CREATE FUNCTION tidegate.next_due(p_tab integer, p_root bytea) RETURNS bigint

@@ -1,4 +1,4 @@
--- What can be asked (`store/src/oracle.rs`). Each verb is given the cells of
+-- What can be asked (`store/src/decide.rs`). Each verb is given the cells of
 -- all limits that the key reaches, and answers them as they are after it.
 
 CREATE TYPE tidegate.outcome AS (
@@ -333,7 +333,7 @@ BEGIN
   RETURN v_known;
 END $$;
 
--- A lease is adjusted (`adjust` of `store/src/oracle.rs`). It may then have several
+-- A lease is adjusted (`adjust` of `store/src/decide.rs`). It may then have several
 -- charges of one limit: each is in its shares with its own place, the latest last.
 
 -- How much of a limit a lease has taken.

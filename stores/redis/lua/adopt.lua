@@ -1,5 +1,5 @@
 -- Changes of limits, followed row by row (`adopt_row` of
--- `store/src/oracle.rs`, `Rule::adopt` of the core). A row says by which
+-- `store/src/decide.rs`, `Rule::adopt` of the core). A row says by which
 -- revision of the plan it was written; the revisions since then come with the
 -- call, each with the instant and the calendars of its adoption. Limits that a
 -- key has for itself are in its row: it goes on by them until the last of these
@@ -74,7 +74,7 @@ local function follow(revisions, followed, now)
     if followed and followed <= old.revision then
       local missing = retire(old, moment_of(new, BEGINNING, now))
       if missing then return missing end
-      redis.call('HSET', BOOK, 'e', whole(new.revision))
+      redis.call('HSET', LEDGER, 'e', whole(new.revision))
     end
     for _, row in pairs(rows) do
       if row.revision == old.revision then follow_change(row, old, new, now) end

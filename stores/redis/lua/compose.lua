@@ -1,5 +1,5 @@
 -- Several limits, of a key and its ancestors, as one step: all or nothing
--- (`core/src/compose.rs`, and `decision` of `store/src/oracle.rs`).
+-- (`core/src/compose.rs`, and `decision` of `store/src/decide.rs`).
 
 -- One part for each of the plan's limits that the key reaches, in order.
 local function parts_of(amounts, now)

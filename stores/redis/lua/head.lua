@@ -8,7 +8,7 @@
 -- is set by `begin` (main.lua), and what is the server's own (`math`, `redis`),
 -- which is not there while functions are loaded, is not touched before.
 --
--- keys     the book, its order of time, the order of those who wait, who they
+-- keys     the ledger, its order of time, the order of those who wait, who they
 --          are, the rows of the path outermost first,
 --          then rows of others that an expired lease gives back to
 -- arguments

@@ -1,11 +1,11 @@
 -- Some of a root's leases that are held, in the order in which they are due.
--- KEYS: the book, its order of time. ARGV: after which place (an instant and a
+-- KEYS: the ledger, its order of time. ARGV: after which place (an instant and a
 -- number); how many are looked at; the instant, or '' for the server's now.
 -- Answers the instant; whether there may be more; the place of the last that was
 -- looked at; then each lease: owner, id, expiry, fence, whether it is known when
 -- it was granted, when, and of each share uid and amount.
 local LIVE = 0
-local BOOK, DUE = KEYS[1], KEYS[2]
+local LEDGER, DUE = KEYS[1], KEYS[2]
 local number, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = tonumber(ARGV[4])
@@ -37,7 +37,7 @@ for i = 1, #found, 2 do
   local member = found[i]
   reply[3], reply[4] = string.format('%.0f', tonumber(found[i + 1])), number_of(member)
   local id = string.sub(member, 9)
-  local bytes = redis.call('HGET', BOOK, 'l' .. id)
+  local bytes = redis.call('HGET', LEDGER, 'l' .. id)
   if bytes then
     local owner, expires_at, fence, stage, _, _, _, shares, _, granted_at =
       cmsgpack.unpack(bytes)

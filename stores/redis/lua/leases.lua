@@ -1,4 +1,4 @@
--- Leases given, ended, renewed and adjusted (`store/src/oracle.rs`).
+-- Leases given, ended, renewed and adjusted (`store/src/decide.rs`).
 
 local function failed(code, now, at)
   return { FAILED, now, code, at or 0 }
@@ -28,7 +28,7 @@ end
 
 local function lease(terms, now)
   if terms.ask then
-    local id = redis.call('HGET', BOOK, ask_field(ask.key, terms.ask))
+    local id = redis.call('HGET', LEDGER, ask_field(ask.key, terms.ask))
     local known = id and read_record(id)
     -- One that has ended is nobody's: the retry is an ask like any other.
     if known and (known.stage ~= LIVE or known.expires_at <= now) then known = nil end
@@ -47,7 +47,7 @@ local function lease(terms, now)
     local refund_at = plan.refunds and next_due() or nil
     return decision(parts, verdict, binding, ask.detail, now, refund_at)
   end
-  if redis.call('HEXISTS', BOOK, 'l' .. terms.id) == 1 then
+  if redis.call('HEXISTS', LEDGER, 'l' .. terms.id) == 1 then
     return failed(DUPLICATE_LEASE, now)
   end
   commit(parts, { terms.id, terms.expires_at })

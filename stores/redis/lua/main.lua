@@ -1,7 +1,7 @@
 -- The command.
 
 -- The revisions that wrote what is here, but for the plan's own; and the one up
--- to which the book followed, if that matters.
+-- to which the ledger followed, if that matters.
 local function foreign_revisions(due, now)
   local foreign, followed = {}, nil
   for _, row in pairs(rows) do
@@ -135,7 +135,7 @@ local last_plan, last_bytes
 local function begin(call_keys, call_arguments)
   fmod, min, max = math.fmod, math.min, math.max
   keys, arguments = call_keys, call_arguments
-  BOOK, DUE, QUEUE, WAITERS = keys[1], keys[2], keys[3], keys[4]
+  LEDGER, DUE, QUEUE, WAITERS = keys[1], keys[2], keys[3], keys[4]
   if arguments[1] ~= last_bytes then
     last_plan, last_bytes = cmsgpack.unpack(arguments[1]), arguments[1]
   end

@@ -1,5 +1,5 @@
 -- What is due about leases (`retire` of the memory store, `expire` of
--- `store/src/oracle.rs`). A lease of another key may give back into rows
+-- `store/src/decide.rs`). A lease of another key may give back into rows
 -- that this call was not given: then it says whose, and is called again.
 
 -- So many records are looked at in one call, so that none takes long.

@@ -5,7 +5,7 @@
 -- limits that its plan does not know (retained.lua).
 local keys, arguments
 local plan, ask, other_levels, own_limits, moved
-local BOOK, DUE, QUEUE, WAITERS
+local LEDGER, DUE, QUEUE, WAITERS
 local FIRST_ROW = 5
 
 -- A server's clock may stand behind what was written by another before a

@@ -51,18 +51,18 @@ impl Names {
         ["", ":version", ":changes", ":ends"].map(beside)
     }
 
-    /// The book, its order of time, the order of those who wait, who they are,
+    /// The ledger, its order of time, the order of those who wait, who they are,
     /// and the rows of `path`, outermost first.
     pub(crate) fn of(&self, path: &KeyPath<'_>) -> Vec<Vec<u8>> {
         let tag = self.tag(path.root());
         let rows = (0..path.depth()).map(|level| self.row(path, level));
-        let book = [
+        let ledger = [
             [&tag, b":b".as_slice()].concat(),
             [&tag, b":d".as_slice()].concat(),
             [&tag, b":q".as_slice()].concat(),
             [&tag, b":w".as_slice()].concat(),
         ];
-        book.into_iter().chain(rows).collect()
+        ledger.into_iter().chain(rows).collect()
     }
 
     /// The row of a path of one level, and the order of those who wait.
@@ -86,7 +86,7 @@ impl Names {
     }
 
     /// The same for what is due when.
-    pub(crate) fn books(&self, beginning: &[u8]) -> Vec<u8> {
+    pub(crate) fn ledgers(&self, beginning: &[u8]) -> Vec<u8> {
         [self.roots(beginning), b"}:d".to_vec()].concat()
     }
 
@@ -114,7 +114,7 @@ impl Names {
     }
 
     /// The leases that are due in the order of this name.
-    pub(crate) fn book_of(&self, due: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn ledger_of(&self, due: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = self.parted(due)?;
         (rest == b"d").then(|| [&due[..due.len() - 1], b"b"].concat())
     }
@@ -184,10 +184,10 @@ mod tests {
         );
         let found: Vec<_> = keys.iter().filter_map(|key| names.key_of(key)).collect();
         assert_eq!(found, [&b"}{"[..], b"}{/x", b"}{/x/y"]);
-        let books: Vec<_> = keys.iter().filter_map(|key| names.book_of(key)).collect();
-        assert_eq!(books, [keys[0].clone()]);
+        let ledgers: Vec<_> = keys.iter().filter_map(|key| names.ledger_of(key)).collect();
+        assert_eq!(ledgers, [keys[0].clone()]);
         let other = Names::new("pre:fix", "a {table}s");
         assert_eq!(other.key_of(&keys[4]), None);
-        assert_eq!(other.book_of(&keys[1]), None);
+        assert_eq!(other.ledger_of(&keys[1]), None);
     }
 }

@@ -98,7 +98,7 @@ impl Inner {
         wanted: &Listing<'_>,
     ) -> Result<Page<HeldLease>, StoreError> {
         let place = self.place(wanted)?;
-        let pattern = self.names.books(wanted.select.beginning());
+        let pattern = self.names.ledgers(wanted.select.beginning());
         let mut walk = Walk::new(self, pattern, place);
         if let (Select::Key(key), false) = (wanted.select, walk.place.has_begun()) {
             let levels = self.revision().await?.plan.levels();
@@ -111,11 +111,11 @@ impl Inner {
             };
             let within = walk.place.within.take();
             // The pattern fits some rows, too, and a caller may have made up a place.
-            let Some(book) = self.names.book_of(&due) else {
+            let Some(ledger) = self.names.ledger_of(&due) else {
                 continue;
             };
             let most = wanted.most - page.items.len();
-            let held = self.held(book, &due, within, most, wanted.now).await?;
+            let held = self.held(ledger, &due, within, most, wanted.now).await?;
             let taken = held.leases.into_iter();
             page.items
                 .extend(taken.filter(|lease| wanted.select.takes(lease.key.bytes())));
@@ -140,7 +140,7 @@ impl Inner {
     /// Some of a root's leases.
     async fn held(
         &self,
-        book: Vec<u8>,
+        ledger: Vec<u8>,
         due: &[u8],
         after: Option<(i64, i64)>,
         most: usize,
@@ -152,7 +152,9 @@ impl Inner {
         };
         let arguments = held::ask(after, most.min(AT_ONCE), at);
         let (link, script) = (&self.shared.link, &self.shared.scripts.held);
-        let answer = link.call(script, &[book, due.to_vec()], &arguments).await?;
+        let answer = link
+            .call(script, &[ledger, due.to_vec()], &arguments)
+            .await?;
         held::read(answer, now)
     }
 

@@ -42,7 +42,7 @@ const ROWS: &str = concat!(
     lua!("rows"),
     lua!("retained"),
     lua!("compose"),
-    lua!("book"),
+    lua!("ledger"),
     lua!("retire"),
 );
 

@@ -123,7 +123,7 @@ const WAYS: &[Way] = &[
     way(
         MEMORY,
         "the reference, beside the rows",
-        ("stores/memory/src/shard.rs", "oracle::execute(command"),
+        ("stores/memory/src/shard.rs", "decide::execute(command"),
         true,
     ),
     way(

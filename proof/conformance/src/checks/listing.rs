@@ -254,7 +254,7 @@ pub(super) fn a_cursor_that_was_tampered_with_is_the_callers_error(
     Ok(())
 }
 
-/// A row was taken for a book by the end of its name, and no lease of the table could
+/// A row was taken for a ledger by the end of its name, and no lease of the table could
 /// be listed any more.
 pub(super) fn leases_are_listed_whatever_bytes_the_keys_have(
     subject: &Subject,

@@ -5,7 +5,7 @@
 //! | `plans` | limits as data: all kernels, levels, payments, calendars, changes |
 //! | `script` | what is done, as data that can be printed |
 //! | `generate` | scripts at random |
-//! | `reference` | what a table must answer: ordered maps and the oracle |
+//! | `reference` | what a table must answer: ordered maps and the reference |
 //! | `run` | a script played to both |
 //! | `shrink` | a script that fails, made short |
 //!

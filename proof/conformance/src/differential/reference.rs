@@ -1,13 +1,13 @@
 //! What a table must answer, without any of what makes it fast: rows in an
-//! ordered map, a book for each root, and the contract's decision loop. No
+//! ordered map, a ledger for each root, and the contract's decision loop. No
 //! shards, no words, no eviction, no bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_core::{Bounds, Timestamp};
-use tidegate_store::oracle::{self, Row};
-use tidegate_store::{Book, KeyCommand, KeyPath, LeaseRoom, Plan, Reply, StoreError};
+use tidegate_store::decide::{self, Row};
+use tidegate_store::{KeyCommand, KeyPath, LeaseRoom, Ledger, Plan, Reply, StoreError};
 
 /// The most leases: as good as no bound.
 const MANY: usize = usize::MAX;
@@ -17,7 +17,7 @@ pub(crate) struct Reference {
     plan: Arc<Plan>,
     rows: BTreeMap<Vec<u8>, Row>,
     /// By root: a lease is looked at when something is asked of its root.
-    books: BTreeMap<Vec<u8>, Book<Vec<u8>>>,
+    ledgers: BTreeMap<Vec<u8>, Ledger<Vec<u8>>>,
     room: Arc<LeaseRoom>,
 }
 
@@ -26,7 +26,7 @@ impl Reference {
         Self {
             plan: Arc::clone(plan),
             rows: BTreeMap::new(),
-            books: BTreeMap::new(),
+            ledgers: BTreeMap::new(),
             room: Arc::new(LeaseRoom::new(MANY)),
         }
     }
@@ -40,15 +40,18 @@ impl Reference {
         self.retire(&root, command.now);
         let mut rows = self.take_rows(&command.key);
         let room = Arc::clone(&self.room);
-        let book = self.books.entry(root).or_insert_with(|| Book::new(room));
-        let reply = oracle::apply(command, &mut rows, book, command.key.bytes().to_vec());
+        let ledger = self
+            .ledgers
+            .entry(root)
+            .or_insert_with(|| Ledger::new(room));
+        let reply = decide::apply(command, &mut rows, ledger, command.key.bytes().to_vec());
         self.put_rows(&command.key, rows);
         reply
     }
 
     /// As [`Op::Adopt`](tidegate_store::Op::Adopt).
     pub(crate) fn adopt(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        let roots: Vec<_> = self.books.keys().cloned().collect();
+        let roots: Vec<_> = self.ledgers.keys().cloned().collect();
         roots.iter().for_each(|root| self.retire(root, now));
         for (key, row) in &mut self.rows {
             let (level, by) = (
@@ -56,7 +59,7 @@ impl Reference {
                 (plan.of_row(key), self.plan.of_row(key)),
             );
             if !plan.goes_on_from(&self.plan) || by.0.limits() != by.1.limits() {
-                *row = oracle::adopt_row(by.0, by.1, level, row, now, calendars);
+                *row = decide::adopt_row(by.0, by.1, level, row, now, calendars);
             }
         }
         self.plan = Arc::clone(plan);
@@ -71,8 +74,8 @@ impl Reference {
 
     /// Whether some lease is to be looked at by `now`.
     pub(crate) fn has_due(&self, now: Timestamp) -> bool {
-        let mut books = self.books.values();
-        books.any(|book| book.next_due().is_some_and(|due| due <= now))
+        let mut ledgers = self.ledgers.values();
+        ledgers.any(|ledger| ledger.next_due().is_some_and(|due| due <= now))
     }
 
     /// Whether something will not equal "never seen" by `at`.
@@ -92,16 +95,16 @@ impl Reference {
 
     fn retire(&mut self, root: &[u8], now: Timestamp) {
         let plan = Arc::clone(&self.plan);
-        while let Some(mut record) = self.books.get_mut(root).and_then(|b| b.take_due(now)) {
+        while let Some(mut record) = self.ledgers.get_mut(root).and_then(|b| b.take_due(now)) {
             let owner = record.owner.clone();
             let path = KeyPath::new(&owner, plan.levels()).expect("it was a key");
             let mut rows = self.take_rows(&path);
             let own = plan.at(&path);
             let plan = own.as_ref().unwrap_or(&plan);
-            let again = oracle::expire(plan, &mut rows, &mut record, now);
+            let again = decide::expire(plan, &mut rows, &mut record, now);
             self.put_rows(&path, rows);
-            if let (Some(book), Some(again)) = (self.books.get_mut(root), again) {
-                book.put_back(record, again);
+            if let (Some(ledger), Some(again)) = (self.ledgers.get_mut(root), again) {
+                ledger.put_back(record, again);
             }
         }
     }
@@ -109,7 +112,7 @@ impl Reference {
     fn take_rows(&mut self, path: &KeyPath<'_>) -> Vec<Row> {
         let row = |level| {
             let kept = self.rows.remove(path.prefix(level));
-            kept.unwrap_or_else(|| oracle::fresh_row(&self.plan, level))
+            kept.unwrap_or_else(|| decide::fresh_row(&self.plan, level))
         };
         (0..path.depth()).map(row).collect()
     }

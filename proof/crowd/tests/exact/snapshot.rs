@@ -7,8 +7,8 @@ use tidegate::Timestamp;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_core::{DecodeError, Moment, Rule, Slots, Span};
-use tidegate_store::book::Stage;
 use tidegate_store::bytes::{decode_record, decode_row, versioned};
+use tidegate_store::ledger::Stage;
 
 use crate::SLOTS;
 

@@ -1,25 +1,25 @@
-//! Those leases of a root that a command can meet: a part of its book.
+//! Those leases of a root that a command can meet: a part of its ledger.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::book::Record;
 use crate::bytes::decode_record;
+use crate::ledger::Record;
 use tidegate_core::Timestamp;
 
-use crate::book::Book;
 use crate::error::StoreError;
 use crate::lease_room::LeaseRoom;
+use crate::ledger::Ledger;
 use crate::optimistic::trip::{Due, Kept};
 use crate::owned::OwnedKey;
 
-/// A book as the contract's loop wants it.
-pub(super) type LeaseBook = Book<OwnedKey>;
+/// A ledger as the contract's loop wants it.
+pub(super) type LeaseLedger = Ledger<OwnedKey>;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Leases {
-    pub(super) book: LeaseBook,
+    pub(super) ledger: LeaseLedger,
     /// The turns of the records that are kept, or will be.
     pub(super) turns: HashMap<u128, u64>,
     /// Which of them were kept when they were loaded.
@@ -38,10 +38,10 @@ pub(super) struct Leases {
 impl Leases {
     pub(super) fn new() -> Self {
         // How many leases there are is for the backend to bound.
-        let mut book = Book::new(Arc::new(LeaseRoom::new(usize::MAX)));
-        book.note_changes();
+        let mut ledger = Ledger::new(Arc::new(LeaseRoom::new(usize::MAX)));
+        ledger.note_changes();
         Self {
-            book,
+            ledger,
             turns: HashMap::new(),
             loaded: HashSet::new(),
             changed: HashSet::new(),
@@ -64,7 +64,7 @@ impl Leases {
 
     /// Whether the root may have any lease by now.
     pub(super) fn may_remain(&self) -> bool {
-        !self.exhausted || !self.book.is_empty() || self.pending.is_some()
+        !self.exhausted || !self.ledger.is_empty() || self.pending.is_some()
     }
 
     /// Adds what was found, in the order in which it is due.
@@ -85,11 +85,11 @@ impl Leases {
             let (id, due_at) = (record.granted.id, record.due_at());
             if self.loaded.insert(id) {
                 self.turns.insert(id, turn);
-                self.book.put_back(record, due_at);
+                self.ledger.put_back(record, due_at);
             }
         }
         // They are as they were kept.
-        drop(self.book.take_changed());
+        drop(self.ledger.take_changed());
         Ok(())
     }
 
@@ -98,12 +98,12 @@ impl Leases {
         !self.exhausted && self.reached.is_none_or(|(due, _)| due <= until)
     }
 
-    /// Takes note of what the book says has changed. What was put in has its turn
+    /// Takes note of what the ledger says has changed. What was put in has its turn
     /// from `next`, unless it stayed where it was.
     pub(super) fn note_changes(&mut self, mut next: Option<&mut u64>) {
-        for id in self.book.take_changed() {
+        for id in self.ledger.take_changed() {
             self.changed.insert(id);
-            if let (Some(next), true) = (&mut next, self.book.get(id).is_some()) {
+            if let (Some(next), true) = (&mut next, self.ledger.get(id).is_some()) {
                 self.turns.insert(id, **next);
                 **next += 1;
             }

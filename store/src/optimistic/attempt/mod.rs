@@ -34,7 +34,7 @@ use crate::optimistic::revision::PlanRevision;
 use crate::optimistic::trip::{Due, Found, Swap, Wanted};
 use crate::owned::OwnedKey;
 use crate::reply::Reply;
-use crate::{oracle, retained};
+use crate::{decide, retained};
 use leases::Leases;
 use rows::Rows;
 
@@ -135,7 +135,7 @@ impl<'r> Attempt<'r> {
                 .map(|level| path.prefix(level).into())
                 .collect(),
             ids: self.request.lease().into_iter().collect(),
-            ask: ask.map(|ask| oracle::ask_key(&path, ask)),
+            ask: ask.map(|ask| decide::ask_key(&path, ask)),
             due: Some(Due {
                 after: None,
                 most: GLANCE,
@@ -234,8 +234,8 @@ impl<'r> Attempt<'r> {
         let own = Arc::clone(&self.own);
         let mut rows = self.rows.take_out(&command.key, &own);
         let mut beside = self.rows.take_retained(&command.key);
-        let book = &mut self.leases.book;
-        let reply = retained::apply(&command, &mut rows, &mut beside, book, owner);
+        let ledger = &mut self.leases.ledger;
+        let reply = retained::apply(&command, &mut rows, &mut beside, ledger, owner);
         self.rows.put_back(&command.key, rows, &own);
         self.rows.put_retained_back(&command.key, beside);
         let moves = !request.is_reset();

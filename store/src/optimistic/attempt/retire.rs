@@ -1,13 +1,13 @@
 //! What is due about leases.
 
-use crate::book::{Record, Stage};
+use crate::ledger::{Record, Stage};
 use tidegate_core::Timestamp;
 
 use super::{Attempt, Need};
+use crate::decide;
 use crate::key::KeyPath;
 use crate::optimistic::revision::PlanRevision;
 use crate::optimistic::trip::{Due, Wanted};
-use crate::oracle;
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
 
@@ -50,7 +50,7 @@ impl Attempt<'_> {
                 ..Wanted::default()
             }));
         }
-        Ok(self.leases.book.take_due(until))
+        Ok(self.leases.ledger.take_due(until))
     }
 
     /// The rows of a record's owner that something is given back to and that were
@@ -79,10 +79,10 @@ impl Attempt<'_> {
         let plan = self.rows.plan_of(&path, revision);
         // A row that another revision wrote has nothing of this one's limits.
         let mut rows = self.rows.take_out(&path, revision);
-        let again = oracle::expire(&plan, &mut rows, &mut record, until);
+        let again = decide::expire(&plan, &mut rows, &mut record, until);
         self.rows.put_back(&path, rows, revision);
         if let Some(again) = again {
-            self.leases.book.put_back(record, again);
+            self.leases.ledger.put_back(record, again);
         }
     }
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
 
+use crate::decide::{self, Row};
 use crate::error::StoreError;
 use crate::key::KeyPath;
 use crate::optimistic::entry::{self, Entry, Head};
 use crate::optimistic::revision::PlanRevision;
-use crate::oracle::{self, Row};
 use crate::plan::{Plan, PlanLimit};
 use crate::retained;
 use crate::retained::Retained;
@@ -66,7 +66,7 @@ impl Rows {
                 own: was.as_ref().and_then(|entry| entry.own.clone()),
                 cells: match &was {
                     Some(entry) => entry.cells.clone(),
-                    None => oracle::fresh_row(plan, level),
+                    None => decide::fresh_row(plan, level),
                 },
                 was,
                 key,
@@ -118,7 +118,7 @@ impl Rows {
     pub(super) fn take_out(&mut self, path: &KeyPath<'_>, revision: &PlanRevision) -> Vec<Row> {
         let cells = |level: usize| match self.find_mut(path.prefix(level)) {
             Some(row) if row.revision == Some(revision.number) => std::mem::take(&mut row.cells),
-            _ => oracle::fresh_row(&revision.plan, level),
+            _ => decide::fresh_row(&revision.plan, level),
         };
         (0..path.depth()).map(cells).collect()
     }

@@ -1,7 +1,7 @@
 //! What has changed, as a backend is to write it.
 
-use crate::book::Record;
 use crate::bytes::encode_record;
+use crate::ledger::Record;
 use tidegate_core::Timestamp;
 
 use super::rows::Loaded;
@@ -118,7 +118,7 @@ impl Attempt<'_> {
     fn lease_writes(&self) -> Vec<LeaseWrite> {
         let ids = self.leases.changed.iter();
         let write = |&id: &u128| {
-            let record = self.leases.book.get(id);
+            let record = self.leases.ledger.get(id);
             let kept = record.map(|record| self.lease_entry(record));
             let matters = kept.is_some() || self.leases.loaded.contains(&id);
             matters.then_some(LeaseWrite { id, kept })

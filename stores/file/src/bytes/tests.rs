@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use tidegate_memory::journal::Adopted;
-use tidegate_store::book::{Record, Share, Stage};
 use tidegate_store::core::kernel::ring::MAX_SUB_WINDOWS;
 use tidegate_store::core::{
     Align, Bounds, Bucket, DecodeError, Log, MAX_AMOUNT, Payment, Place, Ring, Rule, Slots, Span,
     State, Timestamp, Window,
 };
+use tidegate_store::ledger::{Record, Share, Stage};
 use tidegate_store::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 
 use super::*;

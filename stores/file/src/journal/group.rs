@@ -5,8 +5,8 @@ use std::sync::Arc;
 use redb::{ReadableTable, Table, WriteTransaction};
 use tidegate_memory::journal::{Collected, Sink, Told};
 use tidegate_store::OwnedKey;
-use tidegate_store::book::Record;
 use tidegate_store::core::{State, Timestamp};
+use tidegate_store::ledger::Record;
 
 use super::shared::Change;
 use super::tracked::{FORGOTTEN, Layouts, Placed, Tracked};

@@ -21,8 +21,8 @@ mod take;
 
 use tidegate_core::{Bounds, Moment, State, Timestamp};
 
-use crate::book::{Book, Record, Stage};
 use crate::command::{KeyCommand, Verb};
+use crate::ledger::{Ledger, Record, Stage};
 use crate::plan::{Plan, PlanLimit};
 use crate::reply::{Answer, Reply};
 
@@ -36,18 +36,18 @@ use reset::reset;
 use step::with_cell;
 use take::{debit, lease, peek, take};
 
-/// Executes `command` on its rows and the book that holds the key's leases.
+/// Executes `command` on its rows and the ledger that holds the key's leases.
 ///
 /// # Errors
-/// [`StoreError`](crate::StoreError); rows and book are then as they were.
+/// [`StoreError`](crate::StoreError); rows and ledger are then as they were.
 pub fn apply<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     owner: O,
 ) -> Answer {
     let mut answer = Ok(Reply::Done);
-    execute(command, rows, book, || owner, &mut answer);
+    execute(command, rows, ledger, || owner, &mut answer);
     answer
 }
 
@@ -58,7 +58,7 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
 pub fn execute<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     owner: impl FnOnce() -> O,
     answer: &mut Answer,
 ) {
@@ -81,7 +81,7 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
         } => lease(
             command,
             rows,
-            (book, owner),
+            (ledger, owner),
             (amounts, terms, detail),
             answer,
         ),
@@ -91,8 +91,8 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             id,
             ending,
             remember,
-        } => end(command, rows, book, (id, ending, remember), answer),
-        Verb::Renew { id, until } => *answer = renew(command, rows, book, &owner(), id, until),
+        } => end(command, rows, ledger, (id, ending, remember), answer),
+        Verb::Renew { id, until } => *answer = renew(command, rows, ledger, &owner(), id, until),
         Verb::Adjust {
             id,
             to,
@@ -100,16 +100,16 @@ pub fn execute<O: PartialEq + AsRef<[u8]>>(
             detail,
         } => {
             let change = (id, to, overdraw, detail);
-            *answer = adjust(command, rows, book, &owner(), change).map(Reply::Decision);
+            *answer = adjust(command, rows, ledger, &owner(), change).map(Reply::Decision);
         }
         Verb::Reset => {
-            reset(command, rows, book);
+            reset(command, rows, ledger);
             *answer = Ok(Reply::Done);
         }
     }
 }
 
-/// Does what is due about a record that [`Book::take_due`] gave: gives back
+/// Does what is due about a record that [`Ledger::take_due`] gave: gives back
 /// what the limits give back at expiry, and answers when to look again, if
 /// ever. `rows` are those of the record's owner.
 pub fn expire<O>(

@@ -5,22 +5,22 @@ use tidegate_core::{Amount, Moment, State, Tenure, Timestamp};
 
 use super::step::{Row, moment, with_cell, with_cell_at};
 use super::take::tenure;
-use crate::book::{Book, Record, Stage};
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
+use crate::ledger::{Ledger, Record, Stage};
 use crate::plan::PlanLimit;
 use crate::reply::{Answer, Reply, Settlement, Use};
 
 pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     (id, ending, remember): (u128, Ending<'_>, bool),
     answer: &mut Answer,
 ) {
     let is_its = |owner: &O| owner.as_ref() == command.key.bytes();
-    let found = book.find_place(id, is_its, command.now);
-    let (place, record) = match found.map(|place| (place, book.record(place))) {
+    let found = ledger.find_place(id, is_its, command.now);
+    let (place, record) = match found.map(|place| (place, ledger.record(place))) {
         Ok((place, Some(record))) => (place, record),
         Ok((_, None)) => return *answer = Err(StoreError::UnknownLease),
         Err(error) => return *answer = Err(error),
@@ -43,9 +43,9 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
     end_shares(command, rows, record, ending, &mut settlement.uses);
     if remember || record.has_idempotency() {
         let stage = Stage::Ended(Box::new(settlement.clone()));
-        book.go_on(place, stage, command.now + command.plan.keep());
+        ledger.go_on(place, stage, command.now + command.plan.keep());
     } else {
-        book.forget_at(place);
+        ledger.forget_at(place);
     }
 }
 
@@ -168,11 +168,11 @@ pub(super) fn give_back<O>(
 /// Until when the lease is held.
 pub(super) fn held_until<O: PartialEq>(
     command: &KeyCommand<'_>,
-    book: &Book<O>,
+    ledger: &Ledger<O>,
     owner: &O,
     id: u128,
 ) -> Result<Timestamp, StoreError> {
-    let record = book.find(id, owner, command.now)?;
+    let record = ledger.find(id, owner, command.now)?;
     let expires_at = record.granted.expires_at;
     if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
         return Err(StoreError::LeaseEnded(expires_at.min(command.now)));
@@ -183,13 +183,13 @@ pub(super) fn held_until<O: PartialEq>(
 pub(super) fn renew<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     owner: &O,
     id: u128,
     until: Timestamp,
 ) -> Result<Reply, StoreError> {
-    let expires_at = held_until(command, book, owner, id)?;
-    let mut record = book.remove(id, owner)?;
+    let expires_at = held_until(command, ledger, owner, id)?;
+    let mut record = ledger.remove(id, owner)?;
     let tenure = Tenure { id, expires_at };
     for share in &record.shares {
         let moment = Moment::at(command.now);
@@ -199,6 +199,6 @@ pub(super) fn renew<O: PartialEq>(
         });
     }
     record.granted.expires_at = until;
-    book.put_back(record, until);
+    ledger.put_back(record, until);
     Ok(Reply::Done)
 }

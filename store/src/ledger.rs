@@ -91,7 +91,7 @@ impl<O> Record<O> {
         self.due_at
     }
 
-    /// The idempotency key it was made under, as [`Book`] knows it.
+    /// The idempotency key it was made under, as [`Ledger`] knows it.
     #[must_use]
     pub fn idempotency(&self) -> Option<&[u8]> {
         self.idempotency.as_deref()
@@ -214,7 +214,7 @@ const MOST_CHARGES: usize = 8;
 
 /// The records of some rows. See the [module](self).
 #[derive(Debug)]
-pub struct Book<O> {
+pub struct Ledger<O> {
     /// Each stays where it is for as long as it is there.
     records: Vec<Option<Record<O>>>,
     vacant: Vec<u32>,
@@ -235,8 +235,8 @@ pub struct Book<O> {
     changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
 }
 
-impl<O: PartialEq> Book<O> {
-    /// An empty book that takes its part of `room`.
+impl<O: PartialEq> Ledger<O> {
+    /// An empty ledger that takes its part of `room`.
     #[must_use]
     pub fn new(room: Arc<LeaseRoom>) -> Self {
         Self {
@@ -594,7 +594,7 @@ impl<O: PartialEq> Book<O> {
         (place as usize, turn)
     }
 
-    /// Makes room for one that is to be remembered, in this book.
+    /// Makes room for one that is to be remembered, in this ledger.
     fn forget_first(&mut self) {
         if let Some((_, place)) = self.remembered.first() {
             self.forget_at(place as usize);

@@ -5,9 +5,9 @@ use tidegate_core::{Amount, Part, Receipt, State, Tenure, commit, compose};
 
 use super::end::{give_back, held_until};
 use super::step::{Row, decision, parts, refunds_on_expiry};
-use crate::book::{Book, Record};
 use crate::command::{Detail, KeyCommand};
 use crate::error::StoreError;
+use crate::ledger::{Ledger, Record};
 use crate::plan::PlanLimit;
 use crate::reply::{Decision, Granted};
 
@@ -16,13 +16,13 @@ use crate::reply::{Decision, Granted};
 pub(super) fn adjust<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     owner: &O,
     (id, to, overdraw, detail): (u128, &[Option<Amount>], bool, Detail),
 ) -> Result<Decision, StoreError> {
-    let expires_at = held_until(command, book, owner, id)?;
+    let expires_at = held_until(command, ledger, owner, id)?;
     let plan = command.plan;
-    let mut record = book.remove(id, owner)?;
+    let mut record = ledger.remove(id, owner)?;
     let changes: SmallVec<[Change; 4]> = (plan.limits().iter().enumerate())
         .map(|(position, limit)| Change::of(limit, &record, to.get(position).copied().flatten()))
         .collect();
@@ -61,9 +61,9 @@ pub(super) fn adjust<O: PartialEq>(
         repeated: true,
         ..record.granted
     });
-    book.put_back(record, expires_at);
+    ledger.put_back(record, expires_at);
     if !admitted && refunds_on_expiry(plan) {
-        decision.refund_at = book.next_due_after(command.now);
+        decision.refund_at = ledger.next_due_after(command.now);
     }
     Ok(decision)
 }

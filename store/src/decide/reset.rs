@@ -3,9 +3,9 @@
 use tidegate_core::State;
 
 use super::step::Row;
-use crate::book::Book;
 use crate::command::KeyCommand;
 use crate::key::KeyPath;
+use crate::ledger::Ledger;
 
 /// Forgets what was used of the key's own limits. Slots stay with their
 /// holders, who would otherwise not be alone; and what a lease took before is
@@ -13,13 +13,13 @@ use crate::key::KeyPath;
 pub(super) fn reset<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
 ) {
     let Some(row) = rows.last_mut() else { return };
     row.iter_mut().for_each(State::reset);
     let range = command.plan.range(command.key.depth() - 1);
     let limits = &command.plan.limits()[range];
-    forget_charges(command, book, |uid| {
+    forget_charges(command, ledger, |uid| {
         limits.iter().any(|limit| limit.uid == uid)
     });
 }
@@ -28,11 +28,11 @@ pub(super) fn reset<O: PartialEq + AsRef<[u8]>>(
 /// limits of these numbers.
 pub(crate) fn forget_charges<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
-    book: &mut Book<O>,
+    ledger: &mut Ledger<O>,
     which: impl Fn(u32) -> bool,
 ) {
     let levels = command.plan.levels();
-    book.forget_charges(
+    ledger.forget_charges(
         |owner| is_below(owner.as_ref(), &command.key, levels),
         |share| which(share.uid),
     );

@@ -3,9 +3,9 @@
 use tidegate_core::{Amount, Tenure, Timestamp, Verdict, commit, compose};
 
 use super::step::{Row, decision, each_limit, parts, refunds_on_expiry};
-use crate::book::{Book, Record};
 use crate::command::{Detail, KeyCommand, Terms};
 use crate::key::KeyPath;
+use crate::ledger::{Ledger, Record};
 use crate::reply::{Answer, Decision, Granted, Reply};
 
 pub(super) fn take(
@@ -25,19 +25,19 @@ pub(super) fn take(
 pub(super) fn lease<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    (book, owner): (&mut Book<O>, impl FnOnce() -> O),
+    (ledger, owner): (&mut Ledger<O>, impl FnOnce() -> O),
     (amounts, terms, detail): (&[Amount], &Terms<'_>, Detail),
     answer: &mut Answer,
 ) {
     let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
-    if let Some(known) = ask.as_ref().and_then(|ask| known(book, ask, command.now)) {
+    if let Some(known) = ask.as_ref().and_then(|ask| known(ledger, ask, command.now)) {
         let mut again = Decision::bare(Verdict::Admit, None);
         again.lease = Some(known);
         *answer = Ok(Reply::Decision(again));
         return;
     }
     let all_fit = all_fit(command, rows, amounts);
-    if !all_fit && let Some(refusal) = refusal(command, rows, book, amounts, detail) {
+    if !all_fit && let Some(refusal) = refusal(command, rows, ledger, amounts, detail) {
         *answer = Ok(Reply::Decision(refusal));
         return;
     }
@@ -49,7 +49,7 @@ pub(super) fn lease<O: PartialEq>(
         repeated: false,
     };
     let at = (command.key.root(), command.now);
-    let record = match book.insert(owner, granted, at, ask) {
+    let record = match ledger.insert(owner, granted, at, ask) {
         Ok(record) => record,
         Err(error) => return *answer = Err(error),
     };
@@ -103,7 +103,7 @@ fn charge_all<O>(
 fn refusal<O: PartialEq>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    book: &Book<O>,
+    ledger: &Ledger<O>,
     amounts: &[Amount],
     detail: Detail,
 ) -> Option<Decision> {
@@ -114,7 +114,7 @@ fn refusal<O: PartialEq>(
     }
     let mut refusal = decision(command.plan, &parts, answer, detail);
     if refunds_on_expiry(command.plan) {
-        refusal.refund_at = book.next_due_after(command.now);
+        refusal.refund_at = ledger.next_due_after(command.now);
     }
     Some(refusal)
 }
@@ -150,8 +150,8 @@ pub(super) const fn tenure(granted: &Granted) -> Tenure {
 /// `now`: a retry is answered by it, and takes nothing. One that has ended or expired
 /// is nobody's: the retry is then an ask like any other.
 #[must_use]
-pub fn known<O: PartialEq>(book: &Book<O>, ask: &[u8], now: Timestamp) -> Option<Granted> {
-    let record = book.find_ask(ask)?;
+pub fn known<O: PartialEq>(ledger: &Ledger<O>, ask: &[u8], now: Timestamp) -> Option<Granted> {
+    let record = ledger.find_ask(ask)?;
     let is_held = record.granted.expires_at > now;
     is_held.then_some(Granted {
         repeated: true,
@@ -159,7 +159,7 @@ pub fn known<O: PartialEq>(book: &Book<O>, ask: &[u8], now: Timestamp) -> Option
     })
 }
 
-/// What a book knows an idempotency key by. It belongs to its key: the two, told
+/// What a ledger knows an idempotency key by. It belongs to its key: the two, told
 /// apart by a length.
 #[must_use]
 pub fn ask_key(key: &KeyPath<'_>, ask: &[u8]) -> Box<[u8]> {

@@ -1,4 +1,4 @@
--- The leases of a root (`store/src/book.rs`). One hash holds the records by
+-- The leases of a root (`store/src/ledger.rs`). One hash holds the records by
 -- id ("l" and the id), the ids of those that are held by idempotency key ("a" and
 -- the key), the newest number ("n"), and the revision up to which changes of limits
 -- were followed ("e"); one sorted set holds what is to be looked at when.
@@ -49,7 +49,7 @@ local function follow_resets(record)
     if not name then break end
     fields[level] = reset_field(name, level)
   end
-  local notes = redis.call('HMGET', BOOK, unpack(fields))
+  local notes = redis.call('HMGET', LEDGER, unpack(fields))
   for level = 1, #fields do
     local reset = notes[level] and cmsgpack.unpack(notes[level]) or {}
     for _, share in ipairs(record.shares) do
@@ -61,7 +61,7 @@ end
 -- Shares: uid, amount, place, forgotten. A settlement: expired, then uses: uid,
 -- taken, used.
 local function read_record(id)
-  local found = redis.call('HMGET', BOOK, 'l' .. id, 'f')
+  local found = redis.call('HMGET', LEDGER, 'l' .. id, 'f')
   local bytes, reset = found[1], tonumber(found[2] or 0)
   if not bytes then return nil end
   local record = { id = id }
@@ -134,7 +134,7 @@ local function pack_record(record)
 end
 
 local function next_number()
-  local number = redis.call('HINCRBY', BOOK, 'n', '1')
+  local number = redis.call('HINCRBY', LEDGER, 'n', '1')
   -- What is in the order of time before the first is of records that were evicted.
   if number == 1 then redis.call('UNLINK', DUE) end
   return number
@@ -143,47 +143,47 @@ end
 local function put_record(record, due)
   record.due, record.number = due, next_number()
   redis.call('ZADD', DUE, whole(due), due_member(record))
-  redis.call('HSET', BOOK, 'l' .. record.id, pack_record(record))
+  redis.call('HSET', LEDGER, 'l' .. record.id, pack_record(record))
   if record.idempotency and record.stage == LIVE then
-    redis.call('HSET', BOOK, ask_field(record.owner, record.idempotency), record.id)
+    redis.call('HSET', LEDGER, ask_field(record.owner, record.idempotency), record.id)
   end
   book_changed = true
 end
 
 local function remove_record(record)
   redis.call('ZREM', DUE, due_member(record))
-  redis.call('HDEL', BOOK, 'l' .. record.id)
+  redis.call('HDEL', LEDGER, 'l' .. record.id)
   if record.idempotency then
     local field = ask_field(record.owner, record.idempotency)
-    if redis.call('HGET', BOOK, field) == record.id then redis.call('HDEL', BOOK, field) end
+    if redis.call('HGET', LEDGER, field) == record.id then redis.call('HDEL', LEDGER, field) end
   end
   book_changed = true
 end
 
--- The revision up to which changes of limits were followed, if there is a book.
+-- The revision up to which changes of limits were followed, if there is a ledger.
 local function book_revision()
-  return tonumber(redis.call('HGET', BOOK, 'e'))
+  return tonumber(redis.call('HGET', LEDGER, 'e'))
 end
 
 -- The order of time, when it was evicted and the records were not. Of so many that
 -- this would take long, the records are given up, too.
 local function order_anew()
-  if redis.call('HLEN', BOOK) > MOST_ANEW then
-    redis.call('UNLINK', BOOK)
+  if redis.call('HLEN', LEDGER) > MOST_ANEW then
+    redis.call('UNLINK', LEDGER)
     return
   end
   local resets = {}
-  for _, field in ipairs(redis.call('HKEYS', BOOK)) do
+  for _, field in ipairs(redis.call('HKEYS', LEDGER)) do
     local kind = string.sub(field, 1, 1)
     local record = kind == 'l' and read_record(string.sub(field, 2))
     if record then
       redis.call('ZADD', DUE, whole(record.due), due_member(record))
-      redis.call('HSET', BOOK, field, pack_record(record))
+      redis.call('HSET', LEDGER, field, pack_record(record))
     elseif kind == 'f' then
       table.insert(resets, field)
     end
   end
-  for _, field in ipairs(resets) do redis.call('HDEL', BOOK, field) end
+  for _, field in ipairs(resets) do redis.call('HDEL', LEDGER, field) end
   book_changed = true
 end
 
@@ -199,14 +199,14 @@ local function first_due()
     local first = redis.call('ZRANGE', DUE, '0', '0', 'WITHSCORES')
     if not first[1] or #first[1] <= 24 then return first[1], tonumber(first[2]) end
     redis.call('ZREM', DUE, first[1])
-    redis.call('HDEL', BOOK, string.sub(first[1], 25))
+    redis.call('HDEL', LEDGER, string.sub(first[1], 25))
   end
 end
 
 -- When the next record is due; nil if there is none.
 local function next_due()
   local first, due = first_due()
-  if not first and redis.call('EXISTS', BOOK) == 1 and redis.call('EXISTS', DUE) == 0 then
+  if not first and redis.call('EXISTS', LEDGER) == 1 and redis.call('EXISTS', DUE) == 0 then
     order_anew()
     first, due = first_due()
   end
@@ -234,7 +234,7 @@ local function forget_charges(key, row)
   if not last[1] then return end
   local level = row.level
   local field, number = reset_field(key, level), next_number()
-  local note = redis.call('HGET', BOOK, field)
+  local note = redis.call('HGET', LEDGER, field)
   local reset, before = note and cmsgpack.unpack(note) or {}, 0
   for _, at in pairs(reset) do before = max(before, at) end
   redis.call('ZREM', DUE, reset_member(before, field))
@@ -242,31 +242,31 @@ local function forget_charges(key, row)
     if limit.level == level then reset[limit.uid] = number end
   end
   for _, known in ipairs(row.retained or {}) do reset[known[1].uid] = number end
-  redis.call('HSET', BOOK, field, cmsgpack.pack(reset), 'f', number)
+  redis.call('HSET', LEDGER, field, cmsgpack.pack(reset), 'f', number)
   redis.call('ZADD', DUE, last[2], reset_member(number, field))
   book_changed = true
 end
 
--- Keeps the book for as long as something in it is remembered. What was due was
+-- Keeps the ledger for as long as something in it is remembered. What was due was
 -- dealt with, so all changes of limits up to the plan's were followed.
 local function save_book(followed)
   if not book_changed then return end
   local last = redis.call('ZRANGE', DUE, '-1', '-1', 'WITHSCORES')
   if not last[1] then
-    redis.call('DEL', BOOK)
+    redis.call('DEL', LEDGER)
     return
   end
   if followed and (book_revision() or 0) < plan.revision then
-    redis.call('HSET', BOOK, 'e', whole(plan.revision))
+    redis.call('HSET', LEDGER, 'e', whole(plan.revision))
   end
   if ask.clock == 'caller' then return end
   local forget_at = tonumber(last[2]) + plan.keep
   if forget_at >= NEVER then
-    redis.call('PERSIST', BOOK)
+    redis.call('PERSIST', LEDGER)
     redis.call('PERSIST', DUE)
     return
   end
   local until_ms = whole(math.ceil(forget_at / 1000))
-  redis.call('PEXPIREAT', BOOK, until_ms)
+  redis.call('PEXPIREAT', LEDGER, until_ms)
   redis.call('PEXPIREAT', DUE, until_ms)
 end
