@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use support::{Desk, hourly, machine_time, plan};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore};
@@ -33,7 +31,7 @@ fn the_users_of_the_page_make_the_tables_and_decide() {
         "there are no tables, and it may make none"
     );
     drop(open("tidegate_admin").expect("it makes them"));
-    let store = Arc::new(open("tidegate").expect("they are there"));
-    let desk = Desk::at(&*store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
+    let store = open("tidegate").expect("they are there");
+    let desk = Desk::at(&store, "t", plan(0, 1, &[(0, hourly(9))]), machine_time());
     assert!(desk.admits(b"k", &[9]) && !desk.admits(b"k", &[1]));
 }
