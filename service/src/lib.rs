@@ -9,7 +9,7 @@
 //! | [`Number`] | an amount as a request says it, and in its limit's unit |
 //! | [`Told`] | an answer with what it takes to write it out |
 //! | [`Finish`], [`Report`] | how a lease ends, and what is said of its work |
-//! | [`Rate`] | rates that come with the call instead of a policy |
+//! | [`Rate`], [`Rated`] | rates that come with the call instead of a policy |
 //! | [`Caller`] | tokens, scopes, and the policies they are for |
 //! | [`bounds`], [`Field`] | what every request is held to, by the names of its parts |
 //! | [`ServiceError`], [`Kind`] | why not, in terms that every protocol can say |
@@ -44,6 +44,7 @@ mod outlook;
 mod overrides;
 mod pooled;
 mod rate;
+mod rated;
 mod served;
 mod service;
 mod share;
@@ -66,6 +67,7 @@ pub use many::{Check, Checked, check_many};
 pub use outlook::Outlook;
 pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
+pub use rated::Rated;
 pub use served::{Answer, Entry, Served, Ticket};
 pub use service::{Service, ServiceBuilder};
 pub use sort::Sort;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate::Limit;
+use tidegate::{Limit, Page};
 use tidegate_service::{Caller, Level, Place, Placed, Service, Setting, settings_of};
 use tonic::Status;
 
@@ -57,22 +57,17 @@ pub fn list(
     let most = most(request.limit)?;
     let of = request.of.as_ref().map(placed_at).transpose()?;
     let of = of.unwrap_or_default();
-    let after = after(&request.cursor).map(Place::after).transpose();
-    let after = after.map_err(|error| words::status(&error))?;
-    let mut placed = if request.exact {
-        let one = service.override_at(caller, &of);
-        Vec::from_iter(one.map_err(|error| words::status(&error))?)
-    } else {
-        // One more tells whether there are more.
-        service.overrides(caller, &of, after.as_ref(), most + 1)
+    let page = match request.exact {
+        true => service.override_at(caller, &of).map(|one| Page {
+            items: Vec::from_iter(one),
+            next: None,
+        }),
+        false => service.list_overrides(caller, &of, after(&request.cursor), most),
     };
-    let more = placed.len() > most;
-    placed.truncate(most);
-    let last = placed.last().filter(|_| more);
-    let cursor = last.map(|last| last.place.encode()).unwrap_or_default();
+    let Page { items, next } = page.map_err(|error| words::status(&error))?;
     Ok(proto::ListOverridesResponse {
-        overrides: placed.iter().map(shown).collect(),
-        cursor: cursor.into(),
+        overrides: items.iter().map(shown).collect(),
+        cursor: next.unwrap_or_default().into(),
     })
 }
 

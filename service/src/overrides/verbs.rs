@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_store::KeyPath;
+use tidegate_store::{KeyPath, Page};
 
 use super::pending::Pending;
 use super::place::Place;
@@ -124,6 +124,28 @@ impl Service {
             placed(place, limits, &concerning(&served, place))
         };
         page.iter().map(shown).collect()
+    }
+
+    /// A page of [`overrides`](Self::overrides), which goes on where another has ended, at
+    /// `after`.
+    ///
+    /// # Errors
+    /// An end that no page has had.
+    pub fn list_overrides(
+        &self,
+        caller: &Caller,
+        of: &Place,
+        after: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Page<Placed>, ServiceError> {
+        let after = after.map(Place::after).transpose()?;
+        // One more tells whether there are more.
+        let mut items = self.overrides(caller, of, after.as_ref(), most.saturating_add(1));
+        let is_last = items.len() <= most;
+        items.truncate(most);
+        let last = items.last().filter(|_| !is_last);
+        let next = last.map(|last| last.place.encode());
+        Ok(Page { items, next })
     }
 
     /// The policies that an override at `place` is about.

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate::{Limit, Unit};
+use tidegate::{Limit, Page, Unit};
 use tidegate_service::{Place, Placed, Setting, bounds, settings_of};
 
 use super::listing::{Name, bytes};
@@ -41,19 +41,20 @@ struct Which {
 pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let query: Query = visit::query(&uri)?;
     let most = bounds::page(query.limit)?;
-    let after = query.cursor.as_deref().map(place_of_cursor).transpose()?;
+    let after = query.cursor.as_deref();
+    let after = after.map(|text| bytes(&URL_SAFE_NO_PAD, text, "cursor"));
+    let after = after.transpose()?;
     let of = named(query.policy, query.key, query.key_base64.as_deref())?;
     let (service, caller) = (visit.door().service(), visit.caller());
-    let mut placed = match query.exact {
-        true => Vec::from_iter(service.override_at(caller, &of)?),
-        // One more tells whether there are more.
-        false => service.overrides(caller, &of, after.as_ref(), most + 1),
+    let Page { items, next } = match query.exact {
+        true => Page {
+            items: Vec::from_iter(service.override_at(caller, &of)?),
+            next: None,
+        },
+        false => service.list_overrides(caller, &of, after.as_deref(), most)?,
     };
-    let more = placed.len() > most;
-    placed.truncate(most);
-    let last = placed.last().filter(|_| more);
-    let cursor = last.map(|last| URL_SAFE_NO_PAD.encode(last.place.encode()));
-    let overrides = placed.iter().map(Shown::from).collect();
+    let cursor = next.map(|next| URL_SAFE_NO_PAD.encode(next));
+    let overrides = items.iter().map(Shown::from).collect();
     Ok(answer::json(StatusCode::OK, &All { overrides, cursor }))
 }
 
@@ -94,10 +95,6 @@ fn named(
         (None, Some(text)) => Some(bytes(&STANDARD, text, "key_base64")?),
     };
     Ok(Place::read(policy.as_deref(), key.as_deref())?)
-}
-
-fn place_of_cursor(cursor: &str) -> Result<Place, Problem> {
-    Ok(Place::after(&bytes(&URL_SAFE_NO_PAD, cursor, "cursor")?)?)
 }
 
 #[derive(Serialize)]

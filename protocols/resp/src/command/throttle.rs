@@ -7,8 +7,8 @@
 //!
 //! Seconds are rounded up, always: whoever comes back then is admitted.
 
-use tidegate::{Error, MAX_AMOUNT, Standing, Timestamp, Verdict};
-use tidegate_service::{AD_HOC_LIMIT, Answer, Rate, Served, ServiceError};
+use tidegate::{Key, MAX_AMOUNT, Verdict};
+use tidegate_service::{Rate, Rated};
 
 use super::number::natural;
 use super::shape::Flow;
@@ -119,39 +119,24 @@ impl<'a> Call<'a> {
 
     async fn decide(&self, session: &mut Session) -> Result<Outcome, Fault> {
         let (service, caller) = session.at_the_service()?;
-        let served = service.ad_hoc(caller, self.rate).await?;
-        if self.quantity == 0 || self.quantity > self.rate.capacity {
-            return self.look(&served).await;
-        }
-        let decision = match served.check(self.key, self.quantity).await? {
-            Answer::Decided(decision) => decision,
-            Answer::Degraded(store) => return Err(ServiceError::from(Error::from(store)).into()),
-        };
-        let standing = decision.standing(AD_HOC_LIMIT);
-        Ok(self.outcome(decision.verdict(), standing, served.now()))
+        let key = Key::from(self.key);
+        let rated = service.decide_by_rate(caller, key, self.rate, self.quantity);
+        Ok(Outcome::from(rated.await?))
     }
+}
 
-    /// Nothing is asked for, or more than there ever is: where does it stand?
-    async fn look(&self, served: &Served) -> Result<Outcome, Fault> {
-        let standing = served.peek(self.key, 1).await?.standing(AD_HOC_LIMIT);
-        let verdict = match self.quantity {
-            0 => Verdict::Admit,
-            _ => Verdict::Never,
-        };
-        Ok(self.outcome(verdict, standing, served.now()))
-    }
-
-    fn outcome(&self, verdict: Verdict, standing: Option<Standing>, now: Timestamp) -> Outcome {
-        let standing = standing.unwrap_or(Standing::full(self.rate.capacity));
-        let retry_secs = match verdict {
+impl From<Rated> for Outcome {
+    fn from(rated: Rated) -> Self {
+        let (standing, now) = (rated.standing, rated.at);
+        let retry_secs = match rated.verdict {
             Verdict::Admit => Retry::Now,
             refused => match refused.retry_after(now) {
                 Some(wait) => Retry::After(wait.secs_up().cast_signed()),
                 None => Retry::Never,
             },
         };
-        Outcome {
-            allowed: verdict.admitted(),
+        Self {
+            allowed: rated.verdict.admitted(),
             limit: standing.limit.cast_signed(),
             remaining: standing.remaining.cast_signed(),
             retry_secs,

@@ -69,20 +69,16 @@ fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> 
     let said = Said::read(arguments, LIST)?;
     let most = most(said.count)?;
     let after = said.cursor.map(Cursor::bytes).transpose()?;
-    let after = after.map(|bytes| Place::after(&bytes)).transpose()?;
     let (service, caller) = session.at_the_service()?;
-    // One more tells whether there are more.
-    let mut placed = service.overrides(caller, &said.place()?, after.as_ref(), most + 1);
-    let more = placed.len() > most;
-    placed.truncate(most);
+    let page = service.list_overrides(caller, &said.place()?, after.as_deref(), most)?;
+    let placed = page.items;
     let replies = &mut session.replies;
     replies.map(2);
     replies.text("overrides");
     replies.array(placed.len());
     placed.iter().for_each(|placed| shown(replies, placed));
     replies.text("cursor");
-    let last = placed.last().filter(|_| more);
-    Cursor::write(replies, last.map(|last| last.place.encode()).as_deref());
+    Cursor::write(replies, page.next.as_deref());
     Ok(Flow::Next)
 }
 

@@ -1,0 +1,72 @@
+//! What is decided by a rate that comes with the call.
+
+use tidegate::{Error, Key, Standing, Timestamp, Verdict};
+
+use super::access::Caller;
+use super::error::ServiceError;
+use super::rate::{LIMIT, Rate};
+use super::served::{Answer, Served};
+use super::service::Service;
+
+/// What a rate that came with the call has decided.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Rated {
+    /// The answer alone.
+    pub verdict: Verdict,
+    /// Where the rate stands.
+    pub standing: Standing,
+    /// As of when.
+    pub at: Timestamp,
+}
+
+impl Service {
+    /// Takes `quantity` of `key`'s `rate`, if it fits. For nothing, and for more than there
+    /// ever is, it is looked at alone.
+    ///
+    /// # Errors
+    /// As [`ad_hoc`](Self::ad_hoc) and [`Served::check`]; a store that cannot tell.
+    pub async fn decide_by_rate(
+        &self,
+        caller: &Caller,
+        key: Key<'_>,
+        rate: Rate,
+        quantity: u64,
+    ) -> Result<Rated, ServiceError> {
+        let served = self.ad_hoc(caller, rate).await?;
+        if quantity == 0 || quantity > rate.capacity {
+            return look(&served, key, rate, quantity).await;
+        }
+        let decision = match served.check(key, quantity).await? {
+            Answer::Decided(decision) => decision,
+            Answer::Degraded(store) => return Err(Error::from(store).into()),
+        };
+        let standing = decision.standing(LIMIT);
+        Ok(Rated::of(&served, rate, decision.verdict(), standing))
+    }
+}
+
+/// Nothing is asked for, or more than there ever is: where does it stand?
+async fn look(
+    served: &Served,
+    key: Key<'_>,
+    rate: Rate,
+    quantity: u64,
+) -> Result<Rated, ServiceError> {
+    let standing = served.peek(key, 1).await?.standing(LIMIT);
+    let verdict = match quantity {
+        0 => Verdict::Admit,
+        _ => Verdict::Never,
+    };
+    Ok(Rated::of(served, rate, verdict, standing))
+}
+
+impl Rated {
+    fn of(served: &Served, rate: Rate, verdict: Verdict, standing: Option<Standing>) -> Self {
+        Self {
+            verdict,
+            standing: standing.unwrap_or(Standing::full(rate.capacity)),
+            at: served.now(),
+        }
+    }
+}
