@@ -2,13 +2,12 @@
 //! says the same of the same part of the request, and nothing changes.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use tidegate::{ManualClock, PageOf, Select};
 use tidegate_fleet::talk::{Http, Resp};
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::proto::{self, LimitNumbers, Place};
-use tidegate_service::{Caller, Scope, Service};
+use tidegate_service::{Caller, Service};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
@@ -314,7 +313,7 @@ fn places() -> Vec<Case> {
         ..Default::default()
     };
     let cursor = proto::ListOverridesRequest {
-        cursor: vec![0, 0].into(),
+        cursor: vec![0_u8, 0].into(),
         ..Default::default()
     };
     let page = [
@@ -510,27 +509,20 @@ impl House {
 
     /// Nobody holds or has used anything, and no override is set.
     fn is_untouched(&self) -> bool {
-        let all = PageOf {
+        let all = || PageOf {
             select: Select::All,
             after: None,
             most: 10,
         };
         let policies = self.service.policies(&self.caller);
-        let mut policies = policies.iter().map(|served| {
-            let policy = self
-                .service
-                .policy(&self.caller, Scope::Decide, &served.policy().name);
-            policy.expect("it is there")
-        });
-        let empty = |served: Arc<_>| {
-            let served: &tidegate_service::Served = &served;
-            let keys = served.list_keys(all).wait().expect("a page");
-            let leases = served.list_leases(all).wait().expect("a page");
+        let holds_nothing = policies.iter().all(|served| {
+            let keys = served.list_keys(all()).wait().expect("a page");
+            let leases = served.list_leases(all()).wait().expect("a page");
             keys.items.is_empty() && leases.items.is_empty()
-        };
+        });
         let everywhere = tidegate_service::Place::system();
         let overrides = self.service.overrides(&self.caller, &everywhere, None, 10);
-        policies.all(empty) && overrides.is_empty()
+        holds_nothing && overrides.is_empty()
     }
 
     fn over_http(&mut self, case: &Case) {
