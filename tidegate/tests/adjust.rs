@@ -264,3 +264,24 @@ fn an_adjusted_leases_slots_come_back_on_a_clock_that_stepped_back() {
     time.set(Timestamp::from_micros(50_010_000_001));
     assert_eq!(left(), 4);
 }
+
+/// A key that reaches one level of two, and a cost for all of its rates.
+#[test]
+fn a_short_keys_lease_is_adjusted_by_the_cost_that_it_was_asked_for_with() {
+    let time = ManualClock::default();
+    let set = LimitSet::builder()
+        .levels(["org", "user"])
+        .clock(time.clock());
+    let set = set.limit(Limit::budget("tokens", 100, HOUR).at_level("org"));
+    let set = set.limit(Limit::budget("own", 100, HOUR).at_level("user"));
+    let set = set.build().expect("sound limits");
+    let admission = set.try_acquire("acme", 10).wait().expect("no error");
+    let mut lease = admission.granted().expect("it fits");
+    let more = lease.adjust(20).wait();
+    let same = lease.adjust(10).wait();
+    assert!(more.is_ok_and(|decision| decision.admitted()));
+    assert!(same.is_ok_and(|decision| decision.admitted()));
+    lease.settle(15).wait().expect("it is held");
+    let left = set.peek("acme", 1).wait().expect("a peek");
+    assert_eq!(left.standing("tokens").map(|now| now.remaining), Some(85));
+}

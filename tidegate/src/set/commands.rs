@@ -453,7 +453,7 @@ impl Inner {
         overdraw: bool,
     ) -> Result<(Decision, Option<u64>), Error> {
         let begin = |view: &View, asking: Asking<'_>| {
-            let to = view.uses(to)?;
+            let to = view.uses(to, asking.path.depth())?;
             view.check_targets(&asking.path, &to)?;
             Ok(asking.verb(Verb::Adjust {
                 id,
@@ -466,7 +466,7 @@ impl Inner {
             let mut fence = None;
             if let Reply::Decision(answer) = &*answered.reply {
                 if answer.verdict == Verdict::Never {
-                    let asked = known(&answered.view.uses(to)?);
+                    let asked = known(&answered.view.uses(to, answered.view.plan.levels())?);
                     return Err(never_fits(&answered.view, &asked, answer));
                 }
                 fence = answer.lease.map(|lease| lease.fence);
@@ -508,6 +508,7 @@ impl How<'_> {
         id: u128,
         remember: bool,
     ) -> Result<Execution, Error> {
+        let depth = asking.path.depth();
         let end = |ending: Ending<'_>| {
             asking.verb(Verb::End {
                 id,
@@ -516,7 +517,7 @@ impl How<'_> {
             })
         };
         Ok(match self {
-            Self::Settle(used) => end(Ending::Settle(&view.uses(used)?)),
+            Self::Settle(used) => end(Ending::Settle(&view.uses(used, depth)?)),
             Self::Release => end(Ending::Release),
             Self::Cancel => end(Ending::Cancel),
             Self::Fail => end(Ending::Fail(&view.refunds_on_failure())),

@@ -426,9 +426,13 @@ impl View {
         Ok(amounts)
     }
 
-    /// What was used of each limit: as it is named, else a rate or budget as much as the
-    /// cost says.
-    pub(crate) fn uses(&self, used: &Ask<'_>) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
+    /// What was used of each limit: as it is named, else a rate or budget that a key of so
+    /// many levels reaches as much as the cost says.
+    pub(crate) fn uses(
+        &self,
+        used: &Ask<'_>,
+        depth: usize,
+    ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
         let mut uses: SmallVec<[Option<Amount>; 4]> = SmallVec::from_elem(None, self.limits.len());
         if uses.is_empty() {
             return Ok(uses);
@@ -446,7 +450,8 @@ impl View {
             return Ok(uses);
         };
         for (position, limit) in self.limits.iter().enumerate() {
-            if uses[position].is_none() && !limit.is_counted() {
+            let is_reached = self.plan.limits()[position].level < depth;
+            if is_reached && uses[position].is_none() && !limit.is_counted() {
                 if cost > MAX_AMOUNT {
                     return Err(self.too_large(position));
                 }
