@@ -2,7 +2,8 @@
 //!
 //! Each request is one of a key, and takes as much as it says; while the service works on
 //! it, what it has taken is held by a lease. So one layer does for rates, for concurrency,
-//! and for both at once.
+//! and for both at once. Work may take longer than a lease lasts (of a concurrency limit 2
+//! minutes, if neither the limit nor [`Share::ttl`] says more): then its slot is free again.
 //!
 //! ```
 //! use std::time::Duration;
@@ -50,6 +51,7 @@ pub struct Share {
     key: Vec<u8>,
     cost: Amount,
     wait: Duration,
+    ttl: Option<Duration>,
 }
 
 impl Share {
@@ -61,6 +63,7 @@ impl Share {
             key: key.into(),
             cost: 1,
             wait: Duration::ZERO,
+            ttl: None,
         }
     }
 
@@ -75,6 +78,14 @@ impl Share {
     #[must_use]
     pub fn wait(mut self, longest: Duration) -> Self {
         self.wait = longest;
+        self
+    }
+
+    /// How long the service may work on it at most (1 ms to 400 days; what the limits say
+    /// if not said): after that its slot is another's, though it goes on.
+    #[must_use]
+    pub fn ttl(mut self, longest_work: Duration) -> Self {
+        self.ttl = Some(longest_work);
         self
     }
 }
@@ -137,7 +148,8 @@ impl<S, F: Clone> Layer<S> for LimitLayer<F> {
 /// A service within limits: what [`LimitLayer`] makes.
 ///
 /// What a request has taken is held from when it is admitted until the service has
-/// answered (with a response whose body follows: until that begins). An error of the
+/// answered (with a response whose body follows: until that begins), at most for as long
+/// as its lease lasts. An error of the
 /// service is work that failed, as [`Lease::fail`](crate::Lease::fail) says. A request that
 /// is dropped while it waits takes nothing.
 #[derive(Clone, Debug)]
@@ -170,7 +182,7 @@ where
         let clone = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, clone);
         Box::pin(async move {
-            let ask = Ask::from(share.cost).within(share.wait);
+            let ask = Ask::from(share.cost).within(share.wait).ttl_or(share.ttl);
             let admission = set.acquire(&share.key[..], ask).await;
             let mut lease = match admission.map_err(LayerError::Limits)? {
                 Admission::Granted(lease) => lease,

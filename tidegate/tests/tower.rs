@@ -2,7 +2,7 @@
 #![cfg(feature = "tower")]
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -48,7 +48,7 @@ fn service(
     impl Service<u64, Response = u64, Error = &'static str, Future = Answer> + Clone + Send,
     impl Fn(&u64) -> Share + Clone,
 > {
-    let share = move |cost: &u64| Share::of("k").cost(*cost).wait(wait);
+    let share = move |cost: &u64| Share::of("k").cost(*cost).wait(wait).ttl(HOUR);
     LimitLayer::new(set, share).layer(service_fn(work))
 }
 
@@ -108,4 +108,19 @@ fn a_request_waits_for_its_turn_and_one_that_is_dropped_takes_nothing() {
     drop(held);
     assert!(matches!(poll(second.as_mut()), Poll::Ready(Ok(20))));
     assert_eq!(left(&set), [79, 1]);
+}
+
+/// A request whose work takes longer than its lease lasts.
+#[test]
+fn a_request_holds_its_slot_for_as_long_as_was_said_and_no_longer() {
+    let time = ManualClock::default();
+    let set = set(&time);
+    let service = service(set.clone(), Duration::ZERO, |_| Box::pin(pending()));
+    let mut long = pin!(service.oneshot(1));
+    assert!(poll(long.as_mut()).is_pending());
+    time.advance(HOUR - Duration::from_micros(1));
+    assert_eq!(left(&set)[1], 0);
+    time.advance(Duration::from_micros(1));
+    assert!(poll(long.as_mut()).is_pending());
+    assert_eq!(left(&set)[1], 1);
 }
