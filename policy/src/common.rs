@@ -3,8 +3,7 @@
 use super::fault::Faults;
 use super::fields::Field;
 use super::limit::{self, Written};
-use tidegate::Limit;
-use tidegate::Metadata;
+use tidegate::{Limit, Metadata};
 
 /// Limits, with what the file says of each.
 pub(super) type Limits = Vec<(Limit, Written)>;

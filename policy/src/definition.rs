@@ -10,9 +10,7 @@ use super::limit::{self, Written};
 use super::members::{self, PolicyMember};
 use super::shape::Shape;
 use super::suggest::write_instead;
-use tidegate::Balance;
-use tidegate::Limit;
-use tidegate::Metadata;
+use tidegate::{Balance, Limit, Metadata};
 
 /// What a policy may say.
 const SETTINGS: [&str; 17] = [

@@ -7,9 +7,7 @@ use super::common::{Common, limits};
 use super::fault::Faults;
 use super::fields::{Field, Fields};
 use super::limit::{self, Written};
-use tidegate::Balance;
-use tidegate::Metadata;
-use tidegate::{Limit, Unit};
+use tidegate::{Balance, Limit, Metadata, Unit};
 
 /// What a member may say.
 const SETTINGS: [&str; 4] = ["limits", "metadata", "weight", "cool_down"];

@@ -23,9 +23,7 @@ use super::making::Making;
 use super::rate::Rate;
 use super::served::Served;
 use super::tables;
-use tidegate::Clock;
-use tidegate::Error;
-use tidegate::{LimitSet, PageOf};
+use tidegate::{Clock, Error, LimitSet, PageOf};
 
 /// How many different rates there may be at once. A table is some tens of
 /// kilobytes even while it is empty.

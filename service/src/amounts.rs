@@ -2,8 +2,7 @@
 
 use super::error::ServiceError;
 use super::served::Served;
-use tidegate::Error;
-use tidegate::{Limit, Unit};
+use tidegate::{Error, Limit, Unit};
 
 /// An amount as a request says it: of whole ones, whatever a limit's unit is, or of whole
 /// units.

@@ -8,13 +8,7 @@ use tidegate_store::StoreError;
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::outlook::Outlook;
 use super::pooled::Pooled;
-use tidegate::Admission;
-use tidegate::Ask;
-use tidegate::Decision;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::LeaseId;
-use tidegate::LimitSet;
+use tidegate::{Admission, Ask, Decision, Error, Key, LeaseId, LimitSet};
 
 /// A policy's limits, or its pool.
 pub(super) enum Backing {

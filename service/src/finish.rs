@@ -4,12 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Amount, Timestamp};
 
-use tidegate::Decision;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::LimitSet;
-use tidegate::Outcome;
-use tidegate::{LeaseId, Settlement};
+use tidegate::{Decision, Error, Key, LeaseId, LimitSet, Outcome, Settlement};
 
 /// How a lease is to end.
 #[derive(Clone, Copy, Debug)]

@@ -10,9 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use tidegate_core::Timestamp;
 use tidegate_store::sync::Mutex;
 
-use tidegate::LeaseId;
-use tidegate::Member;
-use tidegate::Outcome;
+use tidegate::{LeaseId, Member, Outcome};
 
 /// How many are noted; a lease beyond is no load.
 const MOST: usize = 1 << 20;

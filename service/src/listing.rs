@@ -18,12 +18,9 @@ use super::error::ServiceError;
 use super::field::Field;
 use super::finish::{Finish, Finished, Report};
 use super::served::Served;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::LeaseId;
-use tidegate::Member;
-use tidegate::Pending;
-use tidegate::{LONGEST_PAGE, LimitSet, ListedKey, ListedLease, PageOf};
+use tidegate::{
+    Error, Key, LONGEST_PAGE, LeaseId, LimitSet, ListedKey, ListedLease, Member, PageOf, Pending,
+};
 
 /// What a lease is called by those who do not hold it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -7,9 +7,7 @@ use std::task::Poll;
 
 use super::error::ServiceError;
 use super::served::{Answer, Served};
-use tidegate::Ask;
-use tidegate::Key;
-use tidegate::Pending;
+use tidegate::{Ask, Key, Pending};
 
 /// A check: of a policy, for a key.
 pub type Check<'a> = (Arc<Served>, Key<'a>, Ask<'a>);

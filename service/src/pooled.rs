@@ -11,14 +11,9 @@ use tidegate_store::StoreError;
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::held::Held;
 use super::outlook::Outlook;
-use tidegate::Ask;
-use tidegate::Decision;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::Outcome;
-use tidegate::{Lease, LeaseId};
-use tidegate::{LimitPool, Member};
-use tidegate::{LimitSet, Metadata};
+use tidegate::{
+    Ask, Decision, Error, Key, Lease, LeaseId, LimitPool, LimitSet, Member, Metadata, Outcome,
+};
 use tidegate_policy::Policy;
 
 /// A pool as its policy describes it.

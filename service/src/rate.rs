@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Amount, Bucket, Span};
 
-use tidegate::Error;
-use tidegate::{Algorithm, Limit, LimitError};
+use tidegate::{Algorithm, Error, Limit, LimitError};
 use tidegate_policy::Policy;
 
 /// The policy whose name stands for all rates that come with the call: in

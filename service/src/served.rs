@@ -20,16 +20,10 @@ use super::meters::{Meters, Observed};
 use super::outlook::Outlook;
 use super::share::Share;
 use super::spans;
-use tidegate::Admission;
-use tidegate::Ask;
-use tidegate::Decision;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::Member;
-use tidegate::Pending;
-use tidegate::{Lease, LeaseId, Settlement};
-use tidegate::{Limit, Unit};
-use tidegate::{LimitSet, Metadata};
+use tidegate::{
+    Admission, Ask, Decision, Error, Key, Lease, LeaseId, Limit, LimitSet, Member, Metadata,
+    Pending, Settlement, Unit,
+};
 use tidegate_policy::{FailureMode, Policy};
 
 /// A policy in use.

@@ -27,13 +27,8 @@ use super::served::Served;
 use super::share::Share;
 use super::spans;
 use super::tables;
-use tidegate::Clock;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::LimitSet;
-use tidegate::Pending;
-use tidegate_policy::Scope;
-use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember};
+use tidegate::{Clock, Error, Key, LimitSet, Pending};
+use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember, Scope};
 use tidegate_store::block_on;
 
 /// How long an ask may wait if nothing is said.

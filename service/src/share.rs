@@ -8,13 +8,7 @@
 use std::sync::Arc;
 
 use super::backing::Backing;
-use tidegate::Admission;
-use tidegate::Ask;
-use tidegate::Decision;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::Limit;
-use tidegate::Overrides;
+use tidegate::{Admission, Ask, Decision, Error, Key, Limit, Overrides};
 
 /// A share of a policy's limits, beside its store.
 pub(super) struct Share {

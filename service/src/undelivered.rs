@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::served::{Entry, Served, Ticket};
-use tidegate::Key;
-use tidegate::LeaseId;
+use tidegate::{Key, LeaseId};
 
 /// Cancels a lease when it is dropped, unless it was delivered.
 ///

@@ -6,8 +6,7 @@ mod fleet;
 use std::sync::Arc;
 
 use fleet::Fleet;
-use tidegate::Store;
-use tidegate::{Ask, ManualClock};
+use tidegate::{Ask, ManualClock, Store};
 use tidegate_policy::parse;
 use tidegate_service::{Entry, Scope, Service};
 

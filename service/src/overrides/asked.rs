@@ -17,10 +17,7 @@ use crate::access::Caller;
 use crate::error::{ServiceError, cut};
 use crate::served::Served;
 use crate::service::Service;
-use tidegate::Error;
-use tidegate::Key;
-use tidegate::LimitError;
-use tidegate::{Limit, Unit};
+use tidegate::{Error, Key, Limit, LimitError, Unit};
 use tidegate_policy::Scope;
 
 /// The most limits of one override.

@@ -8,8 +8,7 @@ use tidegate_core::DecodeError;
 use tidegate_store::{Definition, Definitions, StoreError};
 
 use super::place::Place;
-use tidegate::Error;
-use tidegate::Limit;
+use tidegate::{Error, Limit};
 
 /// As whom the store knows a service: no set is called so.
 pub(crate) const OWNER: &str = "service";

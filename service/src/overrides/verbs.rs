@@ -13,9 +13,7 @@ use crate::audit;
 use crate::error::ServiceError;
 use crate::served::Served;
 use crate::service::Service;
-use tidegate::Error;
-use tidegate::Limit;
-use tidegate::Overrides;
+use tidegate::{Error, Limit, Overrides};
 use tidegate_policy::Scope;
 
 impl Service {

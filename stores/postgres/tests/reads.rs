@@ -147,6 +147,17 @@ fn what_has_ended_is_forgotten_without_a_look_at_what_is_held() {
     assert!(read < HELD, "{read} entries for {ENDED} to forget");
 }
 
+/// So many leases that have ended, like the one that is held.
+fn ended(many: u64) -> String {
+    format!(
+        "INSERT INTO tidegate.leases (tab, stage, expires_at, due, root, id, fence, owner, ends,
+            shares, settlement, granted_at)
+         SELECT tab, 2, expires_at, granted_at - 1000000 - i, root, id + i, fence, owner, ends, shares,
+            '{{0}}', granted_at
+         FROM tidegate.leases, generate_series(1, {many}) AS i"
+    )
+}
+
 /// One call forgot up to 250,000, and went over all that it had deleted to find the next: of a
 /// key that had been in much use, and was left alone for a while, no command came to an end
 /// within its deadline, and none was nearer to it than the one before.
@@ -162,12 +173,9 @@ fn no_call_forgets_more_that_has_ended_than_it_has_time_for() {
     let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let others = format!(
-        "INSERT INTO tidegate.leases (tab, stage, expires_at, due, root, id, fence, owner, ends,
-            shares, settlement, granted_at)
-         SELECT tab, 2, expires_at, granted_at - 1000000 - i, root, id + i, fence, owner, ends, shares,
-            '{{0}}', granted_at
-         FROM tidegate.leases, generate_series(1, {ENDED}) AS i;
-         UPDATE tidegate.rows SET due = latest - 2000000"
+        "{};
+         UPDATE tidegate.rows SET due = latest - 2000000",
+        ended(ENDED)
     );
     sql(&server, &others);
     let call = "SELECT tidegate.catch_up(tab, key, revision, tidegate.clock(), false)
@@ -196,11 +204,7 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
     let mut desk = Desk::at(&store, "t", plan(0, 1, &rules), machine_time());
     assert!(desk.lease(b"k", &[1, 1], 600 * SECOND).lease.is_some());
     let meanwhile = format!(
-        "INSERT INTO tidegate.leases (tab, stage, expires_at, due, root, id, fence, owner, ends,
-            shares, settlement, granted_at)
-         SELECT tab, 2, expires_at, granted_at - 1000000 - i, root, id + i, fence, owner, ends, shares,
-            '{{0}}', granted_at
-         FROM tidegate.leases, generate_series(1, {ENDED}) AS i;
+        "{};
          INSERT INTO tidegate.revisions (tab, revision, version, at, levels, keep, refunds, rules, ends,
             names, calendars)
          SELECT e.tab, e.revision + i, e.version + i,
@@ -208,7 +212,8 @@ fn no_call_forgets_more_of_what_has_ended_because_limits_changed_meanwhile() {
             e.ends, e.names, e.calendars
          FROM tidegate.revisions e, generate_series(1, {CHANGES}) AS i,
             (SELECT min(granted_at) AS granted_at FROM tidegate.leases) AS l;
-         UPDATE tidegate.rows SET due = latest - 2000000"
+         UPDATE tidegate.rows SET due = latest - 2000000",
+        ended(ENDED)
     );
     sql(&server, &meanwhile);
     let call = format!(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_store::sync;
 
-use super::semaphore::{AcquireError, Semaphore};
+use super::semaphore::{Permit, Semaphore};
 use crate::pending::Pending;
 
 /// A fair mutex, for threads and tasks alike. A holder that panics passes it on.
@@ -78,8 +78,7 @@ impl<T> Mutex<T> {
     }
 
     fn turn_is_free(&self) -> bool {
-        let free: Result<_, AcquireError> = self.turn.try_acquire();
-        free.map(|permit| permit.keep()).is_ok()
+        self.turn.try_acquire().map(Permit::keep).is_ok()
     }
 }
 

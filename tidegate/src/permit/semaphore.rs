@@ -167,11 +167,7 @@ impl Semaphore {
     /// [`AcquireError`].
     #[inline]
     pub fn try_acquire_many(&self, permits: usize) -> Result<Permit<&Self>, AcquireError> {
-        self.take(permits)?;
-        Ok(Permit {
-            semaphore: self,
-            permits,
-        })
+        Permit::take(self, permits)
     }
 
     /// As [`try_acquire`](Self::try_acquire), and the permit moves into other tasks.
@@ -187,11 +183,7 @@ impl Semaphore {
     /// # Errors
     /// As there.
     pub fn try_acquire_many_owned(self: Arc<Self>, permits: usize) -> Result<Permit, AcquireError> {
-        self.take(permits)?;
-        Ok(Permit {
-            semaphore: self,
-            permits,
-        })
+        Permit::take(self, permits)
     }
 
     /// One permit, awaited or waited for. Given up before its end, it gives back its place
@@ -214,13 +206,7 @@ impl Semaphore {
         &self,
         permits: usize,
     ) -> Pending<impl Future<Output = Result<Permit<&Self>, AcquireError>> + Send> {
-        Pending::new(async move {
-            self.take_or_wait(permits).await?;
-            Ok(Permit {
-                semaphore: self,
-                permits,
-            })
-        })
+        Pending::new(Permit::wait(self, permits))
     }
 
     /// As [`acquire`](Self::acquire), and the permit moves into other tasks.
@@ -241,13 +227,7 @@ impl Semaphore {
         self: Arc<Self>,
         permits: usize,
     ) -> Pending<impl Future<Output = Result<Permit, AcquireError>> + Send> {
-        Pending::new(async move {
-            self.take_or_wait(permits).await?;
-            Ok(Permit {
-                semaphore: self,
-                permits,
-            })
-        })
+        Pending::new(Permit::wait(self, permits))
     }
 
     async fn take_or_wait(&self, permits: usize) -> Result<(), AcquireError> {
@@ -333,6 +313,17 @@ impl Semaphore {
 }
 
 impl<S: Deref<Target = Semaphore>> Permit<S> {
+    #[inline]
+    fn take(semaphore: S, permits: usize) -> Result<Self, AcquireError> {
+        semaphore.take(permits)?;
+        Ok(Self { semaphore, permits })
+    }
+
+    async fn wait(semaphore: S, permits: usize) -> Result<Self, AcquireError> {
+        semaphore.take_or_wait(permits).await?;
+        Ok(Self { semaphore, permits })
+    }
+
     /// They are given back by other means.
     pub(super) fn keep(mut self) {
         self.permits = 0;

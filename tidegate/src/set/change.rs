@@ -63,7 +63,7 @@ impl LimitSet {
     /// Goes over to these limits and overrides in one step.
     ///
     /// # Errors
-    /// Limits that make no sense, or none; then nothing versions.
+    /// Limits that make no sense, or none; then nothing changes.
     pub fn replace_all(&self, limits: &[Limit], given: Overrides) -> Result<(), Error> {
         let ledger = self.inner().versions.ledger.lock();
         let same = *ledger.variants.given() == given;

@@ -36,7 +36,10 @@ impl Limit {
     /// `limits` as bytes, for a store to keep.
     #[must_use]
     pub fn encode_all(limits: &[Self]) -> Vec<u8> {
-        encode(limits)
+        let mut out = vec![VERSION];
+        out.extend((limits.len() as u32).to_le_bytes());
+        limits.iter().for_each(|limit| put(limit, &mut out));
+        out
     }
 
     /// The limits that [`encode_all`](Self::encode_all) wrote.
@@ -44,15 +47,24 @@ impl Limit {
     /// # Errors
     /// [`DecodeError`]: cut off, damaged, or written by a newer version.
     pub fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
-        decode(bytes)
+        let mut reader = Reader(bytes);
+        match reader.u8()? {
+            VERSION => {}
+            0 => return Err(DecodeError::Corrupt("version")),
+            version => {
+                return Err(DecodeError::Newer {
+                    version,
+                    reads: VERSION,
+                });
+            }
+        }
+        let count = u32::from_le_bytes(reader.take()?);
+        let limits: Result<_, _> = (0..count).map(|_| reader.limit()).collect();
+        match reader.0 {
+            [] => limits,
+            _ => limits.and(Err(DecodeError::Corrupt("bytes after the end"))),
+        }
     }
-}
-
-fn encode(limits: &[Limit]) -> Vec<u8> {
-    let mut out = vec![VERSION];
-    out.extend((limits.len() as u32).to_le_bytes());
-    limits.iter().for_each(|limit| put(limit, &mut out));
-    out
 }
 
 fn put(limit: &Limit, out: &mut Vec<u8>) {
@@ -108,26 +120,6 @@ fn put_number(number: Option<u64>, out: &mut Vec<u8>) {
 fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend((text.len() as u32).to_le_bytes());
     out.extend(text.as_bytes());
-}
-
-fn decode(bytes: &[u8]) -> Result<Vec<Limit>, DecodeError> {
-    let mut reader = Reader(bytes);
-    match reader.u8()? {
-        VERSION => {}
-        0 => return Err(DecodeError::Corrupt("version")),
-        version => {
-            return Err(DecodeError::Newer {
-                version,
-                reads: VERSION,
-            });
-        }
-    }
-    let count = u32::from_le_bytes(reader.take()?);
-    let limits: Result<_, _> = (0..count).map(|_| reader.limit()).collect();
-    match reader.0 {
-        [] => limits,
-        _ => limits.and(Err(DecodeError::Corrupt("bytes after the end"))),
-    }
 }
 
 /// What is left to read.
@@ -237,21 +229,24 @@ mod tests {
 
     #[test]
     fn limits_are_read_back_as_they_were_written() {
-        assert_eq!(decode(&encode(&limits())), Ok(limits()));
-        assert_eq!(decode(&encode(&[])), Ok(Vec::new()));
+        assert_eq!(
+            Limit::decode_all(&Limit::encode_all(&limits())),
+            Ok(limits())
+        );
+        assert_eq!(Limit::decode_all(&Limit::encode_all(&[])), Ok(Vec::new()));
     }
 
     #[test]
     fn what_is_cut_off_too_long_or_newer_is_refused() {
-        let bytes = encode(&limits());
+        let bytes = Limit::encode_all(&limits());
         for end in 0..bytes.len() {
-            assert!(decode(&bytes[..end]).is_err());
+            assert!(Limit::decode_all(&bytes[..end]).is_err());
         }
-        assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(Limit::decode_all(&[&bytes[..], &[0]].concat()).is_err());
         let newer = [&[VERSION + 1], &bytes[1..]].concat();
         let version = VERSION + 1;
         assert_eq!(
-            decode(&newer),
+            Limit::decode_all(&newer),
             Err(DecodeError::Newer {
                 version,
                 reads: VERSION,
@@ -261,12 +256,12 @@ mod tests {
 
     #[test]
     fn no_bytes_make_it_panic() {
-        let bytes = encode(&limits());
+        let bytes = Limit::encode_all(&limits());
         for at in 0..bytes.len() {
             for flip in [1, 0x80, 0xff] {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
-                drop(decode(&damaged));
+                drop(Limit::decode_all(&damaged));
             }
         }
     }
