@@ -64,6 +64,7 @@ pub use field::Field;
 pub use finish::{Finish, Finished, Report};
 pub use listing::{HeldTicket, LeaseHandle, NoHandle};
 pub use many::{Check, Checked, check_many};
+pub use meters::count_timeout;
 pub use outlook::Outlook;
 pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};

@@ -155,6 +155,12 @@ impl Meters {
     }
 }
 
+/// Counts a client that one of the protocols `http`, `grpc` and `resp` has given up, because
+/// it took too long to send its first bytes or a request, or to take its answers.
+pub fn count_timeout(protocol: &'static str) {
+    counter!("tidegate_timeouts_total", "protocol" => protocol).increment(1);
+}
+
 fn refusals(policy: &str, limit: &str) -> Counter {
     counter!("tidegate_refusals_total", "policy" => policy.to_owned(), "limit" => limit.to_owned())
 }
@@ -180,6 +186,10 @@ pub(super) fn describe() {
     describe_counter!(
         "tidegate_shadowed_total",
         "Asks admitted that a shadow limit would have refused"
+    );
+    describe_counter!(
+        "tidegate_timeouts_total",
+        "Clients given up because they took too long to send their first bytes or a request, or (RESP) to take their answers"
     );
     describe_histogram!(
         "tidegate_decision_seconds",

@@ -18,7 +18,8 @@ Bounds of each listener by itself; those with a name are settings of the file's
   longest_wait        300s  that an ask may wait; a longer one is an error
   shutdown_timeout     10s  for finishing requests in flight at a stop
   a request                 64 KiB (HTTP, RESP), 256 KiB (gRPC); a head 32 KiB
-  a slow request            30s for its head, 10s for its body
+  a slow request            30s for its head, 10s for its body;
+                            30s for a RESP command, and to take its answer
   an idle connection        30s (HTTP/1.1), 300s (RESP); HTTP/2 and gRPC are
                             asked every 30s whether they live
   a TLS handshake           10s, 512 at once

@@ -13,6 +13,7 @@ use std::time::Duration;
 use http_body::{Body as _, Frame, SizeHint};
 use prost::Message;
 use prost_types::FileDescriptorSet;
+use tidegate_service::count_timeout;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
@@ -91,6 +92,7 @@ impl http_body::Body for Hurried {
         let within = self.within;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(within)));
         ready!(deadline.as_mut().poll(context));
+        count_timeout("grpc");
         let late = Status::deadline_exceeded("the message took too long to arrive");
         Poll::Ready(Some(Err(late)))
     }

@@ -12,6 +12,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
+use tidegate_service::count_timeout;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -76,7 +77,10 @@ async fn read(request: Request, door: &Door, most: usize) -> Result<Bytes, Probl
     let reading = whole(request.into_body(), most);
     match within(settings.body_timeout, reading).await {
         Ok(read) => read.map_err(|error| broken(&*error, most)),
-        Err(_) => Err(Problem::too_slow()),
+        Err(_) => {
+            count_timeout("http");
+            Err(Problem::too_slow())
+        }
     }
 }
 

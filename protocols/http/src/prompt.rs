@@ -6,9 +6,10 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tidegate_service::count_timeout;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
@@ -54,8 +55,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for Prompt<I> {
         }
         match &mut self.opening {
             Some((_, deadline)) => {
-                let late = deadline.as_mut().poll(context);
-                late.map(|()| Err(io::ErrorKind::TimedOut.into()))
+                ready!(deadline.as_mut().poll(context));
+                count_timeout("http");
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
             None => Poll::Pending,
         }

@@ -7,16 +7,16 @@
 //! read on (up to a request's longest length), so that a client that is gone
 //! gives its place back.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_service::{Service, Undelivered};
+use tidegate_service::{Service, Undelivered, count_timeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use crate::command::{Flow, answer};
 use crate::fault::Fault;
@@ -43,6 +43,8 @@ pub(crate) struct Connection<S> {
     /// Where the first request begins that is not answered yet.
     start: usize,
     out: Outgoing,
+    /// Until when a command must be there in full: one that has begun, and the first.
+    deadline: Option<Instant>,
     idle: Interval,
     /// Whether anything came since `idle` rang.
     heard: bool,
@@ -69,6 +71,8 @@ enum Pause {
 enum Heard {
     Bytes,
     Nothing,
+    /// Nothing that makes a command whole, for too long.
+    Late,
     Closing,
 }
 
@@ -102,7 +106,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn new(stream: S, service: Service, house: Arc<House>, settings: Settings) -> Self {
         // Two rings without a byte in between end it. That needs no look at a
         // clock for each request.
-        let mut idle = interval_at(Instant::now() + settings.idle, settings.idle);
+        let now = Instant::now();
+        let mut idle = interval_at(now + settings.idle, settings.idle);
         idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             stream,
@@ -111,6 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: Vec::new(),
             start: 0,
             out: Outgoing::default(),
+            deadline: Some(now + settings.request_timeout),
             idle,
             heard: true,
             settings,
@@ -126,11 +132,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         while self.answer_all(&mut closing).await? && !closing.came {
             self.make_room();
-            if let Heard::Nothing = self.listen(&mut closing).await? {
-                break;
+            match self.listen(&mut closing).await? {
+                Heard::Bytes | Heard::Closing => {}
+                Heard::Nothing => break,
+                Heard::Late => {
+                    count_timeout("resp");
+                    let fault = Fault::Late(self.settings.request_timeout);
+                    self.session.replies.error(fault.code(), &fault);
+                    self.keep_answer();
+                    self.write().await?;
+                    break;
+                }
             }
         }
-        self.stream.shutdown().await
+        timeout(self.settings.request_timeout, self.stream.shutdown()).await?
     }
 
     /// Answers every request that is there in full; whether the conversation
@@ -186,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             out: &mut self.out,
             input: Vec::new(),
             most: self.settings.max_request_bytes.saturating_sub(read_ahead),
-            idle: self.settings.idle,
+            within: self.settings.request_timeout,
         };
         let answered = {
             let mut answering = pin!(answer(&mut self.session, arguments));
@@ -202,6 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let read_on = behind.input;
         self.start += length;
+        self.deadline = None;
         if !read_on.is_empty() {
             self.heard = true;
             self.read_on(&read_on);
@@ -251,15 +267,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         &mut self,
         closing: &mut Closing<'_, F>,
     ) -> io::Result<Heard> {
+        let begun = !self.input.is_empty();
+        if begun && self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + self.settings.request_timeout);
+        }
         loop {
             tokio::select! {
                 biased;
                 () = closing.come() => return Ok(Heard::Closing),
                 read = self.stream.read_buf(&mut self.input) => {
                     self.heard = true;
+                    if !begun {
+                        self.deadline = None;
+                    }
                     let gone = read? == 0;
                     return Ok(if gone { Heard::Nothing } else { Heard::Bytes });
                 }
+                () = at(self.deadline) => return Ok(Heard::Late),
                 _ = self.idle.tick() => {
                     if !std::mem::take(&mut self.heard) {
                         return Ok(Heard::Nothing);
@@ -271,7 +295,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Sends what is answered. A client that does not take it is gone.
     async fn write(&mut self) -> io::Result<()> {
-        self.out.send(&mut self.stream, self.settings.idle).await
+        let within = self.settings.request_timeout;
+        self.out.send(&mut self.stream, within).await
     }
 
     /// Drops what is answered, and makes room for more: as much as before, or
@@ -299,7 +324,8 @@ struct Behind<'c, S> {
     /// What was read meanwhile, and how much that may be.
     input: Vec<u8>,
     most: usize,
-    idle: Duration,
+    /// How long the client may take to take answers.
+    within: Duration,
 }
 
 /// What became of a request that is not answered at once.
@@ -319,7 +345,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Behind<'_, S> {
         closing: &mut Closing<'_, F>,
     ) -> io::Result<Waited> {
         // What was answered before does not wait with it.
-        self.out.send(self.stream, self.idle).await?;
+        self.out.send(self.stream, self.within).await?;
         while !closing.came {
             let room = self.input.len() < self.most;
             tokio::select! {
@@ -339,11 +365,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Behind<'_, S> {
 
 impl Outgoing {
     /// Sends what is there: the leases in it are their holders' from then on. A client that
-    /// does not take it within `longest` is gone.
+    /// does not take it `within` this time is gone.
     async fn send(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
-        longest: Duration,
+        within: Duration,
     ) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -352,11 +378,26 @@ impl Outgoing {
             stream.write_all(&self.bytes).await?;
             stream.flush().await
         };
-        timeout(longest, sent).await??;
+        match timeout(within, sent).await {
+            Ok(sent) => sent?,
+            Err(_) => {
+                count_timeout("resp");
+                let words = format!("the client did not take its answers within {within:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, words));
+            }
+        }
         self.bytes.clear();
         self.bytes.shrink_to(MANY_BYTES);
         self.leases.drain(..).for_each(|lease| lease.deliver());
         Ok(())
+    }
+}
+
+/// Waits until this instant; for ever without one.
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why not, as a code word and a sentence.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use tidegate_service::{Field, Kind, ServiceError};
 
@@ -63,6 +64,9 @@ pub(crate) enum Fault {
     /// The door closes.
     #[error("the server is closing")]
     Closing,
+    /// The first byte, or the rest of a command, did not come in this time.
+    #[error("no whole command came within {0:?}; the connection is closed")]
+    Late(Duration),
     /// As many connections as there may be.
     #[error("max number of clients reached")]
     TooManyConnections,
@@ -86,6 +90,7 @@ impl Fault {
             Self::WrongToken => "WRONGPASS",
             Self::Protocol => "NOPROTO",
             Self::Closing => "UNAVAILABLE",
+            Self::Late(_) => "TIMEOUT",
             _ => "ERR",
         }
     }

@@ -12,8 +12,12 @@ pub struct Settings {
     pub max_request_bytes: usize,
     /// The most requests that are answered by one write.
     pub max_pipelined: usize,
+    /// How long a client may take to send its first byte, the rest of a command
+    /// that it has begun, and to take its answers. A command that waits for a lease
+    /// is not bounded by this.
+    pub request_timeout: Duration,
     /// A connection on which nothing came for so long (and at most twice as
-    /// long) is closed; so is one that takes so long to accept an answer.
+    /// long) is closed.
     pub idle: Duration,
     /// How long open connections are waited for when the door closes.
     pub drain: Duration,
@@ -25,6 +29,7 @@ impl Default for Settings {
             max_connections: 10_000,
             max_request_bytes: 64 * 1_024,
             max_pipelined: 1_024,
+            request_timeout: Duration::from_secs(30),
             idle: Duration::from_secs(300),
             drain: Duration::from_secs(10),
         }
@@ -50,6 +55,14 @@ impl Settings {
     #[must_use]
     pub fn max_pipelined(mut self, most: usize) -> Self {
         self.max_pipelined = most;
+        self
+    }
+
+    /// With so much time for the first byte, for the rest of a command, and for a client
+    /// to take its answers.
+    #[must_use]
+    pub fn request_timeout(mut self, within: Duration) -> Self {
+        self.request_timeout = within;
         self
     }
 

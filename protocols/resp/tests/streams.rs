@@ -98,7 +98,7 @@ async fn whoever_is_silent_for_too_long_is_hung_up_on() {
 /// Whoever reads nothing is hung up on, and holds up no shutdown.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_no_answer_is_gone_after_a_while() {
-    let settings = Settings::default().idle(Duration::from_millis(50));
+    let settings = Settings::default().request_timeout(Duration::from_millis(50));
     let door = Door::new(service(), settings);
     let (mut client, server) = duplex(16);
     let served = tokio::spawn(async move { door.converse(server, pending()).await });
