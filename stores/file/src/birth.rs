@@ -1,5 +1,9 @@
 //! How a file comes to be: made whole under another name, synced, and only then
 //! given its own. A crash on the way leaves no file, never half of one.
+//!
+//! A file is locked for as long as it is open. The lock is given back by name, not by
+//! closing the file: a process that another thread is just starting has a copy of each
+//! of our descriptors until it runs its own program, and with a copy it has the lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,17 +13,59 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::error::{Fault, FileError};
 use crate::layout::{FORMAT_KEY, LEASES, META, PLAIN_FORMAT, PLANS, ROWS, TABLES};
+use crate::medium::Medium;
 use crate::open::builder;
 
+/// A file that no other store has. Dropped, it is free, whoever has a copy of its
+/// descriptor.
+#[derive(Debug)]
+pub(crate) struct LockedFile {
+    file: File,
+    /// The process that locked it: one forked from it gives nothing back.
+    process: u32,
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // Closing the file gives the lock back, too, where nobody has a copy.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+impl Medium for LockedFile {
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_length(length)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, out)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+}
+
 /// The file at `path`, made if it is not there, and locked.
-pub(crate) fn file(path: &Path) -> Result<Arc<File>, FileError> {
+pub(crate) fn file(path: &Path) -> Result<Arc<LockedFile>, FileError> {
     let about = |error: Fault| error.of(path.to_owned());
     let file = match OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).map_err(about)?,
         file => file.map_err(|error| about(error.into()))?,
     };
     lock(&file, path)?;
-    Ok(Arc::new(file))
+    let process = std::process::id();
+    Ok(Arc::new(LockedFile { file, process }))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), FileError> {
@@ -89,5 +135,40 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     match cfg!(unix) {
         true => File::open(folder.unwrap_or(Path::new(".")))?.sync_all(),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_in_use(path: &Path) -> bool {
+        matches!(file(path), Err(FileError::InUse { .. }))
+    }
+
+    #[test]
+    fn a_closed_file_is_free_though_a_copy_of_its_descriptor_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let open = file(&path).expect("a file that opens");
+        // What a process has that is just being started.
+        let copy = open.file.try_clone().expect("a copy");
+        assert!(is_in_use(&path));
+        drop(open);
+        assert!(!is_in_use(&path));
+        drop(copy);
+    }
+
+    #[test]
+    fn a_forked_process_does_not_give_back_what_its_parent_locked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let open = file(&path).expect("a file that opens");
+        let forked = LockedFile {
+            file: open.file.try_clone().expect("a copy"),
+            process: open.process + 1,
+        };
+        drop(forked);
+        assert!(is_in_use(&path));
     }
 }

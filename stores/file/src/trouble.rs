@@ -4,7 +4,6 @@
     reason = "the writer goes by real time, and so do those who wait for it"
 )]
 
-use std::fs::File;
 use std::future::Future as _;
 use std::io;
 use std::path::Path;
@@ -19,15 +18,16 @@ use tempfile::TempDir;
 use tidegate::StoreError;
 use tidegate::{Error, Limit, LimitSet};
 
+use crate::birth::{self, LockedFile};
 use crate::medium::Medium;
-use crate::{FileStore, Options, SyncMode, birth};
+use crate::{FileStore, Options, SyncMode};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A file on a disk that does as a test says.
 #[derive(Debug)]
 struct Disk {
-    file: Arc<File>,
+    file: Arc<LockedFile>,
     /// The next sync fails, and those after it succeed: as a kernel has it that
     /// has dropped what it could not write.
     fails_once: AtomicBool,

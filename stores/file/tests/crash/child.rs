@@ -60,7 +60,8 @@ pub fn start(path: PathBuf, sync: SyncMode, round: usize) -> Child {
     child.env("TIDEGATE_CHILD", path);
     child.env("TIDEGATE_CHILD_SYNC", sync.to_string());
     child.env("TIDEGATE_CHILD_ROUND", round.to_string());
-    child.stdout(Stdio::piped()).stderr(Stdio::null());
+    // Why a child failed is seen beside the test that started it.
+    child.stdout(Stdio::piped());
     child.spawn().expect("a process")
 }
 
