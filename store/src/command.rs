@@ -135,6 +135,9 @@ pub struct Patience {
     pub longest: Option<Duration>,
     /// When it came, by its caller's clock.
     pub since: Timestamp,
+    /// It hopes for refunds: it waits also where its rates cannot admit it in time
+    /// unless something comes back to them. Any other is refused there at once.
+    pub for_refunds: bool,
     /// If it waits in other tables' queues, too: which of them grants.
     pub race: Option<Arc<Race>>,
     /// While this holds it, it is passed over, and keeps its place.
@@ -146,6 +149,16 @@ pub struct Patience {
     pub timer: Arc<dyn Timer>,
     /// Keeps its place while it asks again.
     pub seat: Seat,
+}
+
+impl Patience {
+    /// The instant after which its rates need not admit it; `None` if it waits for
+    /// whatever may come.
+    #[must_use]
+    pub fn deadline_of_rates(&self) -> Option<Timestamp> {
+        let longest = self.longest.filter(|_| !self.for_refunds)?;
+        Some(self.since + Span::from(longest))
+    }
 }
 
 /// What may hold a request that waits: it is passed over meanwhile.

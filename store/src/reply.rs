@@ -1,11 +1,12 @@
 //! What a store answers.
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, Rule, Standing, Timestamp, Verdict};
 
 use crate::error::StoreError;
 use crate::listing::{HeldLease, Page};
 use crate::owned::OwnedKey;
+use crate::plan::Plan;
 
 /// What comes of a command.
 pub type Answer = Result<Reply, StoreError>;
@@ -136,6 +137,19 @@ impl Decision {
             (self.verdict, self.binding) = (verdict, None);
         }
         self
+    }
+
+    /// Whether a rate of `plan`, by which this was decided, admits it after `deadline`
+    /// only, unless something is given back to it. A slot may be released at any time, and
+    /// a lease that expires within the deadline may give back what it took.
+    #[must_use]
+    pub fn is_too_late_for(&self, plan: &Plan, deadline: Timestamp) -> bool {
+        let Verdict::NotUntil(at) = self.verdict else {
+            return false;
+        };
+        let binding = self.binding.and_then(|limit| plan.limits().get(limit));
+        let is_rate = binding.is_some_and(|limit| !matches!(limit.rule, Rule::Slots(_)));
+        is_rate && self.refund_at.map_or(at, |refund| refund.min(at)) > deadline
     }
 
     /// A bare verdict.

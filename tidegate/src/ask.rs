@@ -29,6 +29,7 @@ pub struct Ask<'a> {
     pub(crate) cost: Option<Amount>,
     pub(crate) named: &'a [(&'a str, Amount)],
     pub(crate) within: Option<Duration>,
+    pub(crate) for_refunds: bool,
     pub(crate) priority: u8,
     pub(crate) idempotency: Option<&'a [u8]>,
     /// Who asks again by it may be another than this caller.
@@ -58,10 +59,19 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Wait at most this long.
+    /// Wait at most this long. A request that its rates and budgets cannot admit in that
+    /// time is refused at once, unless it [waits for refunds](Self::wait_for_refunds).
     #[must_use]
     pub fn within(mut self, longest_wait: Duration) -> Self {
         self.within = Some(longest_wait);
+        self
+    }
+
+    /// Wait also where the rates and budgets cannot admit it in time by themselves: a lease
+    /// that is settled for less than it took, or cancelled, may give back enough.
+    #[must_use]
+    pub fn wait_for_refunds(mut self) -> Self {
+        self.for_refunds = true;
         self
     }
 
@@ -149,6 +159,7 @@ impl fmt::Debug for Ask<'_> {
             .field("cost", &self.cost)
             .field("named", &self.named)
             .field("within", &self.within)
+            .field("for_refunds", &self.for_refunds)
             .field("priority", &self.priority)
             .field("idempotency", &self.idempotency.map(|_| ".."))
             .field("ttl", &self.ttl)

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock, Timestamp};
+use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock, Span, Timestamp};
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
 
@@ -197,6 +197,68 @@ fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
     assert_eq!(set.statistics().waiting, 0);
     drop(lease);
     assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
+}
+
+/// It waited for its whole patience, and was refused at its end.
+#[test]
+fn a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once() {
+    let time = ManualClock::default();
+    let set = rate(&time, 10);
+    assert!(set.check("k", 10).wait().unwrap().admitted());
+    // A tenth of a second for each.
+    let within = |millis| Ask::from(3).within(Duration::from_millis(millis));
+    let mut hopeless = Polled::new(set.acquire("k", within(299)));
+    let refused = hopeless.poll().expect("at once").unwrap().refused();
+    let refused = refused.expect("a refusal");
+    assert_eq!(refused.binding(), Some("rate"));
+    assert_eq!(
+        refused.retry_after(time.clock().now()),
+        Some(Span::from_millis(300))
+    );
+    let mut in_time = Polled::new(set.acquire("k", within(300)));
+    assert!(in_time.poll().is_none());
+    // One behind it that has no hope keeps nobody back either.
+    let mut behind = Polled::new(set.acquire("k", within(100)));
+    let _ = behind.poll();
+    time.advance(Duration::from_millis(300));
+    assert!(in_time.granted().is_some());
+    assert!(behind.poll().expect("told").unwrap().refused().is_some());
+    assert_eq!(set.statistics().waiting, 0);
+}
+
+/// Slots come back when they are released, whatever their leases say; what a lease gives
+/// back to a rate is waited for by those who say so.
+#[test]
+fn a_request_that_hopes_for_refunds_waits_for_them() {
+    let time = ManualClock::default();
+    let limits = [
+        Limit::budget("budget", 10, Duration::from_secs(3_600)),
+        Limit::concurrency("slots", 1).ttl(Duration::from_secs(600)),
+    ];
+    let set = LimitSet::builder().limits(limits).clock(time.clock());
+    let set = set.build().expect("a sensible set");
+    let lease = set.try_acquire("k", 8).wait().unwrap().granted();
+    let second = Duration::from_secs(1);
+    // The slot alone refuses it: it is back when the lease ends.
+    let mut for_the_slot = Polled::new(set.acquire("k", Ask::from(2).within(second)));
+    assert!(for_the_slot.poll().is_none());
+    drop(for_the_slot);
+    let mut at_once = Polled::new(set.acquire("k", Ask::from(5).within(second)));
+    assert!(
+        at_once
+            .poll()
+            .expect("at once")
+            .unwrap()
+            .refused()
+            .is_some()
+    );
+    let hopes = Ask::from(5).within(second).wait_for_refunds();
+    let mut waits = Polled::new(set.acquire("k", hopes));
+    assert!(waits.poll().is_none());
+    let mut lease = lease.expect("it is free");
+    lease.settle(&[("budget", 1)]).wait().expect("it is held");
+    assert!(waits.woken());
+    assert!(waits.granted().is_some());
 }
 
 #[test]

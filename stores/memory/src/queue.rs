@@ -287,7 +287,7 @@ impl<T: Immediate> Shared<T> {
         {
             // Nothing is made for one that need not wait.
             let execution = self.table.execute(&take, out.lend());
-            if refusal(out.answer()).is_none() {
+            if refusal(out.answer(), command.plan, patience.deadline_of_rates()).is_none() {
                 return execution;
             }
         }
@@ -330,6 +330,7 @@ impl<T: Immediate> Shared<T> {
             responder: Some(responder),
             refusal: None,
             deadline: None,
+            deadline_of_rates: patience.deadline_of_rates(),
         };
         let leave = Leave {
             shared: Weak::clone(&self.this),
@@ -527,7 +528,8 @@ impl<T: Immediate> Shared<T> {
         waiter.take.shift(now);
         let take = &waiter.take;
         let Some(race) = &waiter.race else {
-            return Offer::of(take.lend(|take| self.ask(take)));
+            return take
+                .lend(|take| Offer::of(self.ask(take), take.plan, waiter.deadline_of_rates));
         };
         let offer = || {
             let answer = take.lend(|take| self.ask(take));
@@ -536,7 +538,9 @@ impl<T: Immediate> Shared<T> {
         };
         let again = || self.again(root, &waiter.timer);
         match race.offer(offer, self.caller(root), again) {
-            Raced::Made(answer) => Offer::of(answer),
+            Raced::Made(answer) => {
+                take.lend(|take| Offer::of(answer, take.plan, waiter.deadline_of_rates))
+            }
             Raced::Busy(left) => Offer::Busy(left),
             Raced::Over => Offer::Elsewhere,
         }
@@ -666,8 +670,8 @@ impl<T: Immediate> Shared<T> {
 }
 
 impl Offer {
-    fn of(answer: Answer) -> Self {
-        match refusal(&answer) {
+    fn of(answer: Answer, plan: &Plan, deadline_of_rates: Option<Timestamp>) -> Self {
+        match refusal(&answer, plan, deadline_of_rates) {
             Some(refusal) => Self::Refused(refusal),
             None => Self::Over(answer),
         }

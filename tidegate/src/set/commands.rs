@@ -247,6 +247,7 @@ impl Inner {
                 ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
                 longest: ask.within,
                 since: manner.since,
+                for_refunds: ask.for_refunds,
                 race: manner.race,
                 hold: manner.hold,
                 retried: ask.retried,

@@ -122,6 +122,7 @@ pub(super) fn a_request_that_waits_for_longer_than_its_calendars_say_asks_again<
         };
         let (long, short) = (bounds(600_000, 900_000), bounds(50, 100));
         let patience = Patience {
+            for_refunds: false,
             turn: 7,
             ahead: Span::ZERO,
             longest: Some(LONG),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Admission, Ask, Clock, Error, Timestamp};
+use tidegate::{Admission, Algorithm, Ask, Clock, Error, Limit, Timestamp};
 
 use super::{KEY, LONG, Lines, acquire, client, one_slot, process, run, until};
 
@@ -30,6 +30,35 @@ pub(super) fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
         until(|| server.standing() == 0).await;
         drop(held);
         assert!(acquire(&one, LONG).await.is_some());
+    });
+}
+
+/// It is not kept for its whole patience, unless it hopes for refunds.
+pub(super) fn a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once<L: Lines>() {
+    run(|server: Arc<L>| async move {
+        let day = Duration::from_secs(86_400);
+        let limits = [
+            Limit::budget("budget", 10, day).algorithm(Algorithm::FirstUseWindow),
+            Limit::concurrency("slots", 4),
+        ];
+        let (one, other) = (client(&*server, &limits), client(&*server, &limits));
+        let take = |cost, longest| Ask::default().cost(cost).within(longest);
+        let held = one.acquire(KEY, take(8, LONG)).await.expect("an answer");
+        let mut held = held.granted().expect("it is free");
+        // It would come minutes after the test has ended.
+        let refused = tokio::time::timeout(LONG / 2, other.acquire(KEY, take(5, LONG))).await;
+        let refused = refused.expect("at once").expect("an answer");
+        let refused = refused.refused().expect("there are two left");
+        assert_eq!(refused.binding(), Some("budget"));
+        assert_eq!(server.standing(), 0);
+        let waits = tokio::spawn(async move {
+            let hopes = take(5, LONG).wait_for_refunds();
+            other.acquire(KEY, hopes).await
+        });
+        until(|| server.standing() == 1).await;
+        held.settle(&[("budget", 1)]).await.expect("it is held");
+        let granted = waits.await.expect("it ends").expect("an answer");
+        assert!(granted.granted().is_some());
     });
 }
 

@@ -63,6 +63,7 @@ suite! {
     ends::who_waits_is_told_when_its_process_closes
     ends::a_waiter_that_dies_loses_its_place_and_stops_nobody
     ends::who_waits_is_cut_off_and_waits_on
+    ends::a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once
     changes::who_waits_keeps_its_place_when_the_limits_change
     changes::a_request_that_waits_goes_by_the_newest_capacity
     changes::a_request_that_fits_no_newer_limit_leaves_the_line

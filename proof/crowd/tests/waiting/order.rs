@@ -115,7 +115,7 @@ pub(super) fn nobody_takes_before_who_waits<L: Lines>() {
         let takes = || other.check(KEY, 1).wait().expect("an answer").admitted();
         assert!(takes());
         let waits = tokio::spawn(async move {
-            let ask = Ask::default().cost(2).within(LONG);
+            let ask = Ask::default().cost(2).within(LONG).wait_for_refunds();
             one.acquire(KEY, ask).await.expect("an answer").granted()
         });
         until(|| server.standing() == 1).await;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use tidegate_store::core::{Timestamp, Verdict};
 use tidegate_store::{
-    Alarm, Answer, Command, Hold, KeyPath, Op, OwnedCommand, OwnedKey, OwnedPath, Race, Reply,
-    Responder, Ring, StoreError, Timer, Wake,
+    Alarm, Answer, Command, Hold, KeyPath, Op, OwnedCommand, OwnedKey, OwnedPath, Plan, Race,
+    Reply, Responder, Ring, StoreError, Timer, Wake,
 };
 
 /// When a request counts as having come, then the order of coming.
@@ -79,6 +79,8 @@ pub(super) struct Waiter {
     pub(super) responder: Option<Responder>,
     pub(super) refusal: Option<Refusal>,
     pub(super) deadline: Option<SetAlarm>,
+    /// When its rates have to admit it, if it hopes for no refunds.
+    pub(super) deadline_of_rates: Option<Timestamp>,
 }
 
 impl Waiter {
@@ -159,14 +161,22 @@ impl Refusal {
     }
 }
 
-/// When to ask again, and the levels at which it was refused.
-pub(super) fn refusal(answer: &Answer) -> Option<Refusal> {
+/// When to ask again, and the levels at which it was refused. `None` for an answer that
+/// ends the wait: also for a refusal by a rate of `plan` that lasts beyond the deadline.
+pub(super) fn refusal(
+    answer: &Answer,
+    plan: &Plan,
+    deadline_of_rates: Option<Timestamp>,
+) -> Option<Refusal> {
     let Ok(Reply::Decision(decision)) = answer else {
         return None;
     };
     let Verdict::NotUntil(at) = decision.verdict else {
         return None;
     };
+    if deadline_of_rates.is_some_and(|deadline| decision.is_too_late_for(plan, deadline)) {
+        return None;
+    }
     Some(Refusal {
         until: decision.refund_at.map_or(at, |refund| refund.min(at)),
         levels: decision.refused_levels,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_store::core::{Bounds, Span, Timestamp};
 use tidegate_store::{
-    Command, Ending, Hold, KeyCommand, Op, OwnedPath, OwnedVerb, Plan, Race, Verb,
+    Command, Ending, Hold, KeyCommand, Op, OwnedPath, OwnedVerb, Plan, Race, Reply, Verb,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -38,6 +38,8 @@ pub struct Turn {
     pub longest: Option<Duration>,
     /// When it came, by its caller's clock.
     pub since: Timestamp,
+    /// When its rates have to admit it, if it hopes for no refunds.
+    pub deadline_of_rates: Option<Timestamp>,
     /// Which of several tables grants.
     pub race: Option<Arc<Race>>,
     /// What may hold it meanwhile.
@@ -55,6 +57,7 @@ impl Turn {
                 ahead: patience.ahead,
                 longest: patience.longest,
                 since: patience.since,
+                deadline_of_rates: patience.deadline_of_rates(),
                 race: patience.race.clone(),
                 hold: patience.hold.clone(),
                 retried,
@@ -64,6 +67,7 @@ impl Turn {
                 ahead: Span::ZERO,
                 longest: Some(Duration::ZERO),
                 since: command.now,
+                deadline_of_rates: None,
                 race: None,
                 hold: None,
                 retried,
@@ -145,6 +149,16 @@ impl Waiting {
         let now = self.now();
         let mut windows = self.calendars.iter().flatten();
         windows.any(|bounds| bounds.next_end <= now)
+    }
+
+    /// Whether what it was told, by its caller's clock, leaves nothing to wait for.
+    pub(super) fn is_too_late(&self, reply: &Reply) -> bool {
+        match (reply, self.patience.deadline_of_rates) {
+            (Reply::Decision(decision), Some(deadline)) => {
+                decision.is_too_late_for(&self.plan, deadline)
+            }
+            _ => false,
+        }
     }
 
     /// Ends when its caller gives its place up; `false` if it asks again.

@@ -244,7 +244,7 @@ async fn until_answered(
             Ok(Try::Refused(reply)) => {
                 drop(trip);
                 lost = 0;
-                if waiting.left().is_zero() {
+                if waiting.left().is_zero() || waiting.is_too_late(&reply) {
                     line.leave(waiting).await;
                     return Some(Ok(reply));
                 }
@@ -400,6 +400,7 @@ mod tests {
             ahead: Span::ZERO,
             longest: None,
             since: Timestamp::MIN,
+            for_refunds: false,
             race: Some(Arc::clone(&race)),
             hold: None,
             retried: false,
