@@ -16,15 +16,15 @@ pub struct Bounds {
 
 /// When something is decided, and where the calendar stands then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct DecisionTime {
     /// The instant of the decision.
     pub now: Timestamp,
     /// The calendar's boundaries, for a window that follows one.
     pub calendar: Option<Bounds>,
 }
 
-impl Moment {
-    /// A moment without a calendar.
+impl DecisionTime {
+    /// An instant without a calendar.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
         Self {

@@ -5,7 +5,7 @@
 //! same lock. A *shadow* part is decided and recorded but refuses nobody.
 
 use crate::amount::Amount;
-use crate::charge::{Moment, Receipt, Tenure};
+use crate::charge::{DecisionTime, Receipt, Tenure};
 use crate::rule::{Rule, State};
 use crate::verdict::Verdict;
 
@@ -45,7 +45,7 @@ pub struct Part<'a> {
     /// Decide and record, but refuse nobody.
     pub shadow: bool,
     /// When, by this limit's calendar.
-    pub moment: Moment,
+    pub time: DecisionTime,
     /// This part's own answer, filled in by [`compose`].
     pub verdict: Verdict,
     /// This part's receipt, filled in by [`commit`].
@@ -64,24 +64,24 @@ pub struct Composite {
 impl<'a> Part<'a> {
     /// A prepaid part that may refuse.
     #[must_use]
-    pub fn new(rule: &'a Rule, state: &'a mut State, amount: Amount, moment: Moment) -> Self {
+    pub fn new(rule: &'a Rule, state: &'a mut State, amount: Amount, time: DecisionTime) -> Self {
         Self {
             rule,
             state,
             amount,
             payment: Payment::Prepaid,
             shadow: false,
-            moment,
+            time,
             verdict: Verdict::Admit,
             receipt: Receipt::default(),
         }
     }
 
     fn ask(&mut self) -> Verdict {
-        self.rule.observe(self.state, &self.moment);
+        self.rule.observe(self.state, &self.time);
         let must_fit = self.payment.must_fit(self.amount);
         if self.amount > 0 {
-            self.verdict = self.rule.quote(self.state, must_fit, &self.moment);
+            self.verdict = self.rule.quote(self.state, must_fit, &self.time);
         }
         self.verdict
     }
@@ -119,7 +119,7 @@ pub fn commit(parts: &mut [Part<'_>], tenure: Option<Tenure>) {
         if part.verdict.admitted() {
             part.receipt = part
                 .rule
-                .charge(part.state, part.amount, &part.moment, tenure);
+                .charge(part.state, part.amount, &part.time, tenure);
         }
     }
 }

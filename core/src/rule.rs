@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::amount::Amount;
-use crate::charge::{Moment, Place, Receipt, Tenure};
+use crate::charge::{DecisionTime, Place, Receipt, Tenure};
 use crate::error::RuleError;
 use crate::kernel::{Bucket, Log, Ring, Slots, Window, bucket, log, ring, slots, window};
 use crate::time::Timestamp;
@@ -156,13 +156,13 @@ impl Rule {
     /// Takes note of a clock that stepped back by more than the limit's own
     /// refill; changes nothing otherwise. Goes before every other verb.
     #[inline]
-    pub fn observe(&self, state: &mut State, moment: &Moment) {
+    pub fn observe(&self, state: &mut State, time: &DecisionTime) {
         match (self, state) {
-            (Self::Bucket(kernel), State::Bucket(state)) => kernel.observe(state, moment.now),
-            (Self::Window(kernel), State::Window(state)) => kernel.observe(state, moment),
-            (Self::Ring(kernel), State::Ring(state)) => kernel.observe(state, moment.now),
-            (Self::Log(kernel), State::Log(state)) => kernel.observe(state, moment.now),
-            (Self::Slots(kernel), State::Slots(state)) => kernel.observe(state, moment.now),
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.observe(state, time.now),
+            (Self::Window(kernel), State::Window(state)) => kernel.observe(state, time),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.observe(state, time.now),
+            (Self::Log(kernel), State::Log(state)) => kernel.observe(state, time.now),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.observe(state, time.now),
             _ => {}
         }
     }
@@ -170,13 +170,13 @@ impl Rule {
     /// Whether `amount` fits now, or exactly when.
     #[inline]
     #[must_use]
-    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+    pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
         match (self, state) {
-            (Self::Bucket(kernel), State::Bucket(state)) => kernel.quote(state, amount, moment),
-            (Self::Window(kernel), State::Window(state)) => kernel.quote(state, amount, moment),
-            (Self::Ring(kernel), State::Ring(state)) => kernel.quote(state, amount, moment),
-            (Self::Log(kernel), State::Log(state)) => kernel.quote(state, amount, moment),
-            (Self::Slots(kernel), State::Slots(state)) => kernel.quote(state, amount, moment),
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.quote(state, amount, time),
+            (Self::Window(kernel), State::Window(state)) => kernel.quote(state, amount, time),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.quote(state, amount, time),
+            (Self::Log(kernel), State::Log(state)) => kernel.quote(state, amount, time),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.quote(state, amount, time),
             _ if amount <= self.capacity() => Verdict::Admit,
             _ => Verdict::Never,
         }
@@ -190,19 +190,19 @@ impl Rule {
         &self,
         cell: &mut State,
         amount: Amount,
-        moment: &Moment,
+        time: &DecisionTime,
         tenure: Option<Tenure>,
     ) -> Receipt {
         let place = with_state!(self, cell, |kernel, state| {
             Bucket: match tenure {
-                Some(_) => kernel.charge_lease(state, amount, moment),
-                None => kernel.charge(state, amount, moment),
+                Some(_) => kernel.charge_lease(state, amount, time),
+                None => kernel.charge(state, amount, time),
             },
-            Window: kernel.charge(state, amount, moment),
-            Ring: kernel.charge(state, amount, moment),
-            Log: kernel.charge(state, amount, moment),
+            Window: kernel.charge(state, amount, time),
+            Ring: kernel.charge(state, amount, time),
+            Log: kernel.charge(state, amount, time),
             Slots: {
-                let grant = |t: Tenure| kernel.grant(state, t.id, amount, t.expires_at, moment.now);
+                let grant = |t: Tenure| kernel.grant(state, t.id, amount, t.expires_at, time.now);
                 return Receipt { place: Slots::PLACE, fence: tenure.map_or(0, grant) };
             },
         });
@@ -212,15 +212,15 @@ impl Rule {
     /// Gives `amount` back into the place that was charged. (Slots come back
     /// by [`release`](Self::release).)
     #[inline]
-    pub fn refund(&self, cell: &mut State, amount: Amount, place: Place, moment: &Moment) {
+    pub fn refund(&self, cell: &mut State, amount: Amount, place: Place, time: &DecisionTime) {
         match (self, cell) {
             (Self::Bucket(kernel), State::Bucket(state)) => {
-                kernel.refund(state, amount, place, moment);
+                kernel.refund(state, amount, place, time);
             }
             (Self::Window(kernel), State::Window(state)) => kernel.refund(state, amount, place),
             (Self::Ring(kernel), State::Ring(state)) => kernel.refund(state, amount, place),
             (Self::Log(kernel), State::Log(state)) => {
-                kernel.refund(state, amount, place, moment.now);
+                kernel.refund(state, amount, place, time.now);
             }
             _ => {}
         }
@@ -266,27 +266,27 @@ impl Rule {
 
     /// Where the limit stands.
     #[must_use]
-    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
+    pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
         match (self, state) {
-            (Self::Bucket(kernel), State::Bucket(state)) => kernel.standing(state, moment),
-            (Self::Window(kernel), State::Window(state)) => kernel.standing(state, moment),
-            (Self::Ring(kernel), State::Ring(state)) => kernel.standing(state, moment),
-            (Self::Log(kernel), State::Log(state)) => kernel.standing(state, moment),
-            (Self::Slots(kernel), State::Slots(state)) => kernel.standing(state, moment),
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.standing(state, time),
+            (Self::Window(kernel), State::Window(state)) => kernel.standing(state, time),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.standing(state, time),
+            (Self::Log(kernel), State::Log(state)) => kernel.standing(state, time),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.standing(state, time),
             _ => Standing::full(self.capacity()),
         }
     }
 
     /// How many asks of `amount` fit now, and when one does.
     #[must_use]
-    pub fn forecast(&self, state: &State, amount: Amount, moment: &Moment) -> Forecast {
-        let standing = self.standing(state, moment);
+    pub fn forecast(&self, state: &State, amount: Amount, time: &DecisionTime) -> Forecast {
+        let standing = self.standing(state, time);
         Forecast {
             spendable: standing
                 .remaining
                 .checked_div(amount)
                 .unwrap_or(standing.remaining),
-            verdict: self.quote(state, amount, moment),
+            verdict: self.quote(state, amount, time),
             standing,
         }
     }
@@ -316,26 +316,26 @@ impl Rule {
     /// A change from before the state was written last is followed as of then: some
     /// server had gone on by the older version. (Of a clock that stepped back the
     /// next [`observe`](Self::observe) takes note.)
-    pub fn adopt(&self, cell: &mut State, old: &Self, moment: &Moment) {
-        let moment = &Moment {
-            now: moment.now.max(old.latest(cell)),
-            ..*moment
+    pub fn adopt(&self, cell: &mut State, old: &Self, time: &DecisionTime) {
+        let time = &DecisionTime {
+            now: time.now.max(old.latest(cell)),
+            ..*time
         };
         match (self, old, &mut *cell) {
             (Self::Bucket(new), Self::Bucket(old), State::Bucket(state)) => {
-                new.adopt(state, old, moment.now);
+                new.adopt(state, old, time.now);
             }
             (Self::Window(new), Self::Window(old), State::Window(state)) => {
-                new.adopt(state, old, moment);
+                new.adopt(state, old, time);
             }
             (Self::Ring(new), Self::Ring(old), State::Ring(state)) => {
-                new.adopt(state, old, moment.now);
+                new.adopt(state, old, time.now);
             }
             (Self::Log(new), Self::Log(old), State::Log(state)) => {
-                new.adopt(state, old, moment.now);
+                new.adopt(state, old, time.now);
             }
             (Self::Slots(_), Self::Slots(_), _) => {}
-            _ => self.adopt_usage(cell, old, moment),
+            _ => self.adopt_usage(cell, old, time),
         }
     }
 
@@ -350,10 +350,10 @@ impl Rule {
         }
     }
 
-    fn adopt_usage(&self, cell: &mut State, old: &Self, moment: &Moment) {
-        let standing = old.standing(cell, moment);
+    fn adopt_usage(&self, cell: &mut State, old: &Self, time: &DecisionTime) {
+        let standing = old.standing(cell, time);
         let used = match (old, &*cell) {
-            (Self::Bucket(old), State::Bucket(state)) => old.used(state, moment.now),
+            (Self::Bucket(old), State::Bucket(state)) => old.used(state, time.now),
             _ => standing.limit - standing.remaining + standing.debt,
         };
         *cell = State::Fresh;
@@ -361,10 +361,10 @@ impl Rule {
             return;
         }
         if let Self::Bucket(new) = self {
-            let full_at = standing.full_at.unwrap_or(moment.now);
-            new.take_over(own!(cell, Bucket), used, full_at, moment.now);
+            let full_at = standing.full_at.unwrap_or(time.now);
+            new.take_over(own!(cell, Bucket), used, full_at, time.now);
         } else {
-            self.charge(cell, used, moment, None);
+            self.charge(cell, used, time, None);
         }
     }
 }

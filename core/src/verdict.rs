@@ -28,8 +28,8 @@ impl Verdict {
         self.rank() > other.rank()
     }
 
-    /// Of *not now*: how long to wait, as of `now`. Never nothing: whoever was refused a
-    /// moment ago is not to come back in no time at all.
+    /// Of *not now*: how long to wait, as of `now`. Never nothing: whoever was refused
+    /// just now is not to come back at once.
     #[must_use]
     pub fn retry_after(self, now: Timestamp) -> Option<Span> {
         match self {

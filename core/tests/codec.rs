@@ -101,7 +101,8 @@ fn hostile_forgiven() -> impl Strategy<Value = Vec<u8>> {
 fn survive(law: &Law, state: State, now: Timestamp, amount: Amount) -> Result<(), TestCaseError> {
     let mut key = Key::new(*law, now);
     key.state = state;
-    key.rule.observe(&mut key.state, &moment(&law.rule, now));
+    key.rule
+        .observe(&mut key.state, &decision_time(&law.rule, now));
     key.face();
     let charge = key.charge(amount);
     key.face();
@@ -172,12 +173,12 @@ fn stays(rule: Rule, charges: &[(i64, Amount)], expected: &str) {
     let leased = rule.is_held();
     let mut state = State::Fresh;
     for &(now, amount) in charges {
-        let moment = Moment::at(Timestamp::from_micros(now));
+        let time = DecisionTime::at(Timestamp::from_micros(now));
         let tenure = Tenure {
             id: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10 + u128::from(amount),
-            expires_at: moment.now + Span::MILLISECOND,
+            expires_at: time.now + Span::MILLISECOND,
         };
-        rule.charge(&mut state, amount, &moment, leased.then_some(tenure));
+        rule.charge(&mut state, amount, &time, leased.then_some(tenure));
     }
     assert_eq!(bytes_of(&state), hex(expected), "{rule:?} is written anew");
     assert_eq!(decode(&hex(expected)), Ok(state), "{rule:?} is misread");
@@ -230,8 +231,8 @@ fn the_bytes_of_version_2_stay() {
     let rule = Rule::Bucket(Bucket::new(1, Span::SECOND, 5).unwrap());
     let mut state = State::Fresh;
     let mut charge = |now: i64, tenure| {
-        let moment = Moment::at(Timestamp::from_micros(now));
-        rule.charge(&mut state, 2, &moment, tenure);
+        let time = DecisionTime::at(Timestamp::from_micros(now));
+        rule.charge(&mut state, 2, &time, tenure);
     };
     let tenure = Tenure {
         id: 1,
@@ -253,11 +254,11 @@ fn the_bytes_of_version_2_stay() {
 /// Version 3 adds one kind: of a burst that was lowered to less than was used.
 #[test]
 fn the_bytes_of_version_3_stay() {
-    let moment = Moment::at(Timestamp::from_micros(258));
+    let time = DecisionTime::at(Timestamp::from_micros(258));
     let bucket = |burst| Rule::Bucket(Bucket::new(1, Span::SECOND, burst).unwrap());
     let mut state = State::Fresh;
-    bucket(5).charge(&mut state, 4, &moment, None);
-    bucket(3).adopt(&mut state, &bucket(5), &moment);
+    bucket(5).charge(&mut state, 4, &time, None);
+    bucket(3).adopt(&mut state, &bucket(5), &time);
     let wide = |level: u128| level.to_le_bytes();
     let mut expected = vec![3, 7];
     expected.extend(wide(1_000_000));

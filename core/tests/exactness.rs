@@ -42,12 +42,12 @@ impl Greedy {
     }
 
     fn poll(&mut self, now: i64) -> Result<(), TestCaseError> {
-        let moment = Moment::at(Timestamp::from_micros(now));
-        let all = self.bucket.standing(&self.state, &moment).remaining;
-        prop_assert!(self.bucket.quote(&self.state, all, &moment).admitted());
-        let more = self.bucket.quote(&self.state, all + 1, &moment);
+        let time = DecisionTime::at(Timestamp::from_micros(now));
+        let all = self.bucket.standing(&self.state, &time).remaining;
+        prop_assert!(self.bucket.quote(&self.state, all, &time).admitted());
+        let more = self.bucket.quote(&self.state, all + 1, &time);
         prop_assert!(!more.admitted());
-        self.bucket.charge(&mut self.state, all, &moment);
+        self.bucket.charge(&mut self.state, all, &time);
         self.granted += u128::from(all);
         Ok(())
     }

@@ -297,7 +297,7 @@ proptest! {
         let old = Key::after(law, origin, &past);
         let mut raised = old.clone();
         raised.rule = raise(&law, more, faster);
-        raised.rule.adopt(&mut raised.state, &law.rule, &old.moment());
+        raised.rule.adopt(&mut raised.state, &law.rule, &old.decision_time());
         let later = shift(old.now, law.refill.as_micros() as i64 / 1_000 * wait);
         for now in [old.now, shift(old.now, 1), later] {
             let (old, raised) = (old.at(now), raised.at(now));
@@ -393,11 +393,11 @@ impl Wish {
     }
 
     fn part(&mut self) -> Part<'_> {
-        let moment = self.key.moment();
+        let time = self.key.decision_time();
         Part {
             payment: self.payment,
             shadow: self.shadow,
-            ..Part::new(&self.key.rule, &mut self.key.state, self.amount, moment)
+            ..Part::new(&self.key.rule, &mut self.key.state, self.amount, time)
         }
     }
 }
@@ -475,8 +475,8 @@ proptest! {
         let receipts: Vec<_> = parts.iter().map(|part| part.receipt).collect();
         for ((mut old, new), receipt) in wishes.into_iter().zip(&asked).zip(receipts) {
             if old.fits() && old.amount > 0 {
-                let moment = old.key.moment();
-                let alone = old.key.rule.charge(&mut old.key.state, old.amount, &moment, Some(tenure));
+                let time = old.key.decision_time();
+                let alone = old.key.rule.charge(&mut old.key.state, old.amount, &time, Some(tenure));
                 prop_assert_eq!(alone, receipt);
             }
             prop_assert_eq!(&old.key.state, &new.key.state);
@@ -509,8 +509,8 @@ struct Pair {
 
 impl Pair {
     fn remaining(&self, now: Timestamp) -> Amount {
-        let moment = Moment::at(now);
-        self.slots.standing(&self.state, &moment).remaining
+        let time = DecisionTime::at(now);
+        self.slots.standing(&self.state, &time).remaining
     }
 
     fn grant(
@@ -520,7 +520,9 @@ impl Pair {
         now: Timestamp,
     ) -> Result<(), TestCaseError> {
         let fits = self.held.iter().map(|h| h.1).sum::<u64>() + weight <= self.slots.capacity();
-        let verdict = self.slots.quote(&self.state, weight, &Moment::at(now));
+        let verdict = self
+            .slots
+            .quote(&self.state, weight, &DecisionTime::at(now));
         prop_assert_eq!(verdict.admitted(), fits);
         if fits {
             let id = self.given.len() as u128;

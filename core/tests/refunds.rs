@@ -73,8 +73,8 @@ impl Past {
     }
 
     fn fits(&self, amount: Amount) -> bool {
-        let moment = Moment::at(self.now);
-        self.rule.quote(&self.state, amount, &moment).admitted()
+        let time = DecisionTime::at(self.now);
+        self.rule.quote(&self.state, amount, &time).admitted()
     }
 
     /// Charges; the place, if it was for a lease.
@@ -83,8 +83,8 @@ impl Past {
             id: self.charges.len() as u128,
             expires_at: Timestamp::MAX,
         };
-        let (tenure, moment) = (leased.then_some(tenure), Moment::at(self.now));
-        let receipt = self.rule.charge(&mut self.state, amount, &moment, tenure);
+        let (tenure, time) = (leased.then_some(tenure), DecisionTime::at(self.now));
+        let receipt = self.rule.charge(&mut self.state, amount, &time, tenure);
         let (at, net) = (self.now, amount);
         self.charges.push(Charge { at, net, asked });
         receipt.place
@@ -103,12 +103,12 @@ impl Past {
         let lease = self.leases.remove(pick % self.leases.len());
         let taken = self.charges[lease.charge].net;
         let used = used(taken);
-        let moment = Moment::at(self.now);
+        let time = DecisionTime::at(self.now);
         if used > taken {
             self.charge(used - taken, false, false);
         } else if used < taken {
             let (state, back) = (&mut self.state, taken - used);
-            self.rule.refund(state, back, lease.place, &moment);
+            self.rule.refund(state, back, lease.place, &time);
             self.charges[lease.charge].net = used;
         }
     }
@@ -224,7 +224,7 @@ proptest! {
         past.keeps_within_rate()?;
         // And of what is held still, nothing was used after all.
         (0..past.leases.len()).for_each(|_| past.settle(0, |_| 0));
-        let left = past.rule.standing(&past.state, &Moment::at(past.now)).remaining;
+        let left = past.rule.standing(&past.state, &DecisionTime::at(past.now)).remaining;
         past.act(Deed::Take(left));
         past.keeps_within_rate()?;
     }
@@ -301,8 +301,8 @@ fn a_refund_is_seen_by_the_leases_before_it() {
     past.act(Deed::Take(4));
     past.settle(1, |_| 0);
     past.settle(0, |_| 0);
-    let moment = Moment::at(past.now);
-    assert_eq!(past.rule.standing(&past.state, &moment).remaining, 6);
+    let time = DecisionTime::at(past.now);
+    assert_eq!(past.rule.standing(&past.state, &time).remaining, 6);
 }
 
 /// Several leases of one microsecond, all drained within it: the numbers of the

@@ -5,11 +5,11 @@ use tidegate_core::*;
 
 /// Asks `rule` for one unit at `now`, and takes it if it fits.
 fn take(rule: &Rule, state: &mut State, now: i64) -> Verdict {
-    let moment = Moment::at(Timestamp::from_micros(now));
-    rule.observe(state, &moment);
-    let verdict = rule.quote(state, 1, &moment);
+    let time = DecisionTime::at(Timestamp::from_micros(now));
+    rule.observe(state, &time);
+    let verdict = rule.quote(state, 1, &time);
     if verdict.admitted() {
-        rule.charge(state, 1, &moment, None);
+        rule.charge(state, 1, &time, None);
     }
     verdict
 }
@@ -47,7 +47,7 @@ fn a_ring_whose_clock_steps_back_is_full_again_within_its_refill() {
         let refill = 3 * ring.step().as_micros() as i64;
         let later = Timestamp::from_micros(now + refill);
         assert!(rule.forget_at(&state) <= later);
-        assert!(rule.quote(&state, 3, &Moment::at(later)).admitted());
+        assert!(rule.quote(&state, 3, &DecisionTime::at(later)).admitted());
     }
 }
 
@@ -72,15 +72,15 @@ fn slots_granted_after_a_small_step_back_outlast_a_large_one() {
     let rule = Rule::Slots(Slots::new(2, Span::from_millis(5)).unwrap());
     let mut state = State::Fresh;
     let mut grant = |now: i64| {
-        let moment = Moment::at(Timestamp::from_micros(now));
-        rule.observe(&mut state, &moment);
-        let verdict = rule.quote(&state, 1, &moment);
+        let time = DecisionTime::at(Timestamp::from_micros(now));
+        rule.observe(&mut state, &time);
+        let verdict = rule.quote(&state, 1, &time);
         let tenure = Tenure {
             id: now.unsigned_abs().into(),
-            expires_at: moment.now + Span::from_millis(5),
+            expires_at: time.now + Span::from_millis(5),
         };
         if verdict.admitted() {
-            rule.charge(&mut state, 1, &moment, Some(tenure));
+            rule.charge(&mut state, 1, &time, Some(tenure));
         }
         verdict
     };

@@ -26,9 +26,9 @@ fn turns() -> impl Strategy<Value = Vec<(usize, Step)>> {
 
 /// Carries `key` over to another version, as of now.
 fn cross(key: &mut Key, law: Law) {
-    let moment = moment(&law.rule, key.now);
+    let time = decision_time(&law.rule, key.now);
     if key.rule != law.rule {
-        law.rule.adopt(&mut key.state, &key.rule, &moment);
+        law.rule.adopt(&mut key.state, &key.rule, &time);
         (key.rule, key.refill) = (law.rule, law.refill);
     }
 }
@@ -286,8 +286,8 @@ proptest! {
     }
 }
 
-fn at(micros: i64) -> Moment {
-    Moment::at(Timestamp::from_micros(micros))
+fn at(micros: i64) -> DecisionTime {
+    DecisionTime::at(Timestamp::from_micros(micros))
 }
 
 /// Twenty a minute at one server, forty at the other: the roll-out of a change.

@@ -26,15 +26,15 @@ struct Twin {
 
 impl Twin {
     fn take(&mut self, amount: Amount, now: Timestamp) -> Result<(), TestCaseError> {
-        let moment = Moment::at(now);
-        let verdict = self.bucket.quote(&self.state, amount, &moment);
+        let time = DecisionTime::at(now);
+        let verdict = self.bucket.quote(&self.state, amount, &time);
         let ticks = self.word.ticks(now).expect("within reach");
         match self.word.take(self.bits, amount, ticks) {
             Err(refusal) => prop_assert_eq!(refusal, verdict),
             Ok(bits) => {
                 prop_assert_eq!(verdict, Verdict::Admit);
                 self.bits = bits;
-                self.bucket.charge(&mut self.state, amount, &moment);
+                self.bucket.charge(&mut self.state, amount, &time);
             }
         }
         Ok(())
@@ -44,15 +44,18 @@ impl Twin {
         let ticks = self.word.ticks(now).expect("within reach");
         self.bits = self.word.charge(self.bits, amount, ticks);
         self.bucket
-            .charge(&mut self.state, amount, &Moment::at(now));
+            .charge(&mut self.state, amount, &DecisionTime::at(now));
     }
 
     /// Everything that can be told of either is the same.
     fn agree(&self, now: Timestamp) -> Result<(), TestCaseError> {
-        let (moment, ticks) = (Moment::at(now), self.word.ticks(now).expect("within reach"));
+        let (time, ticks) = (
+            DecisionTime::at(now),
+            self.word.ticks(now).expect("within reach"),
+        );
         let unpacked = self.word.unpack(self.bits, now);
-        let standing = self.bucket.standing(&self.state, &moment);
-        prop_assert_eq!(self.bucket.standing(&unpacked, &moment), standing);
+        let standing = self.bucket.standing(&self.state, &time);
+        prop_assert_eq!(self.bucket.standing(&unpacked, &time), standing);
         prop_assert_eq!(self.word.standing(self.bits, now, ticks), standing);
         let forget_at = self.bucket.forget_at(&self.state);
         prop_assert_eq!(self.word.forget_at(self.bits).max(now), forget_at.max(now));
@@ -135,14 +138,14 @@ proptest! {
         for (wanted, passes, small) in steps {
             now = Timestamp::from_micros(now.as_micros() + passes);
             let wanted = if small { wanted % burst + 1 } else { wanted };
-            let moment = Moment::at(now);
+            let time = DecisionTime::at(now);
             bucket.observe(&mut charged, now);
-            let verdict = bucket.quote(&charged, wanted, &moment);
+            let verdict = bucket.quote(&charged, wanted, &time);
             if verdict.admitted() {
-                bucket.charge(&mut charged, wanted, &moment);
+                bucket.charge(&mut charged, wanted, &time);
             }
             prop_assert_eq!(bucket.take(&mut taken, wanted, now), verdict);
-            prop_assert_eq!(bucket.standing(&taken, &moment), bucket.standing(&charged, &moment));
+            prop_assert_eq!(bucket.standing(&taken, &time), bucket.standing(&charged, &time));
             prop_assert_eq!(bucket.forget_at(&taken) <= now, bucket.forget_at(&charged) <= now);
         }
     }

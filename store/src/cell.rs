@@ -6,7 +6,7 @@
 //! to itself, it carries a mark, and the holder asks the table instead.
 
 use tidegate_core::kernel::bucket;
-use tidegate_core::{Amount, Bucket, Moment, Standing, State, Timestamp, Verdict, Word};
+use tidegate_core::{Amount, Bucket, DecisionTime, Standing, State, Timestamp, Verdict, Word};
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -136,7 +136,7 @@ impl HotCell {
                 Place::Here(state) => {
                     let now = instant(state, now, *steady_clock);
                     let verdict = rule.take(state, amount, now);
-                    Ok((verdict, rule.standing(state, &Moment::at(now))))
+                    Ok((verdict, rule.standing(state, &DecisionTime::at(now))))
                 }
                 Place::Taken | Place::Stale => Err(AskTable),
             },

@@ -19,7 +19,7 @@ mod reset;
 mod step;
 mod take;
 
-use tidegate_core::{Bounds, Moment, State, Timestamp};
+use tidegate_core::{Bounds, DecisionTime, State, Timestamp};
 
 use crate::command::{KeyCommand, Verb};
 use crate::ledger::{Ledger, Record, Stage};
@@ -122,12 +122,12 @@ pub fn expire<O>(
         return None;
     }
     for share in &record.shares {
-        let refund = |limit: &PlanLimit, cell: &mut State, moment: &Moment| {
+        let refund = |limit: &PlanLimit, cell: &mut State, time: &DecisionTime| {
             if limit.refund_on_expiry && !share.forgotten {
-                limit.rule.refund(cell, share.amount, share.place, moment);
+                limit.rule.refund(cell, share.amount, share.place, time);
             }
         };
-        with_cell(plan, rows, share.uid, &Moment::at(now), refund);
+        with_cell(plan, rows, share.uid, &DecisionTime::at(now), refund);
     }
     record.stage = Stage::Expired;
     Some(record.granted.expires_at + plan.keep())
@@ -151,7 +151,9 @@ pub fn adopt_row(
         if let Some(position) = before {
             *cell = std::mem::take(&mut row[position - old.range(level).start]);
             let rule = &old.limits()[position].rule;
-            limit.rule.adopt(cell, rule, &Moment { now, calendar });
+            limit
+                .rule
+                .adopt(cell, rule, &DecisionTime { now, calendar });
         }
     }
     adopted

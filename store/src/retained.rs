@@ -12,7 +12,7 @@
 //! So much and no more: [`MOST_RETAINED`] states, each until it equals "never seen". A
 //! store of one process has no server that is behind, and retains nothing.
 
-use tidegate_core::{Bounds, DecodeError, Moment, Rule, State, Tenure, Timestamp, codec};
+use tidegate_core::{Bounds, DecisionTime, DecodeError, Rule, State, Tenure, Timestamp, codec};
 
 use crate::bytes::Reader;
 use crate::bytes::plan::{decode_rule, encode_rule};
@@ -70,7 +70,7 @@ pub fn carry_row(
             *cell = known.state;
             limit
                 .rule
-                .adopt(cell, &known.rule, &Moment { now, calendar });
+                .adopt(cell, &known.rule, &DecisionTime { now, calendar });
         }
     }
     retained.retain(|state| !unknown.iter().any(|newer| newer.uid == state.uid));
@@ -146,7 +146,7 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
 fn each(retained: &mut [Vec<Retained>], now: Timestamp, act: impl Fn(&Rule, &mut State)) {
     for Retained { rule, state, .. } in retained.iter_mut().flatten() {
         if rule.is_held() {
-            rule.observe(state, &Moment::at(now));
+            rule.observe(state, &DecisionTime::at(now));
             act(rule, state);
         }
     }
@@ -224,7 +224,7 @@ mod tests {
     fn charged(plan: &Plan, now: Timestamp) -> Row {
         let mut row = decide::fresh_row(plan, 0);
         for (limit, cell) in plan.limits().iter().zip(&mut row) {
-            limit.rule.charge(cell, 1, &Moment::at(now), None);
+            limit.rule.charge(cell, 1, &DecisionTime::at(now), None);
         }
         row
     }

@@ -31,7 +31,7 @@ mod lows;
 use alloc::boxed::Box;
 
 use crate::amount::{self, Amount};
-use crate::charge::{Moment, Place};
+use crate::charge::{DecisionTime, Place};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -181,14 +181,14 @@ impl Bucket {
     /// Whether `amount` fits now.
     #[inline]
     #[must_use]
-    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+    pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
         if amount > self.burst {
             return Verdict::Never;
         }
-        let wanted = self.counted(state, moment.now) + self.weigh(amount);
+        let wanted = self.counted(state, time.now) + self.weigh(amount);
         match wanted.checked_sub(self.brim()) {
             None | Some(0) => Verdict::Admit,
-            Some(excess) => Verdict::NotUntil(self.drained(excess, moment.now)),
+            Some(excess) => Verdict::NotUntil(self.drained(excess, time.now)),
         }
     }
 
@@ -212,20 +212,20 @@ impl Bucket {
 
     #[cold]
     fn take_slowly(&self, state: &mut State, amount: Amount, now: Timestamp) -> Verdict {
-        let moment = Moment::at(now);
+        let time = DecisionTime::at(now);
         self.observe(state, now);
-        let verdict = self.quote(state, amount, &moment);
+        let verdict = self.quote(state, amount, &time);
         if verdict.admitted() {
-            self.charge(state, amount, &moment);
+            self.charge(state, amount, &time);
         }
         verdict
     }
 
     /// Takes `amount` for good; what is above the brim is debt.
     #[inline]
-    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        self.settle_level(state, moment.now);
-        state.lows.note(state.level, moment.now);
+    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+        self.settle_level(state, time.now);
+        state.lows.note(state.level, time.now);
         state.level += self.weigh(amount);
         if state.level > self.brim() {
             let most = self.most() + forgiven::of(&state.forgiven);
@@ -240,9 +240,9 @@ impl Bucket {
     /// Takes `amount` for a lease, which may give it back later: its place is
     /// its number, larger than any before.
     #[inline]
-    pub fn charge_lease(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        let place = self.charge(state, amount, moment);
-        let number = Place(state.lows.number(moment.now));
+    pub fn charge_lease(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+        let place = self.charge(state, amount, time);
+        let number = Place(state.lows.number(time.now));
         match place {
             Place::NOWHERE => place,
             _ => number,
@@ -254,8 +254,8 @@ impl Bucket {
     /// charged, or a little more where that was many leases ago. (Of a charge that
     /// the cap on debt cut short, nothing.)
     #[inline]
-    pub fn refund(&self, state: &mut State, amount: Amount, place: Place, moment: &Moment) {
-        self.settle_level(state, moment.now);
+    pub fn refund(&self, state: &mut State, amount: Amount, place: Place, time: &DecisionTime) {
+        self.settle_level(state, time.now);
         let Some(kept) = state.lows.get_mut() else {
             return;
         };
@@ -264,14 +264,14 @@ impl Bucket {
         // What was forgiven is the first to come back: it makes no room.
         forgiven::take_off(&mut state.forgiven, back);
         if state.level == 0 {
-            state.lows.note(0, moment.now);
+            state.lows.note(0, time.now);
         }
     }
 
     /// Where the bucket stands.
     #[must_use]
-    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
-        let (level, now) = (self.counted(state, moment.now), moment.now);
+    pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
+        let (level, now) = (self.counted(state, time.now), time.now);
         if level == 0 {
             return Standing::full(self.burst);
         }

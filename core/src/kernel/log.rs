@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
-use crate::charge::{Moment, Place};
+use crate::charge::{DecisionTime, Place};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -106,23 +106,23 @@ impl Log {
 
     /// Whether `amount` fits now.
     #[must_use]
-    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+    pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
         if amount > self.capacity {
             return Verdict::Never;
         }
-        let used = self.used(state, moment.now);
+        let used = self.used(state, time.now);
         match (used + amount).checked_sub(self.capacity) {
             None | Some(0) => Verdict::Admit,
-            Some(excess) => Verdict::NotUntil(self.freed(state, excess, moment.now)),
+            Some(excess) => Verdict::NotUntil(self.freed(state, excess, time.now)),
         }
     }
 
     /// Enters `amount` at this instant.
-    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        self.prune(state, moment.now);
+    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+        self.prune(state, time.now);
         // A clock slightly behind enters at the newest instant: later is safe.
-        let at = moment.now.max(state.newest().unwrap_or(Timestamp::MIN));
-        let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, moment.now));
+        let at = time.now.max(state.newest().unwrap_or(Timestamp::MIN));
+        let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, time.now));
         let (amount, is_cut) = (amount.min(room), amount >= room);
         state.total += amount;
         match state.entries.back_mut() {
@@ -163,8 +163,8 @@ impl Log {
 
     /// Where the log stands.
     #[must_use]
-    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
-        let used = self.used(state, moment.now);
+    pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
+        let used = self.used(state, time.now);
         if used == 0 {
             return Standing::full(self.capacity);
         }
@@ -173,7 +173,7 @@ impl Log {
             limit: self.capacity,
             remaining: self.capacity.saturating_sub(used),
             debt,
-            replenish_at: Some(self.freed(state, debt + 1, moment.now)),
+            replenish_at: Some(self.freed(state, debt + 1, time.now)),
             full_at: Some(self.forget_at(state)),
         }
     }

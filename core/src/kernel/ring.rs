@@ -15,7 +15,7 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
-use crate::charge::{Moment, Place};
+use crate::charge::{DecisionTime, Place};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -119,25 +119,23 @@ impl Ring {
 
     /// Whether `amount` fits now.
     #[must_use]
-    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+    pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
         if amount > self.capacity {
             return Verdict::Never;
         }
-        let used = self.used(state, moment.now);
+        let used = self.used(state, time.now);
         match (used + amount).checked_sub(self.capacity) {
             None | Some(0) => Verdict::Admit,
-            Some(excess) => Verdict::NotUntil(self.freed(state, excess, moment.now)),
+            Some(excess) => Verdict::NotUntil(self.freed(state, excess, time.now)),
         }
     }
 
     /// Counts `amount` in the present sub-window.
-    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        self.prune(state, moment.now);
+    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+        self.prune(state, time.now);
         // A clock slightly behind counts into the newest sub-window: later is safe.
-        let index = self
-            .index(moment.now)
-            .max(state.newest().unwrap_or(i64::MIN));
-        let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, moment.now));
+        let index = self.index(time.now).max(state.newest().unwrap_or(i64::MIN));
+        let room = amount::MAX_AMOUNT.saturating_sub(self.used(state, time.now));
         let (amount, is_cut) = (amount.min(room), amount >= room);
         match state.counts.back_mut() {
             Some((newest, count)) if *newest == index => *count += amount,
@@ -164,8 +162,8 @@ impl Ring {
 
     /// Where the ring stands.
     #[must_use]
-    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
-        let used = self.used(state, moment.now);
+    pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
+        let used = self.used(state, time.now);
         if used == 0 {
             return Standing::full(self.capacity);
         }
@@ -174,7 +172,7 @@ impl Ring {
             limit: self.capacity,
             remaining: self.capacity.saturating_sub(used),
             debt,
-            replenish_at: Some(self.freed(state, debt + 1, moment.now)),
+            replenish_at: Some(self.freed(state, debt + 1, time.now)),
             full_at: Some(self.forget_at(state)),
         }
     }
@@ -197,7 +195,7 @@ impl Ring {
         for (index, count) in counts {
             let last = (i128::from(index) + 1) * i128::from(old.step.as_micros()) - 1;
             let last = Timestamp::from_micros(i64::try_from(last).unwrap_or(i64::MAX));
-            self.charge(state, count, &Moment::at(last.min(now)));
+            self.charge(state, count, &DecisionTime::at(last.min(now)));
         }
     }
 

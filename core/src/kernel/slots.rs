@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
-use crate::charge::{Moment, Place};
+use crate::charge::{DecisionTime, Place};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -116,14 +116,14 @@ impl Slots {
     /// enough will have expired; a release may come earlier.
     #[inline]
     #[must_use]
-    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+    pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
         if amount > self.capacity {
             return Verdict::Never;
         }
-        let held = held(state, moment.now);
+        let held = held(state, time.now);
         match (held + amount).checked_sub(self.capacity) {
             None | Some(0) => Verdict::Admit,
-            Some(excess) => Verdict::NotUntil(freed(state, excess, moment.now)),
+            Some(excess) => Verdict::NotUntil(freed(state, excess, time.now)),
         }
     }
 
@@ -219,8 +219,8 @@ impl Slots {
 
     /// Where the slots stand.
     #[must_use]
-    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
-        let held = held(state, moment.now);
+    pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
+        let held = held(state, time.now);
         if held == 0 {
             return Standing::full(self.capacity);
         }
@@ -229,7 +229,7 @@ impl Slots {
             limit: self.capacity,
             remaining: self.capacity.saturating_sub(held),
             debt: over,
-            replenish_at: Some(freed(state, over + 1, moment.now)),
+            replenish_at: Some(freed(state, over + 1, time.now)),
             full_at: state.holders.back().map(|holder| holder.expires_at),
         }
     }

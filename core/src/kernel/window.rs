@@ -8,7 +8,7 @@
 //! back by more than a window it may be three times, however often it does so.
 
 use crate::amount::{self, Amount};
-use crate::charge::{Moment, Place};
+use crate::charge::{DecisionTime, Place};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -88,33 +88,33 @@ impl Window {
     /// the window that the clock now says, and keeps it open for a whole length
     /// from now: a clock that steps back to just before a boundary, again and
     /// again, would otherwise open a window each time.
-    pub fn observe(&self, state: &mut State, moment: &Moment) {
-        if state.used == 0 || state.start <= moment.now {
+    pub fn observe(&self, state: &mut State, time: &DecisionTime) {
+        if state.used == 0 || state.start <= time.now {
             return;
         }
-        let (start, end) = self.bounds(moment);
+        let (start, end) = self.bounds(time);
         let length = end.since(start);
-        if state.start.since(moment.now) > length {
-            (state.start, state.end) = (start, moment.now + length);
+        if state.start.since(time.now) > length {
+            (state.start, state.end) = (start, time.now + length);
         }
     }
 
     /// Whether `amount` fits now.
     #[must_use]
-    pub fn quote(&self, state: &State, amount: Amount, moment: &Moment) -> Verdict {
+    pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
         if amount > self.capacity {
             return Verdict::Never;
         }
-        match self.current(state, moment) {
+        match self.current(state, time) {
             Some(open) if open.used + amount > self.capacity => Verdict::NotUntil(open.end),
             _ => Verdict::Admit,
         }
     }
 
     /// Counts `amount`; what is above the capacity is debt until the window ends.
-    pub fn charge(&self, state: &mut State, amount: Amount, moment: &Moment) -> Place {
-        if self.current(state, moment).is_none() {
-            let (start, end) = self.bounds(moment);
+    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+        if self.current(state, time).is_none() {
+            let (start, end) = self.bounds(time);
             *state = State {
                 start,
                 end,
@@ -137,8 +137,8 @@ impl Window {
 
     /// Where the window stands.
     #[must_use]
-    pub fn standing(&self, state: &State, moment: &Moment) -> Standing {
-        match self.current(state, moment) {
+    pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
+        match self.current(state, time) {
             Some(open) if open.used > 0 => Standing {
                 limit: self.capacity,
                 remaining: self.capacity.saturating_sub(open.used),
@@ -164,17 +164,17 @@ impl Window {
     /// counted until the window ends that this rule sees; no later than by `old`,
     /// if this rule's windows are no longer. The window's beginning stays, so that
     /// it ends however often it is carried to and fro.
-    pub fn adopt(&self, state: &mut State, old: &Self, moment: &Moment) {
-        if old.current(state, moment).is_none() {
+    pub fn adopt(&self, state: &mut State, old: &Self, time: &DecisionTime) {
+        if old.current(state, time).is_none() {
             *state = State::default();
             return;
         }
         // One calendar is like another here: the boundaries tell them apart.
-        if self.align == old.align && moment.calendar.is_none() {
+        if self.align == old.align && time.calendar.is_none() {
             return;
         }
-        let (start, end) = self.bounds(moment);
-        if end <= moment.now {
+        let (start, end) = self.bounds(time);
+        if end <= time.now {
             // Boundaries of a change long ago say nothing of this window.
             return;
         }
@@ -185,7 +185,7 @@ impl Window {
             Align::Epoch(_) | Align::Calendar => end,
         };
         state.end = if is_longer { end } else { end.min(state.end) };
-        if state.end <= moment.now {
+        if state.end <= time.now {
             *state = State::default();
         }
     }
@@ -200,21 +200,19 @@ impl Window {
 
     /// The state's window if it is still open. One that has not begun yet was
     /// opened by a clock slightly ahead, and is held.
-    fn current<'s>(&self, state: &'s State, moment: &Moment) -> Option<&'s State> {
-        (moment.now < state.end).then_some(state)
+    fn current<'s>(&self, state: &'s State, time: &DecisionTime) -> Option<&'s State> {
+        (time.now < state.end).then_some(state)
     }
 
     /// The window that holds `now`: its beginning and its end.
-    fn bounds(&self, moment: &Moment) -> (Timestamp, Timestamp) {
-        match (self.align, moment.calendar) {
-            (Align::Epoch(period), _) => epoch_window(moment.now, period),
-            (Align::Calendar, Some(bounds)) if moment.now < bounds.end => {
-                (bounds.start, bounds.end)
-            }
+    fn bounds(&self, time: &DecisionTime) -> (Timestamp, Timestamp) {
+        match (self.align, time.calendar) {
+            (Align::Epoch(period), _) => epoch_window(time.now, period),
+            (Align::Calendar, Some(bounds)) if time.now < bounds.end => (bounds.start, bounds.end),
             (Align::Calendar, Some(bounds)) => (bounds.end, bounds.next_end),
             // No boundaries were given: a day of UTC is the calendar's least surprise.
-            (Align::Calendar, None) => epoch_window(moment.now, Span::from_secs(86_400)),
-            (Align::FirstUse(period), _) => (moment.now, moment.now + period),
+            (Align::Calendar, None) => epoch_window(time.now, Span::from_secs(86_400)),
+            (Align::FirstUse(period), _) => (time.now, time.now + period),
         }
     }
 }

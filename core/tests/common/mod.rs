@@ -97,8 +97,8 @@ impl Key {
     /// Lives through one step; the amount that was charged, if one was.
     pub fn step(&mut self, step: &Step) -> Option<Amount> {
         self.now = shift(self.now, step.span(self.refill));
-        let moment = self.moment();
-        self.rule.observe(&mut self.state, &moment);
+        let time = self.decision_time();
+        self.rule.observe(&mut self.state, &time);
         let amount = step.amount(&self.rule);
         match step.act {
             Act::Refund => {
@@ -119,10 +119,10 @@ impl Key {
             id: self.ids,
             expires_at: self.now + self.refill,
         };
-        let moment = self.moment();
+        let time = self.decision_time();
         let receipt = self
             .rule
-            .charge(&mut self.state, amount, &moment, Some(tenure));
+            .charge(&mut self.state, amount, &time, Some(tenure));
         let charge = Charge {
             at: self.now,
             amount,
@@ -141,33 +141,30 @@ impl Key {
     }
 
     pub fn refund(&mut self, charge: &Charge) {
-        let moment = self.moment();
-        self.rule.refund(
-            &mut self.state,
-            charge.amount,
-            charge.receipt.place,
-            &moment,
-        );
+        let time = self.decision_time();
+        self.rule
+            .refund(&mut self.state, charge.amount, charge.receipt.place, &time);
         self.rule.release(&mut self.state, charge.tenure, self.now);
     }
 
-    pub fn moment(&self) -> Moment {
-        moment(&self.rule, self.now)
+    pub fn decision_time(&self) -> DecisionTime {
+        decision_time(&self.rule, self.now)
     }
 
     pub fn quote(&self, amount: Amount) -> Verdict {
-        self.rule.quote(&self.state, amount, &self.moment())
+        self.rule.quote(&self.state, amount, &self.decision_time())
     }
 
     pub fn standing(&self) -> Standing {
-        self.rule.standing(&self.state, &self.moment())
+        self.rule.standing(&self.state, &self.decision_time())
     }
 
     /// The same key at another instant, as every verb finds it.
     pub fn at(&self, now: Timestamp) -> Self {
         let mut key = self.clone();
         key.now = now;
-        key.rule.observe(&mut key.state, &moment(&self.rule, now));
+        key.rule
+            .observe(&mut key.state, &decision_time(&self.rule, now));
         key
     }
 
@@ -182,18 +179,18 @@ impl Key {
 }
 
 /// The moment `now`, with a calendar if the rule follows one.
-pub fn moment(rule: &Rule, now: Timestamp) -> Moment {
-    let mut moment = Moment::at(now);
+pub fn decision_time(rule: &Rule, now: Timestamp) -> DecisionTime {
+    let mut time = DecisionTime::at(now);
     if matches!(rule, Rule::Window(window) if window.align() == Align::Calendar) {
         let into = (i128::from(now.as_micros()) - i128::from(SHIFT)).rem_euclid(i128::from(DAY));
         let start = shift(now, -(into as i64));
-        moment.calendar = Some(Bounds {
+        time.calendar = Some(Bounds {
             start,
             end: shift(start, DAY),
             next_end: shift(start, 2 * DAY),
         });
     }
-    moment
+    time
 }
 
 pub fn shift(at: Timestamp, by: i64) -> Timestamp {

@@ -9,7 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::codec::{decode, encode};
 use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
-use tidegate_core::{Moment, Place, Rule, RuleError, Span, State, Tenure, Timestamp};
+use tidegate_core::{DecisionTime, Place, Rule, RuleError, Span, State, Tenure, Timestamp};
 use tidegate_fuzz::Feed;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -33,51 +33,51 @@ fn comes_back(state: &State) {
 
 fn use_it(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>) {
     while !feed.is_empty() {
-        let moment = moment(feed);
-        rule.observe(state, &moment);
-        step(rule, other, state, feed, &moment);
-        let standing = rule.standing(state, &moment);
+        let time = decision_time(feed);
+        rule.observe(state, &time);
+        step(rule, other, state, feed, &time);
+        let standing = rule.standing(state, &time);
         assert!(standing.remaining <= standing.limit, "more than full");
         comes_back(state);
     }
 }
 
-fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, moment: &Moment) {
+fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, time: &DecisionTime) {
     let amount = feed.amount() % (tidegate_core::MAX_AMOUNT + 1);
     let tenure = Tenure {
         id: u128::from(feed.byte()),
         expires_at: Timestamp::from_micros(feed.signed()),
     };
     match feed.choose(6) {
-        0 if may_charge(rule, state, amount, moment) => {
-            rule.charge(state, amount, moment, Some(tenure));
+        0 if may_charge(rule, state, amount, time) => {
+            rule.charge(state, amount, time, Some(tenure));
         }
-        1 => rule.refund(state, amount, Place::from_i64(feed.signed()), moment),
-        2 => drop(rule.release(state, tenure, moment.now)),
+        1 => rule.refund(state, amount, Place::from_i64(feed.signed()), time),
+        2 => drop(rule.release(state, tenure, time.now)),
         3 => drop(rule.renew(
             state,
             tenure,
             Timestamp::from_micros(feed.signed()),
-            moment.now,
+            time.now,
         )),
-        4 => rule.adopt(state, other, moment),
-        _ => forecast_is_a_quote(rule, state, amount, moment),
+        4 => rule.adopt(state, other, time),
+        _ => forecast_is_a_quote(rule, state, amount, time),
     }
 }
 
 /// A settlement charges a rate beyond what it holds; slots are only granted.
-fn may_charge(rule: &Rule, state: &State, amount: u64, moment: &Moment) -> bool {
-    !rule.is_held() || rule.quote(state, amount, moment).admitted()
+fn may_charge(rule: &Rule, state: &State, amount: u64, time: &DecisionTime) -> bool {
+    !rule.is_held() || rule.quote(state, amount, time).admitted()
 }
 
 /// Reading twice says the same, and reading needs no change.
-fn forecast_is_a_quote(rule: &Rule, state: &State, amount: u64, moment: &Moment) {
-    let forecast = rule.forecast(state, amount, moment);
-    assert_eq!(forecast.verdict, rule.quote(state, amount, moment));
+fn forecast_is_a_quote(rule: &Rule, state: &State, amount: u64, time: &DecisionTime) {
+    let forecast = rule.forecast(state, amount, time);
+    assert_eq!(forecast.verdict, rule.quote(state, amount, time));
     assert!(rule.forget_at(state) >= Timestamp::MIN);
 }
 
-fn moment(feed: &mut Feed<'_>) -> Moment {
+fn decision_time(feed: &mut Feed<'_>) -> DecisionTime {
     let now = Timestamp::from_micros(feed.signed());
     let day = Span::from_secs(86_400);
     let calendar = (feed.choose(2) == 1).then(|| Bounds {
@@ -85,7 +85,7 @@ fn moment(feed: &mut Feed<'_>) -> Moment {
         end: now + day,
         next_end: now + day + day,
     });
-    Moment { now, calendar }
+    DecisionTime { now, calendar }
 }
 
 fn rule(feed: &mut Feed<'_>) -> Result<Rule, RuleError> {

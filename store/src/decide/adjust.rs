@@ -32,7 +32,7 @@ pub(super) fn adjust<O: PartialEq>(
     let mut slots: SmallVec<[(usize, State); 1]> = SmallVec::new();
     for (position, part) in parts.iter_mut().enumerate() {
         if changes[position].is_of_more_slots() {
-            part.rule.observe(part.state, &part.moment);
+            part.rule.observe(part.state, &part.time);
             let before = part.state.clone();
             match part.rule.release(part.state, tenure, command.now) {
                 true => slots.push((position, before)),
@@ -106,7 +106,7 @@ impl Change {
         record: &mut Record<O>,
         tenure: Tenure,
     ) {
-        let now = part.moment.now;
+        let now = part.time.now;
         if self.is_held && self.target != self.taken {
             match self.target {
                 0 => limit.rule.release(part.state, tenure, now),
@@ -121,13 +121,13 @@ impl Change {
         if more > part.amount {
             part.receipt = limit
                 .rule
-                .charge(part.state, more, &part.moment, Some(tenure));
+                .charge(part.state, more, &part.time, Some(tenure));
         }
         if more > 0 {
             record.take_more(limit.uid, more, part.receipt.place);
         } else {
             let less = self.taken - self.target;
-            give_back(limit, part.state, record, less, &part.moment);
+            give_back(limit, part.state, record, less, &part.time);
             record.take_less(limit.uid, less);
         }
     }

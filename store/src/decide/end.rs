@@ -1,9 +1,9 @@
 //! How a lease ends, and how it lasts longer.
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Moment, State, Tenure, Timestamp};
+use tidegate_core::{Amount, DecisionTime, State, Tenure, Timestamp};
 
-use super::step::{Row, moment, with_cell, with_cell_at};
+use super::step::{Row, decision_time, with_cell, with_cell_at};
 use super::take::tenure;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
@@ -69,16 +69,16 @@ fn end_shares<O>(
             }),
         }
     }
-    let plain = Moment::at(command.now);
+    let plain = DecisionTime::at(command.now);
     for (at, of) in uses[untaken..].iter_mut().enumerate() {
         let position = command.plan.position_near(of.uid, at);
         of.used = position.map_or(of.taken, |i| used(ending, i, of.taken));
         let Some(position) = position else { continue };
-        let moment = match command.calendars.is_empty() {
+        let time = match command.calendars.is_empty() {
             true => &plain,
-            false => &moment(command, position),
+            false => &decision_time(command, position),
         };
-        with_cell_at(command.plan, rows, position, moment, |limit, cell, at| {
+        with_cell_at(command.plan, rows, position, time, |limit, cell, at| {
             end_charges(limit, cell, of, record, at);
         });
     }
@@ -102,8 +102,8 @@ fn charge_untaken<O>(
         if record.shares.iter().any(|share| share.uid == limit.uid) {
             continue;
         }
-        let moment = moment(command, position);
-        with_cell(command.plan, rows, limit.uid, &moment, |limit, cell, at| {
+        let time = decision_time(command, position);
+        with_cell(command.plan, rows, limit.uid, &time, |limit, cell, at| {
             limit.rule.observe(cell, at);
             limit.rule.charge(cell, used, at, None);
             uses.push(Use {
@@ -132,21 +132,19 @@ fn end_charges<O>(
     cell: &mut State,
     of: &Use,
     record: &Record<O>,
-    moment: &Moment,
+    time: &DecisionTime,
 ) {
-    limit.rule.observe(cell, moment);
+    limit.rule.observe(cell, time);
     if limit.rule.is_held() {
-        limit
-            .rule
-            .release(cell, tenure(&record.granted), moment.now);
+        limit.rule.release(cell, tenure(&record.granted), time.now);
         return;
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
     let charged = if refunded { 0 } else { of.taken };
     if of.used > charged {
-        limit.rule.charge(cell, of.used - charged, moment, None);
+        limit.rule.charge(cell, of.used - charged, time, None);
     } else if of.used < charged {
-        give_back(limit, cell, record, charged - of.used, moment);
+        give_back(limit, cell, record, charged - of.used, time);
     }
 }
 
@@ -156,11 +154,11 @@ pub(super) fn give_back<O>(
     cell: &mut State,
     record: &Record<O>,
     amount: Amount,
-    moment: &Moment,
+    time: &DecisionTime,
 ) {
     for (share, part) in record.latest_first(limit.uid, amount) {
         if !share.forgotten {
-            limit.rule.refund(cell, part, share.place, moment);
+            limit.rule.refund(cell, part, share.place, time);
         }
     }
 }
@@ -192,8 +190,8 @@ pub(super) fn renew<O: PartialEq>(
     let mut record = ledger.remove(id, owner)?;
     let tenure = Tenure { id, expires_at };
     for share in &record.shares {
-        let moment = Moment::at(command.now);
-        with_cell(command.plan, rows, share.uid, &moment, |limit, cell, at| {
+        let time = DecisionTime::at(command.now);
+        with_cell(command.plan, rows, share.uid, &time, |limit, cell, at| {
             limit.rule.observe(cell, at);
             limit.rule.renew(cell, tenure, until, at.now);
         });

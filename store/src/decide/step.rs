@@ -2,7 +2,7 @@
 //! reaches, and what they come to.
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Composite, Moment, Part, State};
+use tidegate_core::{Amount, Composite, DecisionTime, Part, State};
 
 use crate::command::{Detail, KeyCommand};
 use crate::plan::{Plan, PlanLimit};
@@ -35,7 +35,7 @@ pub(super) fn parts<'a>(
     let limits = command.plan.limits().iter().enumerate();
     let part = |((position, limit), cell): ((usize, &'a PlanLimit), &'a mut State)| {
         let amount = amounts.get(position).copied().unwrap_or(0);
-        let mut part = Part::new(&limit.rule, cell, amount, moment(command, position));
+        let mut part = Part::new(&limit.rule, cell, amount, decision_time(command, position));
         part.payment = limit.payment;
         part.shadow = limit.shadow;
         part
@@ -43,8 +43,8 @@ pub(super) fn parts<'a>(
     limits.zip(cells).map(part).collect()
 }
 
-pub(super) fn moment(command: &KeyCommand<'_>, position: usize) -> Moment {
-    Moment {
+pub(super) fn decision_time(command: &KeyCommand<'_>, position: usize) -> DecisionTime {
+    DecisionTime {
         now: command.now,
         calendar: command.calendars.get(position).copied().flatten(),
     }
@@ -69,7 +69,7 @@ pub(super) fn decision(
         Detail::Always => true,
     };
     if wanted {
-        let standing = |part: &Part<'_>| Some(part.rule.standing(part.state, &part.moment));
+        let standing = |part: &Part<'_>| Some(part.rule.standing(part.state, &part.time));
         decision.standings = parts.iter().map(standing).collect();
         decision.standings.resize(plan.limits().len(), None);
     }
@@ -82,17 +82,17 @@ pub(super) fn decision(
 pub(super) fn each_limit(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
-    mut act: impl FnMut(usize, &PlanLimit, &mut State, &Moment),
+    mut act: impl FnMut(usize, &PlanLimit, &mut State, &DecisionTime),
 ) {
-    let plain = Moment::at(command.now);
+    let plain = DecisionTime::at(command.now);
     let mut limits = command.plan.limits().iter().enumerate();
     for row in rows {
         for (cell, (position, limit)) in row.iter_mut().zip(&mut limits) {
-            let moment = match command.calendars.is_empty() {
+            let time = match command.calendars.is_empty() {
                 true => &plain,
-                false => &moment(command, position),
+                false => &decision_time(command, position),
             };
-            act(position, limit, cell, moment);
+            act(position, limit, cell, time);
         }
     }
 }
@@ -102,11 +102,11 @@ pub(super) fn with_cell(
     plan: &Plan,
     rows: &mut [Row],
     uid: u32,
-    moment: &Moment,
-    act: impl FnOnce(&PlanLimit, &mut State, &Moment),
+    time: &DecisionTime,
+    act: impl FnOnce(&PlanLimit, &mut State, &DecisionTime),
 ) {
     if let Some(position) = plan.position(uid) {
-        with_cell_at(plan, rows, position, moment, act);
+        with_cell_at(plan, rows, position, time, act);
     }
 }
 
@@ -115,8 +115,8 @@ pub(super) fn with_cell_at(
     plan: &Plan,
     rows: &mut [Row],
     position: usize,
-    moment: &Moment,
-    act: impl FnOnce(&PlanLimit, &mut State, &Moment),
+    time: &DecisionTime,
+    act: impl FnOnce(&PlanLimit, &mut State, &DecisionTime),
 ) {
     let Some(limit) = plan.limits().get(position) else {
         return;
@@ -124,6 +124,6 @@ pub(super) fn with_cell_at(
     let offset = position - plan.start(limit.level);
     let row = rows.get_mut(limit.level);
     if let Some(cell) = row.and_then(|row| row.get_mut(offset)) {
-        act(limit, cell, moment);
+        act(limit, cell, time);
     }
 }

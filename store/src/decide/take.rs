@@ -70,12 +70,12 @@ pub(super) fn lease<O: PartialEq>(
 #[inline]
 fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
     let mut all = true;
-    each_limit(command, rows, |position, limit, cell, moment| {
+    each_limit(command, rows, |position, limit, cell, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
-        limit.rule.observe(cell, moment);
+        limit.rule.observe(cell, time);
         if amount > 0 {
             let must_fit = limit.payment.must_fit(amount);
-            all &= limit.rule.quote(cell, must_fit, moment).admitted();
+            all &= limit.rule.quote(cell, must_fit, time).admitted();
         }
     });
     all
@@ -89,10 +89,10 @@ fn charge_all<O>(
     record: &mut Record<O>,
 ) {
     let tenure = Some(tenure(&record.granted));
-    each_limit(command, rows, |position, limit, cell, moment| {
+    each_limit(command, rows, |position, limit, cell, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
         if amount > 0 {
-            let receipt = limit.rule.charge(cell, amount, moment, tenure);
+            let receipt = limit.rule.charge(cell, amount, time, tenure);
             record.charged(limit.uid, amount, receipt);
         }
     });

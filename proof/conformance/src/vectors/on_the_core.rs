@@ -1,7 +1,7 @@
 //! The core as a player of tables.
 
 use tidegate_core::{
-    Moment, Part, Payment, Place, Rule, Span, State, Tenure, Verdict, commit, compose,
+    DecisionTime, Part, Payment, Place, Rule, Span, State, Tenure, Verdict, commit, compose,
 };
 
 use super::table::{Deed, Step, Table};
@@ -32,35 +32,37 @@ pub(super) fn play(table: &Table) {
     };
     for step in &table.steps {
         let answer = limit.act(step);
-        let standing = table.rule.standing(&limit.state, &Moment::at(step.at));
+        let standing = table
+            .rule
+            .standing(&limit.state, &DecisionTime::at(step.at));
         step.must_be(answer, &standing, "");
     }
 }
 
 impl Limit<'_> {
     fn act(&mut self, step: &Step) -> Option<Verdict> {
-        let moment = Moment::at(step.at);
+        let time = DecisionTime::at(step.at);
         let tenure = Tenure {
             id: self.charged.len() as u128,
-            expires_at: moment.now + self.ttl,
+            expires_at: time.now + self.ttl,
         };
         let mut place = Place::default();
         let answer = match step.deed {
-            Deed::Ask(amount) => Some(self.ask(amount, moment, Some(tenure), &mut place)),
-            Deed::Peek(amount) => Some(self.ask(amount, moment, None, &mut place)),
+            Deed::Ask(amount) => Some(self.ask(amount, time, Some(tenure), &mut place)),
+            Deed::Peek(amount) => Some(self.ask(amount, time, None, &mut place)),
             Deed::Charge(amount) => {
                 let state = &mut self.state;
-                place = self.rule.charge(state, amount, &moment, Some(tenure)).place;
+                place = self.rule.charge(state, amount, &time, Some(tenure)).place;
                 None
             }
             Deed::Refund(earlier, amount) => {
                 let (place, _) = self.charged[earlier];
-                self.rule.refund(&mut self.state, amount, place, &moment);
+                self.rule.refund(&mut self.state, amount, place, &time);
                 None
             }
             Deed::Release(earlier) => {
                 let (_, tenure) = self.charged[earlier];
-                self.rule.release(&mut self.state, tenure, moment.now);
+                self.rule.release(&mut self.state, tenure, time.now);
                 None
             }
         };
@@ -72,11 +74,11 @@ impl Limit<'_> {
     fn ask(
         &mut self,
         amount: u64,
-        moment: Moment,
+        time: DecisionTime,
         tenure: Option<Tenure>,
         place: &mut Place,
     ) -> Verdict {
-        let mut part = Part::new(self.rule, &mut self.state, amount, moment);
+        let mut part = Part::new(self.rule, &mut self.state, amount, time);
         part.payment = self.payment;
         let mut parts = [part];
         let verdict = compose(&mut parts).verdict;

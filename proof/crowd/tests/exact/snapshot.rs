@@ -6,7 +6,7 @@ use redis::Connection;
 use tidegate::Timestamp;
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
-use tidegate_core::{DecodeError, Moment, Rule, Slots, Span};
+use tidegate_core::{DecisionTime, DecodeError, Rule, Slots, Span};
 use tidegate_store::bytes::{decode_record, decode_row, versioned};
 use tidegate_store::ledger::Stage;
 
@@ -86,7 +86,7 @@ pub fn of_mariadb(server: &MariadbServer) -> Snapshot {
 fn free(row: &[u8]) -> u64 {
     let slots = Slots::new(SLOTS, Span::SECOND).expect("sound slots");
     let row = decode_row(behind_its_head(row).expect("a head")).expect("a row");
-    let standing = Rule::Slots(slots).standing(&row.states[0], &Moment::at(Timestamp::MIN));
+    let standing = Rule::Slots(slots).standing(&row.states[0], &DecisionTime::at(Timestamp::MIN));
     standing.remaining
 }
 

@@ -192,8 +192,8 @@ proptest! {
 fn a_row_and_a_table_are_read_as_they_were_written() {
     let slots = Rule::Slots(Slots::new(3, Span::SECOND).expect("in range"));
     let mut held = State::Fresh;
-    let moment = tidegate_store::core::Moment::at(Timestamp::from_micros(7));
-    slots.charge(&mut held, 1, &moment, None);
+    let time = tidegate_store::core::DecisionTime::at(Timestamp::from_micros(7));
+    slots.charge(&mut held, 1, &time, None);
     let mut bytes = row_head(9, false).to_vec();
     encode_row(&[State::Fresh, held.clone()], &mut bytes);
     let states = [State::Fresh, held];
