@@ -60,7 +60,7 @@ impl Place {
 
 /// Who holds slots, and until when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tenure {
+pub struct LeaseTerm {
     /// The lease's id.
     pub id: u128,
     /// When it expires.

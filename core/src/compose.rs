@@ -5,7 +5,7 @@
 //! same lock. A *shadow* part is decided and recorded but refuses nobody.
 
 use crate::amount::Amount;
-use crate::charge::{DecisionTime, Receipt, Tenure};
+use crate::charge::{DecisionTime, LeaseTerm, Receipt};
 use crate::rule::{Rule, State};
 use crate::verdict::Verdict;
 
@@ -114,12 +114,10 @@ pub fn compose(parts: &mut [Part<'_>]) -> Composite {
 
 /// Charges every part: what was asked, where it was admitted. A shadow that
 /// would have refused is not charged, so that it goes on as if it had.
-pub fn commit(parts: &mut [Part<'_>], tenure: Option<Tenure>) {
+pub fn commit(parts: &mut [Part<'_>], term: Option<LeaseTerm>) {
     for part in parts.iter_mut().filter(|p| p.amount > 0) {
         if part.verdict.admitted() {
-            part.receipt = part
-                .rule
-                .charge(part.state, part.amount, &part.time, tenure);
+            part.receipt = part.rule.charge(part.state, part.amount, &part.time, term);
         }
     }
 }

@@ -34,7 +34,7 @@ pub mod verdict;
 pub mod word;
 
 pub use amount::{Amount, MAX_AMOUNT};
-pub use charge::{Bounds, DecisionTime, Place, Receipt, Tenure};
+pub use charge::{Bounds, DecisionTime, LeaseTerm, Place, Receipt};
 pub use compose::{Composite, Part, Payment, commit, compose};
 pub use error::{DecodeError, RuleError};
 pub use kernel::{Align, Bucket, Log, Ring, Slots, Window};

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::amount::Amount;
-use crate::charge::{DecisionTime, Place, Receipt, Tenure};
+use crate::charge::{DecisionTime, LeaseTerm, Place, Receipt};
 use crate::error::RuleError;
 use crate::kernel::{Bucket, Log, Ring, Slots, Window, bucket, log, ring, slots, window};
 use crate::time::Timestamp;
@@ -182,7 +182,7 @@ impl Rule {
         }
     }
 
-    /// Takes `amount`, whatever the quote said. Slots go to `tenure`; without
+    /// Takes `amount`, whatever the quote said. Slots go to `term`; without
     /// one nobody could give them back, so none are taken. A bucket gives back
     /// only what was charged with one.
     #[inline]
@@ -191,10 +191,10 @@ impl Rule {
         cell: &mut State,
         amount: Amount,
         time: &DecisionTime,
-        tenure: Option<Tenure>,
+        term: Option<LeaseTerm>,
     ) -> Receipt {
         let place = with_state!(self, cell, |kernel, state| {
-            Bucket: match tenure {
+            Bucket: match term {
                 Some(_) => kernel.charge_lease(state, amount, time),
                 None => kernel.charge(state, amount, time),
             },
@@ -202,8 +202,8 @@ impl Rule {
             Ring: kernel.charge(state, amount, time),
             Log: kernel.charge(state, amount, time),
             Slots: {
-                let grant = |t: Tenure| kernel.grant(state, t.id, amount, t.expires_at, time.now);
-                return Receipt { place: Slots::PLACE, fence: tenure.map_or(0, grant) };
+                let grant = |t: LeaseTerm| kernel.grant(state, t.id, amount, t.expires_at, time.now);
+                return Receipt { place: Slots::PLACE, fence: term.map_or(0, grant) };
             },
         });
         Receipt { place, fence: 0 }
@@ -228,10 +228,10 @@ impl Rule {
 
     /// Takes the slots of a holder back; `false` if it holds none (any more).
     #[inline]
-    pub fn release(&self, cell: &mut State, tenure: Tenure, now: Timestamp) -> bool {
+    pub fn release(&self, cell: &mut State, term: LeaseTerm, now: Timestamp) -> bool {
         match (self, cell) {
             (Self::Slots(kernel), State::Slots(state)) => {
-                kernel.release(state, tenure.id, tenure.expires_at, now)
+                kernel.release(state, term.id, term.expires_at, now)
             }
             _ => false,
         }
@@ -239,10 +239,16 @@ impl Rule {
 
     /// Changes how many slots a holder has, be they free or not; `false` if it holds
     /// nothing (any more).
-    pub fn resize(&self, cell: &mut State, tenure: Tenure, weight: Amount, now: Timestamp) -> bool {
+    pub fn resize(
+        &self,
+        cell: &mut State,
+        term: LeaseTerm,
+        weight: Amount,
+        now: Timestamp,
+    ) -> bool {
         match (self, cell) {
             (Self::Slots(kernel), State::Slots(state)) => {
-                kernel.resize(state, tenure.id, tenure.expires_at, weight, now)
+                kernel.resize(state, term.id, term.expires_at, weight, now)
             }
             _ => false,
         }
@@ -252,13 +258,13 @@ impl Rule {
     pub fn renew(
         &self,
         cell: &mut State,
-        tenure: Tenure,
+        term: LeaseTerm,
         until: Timestamp,
         now: Timestamp,
     ) -> bool {
         match (self, cell) {
             (Self::Slots(kernel), State::Slots(state)) => {
-                kernel.renew(state, tenure.id, tenure.expires_at, until, now)
+                kernel.renew(state, term.id, term.expires_at, until, now)
             }
             _ => false,
         }

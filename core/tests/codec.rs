@@ -174,11 +174,11 @@ fn stays(rule: Rule, charges: &[(i64, Amount)], expected: &str) {
     let mut state = State::Fresh;
     for &(now, amount) in charges {
         let time = DecisionTime::at(Timestamp::from_micros(now));
-        let tenure = Tenure {
+        let term = LeaseTerm {
             id: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10 + u128::from(amount),
             expires_at: time.now + Span::MILLISECOND,
         };
-        rule.charge(&mut state, amount, &time, leased.then_some(tenure));
+        rule.charge(&mut state, amount, &time, leased.then_some(term));
     }
     assert_eq!(bytes_of(&state), hex(expected), "{rule:?} is written anew");
     assert_eq!(decode(&hex(expected)), Ok(state), "{rule:?} is misread");
@@ -230,17 +230,17 @@ fn the_bytes_of_version_1_stay() {
 fn the_bytes_of_version_2_stay() {
     let rule = Rule::Bucket(Bucket::new(1, Span::SECOND, 5).unwrap());
     let mut state = State::Fresh;
-    let mut charge = |now: i64, tenure| {
+    let mut charge = |now: i64, term| {
         let time = DecisionTime::at(Timestamp::from_micros(now));
-        rule.charge(&mut state, 2, &time, tenure);
+        rule.charge(&mut state, 2, &time, term);
     };
-    let tenure = Tenure {
+    let term = LeaseTerm {
         id: 1,
         expires_at: Timestamp::MAX,
     };
-    charge(258, Some(tenure));
+    charge(258, Some(term));
     charge(258, None);
-    charge(259, Some(tenure));
+    charge(259, Some(term));
     let wide = |level: u128| level.to_le_bytes();
     let mut expected = vec![2, 6];
     expected.extend(wide(5_999_999));

@@ -8,15 +8,15 @@ use tidegate_core::*;
 fn a_fence_grows_across_a_reset_within_a_microsecond() {
     let rule = Rule::Slots(Slots::new(1, Span::SECOND).unwrap());
     let time = DecisionTime::at(Timestamp::from_micros(1_000));
-    let tenure = |id| Tenure {
+    let term = |id| LeaseTerm {
         id,
         expires_at: time.now + Span::SECOND,
     };
     let mut state = State::Fresh;
-    let first = rule.charge(&mut state, 1, &time, Some(tenure(1)));
+    let first = rule.charge(&mut state, 1, &time, Some(term(1)));
     state.reset();
     assert_eq!(rule.standing(&state, &time).remaining, 0);
-    assert!(rule.release(&mut state, tenure(1), time.now));
-    let second = rule.charge(&mut state, 1, &time, Some(tenure(2)));
+    assert!(rule.release(&mut state, term(1), time.now));
+    let second = rule.charge(&mut state, 1, &time, Some(term(2)));
     assert!(second.fence > first.fence);
 }

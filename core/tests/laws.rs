@@ -280,11 +280,11 @@ proptest! {
             elapsed += u64::try_from(step.span(law.refill)).unwrap_or(0);
             if key.step(step).is_some() {
                 let charge = key.charges.last().unwrap();
-                until.insert(charge.tenure.id, elapsed + law.refill.as_micros());
+                until.insert(charge.term.id, elapsed + law.refill.as_micros());
                 prop_assert!(charge.receipt.fence > fence);
                 fence = charge.receipt.fence;
             }
-            let live = |charge: &&Charge| until[&charge.tenure.id] > elapsed;
+            let live = |charge: &&Charge| until[&charge.term.id] > elapsed;
             let held: u64 = key.charges.iter().filter(live).map(|charge| charge.amount).sum();
             prop_assert!(held <= law.rule.capacity());
         }
@@ -459,7 +459,7 @@ proptest! {
 
     #[test]
     fn all_or_nothing_across_limits(wishes in wishes()) {
-        let tenure = Tenure { id: u128::MAX, expires_at: shift(wishes[0].key.now, 1_000) };
+        let term = LeaseTerm { id: u128::MAX, expires_at: shift(wishes[0].key.now, 1_000) };
         let mut asked = wishes.clone();
         let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
         let answer = compose(&mut parts);
@@ -471,12 +471,12 @@ proptest! {
             prop_assert_eq!(parts[binding].verdict, answer.verdict);
             return Ok(());
         }
-        commit(&mut parts, Some(tenure));
+        commit(&mut parts, Some(term));
         let receipts: Vec<_> = parts.iter().map(|part| part.receipt).collect();
         for ((mut old, new), receipt) in wishes.into_iter().zip(&asked).zip(receipts) {
             if old.fits() && old.amount > 0 {
                 let time = old.key.decision_time();
-                let alone = old.key.rule.charge(&mut old.key.state, old.amount, &time, Some(tenure));
+                let alone = old.key.rule.charge(&mut old.key.state, old.amount, &time, Some(term));
                 prop_assert_eq!(alone, receipt);
             }
             prop_assert_eq!(&old.key.state, &new.key.state);

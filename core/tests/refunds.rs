@@ -79,12 +79,12 @@ impl Past {
 
     /// Charges; the place, if it was for a lease.
     fn charge(&mut self, amount: Amount, asked: bool, leased: bool) -> Place {
-        let tenure = Tenure {
+        let term = LeaseTerm {
             id: self.charges.len() as u128,
             expires_at: Timestamp::MAX,
         };
-        let (tenure, time) = (leased.then_some(tenure), DecisionTime::at(self.now));
-        let receipt = self.rule.charge(&mut self.state, amount, &time, tenure);
+        let (term, time) = (leased.then_some(term), DecisionTime::at(self.now));
+        let receipt = self.rule.charge(&mut self.state, amount, &time, term);
         let (at, net) = (self.now, amount);
         self.charges.push(Charge { at, net, asked });
         receipt.place

@@ -75,12 +75,12 @@ fn slots_granted_after_a_small_step_back_outlast_a_large_one() {
         let time = DecisionTime::at(Timestamp::from_micros(now));
         rule.observe(&mut state, &time);
         let verdict = rule.quote(&state, 1, &time);
-        let tenure = Tenure {
+        let term = LeaseTerm {
             id: now.unsigned_abs().into(),
             expires_at: time.now + Span::from_millis(5),
         };
         if verdict.admitted() {
-            rule.charge(&mut state, 1, &time, Some(tenure));
+            rule.charge(&mut state, 1, &time, Some(term));
         }
         verdict
     };

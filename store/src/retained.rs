@@ -12,7 +12,7 @@
 //! So much and no more: [`MOST_RETAINED`] states, each until it equals "never seen". A
 //! store of one process has no server that is behind, and retains nothing.
 
-use tidegate_core::{Bounds, DecisionTime, DecodeError, Rule, State, Tenure, Timestamp, codec};
+use tidegate_core::{Bounds, DecisionTime, DecodeError, LeaseTerm, Rule, State, Timestamp, codec};
 
 use crate::bytes::Reader;
 use crate::bytes::plan::{decode_rule, encode_rule};
@@ -118,24 +118,24 @@ pub fn apply<O: PartialEq + AsRef<[u8]>>(
     if retained.iter().all(Vec::is_empty) {
         return decide::apply(command, rows, ledger, owner);
     }
-    let tenure = |id| {
+    let term = |id| {
         let record = ledger.get(id)?;
-        Some(Tenure {
+        Some(LeaseTerm {
             id,
             expires_at: record.granted.expires_at,
         })
     };
     let held = match command.verb {
-        Verb::End { id, .. } | Verb::Renew { id, .. } => tenure(id),
+        Verb::End { id, .. } | Verb::Renew { id, .. } => term(id),
         _ => None,
     };
     let reply = decide::apply(command, rows, ledger, owner)?;
     match (command.verb, held) {
-        (Verb::End { .. }, Some(tenure)) => each(retained, command.now, |rule, state| {
-            rule.release(state, tenure, command.now);
+        (Verb::End { .. }, Some(term)) => each(retained, command.now, |rule, state| {
+            rule.release(state, term, command.now);
         }),
-        (Verb::Renew { until, .. }, Some(tenure)) => each(retained, command.now, |rule, state| {
-            rule.renew(state, tenure, until, command.now);
+        (Verb::Renew { until, .. }, Some(term)) => each(retained, command.now, |rule, state| {
+            rule.renew(state, term, until, command.now);
         }),
         (Verb::Reset, _) => reset(command, retained, ledger),
         _ => {}

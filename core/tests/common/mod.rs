@@ -59,7 +59,7 @@ pub struct Charge {
     pub at: Timestamp,
     pub amount: Amount,
     pub receipt: Receipt,
-    pub tenure: Tenure,
+    pub term: LeaseTerm,
 }
 
 /// One key under one rule.
@@ -115,19 +115,17 @@ impl Key {
 
     pub fn charge(&mut self, amount: Amount) -> Charge {
         self.ids += 1;
-        let tenure = Tenure {
+        let term = LeaseTerm {
             id: self.ids,
             expires_at: self.now + self.refill,
         };
         let time = self.decision_time();
-        let receipt = self
-            .rule
-            .charge(&mut self.state, amount, &time, Some(tenure));
+        let receipt = self.rule.charge(&mut self.state, amount, &time, Some(term));
         let charge = Charge {
             at: self.now,
             amount,
             receipt,
-            tenure,
+            term,
         };
         self.charges.push(charge);
         charge
@@ -144,7 +142,7 @@ impl Key {
         let time = self.decision_time();
         self.rule
             .refund(&mut self.state, charge.amount, charge.receipt.place, &time);
-        self.rule.release(&mut self.state, charge.tenure, self.now);
+        self.rule.release(&mut self.state, charge.term, self.now);
     }
 
     pub fn decision_time(&self) -> DecisionTime {

@@ -9,7 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::codec::{decode, encode};
 use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
-use tidegate_core::{DecisionTime, Place, Rule, RuleError, Span, State, Tenure, Timestamp};
+use tidegate_core::{DecisionTime, Place, Rule, RuleError, Span, State, LeaseTerm, Timestamp};
 use tidegate_fuzz::Feed;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -44,19 +44,19 @@ fn use_it(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>) {
 
 fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, time: &DecisionTime) {
     let amount = feed.amount() % (tidegate_core::MAX_AMOUNT + 1);
-    let tenure = Tenure {
+    let term = LeaseTerm {
         id: u128::from(feed.byte()),
         expires_at: Timestamp::from_micros(feed.signed()),
     };
     match feed.choose(6) {
         0 if may_charge(rule, state, amount, time) => {
-            rule.charge(state, amount, time, Some(tenure));
+            rule.charge(state, amount, time, Some(term));
         }
         1 => rule.refund(state, amount, Place::from_i64(feed.signed()), time),
-        2 => drop(rule.release(state, tenure, time.now)),
+        2 => drop(rule.release(state, term, time.now)),
         3 => drop(rule.renew(
             state,
-            tenure,
+            term,
             Timestamp::from_micros(feed.signed()),
             time.now,
         )),

@@ -1,7 +1,7 @@
 //! How a lease comes to hold more or less.
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Part, Receipt, State, Tenure, commit, compose};
+use tidegate_core::{Amount, LeaseTerm, Part, Receipt, State, commit, compose};
 
 use super::end::{give_back, held_until};
 use super::step::{Row, decision, parts, refunds_on_expiry};
@@ -28,13 +28,13 @@ pub(super) fn adjust<O: PartialEq>(
         .collect();
     let asked: SmallVec<[Amount; 4]> = changes.iter().map(|c| c.asked(overdraw)).collect();
     let mut parts = parts(command, rows, &asked);
-    let tenure = Tenure { id, expires_at };
+    let term = LeaseTerm { id, expires_at };
     let mut slots: SmallVec<[(usize, State); 1]> = SmallVec::new();
     for (position, part) in parts.iter_mut().enumerate() {
         if changes[position].is_of_more_slots() {
             part.rule.observe(part.state, &part.time);
             let before = part.state.clone();
-            match part.rule.release(part.state, tenure, command.now) {
+            match part.rule.release(part.state, term, command.now) {
                 true => slots.push((position, before)),
                 false => *part.state = before,
             }
@@ -43,7 +43,7 @@ pub(super) fn adjust<O: PartialEq>(
     let answer = compose(&mut parts);
     let admitted = answer.verdict.admitted();
     if admitted {
-        commit(&mut parts, Some(tenure));
+        commit(&mut parts, Some(term));
     }
     // What was held stays held as it was, and becomes more.
     for (position, before) in slots {
@@ -53,7 +53,7 @@ pub(super) fn adjust<O: PartialEq>(
     if admitted {
         let changed = parts.iter_mut().zip(plan.limits()).zip(&changes);
         for ((part, limit), change) in changed.filter(|((part, _), _)| part.verdict.admitted()) {
-            change.carry_out(limit, part, &mut record, tenure);
+            change.carry_out(limit, part, &mut record, term);
         }
     }
     let mut decision = decision(plan, &parts, answer, detail);
@@ -104,13 +104,13 @@ impl Change {
         limit: &PlanLimit,
         part: &mut Part<'_>,
         record: &mut Record<O>,
-        tenure: Tenure,
+        term: LeaseTerm,
     ) {
         let now = part.time.now;
         if self.is_held && self.target != self.taken {
             match self.target {
-                0 => limit.rule.release(part.state, tenure, now),
-                weight => limit.rule.resize(part.state, tenure, weight, now),
+                0 => limit.rule.release(part.state, term, now),
+                weight => limit.rule.resize(part.state, term, weight, now),
             };
             record.take_less(limit.uid, self.taken);
             record.take_more(limit.uid, self.target, part.receipt.place);
@@ -119,9 +119,7 @@ impl Change {
         }
         let more = self.target.saturating_sub(self.taken);
         if more > part.amount {
-            part.receipt = limit
-                .rule
-                .charge(part.state, more, &part.time, Some(tenure));
+            part.receipt = limit.rule.charge(part.state, more, &part.time, Some(term));
         }
         if more > 0 {
             record.take_more(limit.uid, more, part.receipt.place);

@@ -1,10 +1,10 @@
 //! How a lease ends, and how it lasts longer.
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, DecisionTime, State, Tenure, Timestamp};
+use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp};
 
 use super::step::{Row, decision_time, with_cell, with_cell_at};
-use super::take::tenure;
+use super::take::lease_term;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
 use crate::ledger::{Ledger, Record, Stage};
@@ -136,7 +136,9 @@ fn end_charges<O>(
 ) {
     limit.rule.observe(cell, time);
     if limit.rule.is_held() {
-        limit.rule.release(cell, tenure(&record.granted), time.now);
+        limit
+            .rule
+            .release(cell, lease_term(&record.granted), time.now);
         return;
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
@@ -188,12 +190,12 @@ pub(super) fn renew<O: PartialEq>(
 ) -> Result<Reply, StoreError> {
     let expires_at = held_until(command, ledger, owner, id)?;
     let mut record = ledger.remove(id, owner)?;
-    let tenure = Tenure { id, expires_at };
+    let term = LeaseTerm { id, expires_at };
     for share in &record.shares {
         let time = DecisionTime::at(command.now);
         with_cell(command.plan, rows, share.uid, &time, |limit, cell, at| {
             limit.rule.observe(cell, at);
-            limit.rule.renew(cell, tenure, until, at.now);
+            limit.rule.renew(cell, term, until, at.now);
         });
     }
     record.granted.expires_at = until;

@@ -1,6 +1,6 @@
 //! Takes, with and without a lease; debits and peeks.
 
-use tidegate_core::{Amount, Tenure, Timestamp, Verdict, commit, compose};
+use tidegate_core::{Amount, LeaseTerm, Timestamp, Verdict, commit, compose};
 
 use super::step::{Row, decision, each_limit, parts, refunds_on_expiry};
 use crate::command::{Detail, KeyCommand, Terms};
@@ -88,11 +88,11 @@ fn charge_all<O>(
     amounts: &[Amount],
     record: &mut Record<O>,
 ) {
-    let tenure = Some(tenure(&record.granted));
+    let term = Some(lease_term(&record.granted));
     each_limit(command, rows, |position, limit, cell, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
         if amount > 0 {
-            let receipt = limit.rule.charge(cell, amount, time, tenure);
+            let receipt = limit.rule.charge(cell, amount, time, term);
             record.charged(limit.uid, amount, receipt);
         }
     });
@@ -130,7 +130,7 @@ fn charge_some<O>(
 ) -> Decision {
     let mut parts = parts(command, rows, amounts);
     let answer = compose(&mut parts);
-    commit(&mut parts, Some(tenure(&record.granted)));
+    commit(&mut parts, Some(lease_term(&record.granted)));
     for (part, limit) in parts.iter().zip(command.plan.limits()) {
         if part.amount > 0 && part.verdict.admitted() {
             record.charged(limit.uid, part.amount, part.receipt);
@@ -139,8 +139,8 @@ fn charge_some<O>(
     decision(command.plan, &parts, answer, detail)
 }
 
-pub(super) const fn tenure(granted: &Granted) -> Tenure {
-    Tenure {
+pub(super) const fn lease_term(granted: &Granted) -> LeaseTerm {
+    LeaseTerm {
         id: granted.id,
         expires_at: granted.expires_at,
     }

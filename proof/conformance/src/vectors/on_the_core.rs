@@ -1,7 +1,7 @@
 //! The core as a player of tables.
 
 use tidegate_core::{
-    DecisionTime, Part, Payment, Place, Rule, Span, State, Tenure, Verdict, commit, compose,
+    DecisionTime, LeaseTerm, Part, Payment, Place, Rule, Span, State, Verdict, commit, compose,
 };
 
 use super::table::{Deed, Step, Table};
@@ -12,7 +12,7 @@ struct Limit<'t> {
     payment: Payment,
     ttl: Span,
     state: State,
-    charged: Vec<(Place, Tenure)>,
+    charged: Vec<(Place, LeaseTerm)>,
 }
 
 /// Plays `table`.
@@ -42,17 +42,17 @@ pub(super) fn play(table: &Table) {
 impl Limit<'_> {
     fn act(&mut self, step: &Step) -> Option<Verdict> {
         let time = DecisionTime::at(step.at);
-        let tenure = Tenure {
+        let term = LeaseTerm {
             id: self.charged.len() as u128,
             expires_at: time.now + self.ttl,
         };
         let mut place = Place::default();
         let answer = match step.deed {
-            Deed::Ask(amount) => Some(self.ask(amount, time, Some(tenure), &mut place)),
+            Deed::Ask(amount) => Some(self.ask(amount, time, Some(term), &mut place)),
             Deed::Peek(amount) => Some(self.ask(amount, time, None, &mut place)),
             Deed::Charge(amount) => {
                 let state = &mut self.state;
-                place = self.rule.charge(state, amount, &time, Some(tenure)).place;
+                place = self.rule.charge(state, amount, &time, Some(term)).place;
                 None
             }
             Deed::Refund(earlier, amount) => {
@@ -61,29 +61,29 @@ impl Limit<'_> {
                 None
             }
             Deed::Release(earlier) => {
-                let (_, tenure) = self.charged[earlier];
-                self.rule.release(&mut self.state, tenure, time.now);
+                let (_, term) = self.charged[earlier];
+                self.rule.release(&mut self.state, term, time.now);
                 None
             }
         };
-        self.charged.push((place, tenure));
+        self.charged.push((place, term));
         answer
     }
 
-    /// Asks; takes it for `tenure`, if there is one and it fits.
+    /// Asks; takes it for `term`, if there is one and it fits.
     fn ask(
         &mut self,
         amount: u64,
         time: DecisionTime,
-        tenure: Option<Tenure>,
+        term: Option<LeaseTerm>,
         place: &mut Place,
     ) -> Verdict {
         let mut part = Part::new(self.rule, &mut self.state, amount, time);
         part.payment = self.payment;
         let mut parts = [part];
         let verdict = compose(&mut parts).verdict;
-        if verdict.admitted() && tenure.is_some() {
-            commit(&mut parts, tenure);
+        if verdict.admitted() && term.is_some() {
+            commit(&mut parts, term);
             *place = parts[0].receipt.place;
         }
         verdict
