@@ -38,23 +38,23 @@ impl DecisionTime {
 /// window, the index of a sub-window, the instant of a log's entry, the number
 /// of a bucket's lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place(pub(crate) i64);
+pub struct ChargeReference(pub(crate) i64);
 
-impl Place {
+impl ChargeReference {
     /// Of a charge that was more than the state can say: nothing of it is given back,
     /// since nobody could tell it from what others had used.
-    pub(crate) const NOWHERE: Self = Self(-(1 << 53));
+    pub(crate) const NONE: Self = Self(-(1 << 53));
 
-    /// The place as a number, for a store to keep.
+    /// The reference as a number, for a store to keep.
     #[must_use]
     pub const fn as_i64(self) -> i64 {
         self.0
     }
 
-    /// The place that [`as_i64`](Self::as_i64) gave.
+    /// The reference that [`as_i64`](Self::as_i64) gave.
     #[must_use]
-    pub const fn from_i64(place: i64) -> Self {
-        Self(place)
+    pub const fn from_i64(reference: i64) -> Self {
+        Self(reference)
     }
 }
 
@@ -71,7 +71,7 @@ pub struct LeaseTerm {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Receipt {
     /// Where it was booked.
-    pub place: Place,
+    pub reference: ChargeReference,
     /// The fence of a grant of slots; 0 for everything else.
     pub fence: u64,
 }

@@ -7,7 +7,7 @@
 //! | `range` | what the numbers of a rule may be |
 //! | [`charge`] | what every kernel is told with a charge, and what it answers |
 //! | [`kernel`] | one file for each algorithm, all of one shape |
-//! | [`rule`] | the one place that dispatches over the kernels |
+//! | [`rule`] | the dispatch over the kernels |
 //! | [`compose`](mod@compose) | several limits as one all-or-nothing step |
 //! | [`word`] | a bucket's state in one 64-bit word, for compare-and-swap |
 //! | [`codec`] | versioned bytes of a state |
@@ -34,7 +34,7 @@ pub mod verdict;
 pub mod word;
 
 pub use amount::{Amount, MAX_AMOUNT};
-pub use charge::{Bounds, DecisionTime, LeaseTerm, Place, Receipt};
+pub use charge::{Bounds, ChargeReference, DecisionTime, LeaseTerm, Receipt};
 pub use compose::{Composite, Part, Payment, commit, compose};
 pub use error::{DecodeError, RuleError};
 pub use kernel::{Align, Bucket, Log, Ring, Slots, Window};

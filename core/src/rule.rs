@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::amount::Amount;
-use crate::charge::{DecisionTime, LeaseTerm, Place, Receipt};
+use crate::charge::{ChargeReference, DecisionTime, LeaseTerm, Receipt};
 use crate::error::RuleError;
 use crate::kernel::{Bucket, Log, Ring, Slots, Window, bucket, log, ring, slots, window};
 use crate::time::Timestamp;
@@ -193,7 +193,7 @@ impl Rule {
         time: &DecisionTime,
         term: Option<LeaseTerm>,
     ) -> Receipt {
-        let place = with_state!(self, cell, |kernel, state| {
+        let reference = with_state!(self, cell, |kernel, state| {
             Bucket: match term {
                 Some(_) => kernel.charge_lease(state, amount, time),
                 None => kernel.charge(state, amount, time),
@@ -203,24 +203,33 @@ impl Rule {
             Log: kernel.charge(state, amount, time),
             Slots: {
                 let grant = |t: LeaseTerm| kernel.grant(state, t.id, amount, t.expires_at, time.now);
-                return Receipt { place: Slots::PLACE, fence: term.map_or(0, grant) };
+                return Receipt { reference: Slots::REFERENCE, fence: term.map_or(0, grant) };
             },
         });
-        Receipt { place, fence: 0 }
+        Receipt {
+            reference,
+            fence: 0,
+        }
     }
 
     /// Gives `amount` back into the place that was charged. (Slots come back
     /// by [`release`](Self::release).)
     #[inline]
-    pub fn refund(&self, cell: &mut State, amount: Amount, place: Place, time: &DecisionTime) {
+    pub fn refund(
+        &self,
+        cell: &mut State,
+        amount: Amount,
+        reference: ChargeReference,
+        time: &DecisionTime,
+    ) {
         match (self, cell) {
             (Self::Bucket(kernel), State::Bucket(state)) => {
-                kernel.refund(state, amount, place, time);
+                kernel.refund(state, amount, reference, time);
             }
-            (Self::Window(kernel), State::Window(state)) => kernel.refund(state, amount, place),
-            (Self::Ring(kernel), State::Ring(state)) => kernel.refund(state, amount, place),
+            (Self::Window(kernel), State::Window(state)) => kernel.refund(state, amount, reference),
+            (Self::Ring(kernel), State::Ring(state)) => kernel.refund(state, amount, reference),
             (Self::Log(kernel), State::Log(state)) => {
-                kernel.refund(state, amount, place, time.now);
+                kernel.refund(state, amount, reference, time.now);
             }
             _ => {}
         }

@@ -23,7 +23,7 @@ struct Charge {
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     charge: usize,
-    place: Place,
+    reference: ChargeReference,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,8 @@ impl Past {
         self.rule.quote(&self.state, amount, &time).admitted()
     }
 
-    /// Charges; the place, if it was for a lease.
-    fn charge(&mut self, amount: Amount, asked: bool, leased: bool) -> Place {
+    /// Charges; the reference, if it was for a lease.
+    fn charge(&mut self, amount: Amount, asked: bool, leased: bool) -> ChargeReference {
         let term = LeaseTerm {
             id: self.charges.len() as u128,
             expires_at: Timestamp::MAX,
@@ -87,13 +87,13 @@ impl Past {
         let receipt = self.rule.charge(&mut self.state, amount, &time, term);
         let (at, net) = (self.now, amount);
         self.charges.push(Charge { at, net, asked });
-        receipt.place
+        receipt.reference
     }
 
     fn lease(&mut self, amount: Amount, asked: bool) {
-        let place = self.charge(amount, asked, true);
+        let reference = self.charge(amount, asked, true);
         let charge = self.charges.len() - 1;
-        self.leases.push(Lease { charge, place });
+        self.leases.push(Lease { charge, reference });
     }
 
     fn settle(&mut self, pick: usize, used: impl Fn(Amount) -> Amount) {
@@ -108,7 +108,7 @@ impl Past {
             self.charge(used - taken, false, false);
         } else if used < taken {
             let (state, back) = (&mut self.state, taken - used);
-            self.rule.refund(state, back, lease.place, &time);
+            self.rule.refund(state, back, lease.reference, &time);
             self.charges[lease.charge].net = used;
         }
     }

@@ -365,7 +365,7 @@ fn a_charge_that_left_a_log_gives_nothing_back_after_its_window_grew() {
     log(60).adopt(&mut state, &log(10), &at(12_000_000));
     log(60).charge(&mut state, 9, &at(12_000_000), None);
     let before = state.clone();
-    log(60).refund(&mut state, 5, early.place, &at(13_000_000));
+    log(60).refund(&mut state, 5, early.reference, &at(13_000_000));
     assert_eq!(state, before, "another's entry paid for it");
 }
 

@@ -124,7 +124,7 @@ pub fn expire<O>(
     for share in &record.shares {
         let refund = |limit: &PlanLimit, cell: &mut State, time: &DecisionTime| {
             if limit.refund_on_expiry && !share.forgotten {
-                limit.rule.refund(cell, share.amount, share.place, time);
+                limit.rule.refund(cell, share.amount, share.reference, time);
             }
         };
         with_cell(plan, rows, share.uid, &DecisionTime::at(now), refund);

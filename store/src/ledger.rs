@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashSet, HashTable};
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Place, Receipt, Timestamp};
+use tidegate_core::{Amount, ChargeReference, Receipt, Timestamp};
 
 use crate::error::StoreError;
 use crate::lease_room::LeaseRoom;
@@ -29,7 +29,7 @@ pub struct Share {
     /// How much was taken.
     pub amount: Amount,
     /// Where it was booked.
-    pub place: Place,
+    pub reference: ChargeReference,
     /// The key was reset since: there is nothing left to give back.
     pub forgotten: bool,
 }
@@ -148,7 +148,7 @@ impl<O> Record<O> {
         self.shares.push(Share {
             uid,
             amount,
-            place: receipt.place,
+            reference: receipt.reference,
             forgotten: false,
         });
     }
@@ -156,7 +156,7 @@ impl<O> Record<O> {
     /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
     /// `place`. Of many charges the last ones count as booked with the one before them:
     /// less of them may come back then, never more.
-    pub fn take_more(&mut self, uid: u32, amount: Amount, place: Place) {
+    pub fn take_more(&mut self, uid: u32, amount: Amount, reference: ChargeReference) {
         if amount == 0 {
             return;
         }
@@ -164,12 +164,12 @@ impl<O> Record<O> {
         let is_full = of_limit().count() >= MOST_CHARGES;
         let mut shares = self.shares.iter_mut().rev();
         let last = shares.find(|share| share.uid == uid);
-        match last.filter(|share| is_full || share.place == place && !share.forgotten) {
+        match last.filter(|share| is_full || share.reference == reference && !share.forgotten) {
             Some(share) => share.amount += amount,
             None => self.shares.push(Share {
                 uid,
                 amount,
-                place,
+                reference,
                 forgotten: false,
             }),
         }

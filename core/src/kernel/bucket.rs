@@ -31,7 +31,7 @@ mod lows;
 use alloc::boxed::Box;
 
 use crate::amount::{self, Amount};
-use crate::charge::{DecisionTime, Place};
+use crate::charge::{ChargeReference, DecisionTime};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -223,7 +223,12 @@ impl Bucket {
 
     /// Takes `amount` for good; what is above the brim is debt.
     #[inline]
-    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+    pub fn charge(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        time: &DecisionTime,
+    ) -> ChargeReference {
         self.settle_level(state, time.now);
         state.lows.note(state.level, time.now);
         state.level += self.weigh(amount);
@@ -231,35 +236,46 @@ impl Bucket {
             let most = self.most() + forgiven::of(&state.forgiven);
             if state.level >= most {
                 state.level = most;
-                return Place::NOWHERE;
+                return ChargeReference::NONE;
             }
         }
-        Place::default()
+        ChargeReference::default()
     }
 
-    /// Takes `amount` for a lease, which may give it back later: its place is
+    /// Takes `amount` for a lease, which may give it back later: its reference is
     /// its number, larger than any before.
     #[inline]
-    pub fn charge_lease(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
-        let place = self.charge(state, amount, time);
-        let number = Place(state.lows.number(time.now));
-        match place {
-            Place::NOWHERE => place,
+    pub fn charge_lease(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        time: &DecisionTime,
+    ) -> ChargeReference {
+        let reference = self.charge(state, amount, time);
+        let number = ChargeReference(state.lows.number(time.now));
+        match reference {
+            ChargeReference::NONE => reference,
             _ => number,
         }
     }
 
     /// Takes back what of `amount` has not drained since a lease was charged at
-    /// `place`: after it the level is what it would be, had `amount` never been
+    /// `reference`: after it the level is what it would be, had `amount` never been
     /// charged, or a little more where that was many leases ago. (Of a charge that
     /// the cap on debt cut short, nothing.)
     #[inline]
-    pub fn refund(&self, state: &mut State, amount: Amount, place: Place, time: &DecisionTime) {
+    pub fn refund(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        reference: ChargeReference,
+        time: &DecisionTime,
+    ) {
         self.settle_level(state, time.now);
         let Some(kept) = state.lows.get_mut() else {
             return;
         };
-        let back = kept.give_back(place.0, self.weigh(amount), state.level);
+        let back = kept.give_back(reference.0, self.weigh(amount), state.level);
         state.level -= back;
         // What was forgiven is the first to come back: it makes no room.
         forgiven::take_off(&mut state.forgiven, back);

@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
-use crate::charge::{DecisionTime, Place};
+use crate::charge::{ChargeReference, DecisionTime};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -118,7 +118,12 @@ impl Log {
     }
 
     /// Enters `amount` at this instant.
-    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+    pub fn charge(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        time: &DecisionTime,
+    ) -> ChargeReference {
         self.prune(state, time.now);
         // A clock slightly behind enters at the newest instant: later is safe.
         let at = time.now.max(state.newest().unwrap_or(Timestamp::MIN));
@@ -131,8 +136,8 @@ impl Log {
             _ => {}
         }
         match is_cut {
-            true => Place::NOWHERE,
-            false => Place(at.as_micros()),
+            true => ChargeReference::NONE,
+            false => ChargeReference(at.as_micros()),
         }
     }
 
@@ -141,8 +146,14 @@ impl Log {
     /// one, is nobody's to give back: the next entry after it is another's. (Before
     /// the oldest entry everything is gone. Of what was merged into that one, the
     /// latest alone still comes back: rather too little.)
-    pub fn refund(&self, state: &mut State, amount: Amount, place: Place, now: Timestamp) {
-        let at = Timestamp::from_micros(place.0);
+    pub fn refund(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        reference: ChargeReference,
+        now: Timestamp,
+    ) {
+        let at = Timestamp::from_micros(reference.0);
         if self.gone(at, now) {
             return;
         }

@@ -8,7 +8,7 @@
 //! | `observe` | takes note of a clock that stepped back; else nothing |
 //! | `quote` | answers whether an amount fits now, or exactly when |
 //! | `charge` | takes an amount, whatever the quote said; an excess is debt |
-//! | `refund` | gives back into the place that was charged |
+//! | `refund` | gives back what was charged, by its reference |
 //! | `standing` | tells limit, remaining, debt and the instants |
 //! | `forget_at` | from when the state equals "never seen" |
 //! | `adopt` | carries a state over from the rule that wrote it |

@@ -15,7 +15,7 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
-use crate::charge::{DecisionTime, Place};
+use crate::charge::{ChargeReference, DecisionTime};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -131,7 +131,12 @@ impl Ring {
     }
 
     /// Counts `amount` in the present sub-window.
-    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+    pub fn charge(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        time: &DecisionTime,
+    ) -> ChargeReference {
         self.prune(state, time.now);
         // A clock slightly behind counts into the newest sub-window: later is safe.
         let index = self.index(time.now).max(state.newest().unwrap_or(i64::MIN));
@@ -143,14 +148,14 @@ impl Ring {
             _ => {}
         }
         match is_cut {
-            true => Place::NOWHERE,
-            false => Place(index),
+            true => ChargeReference::NONE,
+            false => ChargeReference(index),
         }
     }
 
     /// Uncounts `amount` in the sub-window that was charged.
-    pub fn refund(&self, state: &mut State, amount: Amount, place: Place) {
-        let Ok(position) = state.counts.binary_search_by_key(&place.0, |&(i, _)| i) else {
+    pub fn refund(&self, state: &mut State, amount: Amount, reference: ChargeReference) {
+        let Ok(position) = state.counts.binary_search_by_key(&reference.0, |&(i, _)| i) else {
             return;
         };
         let count = &mut state.counts[position].1;

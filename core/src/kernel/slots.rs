@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 
 use crate::amount::{self, Amount};
-use crate::charge::{DecisionTime, Place};
+use crate::charge::{ChargeReference, DecisionTime};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -252,8 +252,8 @@ impl Slots {
         live(state, now)
     }
 
-    /// The slots' unit of account has no place: a holder is found by its id.
-    pub(crate) const PLACE: Place = Place(0);
+    /// The slots' unit of account needs no reference: a holder is found by its id.
+    pub(crate) const REFERENCE: ChargeReference = ChargeReference(0);
 }
 
 /// Notes the latest instant, from which a step back is told; answers how far

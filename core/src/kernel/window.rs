@@ -8,7 +8,7 @@
 //! back by more than a window it may be three times, however often it does so.
 
 use crate::amount::{self, Amount};
-use crate::charge::{DecisionTime, Place};
+use crate::charge::{ChargeReference, DecisionTime};
 use crate::error::RuleError;
 use crate::range;
 use crate::time::{Span, Timestamp};
@@ -112,7 +112,12 @@ impl Window {
     }
 
     /// Counts `amount`; what is above the capacity is debt until the window ends.
-    pub fn charge(&self, state: &mut State, amount: Amount, time: &DecisionTime) -> Place {
+    pub fn charge(
+        &self,
+        state: &mut State,
+        amount: Amount,
+        time: &DecisionTime,
+    ) -> ChargeReference {
         if self.current(state, time).is_none() {
             let (start, end) = self.bounds(time);
             *state = State {
@@ -123,14 +128,14 @@ impl Window {
         }
         state.used = state.used.saturating_add(amount).min(amount::MAX_AMOUNT);
         match state.used {
-            amount::MAX_AMOUNT => Place::NOWHERE,
-            _ => Place(state.start.as_micros()),
+            amount::MAX_AMOUNT => ChargeReference::NONE,
+            _ => ChargeReference(state.start.as_micros()),
         }
     }
 
     /// Uncounts `amount` in the window that was charged, if it is still there.
-    pub fn refund(&self, state: &mut State, amount: Amount, place: Place) {
-        if state.start.as_micros() == place.0 {
+    pub fn refund(&self, state: &mut State, amount: Amount, reference: ChargeReference) {
+        if state.start.as_micros() == reference.0 {
             state.used = state.used.saturating_sub(amount);
         }
     }

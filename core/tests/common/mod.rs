@@ -140,8 +140,12 @@ impl Key {
 
     pub fn refund(&mut self, charge: &Charge) {
         let time = self.decision_time();
-        self.rule
-            .refund(&mut self.state, charge.amount, charge.receipt.place, &time);
+        self.rule.refund(
+            &mut self.state,
+            charge.amount,
+            charge.receipt.reference,
+            &time,
+        );
         self.rule.release(&mut self.state, charge.term, self.now);
     }
 

@@ -9,7 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::codec::{decode, encode};
 use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
-use tidegate_core::{DecisionTime, Place, Rule, RuleError, Span, State, LeaseTerm, Timestamp};
+use tidegate_core::{DecisionTime, ChargeReference, Rule, RuleError, Span, State, LeaseTerm, Timestamp};
 use tidegate_fuzz::Feed;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -52,7 +52,7 @@ fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, time:
         0 if may_charge(rule, state, amount, time) => {
             rule.charge(state, amount, time, Some(term));
         }
-        1 => rule.refund(state, amount, Place::from_i64(feed.signed()), time),
+        1 => rule.refund(state, amount, ChargeReference::from_i64(feed.signed()), time),
         2 => drop(rule.release(state, term, time.now)),
         3 => drop(rule.renew(
             state,

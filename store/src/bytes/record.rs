@@ -10,7 +10,7 @@
 
 use crate::ledger::{Record, Share, Stage};
 use crate::{Granted, OwnedKey, Settlement, Use};
-use tidegate_core::{DecodeError, Place};
+use tidegate_core::{ChargeReference, DecodeError};
 
 use super::reader::Reader;
 use super::version::{of_version, put_bytes};
@@ -31,7 +31,7 @@ pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
     for share in &record.shares {
         out.extend(share.uid.to_le_bytes());
         out.extend(share.amount.to_le_bytes());
-        out.extend(share.place.as_i64().to_le_bytes());
+        out.extend(share.reference.as_i64().to_le_bytes());
         out.push(u8::from(share.forgotten));
     }
     out.push(u8::from(record.idempotency().is_some()));
@@ -88,7 +88,7 @@ fn decode_share(reader: &mut Reader<'_>) -> Result<Share, DecodeError> {
     Ok(Share {
         uid: reader.u32()?,
         amount: reader.amount()?,
-        place: Place::from_i64(reader.i64()?),
+        reference: ChargeReference::from_i64(reader.i64()?),
         forgotten: reader.flag("forgotten")?,
     })
 }

@@ -113,7 +113,7 @@ impl Change {
                 weight => limit.rule.resize(part.state, term, weight, now),
             };
             record.take_less(limit.uid, self.taken);
-            record.take_more(limit.uid, self.target, part.receipt.place);
+            record.take_more(limit.uid, self.target, part.receipt.reference);
             record.granted.fence = record.granted.fence.max(part.receipt.fence);
             return;
         }
@@ -122,7 +122,7 @@ impl Change {
             part.receipt = limit.rule.charge(part.state, more, &part.time, Some(term));
         }
         if more > 0 {
-            record.take_more(limit.uid, more, part.receipt.place);
+            record.take_more(limit.uid, more, part.receipt.reference);
         } else {
             let less = self.taken - self.target;
             give_back(limit, part.state, record, less, &part.time);

@@ -160,7 +160,7 @@ pub(super) fn give_back<O>(
 ) {
     for (share, part) in record.latest_first(limit.uid, amount) {
         if !share.forgotten {
-            limit.rule.refund(cell, part, share.place, time);
+            limit.rule.refund(cell, part, share.reference, time);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The core as a player of tables.
 
 use tidegate_core::{
-    DecisionTime, LeaseTerm, Part, Payment, Place, Rule, Span, State, Verdict, commit, compose,
+    ChargeReference, DecisionTime, LeaseTerm, Part, Payment, Rule, Span, State, Verdict, commit,
+    compose,
 };
 
 use super::table::{Deed, Step, Table};
@@ -12,7 +13,7 @@ struct Limit<'t> {
     payment: Payment,
     ttl: Span,
     state: State,
-    charged: Vec<(Place, LeaseTerm)>,
+    charged: Vec<(ChargeReference, LeaseTerm)>,
 }
 
 /// Plays `table`.
@@ -46,18 +47,18 @@ impl Limit<'_> {
             id: self.charged.len() as u128,
             expires_at: time.now + self.ttl,
         };
-        let mut place = Place::default();
+        let mut reference = ChargeReference::default();
         let answer = match step.deed {
-            Deed::Ask(amount) => Some(self.ask(amount, time, Some(term), &mut place)),
-            Deed::Peek(amount) => Some(self.ask(amount, time, None, &mut place)),
+            Deed::Ask(amount) => Some(self.ask(amount, time, Some(term), &mut reference)),
+            Deed::Peek(amount) => Some(self.ask(amount, time, None, &mut reference)),
             Deed::Charge(amount) => {
                 let state = &mut self.state;
-                place = self.rule.charge(state, amount, &time, Some(term)).place;
+                reference = self.rule.charge(state, amount, &time, Some(term)).reference;
                 None
             }
             Deed::Refund(earlier, amount) => {
-                let (place, _) = self.charged[earlier];
-                self.rule.refund(&mut self.state, amount, place, &time);
+                let (reference, _) = self.charged[earlier];
+                self.rule.refund(&mut self.state, amount, reference, &time);
                 None
             }
             Deed::Release(earlier) => {
@@ -66,7 +67,7 @@ impl Limit<'_> {
                 None
             }
         };
-        self.charged.push((place, term));
+        self.charged.push((reference, term));
         answer
     }
 
@@ -76,7 +77,7 @@ impl Limit<'_> {
         amount: u64,
         time: DecisionTime,
         term: Option<LeaseTerm>,
-        place: &mut Place,
+        reference: &mut ChargeReference,
     ) -> Verdict {
         let mut part = Part::new(self.rule, &mut self.state, amount, time);
         part.payment = self.payment;
@@ -84,7 +85,7 @@ impl Limit<'_> {
         let verdict = compose(&mut parts).verdict;
         if verdict.admitted() && term.is_some() {
             commit(&mut parts, term);
-            *place = parts[0].receipt.place;
+            *reference = parts[0].receipt.reference;
         }
         verdict
     }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use tidegate_memory::journal::Adopted;
 use tidegate_store::core::kernel::ring::MAX_SUB_WINDOWS;
 use tidegate_store::core::{
-    Align, Bounds, Bucket, DecodeError, Log, MAX_AMOUNT, Payment, Place, Ring, Rule, Slots, Span,
-    State, Timestamp, Window,
+    Align, Bounds, Bucket, ChargeReference, DecodeError, Log, MAX_AMOUNT, Payment, Ring, Rule,
+    Slots, Span, State, Timestamp, Window,
 };
 use tidegate_store::ledger::{Record, Share, Stage};
 use tidegate_store::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
@@ -108,10 +108,10 @@ fn stage() -> impl Strategy<Value = Stage> {
 
 fn record() -> impl Strategy<Value = Record<OwnedKey>> {
     let share = (any::<u32>(), amount(), any::<i64>(), any::<bool>());
-    let share = share.prop_map(|(uid, amount, place, forgotten)| Share {
+    let share = share.prop_map(|(uid, amount, reference, forgotten)| Share {
         uid,
         amount,
-        place: Place::from_i64(place),
+        reference: ChargeReference::from_i64(reference),
         forgotten,
     });
     let bytes = || prop::collection::vec(any::<u8>(), 0..40);
