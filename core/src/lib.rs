@@ -9,7 +9,7 @@
 //! | [`kernel`] | one file for each algorithm, all of one shape |
 //! | [`rule`] | the dispatch over the kernels |
 //! | [`compose`](mod@compose) | several limits as one all-or-nothing step |
-//! | [`word`] | a bucket's state in one 64-bit word, for compare-and-swap |
+//! | [`packed_bucket`] | a bucket's state in one 64-bit number, for compare-and-swap |
 //! | [`codec`] | versioned bytes of a state |
 //!
 //! Deliberately absent: clocks, keys, names, locks, I/O, floats, time zones.
@@ -27,18 +27,18 @@ pub mod codec;
 pub mod compose;
 pub mod error;
 pub mod kernel;
+pub mod packed_bucket;
 mod range;
 pub mod rule;
 pub mod time;
 pub mod verdict;
-pub mod word;
 
 pub use amount::{Amount, MAX_AMOUNT};
 pub use charge::{Bounds, ChargeReference, DecisionTime, LeaseTerm, Receipt};
 pub use compose::{Composite, Part, Payment, commit, compose};
 pub use error::{DecodeError, RuleError};
 pub use kernel::{Align, Bucket, Log, Ring, Slots, Window};
+pub use packed_bucket::PackedBucket;
 pub use rule::{Rule, State};
 pub use time::{Span, Timestamp};
 pub use verdict::{Forecast, Standing, Verdict};
-pub use word::Word;

@@ -61,42 +61,42 @@ impl State {
 /// Runs `$run` with the kernel as `$kernel` and its state (`&mut`) as `$state`;
 /// a fresh state, or another kind's, becomes this kernel's own first.
 macro_rules! with_state {
-    ($rule:expr, $cell:expr, |$kernel:ident, $state:ident| {
+    ($rule:expr, $any_state:expr, |$kernel:ident, $state:ident| {
         Bucket: $bucket:expr, Window: $window:expr, Ring: $ring:expr,
         Log: $log:expr, Slots: $slots:expr $(,)?
     }) => {
         match $rule {
             Rule::Bucket($kernel) => {
-                let $state = own!($cell, Bucket);
+                let $state = own!($any_state, Bucket);
                 $bucket
             }
             Rule::Window($kernel) => {
-                let $state = own!($cell, Window);
+                let $state = own!($any_state, Window);
                 $window
             }
             Rule::Ring($kernel) => {
-                let $state = own!($cell, Ring);
+                let $state = own!($any_state, Ring);
                 $ring
             }
             Rule::Log($kernel) => {
-                let $state = own!($cell, Log);
+                let $state = own!($any_state, Log);
                 $log
             }
             Rule::Slots($kernel) => {
-                let $state = own!($cell, Slots);
+                let $state = own!($any_state, Slots);
                 $slots
             }
         }
     };
 }
 
-/// The kernel's own state in `$cell`, put there if it is not.
+/// The kernel's own state in `$any_state`, put there if it is not.
 macro_rules! own {
-    ($cell:expr, $kind:ident) => {{
-        if !matches!($cell, State::$kind(_)) {
-            *$cell = State::$kind(Default::default());
+    ($any_state:expr, $kind:ident) => {{
+        if !matches!($any_state, State::$kind(_)) {
+            *$any_state = State::$kind(Default::default());
         }
-        match $cell {
+        match $any_state {
             State::$kind(state) => state,
             _ => unreachable!("the line above put it there"),
         }
@@ -188,12 +188,12 @@ impl Rule {
     #[inline]
     pub fn charge(
         &self,
-        cell: &mut State,
+        state: &mut State,
         amount: Amount,
         time: &DecisionTime,
         term: Option<LeaseTerm>,
     ) -> Receipt {
-        let reference = with_state!(self, cell, |kernel, state| {
+        let reference = with_state!(self, state, |kernel, state| {
             Bucket: match term {
                 Some(_) => kernel.charge_lease(state, amount, time),
                 None => kernel.charge(state, amount, time),
@@ -217,12 +217,12 @@ impl Rule {
     #[inline]
     pub fn refund(
         &self,
-        cell: &mut State,
+        state: &mut State,
         amount: Amount,
         reference: ChargeReference,
         time: &DecisionTime,
     ) {
-        match (self, cell) {
+        match (self, state) {
             (Self::Bucket(kernel), State::Bucket(state)) => {
                 kernel.refund(state, amount, reference, time);
             }
@@ -237,8 +237,8 @@ impl Rule {
 
     /// Takes the slots of a holder back; `false` if it holds none (any more).
     #[inline]
-    pub fn release(&self, cell: &mut State, term: LeaseTerm, now: Timestamp) -> bool {
-        match (self, cell) {
+    pub fn release(&self, state: &mut State, term: LeaseTerm, now: Timestamp) -> bool {
+        match (self, state) {
             (Self::Slots(kernel), State::Slots(state)) => {
                 kernel.release(state, term.id, term.expires_at, now)
             }
@@ -250,12 +250,12 @@ impl Rule {
     /// nothing (any more).
     pub fn resize(
         &self,
-        cell: &mut State,
+        state: &mut State,
         term: LeaseTerm,
         weight: Amount,
         now: Timestamp,
     ) -> bool {
-        match (self, cell) {
+        match (self, state) {
             (Self::Slots(kernel), State::Slots(state)) => {
                 kernel.resize(state, term.id, term.expires_at, weight, now)
             }
@@ -266,12 +266,12 @@ impl Rule {
     /// Moves a holder's expiry; `false` if it holds nothing (any more).
     pub fn renew(
         &self,
-        cell: &mut State,
+        state: &mut State,
         term: LeaseTerm,
         until: Timestamp,
         now: Timestamp,
     ) -> bool {
-        match (self, cell) {
+        match (self, state) {
             (Self::Slots(kernel), State::Slots(state)) => {
                 kernel.renew(state, term.id, term.expires_at, until, now)
             }
@@ -331,12 +331,12 @@ impl Rule {
     /// A change from before the state was written last is followed as of then: some
     /// server had gone on by the older version. (Of a clock that stepped back the
     /// next [`observe`](Self::observe) takes note.)
-    pub fn adopt(&self, cell: &mut State, old: &Self, time: &DecisionTime) {
+    pub fn adopt(&self, state: &mut State, old: &Self, time: &DecisionTime) {
         let time = &DecisionTime {
-            now: time.now.max(old.latest(cell)),
+            now: time.now.max(old.latest(state)),
             ..*time
         };
-        match (self, old, &mut *cell) {
+        match (self, old, &mut *state) {
             (Self::Bucket(new), Self::Bucket(old), State::Bucket(state)) => {
                 new.adopt(state, old, time.now);
             }
@@ -350,7 +350,7 @@ impl Rule {
                 new.adopt(state, old, time.now);
             }
             (Self::Slots(_), Self::Slots(_), _) => {}
-            _ => self.adopt_usage(cell, old, time),
+            _ => self.adopt_usage(state, old, time),
         }
     }
 
@@ -365,21 +365,21 @@ impl Rule {
         }
     }
 
-    fn adopt_usage(&self, cell: &mut State, old: &Self, time: &DecisionTime) {
-        let standing = old.standing(cell, time);
-        let used = match (old, &*cell) {
+    fn adopt_usage(&self, state: &mut State, old: &Self, time: &DecisionTime) {
+        let standing = old.standing(state, time);
+        let used = match (old, &*state) {
             (Self::Bucket(old), State::Bucket(state)) => old.used(state, time.now),
             _ => standing.limit - standing.remaining + standing.debt,
         };
-        *cell = State::Fresh;
+        *state = State::Fresh;
         if used == 0 || self.is_held() || old.is_held() {
             return;
         }
         if let Self::Bucket(new) = self {
             let full_at = standing.full_at.unwrap_or(time.now);
-            new.take_over(own!(cell, Bucket), used, full_at, time.now);
+            new.take_over(own!(state, Bucket), used, full_at, time.now);
         } else {
-            self.charge(cell, used, time, None);
+            self.charge(state, used, time, None);
         }
     }
 }

@@ -25,16 +25,16 @@
 //! | [`ledger`] | the leases of some rows: found by id, expired in order |
 //! | [`optimistic`] | load, decide, swap: the loop of a store that runs the core far from its data |
 //! | [`lease_room`] | how many leases are held and remembered, and may be |
-//! | [`cell`] | a single bucket of a pinned key, shared with its handles |
+//! | [`atomic_bucket`] | a single bucket of a pinned key, shared with its handles |
 //! | [`rebuild`] | rules made again from the numbers that they keep |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
 //!
 //! Deliberately absent: any store, any client library, any clock, waiting.
 
 pub mod adopted;
+pub mod atomic_bucket;
 pub mod block;
 pub mod bytes;
-pub mod cell;
 pub mod command;
 pub mod decide;
 pub mod definitions;
@@ -61,8 +61,8 @@ pub mod sync;
 pub mod timer;
 
 pub use adopted::Adopted;
+pub use atomic_bucket::{AtomicBucket, AtomicBucketRule};
 pub use block::{block_on, block_on_within};
-pub use cell::{CellRule, HotCell};
 pub use command::{
     Command, Detail, Ending, Hold, Item, KeyCommand, Op, Patience, Seat, Terms, Verb,
 };
@@ -81,6 +81,6 @@ pub use plan::{Adaptive, Overrides, Plan, PlanLimit};
 pub use race::Race;
 pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};
 pub use retained::Retained;
-pub use store::{Abilities, Cells, Store, Table, TableBounds};
+pub use store::{Abilities, AtomicBuckets, Store, Table, TableBounds};
 pub use tidegate_core as core;
 pub use timer::{Alarm, Ring, Timer};

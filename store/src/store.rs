@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tidegate_core::Timestamp;
 
-use crate::cell::HotCell;
+use crate::atomic_bucket::AtomicBucket;
 use crate::command::Command;
 use crate::definitions::{self, Definition, Definitions, Follower};
 use crate::error::StoreError;
@@ -169,7 +169,7 @@ pub trait Table: Send + Sync + 'static {
     fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution;
 
     /// Where the state of a single bucket can be shared with its callers, if anywhere.
-    fn cells(&self) -> Option<&dyn Cells> {
+    fn atomic_buckets(&self) -> Option<&dyn AtomicBuckets> {
         None
     }
 }
@@ -188,12 +188,12 @@ impl dyn Table {
     }
 }
 
-/// Shares the states of keys as [`HotCell`]s: their holders decide without the table.
-pub trait Cells {
+/// Shares the states of keys as [`AtomicBucket`]s: their holders decide without the table.
+pub trait AtomicBuckets {
     /// Pins the state of a key of a plan of one bucket; `None` if it is none, or the
     /// key is not to be shared now.
-    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>>;
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<AtomicBucket>>;
 
     /// Gives a pin back.
-    fn unpin(&self, key: &[u8], cell: Arc<HotCell>);
+    fn unpin(&self, key: &[u8], bucket: Arc<AtomicBucket>);
 }

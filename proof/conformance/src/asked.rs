@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Amount, Bounds, Span, Timestamp, Verdict};
 use tidegate_store::{
-    Command, Count, Detail, HeldLease, HotCell, KeyCommand, KeyPath, Listing, Op, OwnedKey, Page,
-    Plan, Reply, StoreError, Table, Verb,
+    AtomicBucket, Command, Count, Detail, HeldLease, KeyCommand, KeyPath, Listing, Op, OwnedKey,
+    Page, Plan, Reply, StoreError, Table, Verb,
 };
 
 /// What the suite asks of a table. Decisions come in full, however lean they were told.
@@ -65,10 +65,10 @@ pub trait Asked {
     fn count(&self, now: Timestamp) -> Result<Count, StoreError>;
 
     /// The cell of a key, if it has one.
-    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>>;
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<AtomicBucket>>;
 
     /// Gives a cell back.
-    fn unpin(&self, key: &[u8], cell: Arc<HotCell>);
+    fn unpin(&self, key: &[u8], bucket: Arc<AtomicBucket>);
 }
 
 /// No limits: what is about a whole table needs none.
@@ -149,13 +149,13 @@ impl Asked for dyn Table {
         }
     }
 
-    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
-        self.cells()?.pin(plan, key, now)
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<AtomicBucket>> {
+        self.atomic_buckets()?.pin(plan, key, now)
     }
 
-    fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
-        if let Some(cells) = self.cells() {
-            cells.unpin(key, cell);
+    fn unpin(&self, key: &[u8], bucket: Arc<AtomicBucket>) {
+        if let Some(buckets) = self.atomic_buckets() {
+            buckets.unpin(key, bucket);
         }
     }
 }

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use tidegate_store::HotCell;
-use tidegate_store::core::{Rule, State, Word};
+use tidegate_store::AtomicBucket;
+use tidegate_store::core::{PackedBucket, Rule, State};
 
 /// A row kept aside: a cell, a state, or both.
 #[derive(Debug)]
 pub(crate) struct Aside {
     /// The cell that handles share.
-    pub(crate) cell: Option<Arc<HotCell>>,
+    pub(crate) bucket: Option<Arc<AtomicBucket>>,
     /// The state, if no word can hold it; the cell stays taken for as long.
     pub(crate) wide: Option<State>,
     /// The rule it goes by, if that is not the table's: then it is always wide.
@@ -29,7 +29,7 @@ impl Asides {
     /// Whether a row's word is a mark.
     #[inline]
     pub(crate) const fn is_mark(word: u64) -> bool {
-        word >= Word::SPARE_FROM
+        word >= PackedBucket::SPARE_FROM
     }
 
     /// The row that `word` marks, if it is a mark.
@@ -57,7 +57,7 @@ impl Asides {
             self.rows.len() - 1
         });
         self.rows[at] = Some(row);
-        Word::SPARE_FROM + at as u64
+        PackedBucket::SPARE_FROM + at as u64
     }
 
     /// Takes out the row that `mark` marks, if it is a mark.
@@ -72,5 +72,5 @@ impl Asides {
 }
 
 const fn index(mark: u64) -> usize {
-    (mark - Word::SPARE_FROM) as usize
+    (mark - PackedBucket::SPARE_FROM) as usize
 }

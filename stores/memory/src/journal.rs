@@ -164,26 +164,26 @@ pub(crate) fn says_nothing(row: &[State], floor: u64) -> bool {
 /// From when a row of `level` equals "never seen".
 pub(crate) fn forget_at(plan: &Plan, level: usize, row: &[State]) -> Timestamp {
     let limits = &plan.limits()[plan.range(level)];
-    let cells = limits.iter().zip(row);
-    let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+    let states = limits.iter().zip(row);
+    let instants = states.map(|(limit, state)| limit.rule.forget_at(state));
     instants.max().unwrap_or(Timestamp::MIN)
 }
 
 fn raise_fences(plan: &Plan, level: usize, row: &mut [State], floor: u64) {
     let limits = &plan.limits()[plan.range(level)];
-    for (limit, cell) in limits.iter().zip(row) {
-        raise_fence(&limit.rule, cell, floor);
+    for (limit, state) in limits.iter().zip(row) {
+        raise_fence(&limit.rule, state, floor);
     }
 }
 
-fn raise_fence(rule: &Rule, cell: &mut State, floor: u64) {
+fn raise_fence(rule: &Rule, state: &mut State, floor: u64) {
     if !rule.is_held() {
         return;
     }
-    if let State::Fresh = cell {
-        *cell = State::Slots(Box::<slots::State>::default());
+    if let State::Fresh = state {
+        *state = State::Slots(Box::<slots::State>::default());
     }
-    if let State::Slots(state) = cell {
+    if let State::Slots(state) = state {
         state.raise_fence(floor);
     }
 }

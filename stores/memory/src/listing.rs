@@ -235,12 +235,12 @@ impl Shard {
             return None;
         }
         let aside = words.asides.get(word)?;
-        match (&aside.wide, &aside.cell) {
+        match (&aside.wide, &aside.bucket) {
             (Some(state), _) => {
                 let rule = aside.own.as_ref().unwrap_or(&self.plan.limits()[0].rule);
                 Some(rule.forget_at(state))
             }
-            (None, Some(cell)) => Some(cell.forget_at()),
+            (None, Some(bucket)) => Some(bucket.forget_at()),
             (None, None) => Some(Timestamp::MIN),
         }
     }

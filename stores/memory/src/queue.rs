@@ -25,9 +25,9 @@ use tidegate_store::race::Offered as Raced;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_store::{
-    Answer, Cells, Command, Decision, Ending, Execution, Granted, HotCell, Item, KeyPath, Later,
-    Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder, Ring, StoreError,
-    Table, Timer, Verb, Wake,
+    Answer, AtomicBucket, AtomicBuckets, Command, Decision, Ending, Execution, Granted, Item,
+    KeyPath, Later, Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder,
+    Ring, StoreError, Table, Timer, Verb, Wake,
 };
 
 mod line;
@@ -145,28 +145,31 @@ impl<T: Immediate> Table for Queued<T> {
         execution
     }
 
-    fn cells(&self) -> Option<&dyn Cells> {
-        self.0.table.cells().map(|_| self as &dyn Cells)
+    fn atomic_buckets(&self) -> Option<&dyn AtomicBuckets> {
+        self.0
+            .table
+            .atomic_buckets()
+            .map(|_| self as &dyn AtomicBuckets)
     }
 }
 
 /// A key whose root has a queue is not shared: nobody overtakes.
-impl<T: Immediate> Cells for Queued<T> {
-    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
-        let cells = self.0.table.cells()?;
+impl<T: Immediate> AtomicBuckets for Queued<T> {
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<AtomicBucket>> {
+        let buckets = self.0.table.atomic_buckets()?;
         if self.0.has_queue(key) {
             return None;
         }
-        let cell = cells.pin(plan, key, now)?;
+        let bucket = buckets.pin(plan, key, now)?;
         if self.0.has_queue(key) {
             self.0.table.recall(key);
         }
-        Some(cell)
+        Some(bucket)
     }
 
-    fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
-        if let Some(cells) = self.0.table.cells() {
-            cells.unpin(key, cell);
+    fn unpin(&self, key: &[u8], bucket: Arc<AtomicBucket>) {
+        if let Some(buckets) = self.0.table.atomic_buckets() {
+            buckets.unpin(key, bucket);
         }
     }
 }

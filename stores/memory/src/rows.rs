@@ -1,15 +1,15 @@
 //! The two shapes of a table's rows.
 //!
-//! A plan of one prepaid bucket on one level keeps a [`Word`] a key, or, if its numbers
+//! A plan of one prepaid bucket on one level keeps a [`PackedBucket`] a key, or, if its numbers
 //! fit none, a state aside; every other plan keeps the states of its limits. A change of limits turns all
 //! rows of a shard from one plan's shape into the other's.
 
 use std::sync::Arc;
 
-use tidegate_store::cell::Kept;
-use tidegate_store::core::{Bounds, Rule, Span, State, Timestamp, Word};
+use tidegate_store::atomic_bucket::Retired;
+use tidegate_store::core::{Bounds, PackedBucket, Rule, Span, State, Timestamp};
 use tidegate_store::decide::{self, Row};
-use tidegate_store::{CellRule, HotCell, KeyPath, OwnedKey, Plan};
+use tidegate_store::{AtomicBucket, AtomicBucketRule, KeyPath, OwnedKey, Plan};
 
 use crate::asides::{Aside, Asides};
 use crate::slab::Slab;
@@ -28,7 +28,7 @@ pub(crate) enum Rows {
 /// Rows that are one word each, or stand aside.
 #[derive(Debug)]
 pub(crate) struct Words {
-    pub(crate) rule: CellRule,
+    pub(crate) rule: AtomicBucketRule,
     pub(crate) slab: Slab<u64>,
     pub(crate) asides: Asides,
 }
@@ -72,8 +72,8 @@ impl Words {
         if let Some(state) = aside.wide.take() {
             return state;
         }
-        let shared = aside.cell.as_ref();
-        shared.map_or(State::Fresh, |cell| cell.take_out(now))
+        let shared = aside.bucket.as_ref();
+        shared.map_or(State::Fresh, |bucket| bucket.take_out(now))
     }
 
     /// The state of the row at `at`, as of `now`; nothing is taken out. What
@@ -96,20 +96,20 @@ impl Words {
         let own = aside.as_ref().is_some_and(|aside| aside.own.is_some());
         if !own
             && is_plain(&state)
-            && let Some(cell) = aside.as_ref().and_then(|aside| aside.cell.as_ref())
+            && let Some(bucket) = aside.as_ref().and_then(|aside| aside.bucket.as_ref())
         {
-            return cell.put_back(state);
+            return bucket.put_back(state);
         }
         match self.rule.pack(&state).filter(|_| !own) {
-            Some(word) if aside.as_ref().is_none_or(|aside| aside.cell.is_none()) => {
+            Some(word) if aside.as_ref().is_none_or(|aside| aside.bucket.is_none()) => {
                 self.asides.remove(*place);
                 *place = word;
             }
             _ => {
-                let (cell, wide, own) = (None, Some(state), None);
+                let (bucket, wide, own) = (None, Some(state), None);
                 match aside {
                     Some(aside) => aside.wide = wide,
-                    None => *place = self.asides.add(Aside { cell, wide, own }),
+                    None => *place = self.asides.add(Aside { bucket, wide, own }),
                 }
             }
         }
@@ -121,8 +121,8 @@ impl Words {
         match self.asides.get_mut(*place) {
             Some(aside) => aside.own = own,
             None if own.is_some() => {
-                let (cell, wide) = (None, None);
-                *place = self.asides.add(Aside { cell, wide, own });
+                let (bucket, wide) = (None, None);
+                *place = self.asides.add(Aside { bucket, wide, own });
             }
             None => {}
         }
@@ -131,79 +131,79 @@ impl Words {
 
     /// Whether `state` equals "never seen", so that it needs no row.
     pub(crate) fn says_nothing(&self, state: &State) -> bool {
-        self.rule.pack(state) == Some(Word::FRESH)
+        self.rule.pack(state) == Some(PackedBucket::FRESH)
     }
 
     /// Moves the row's word into a cell that handles may share. One whose state
     /// is aside is taken from the start. The clock of those who ask may be a steady one.
-    pub(crate) fn pin(&mut self, at: usize, steady_clock: bool) -> Arc<HotCell> {
+    pub(crate) fn pin(&mut self, at: usize, steady_clock: bool) -> Arc<AtomicBucket> {
         let word = self.slab.value_mut(at);
         if let Some(aside) = self.asides.get_mut(*word) {
             let rule = self.rule;
-            let cell = aside
-                .cell
-                .get_or_insert_with(|| Arc::new(HotCell::taken(rule, steady_clock)));
-            let cell = Arc::clone(cell);
+            let bucket = aside
+                .bucket
+                .get_or_insert_with(|| Arc::new(AtomicBucket::taken(rule, steady_clock)));
+            let bucket = Arc::clone(bucket);
             // One that fits no word is aside only for want of a cell.
             if let Some(state) = aside
                 .wide
                 .take_if(|state| aside.own.is_none() && is_plain(state))
             {
-                cell.put_back(state);
+                bucket.put_back(state);
             }
-            return cell;
+            return bucket;
         }
-        let cell = Arc::new(match self.rule {
-            CellRule::Word(rule) => HotCell::new(rule, *word),
-            CellRule::Wide(_) => HotCell::taken(self.rule, steady_clock),
+        let bucket = Arc::new(match self.rule {
+            AtomicBucketRule::Packed(rule) => AtomicBucket::new(rule, *word),
+            AtomicBucketRule::Unpacked(_) => AtomicBucket::taken(self.rule, steady_clock),
         });
-        if matches!(self.rule, CellRule::Wide(_)) {
-            cell.put_back(State::Fresh);
+        if matches!(self.rule, AtomicBucketRule::Unpacked(_)) {
+            bucket.put_back(State::Fresh);
         }
-        let shared = Some(Arc::clone(&cell));
+        let shared = Some(Arc::clone(&bucket));
         *word = self.asides.add(Aside {
-            cell: shared,
+            bucket: shared,
             wide: None,
             own: None,
         });
-        cell
+        bucket
     }
 
     /// Moves the word back once no handle shares the cell; a state that no word
     /// can hold stays aside.
     pub(crate) fn unpin(&mut self, at: usize) {
         let place = self.slab.value_mut(at);
-        let unshared = |cell: &mut Arc<HotCell>| Arc::strong_count(cell) == 1;
+        let unshared = |bucket: &mut Arc<AtomicBucket>| Arc::strong_count(bucket) == 1;
         if let Some(aside) = self.asides.get_mut(*place)
-            && let Some(cell) = aside.cell.take_if(unshared)
+            && let Some(bucket) = aside.bucket.take_if(unshared)
         {
-            self.retire(at, &cell);
+            self.retire(at, &bucket);
         }
     }
 
     /// Moves the word back from its cell, whoever shares that.
     pub(crate) fn recall(&mut self, at: usize) {
         let aside = self.asides.get_mut(*self.slab.value_mut(at));
-        if let Some(cell) = aside.and_then(|aside| aside.cell.take()) {
-            self.retire(at, &cell);
+        if let Some(bucket) = aside.and_then(|aside| aside.bucket.take()) {
+            self.retire(at, &bucket);
         }
     }
 
     /// Takes the word out of what was the row's cell, unless the state is aside anyhow.
-    fn retire(&mut self, at: usize, cell: &HotCell) {
-        let kept = cell.retire();
+    fn retire(&mut self, at: usize, bucket: &AtomicBucket) {
+        let kept = bucket.retire();
         let place = self.slab.value_mut(at);
         let Some(aside) = self.asides.get_mut(*place) else {
             return;
         };
         match kept {
             _ if aside.wide.is_some() => {}
-            Kept::State(state) if self.rule.pack(&state).is_none() => aside.wide = Some(state),
+            Retired::State(state) if self.rule.pack(&state).is_none() => aside.wide = Some(state),
             kept => {
                 self.asides.remove(*place);
                 *place = match kept {
-                    Kept::Word(word) => word,
-                    Kept::State(_) => Word::FRESH,
+                    Retired::Packed(word) => word,
+                    Retired::State(_) => PackedBucket::FRESH,
                 };
             }
         }
@@ -214,13 +214,13 @@ impl Words {
     pub(crate) fn take_back(&self, mark: u64, rule: &Rule, now: Timestamp) -> Option<Timestamp> {
         let aside = self.asides.get(mark)?;
         let Some(state) = &aside.wide else {
-            return aside.cell.as_deref().map(|cell| take_back(cell, now));
+            return aside.bucket.as_deref().map(|bucket| take_back(bucket, now));
         };
         let when = aside.own.as_ref().unwrap_or(rule).forget_at(state);
         if is_past(when, now)
-            && let Some(cell) = &aside.cell
+            && let Some(bucket) = &aside.bucket
         {
-            cell.retire();
+            bucket.retire();
         }
         Some(when)
     }
@@ -233,7 +233,7 @@ impl Words {
         };
         match &aside.wide {
             Some(state) => Some(aside.own.as_ref().unwrap_or(rule).forget_at(state)),
-            None => aside.cell.as_deref().map(HotCell::forget_at),
+            None => aside.bucket.as_deref().map(AtomicBucket::forget_at),
         }
     }
 
@@ -247,7 +247,7 @@ impl Words {
             Some(aside) => {
                 let rule = aside.own.as_ref().unwrap_or(rule);
                 let spent = |state: &State| is_past(rule.forget_at(state), now);
-                aside.cell.is_none() && aside.wide.as_ref().is_some_and(spent)
+                aside.bucket.is_none() && aside.wide.as_ref().is_some_and(spent)
             }
         }
     }
@@ -260,11 +260,11 @@ impl Words {
                 return rule.unpack(word, now);
             };
             // A handle that comes too late finds the mark, and asks the table.
-            let kept = aside.cell.map(|cell| cell.retire());
+            let kept = aside.bucket.map(|bucket| bucket.retire());
             aside.wide.unwrap_or_else(|| match kept {
                 None => State::Fresh,
-                Some(Kept::Word(word)) => rule.unpack(word, now),
-                Some(Kept::State(state)) => state,
+                Some(Retired::Packed(word)) => rule.unpack(word, now),
+                Some(Retired::State(state)) => state,
             })
         };
         let rows = self.slab.into_rows();
@@ -279,19 +279,19 @@ pub(crate) fn is_past(when: Timestamp, now: Timestamp) -> bool {
 }
 
 /// Takes a cell back if it equals "never seen", or says when it will.
-fn take_back(cell: &HotCell, now: Timestamp) -> Timestamp {
-    if cell.retire_if_spent(now) {
+fn take_back(bucket: &AtomicBucket, now: Timestamp) -> Timestamp {
+    if bucket.retire_if_spent(now) {
         return now;
     }
-    cell.forget_at().max(now + Span::from_micros(1))
+    bucket.forget_at().max(now + Span::from_micros(1))
 }
 
 /// The rule of a lone bucket, if `plan` is one.
-pub(crate) fn lone_rule(plan: &Plan, now: Timestamp) -> Option<CellRule> {
+pub(crate) fn lone_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBucketRule> {
     let [limit] = plan.limits() else { return None };
     let bucket = limit.plain_bucket().filter(|_| plan.levels() == 1)?;
     let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));
-    Some(CellRule::new(bucket, epoch))
+    Some(AtomicBucketRule::new(bucket, epoch))
 }
 
 /// All rows of a shard, carried over from the plan that wrote them; also when
@@ -318,7 +318,7 @@ pub(crate) fn adopt(
         let (hash_of, own) = (hash(key.bytes()), own_rule(plan, key.bytes()));
         match &mut adopted {
             Rows::Words(words) => {
-                let at = words.slab.insert(hash_of, key, Word::FRESH, &hash);
+                let at = words.slab.insert(hash_of, key, PackedBucket::FRESH, &hash);
                 words.put_back_by(at, std::mem::take(&mut row[0]), own);
             }
             Rows::Wide(slab) => {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_store::core::{Amount, Bounds, State, Timestamp, Verdict, Word};
+use tidegate_store::core::{Amount, Bounds, PackedBucket, State, Timestamp, Verdict};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::{
-    Answer, CellRule, Detail, HotCell, KeyCommand, KeyPath, LeaseRoom, Ledger, Plan, Reply,
-    StoreError, Verb,
+    Answer, AtomicBucket, AtomicBucketRule, Detail, KeyCommand, KeyPath, LeaseRoom, Ledger, Plan,
+    Reply, StoreError, Verb,
 };
 
 use crate::asides::Asides;
@@ -236,7 +236,7 @@ impl Shard {
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);
         };
-        let CellRule::Word(rule) = words.rule else {
+        let AtomicBucketRule::Packed(rule) = words.rule else {
             return Ok(None);
         };
         let Some(ticks) = rule.ticks(now) else {
@@ -276,14 +276,14 @@ impl Shard {
     ) -> Result<(Verdict, u64), StoreError> {
         self.glance(now.0, room);
         let Rows::Words(words) = &mut self.rows else {
-            return Ok((Verdict::Never, Word::FRESH));
+            return Ok((Verdict::Never, PackedBucket::FRESH));
         };
-        let CellRule::Word(rule) = words.rule else {
-            return Ok((Verdict::Never, Word::FRESH));
+        let AtomicBucketRule::Packed(rule) = words.rule else {
+            return Ok((Verdict::Never, PackedBucket::FRESH));
         };
-        let word = match rule.take(Word::FRESH, amount, now.1) {
+        let word = match rule.take(PackedBucket::FRESH, amount, now.1) {
             Ok(word) => word,
-            Err(refusal) => return Ok((refusal, Word::FRESH)),
+            Err(refusal) => return Ok((refusal, PackedBucket::FRESH)),
         };
         room.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
@@ -300,7 +300,7 @@ impl Shard {
         (hash, key): (u64, &[u8]),
         now: Timestamp,
         room: &Room,
-    ) -> Result<Option<Arc<HotCell>>, StoreError> {
+    ) -> Result<Option<Arc<AtomicBucket>>, StoreError> {
         self.prepare(plan, now, &[], room)?;
         let Rows::Words(words) = &mut self.rows else {
             return Ok(None);
@@ -311,16 +311,16 @@ impl Shard {
                 room.reserve(1)?;
                 let rehash = |key: &[u8]| hash_of(&self.hasher, key);
                 let owned = OwnedKey::new(key);
-                let at = words.slab.insert(hash, owned, Word::FRESH, rehash);
+                let at = words.slab.insert(hash, owned, PackedBucket::FRESH, rehash);
                 words.put_back_by(at, State::Fresh, rows::own_rule(&self.plan, key));
                 at
             }
         };
         // One that goes by limits of its own is shared as a cell that is taken:
         // whoever holds it asks the table.
-        let cell = words.pin(at, room.has_steady_clock());
+        let bucket = words.pin(at, room.has_steady_clock());
         self.may_be_spent(at, room);
-        Ok(Some(cell))
+        Ok(Some(bucket))
     }
 
     /// The plan that its rows go by.
@@ -344,8 +344,13 @@ impl Shard {
     }
 
     /// Gives a pin back.
-    pub(crate) fn unpin(&mut self, (hash, key): (u64, &[u8]), cell: Arc<HotCell>, room: &Room) {
-        drop(cell);
+    pub(crate) fn unpin(
+        &mut self,
+        (hash, key): (u64, &[u8]),
+        bucket: Arc<AtomicBucket>,
+        room: &Room,
+    ) {
+        drop(bucket);
         if let Rows::Words(words) = &mut self.rows
             && let Some(at) = words.slab.find(hash, key)
         {
@@ -713,7 +718,7 @@ fn with_word(
         None => {
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
-            let at = words.slab.insert(hash, key, Word::FRESH, rehash);
+            let at = words.slab.insert(hash, key, PackedBucket::FRESH, rehash);
             words.put_back_by(at, after, rows::own_rule(plan, path.bytes()));
         }
     }

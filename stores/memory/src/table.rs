@@ -7,8 +7,8 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    Answer, Cells, Command, Count, Detail, Execution, Granted, HotCell, KeyPath, LeaseRoom, Op,
-    Out, Plan, Reply, StoreError, Table, Verb, decide,
+    Answer, AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath,
+    LeaseRoom, Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
 };
 
 use crate::bounds::Bounds;
@@ -133,7 +133,7 @@ impl Table for MemoryTable {
         }
     }
 
-    fn cells(&self) -> Option<&dyn Cells> {
+    fn atomic_buckets(&self) -> Option<&dyn AtomicBuckets> {
         Some(self)
     }
 }
@@ -260,8 +260,8 @@ fn failed(out: Out<'_>, error: StoreError) -> Execution {
     out.ready(Err(error))
 }
 
-impl Cells for MemoryTable {
-    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<HotCell>> {
+impl AtomicBuckets for MemoryTable {
+    fn pin(&self, plan: &Arc<Plan>, key: &[u8], now: Timestamp) -> Option<Arc<AtomicBucket>> {
         let hash = hash_of(&self.hasher, key);
         let pin = || {
             self.shard(hash)
@@ -271,9 +271,11 @@ impl Cells for MemoryTable {
         self.with_room(now, pin).ok().flatten()
     }
 
-    fn unpin(&self, key: &[u8], cell: Arc<HotCell>) {
+    fn unpin(&self, key: &[u8], bucket: Arc<AtomicBucket>) {
         let hash = hash_of(&self.hasher, key);
-        self.shard(hash).lock().unpin((hash, key), cell, &self.room);
+        self.shard(hash)
+            .lock()
+            .unpin((hash, key), bucket, &self.room);
     }
 }
 

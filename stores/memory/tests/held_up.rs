@@ -66,16 +66,18 @@ fn ask(table: &dyn Table, plan: &Arc<Plan>, now: Timestamp) -> Verdict {
 fn a_handle_that_is_held_up_does_not_give_a_limit_out_twice() {
     let plan = plan();
     let table = table(&plan);
-    let cell = table.cells().and_then(|cells| cells.pin(&plan, KEY, at(0)));
-    let cell = cell.expect("a lone bucket has a cell");
-    let admit = |now| cell.admit(1, now).expect("it is not the table's");
+    let bucket = table
+        .atomic_buckets()
+        .and_then(|buckets| buckets.pin(&plan, KEY, at(0)));
+    let bucket = bucket.expect("a lone bucket has a cell");
+    let admit = |now| bucket.admit(1, now).expect("it is not the table's");
     assert_eq!(admit(at(1_000)), Verdict::Admit);
     let full_again = Verdict::NotUntil(at(1_010));
     assert_eq!(admit(at(1_001)), full_again);
     // This one has looked at the clock before all others, and comes last.
     assert_eq!(admit(at(500)), full_again);
     assert_eq!(admit(at(1_002)), full_again);
-    let (verdict, standing) = cell.check(1, at(400)).expect("it is not the table's");
+    let (verdict, standing) = bucket.check(1, at(400)).expect("it is not the table's");
     assert_eq!((verdict, standing.full_at), (full_again, Some(at(1_010))));
     assert_eq!(admit(at(1_009)), full_again);
     assert_eq!(admit(at(1_010)), Verdict::Admit);
@@ -85,9 +87,11 @@ fn a_handle_that_is_held_up_does_not_give_a_limit_out_twice() {
 fn a_table_that_is_asked_late_does_not_give_out_what_a_handle_took() {
     let plan = plan();
     let table = table(&plan);
-    let cell = table.cells().and_then(|cells| cells.pin(&plan, KEY, at(0)));
-    let cell = cell.expect("a lone bucket has a cell");
-    assert_eq!(cell.admit(1, at(1_000)), Ok(Verdict::Admit));
+    let bucket = table
+        .atomic_buckets()
+        .and_then(|buckets| buckets.pin(&plan, KEY, at(0)));
+    let bucket = bucket.expect("a lone bucket has a cell");
+    assert_eq!(bucket.admit(1, at(1_000)), Ok(Verdict::Admit));
     assert_eq!(
         ask(&*table, &plan, at(500)),
         Verdict::NotUntil(at(1_010)),

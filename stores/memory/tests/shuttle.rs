@@ -9,7 +9,7 @@ use shuttle::thread;
 use tidegate_memory::MemoryStore;
 use tidegate_store::core::{Amount, Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_store::{
-    Answer, Command, Detail, HotCell, KeyCommand, KeyPath, Op, Plan, PlanLimit, Reply, Store,
+    Answer, AtomicBucket, Command, Detail, KeyCommand, KeyPath, Op, Plan, PlanLimit, Reply, Store,
     StoreError, Table, Verb,
 };
 
@@ -53,16 +53,16 @@ impl Row {
         }
     }
 
-    fn pin(&self) -> Arc<HotCell> {
-        let cells = self.table.cells().expect("memory has cells");
-        let cell = cells.pin(&self.plans[0], KEY, NOW);
-        cell.expect("a lone bucket is pinned")
+    fn pin(&self) -> Arc<AtomicBucket> {
+        let buckets = self.table.atomic_buckets().expect("memory has cells");
+        let bucket = buckets.pin(&self.plans[0], KEY, NOW);
+        bucket.expect("a lone bucket is pinned")
     }
 
     /// As a handle asks: its cell, or else the table, by the oldest plan that
     /// is not stale.
-    fn admit(&self, cell: &HotCell) -> bool {
-        if let Ok(verdict) = cell.admit(1, NOW) {
+    fn admit(&self, bucket: &AtomicBucket) -> bool {
+        if let Ok(verdict) = bucket.admit(1, NOW) {
             return verdict.admitted();
         }
         let take = Verb::Take {
@@ -80,10 +80,10 @@ impl Row {
     /// `askers` threads with `asks` each, by one cell; joined, they say how
     /// many were admitted.
     fn start(&self, askers: usize, asks: usize) -> Vec<thread::JoinHandle<Amount>> {
-        let cell = self.pin();
+        let bucket = self.pin();
         let start = |_| {
-            let (row, cell) = (self.clone(), Arc::clone(&cell));
-            thread::spawn(move || (0..asks).filter(|_| row.admit(&cell)).count() as Amount)
+            let (row, bucket) = (self.clone(), Arc::clone(&bucket));
+            thread::spawn(move || (0..asks).filter(|_| row.admit(&bucket)).count() as Amount)
         };
         (0..askers).map(start).collect()
     }

@@ -1,15 +1,15 @@
 //! What a server says of a lone bucket.
 
-use tidegate_store::core::{Amount, Bucket, Timestamp, Verdict, Word};
+use tidegate_store::core::{Amount, Bucket, PackedBucket, Timestamp, Verdict};
 use tidegate_store::{Decision, Detail, StoreError};
 
 /// A take from a set of one plain bucket, of which a server says no more than how full
-/// the bucket is: the core's own arithmetic ([`Word`]) says what that means.
+/// the bucket is: the core's own arithmetic ([`PackedBucket`]) says what that means.
 #[derive(Clone, Copy, Debug)]
 pub struct Lone {
     /// Counts from the caller's instant, which is the decision's: its ticks are a
     /// level's.
-    word: Word,
+    rule: PackedBucket,
     now: Timestamp,
     amount: Amount,
     detail: Detail,
@@ -20,10 +20,10 @@ impl Lone {
     /// if that is nothing, or more than there ever is.
     #[must_use]
     pub fn new(bucket: &Bucket, amount: Amount, detail: Detail, now: Timestamp) -> Option<Self> {
-        let word = Word::new(bucket, now)?;
+        let rule = PackedBucket::new(bucket, now)?;
         let is_possible = (1..=bucket.capacity()).contains(&amount);
         is_possible.then_some(Self {
-            word,
+            rule,
             now,
             amount,
             detail,
@@ -45,7 +45,7 @@ impl Lone {
     /// # Errors
     /// [`StoreError::Unavailable`] if that leaves room for it: the answer is garbled.
     pub fn refused(&self, level: u64) -> Result<Decision, StoreError> {
-        let Err(verdict) = self.word.take(level, self.amount, 0) else {
+        let Err(verdict) = self.rule.take(level, self.amount, 0) else {
             let why = "the server refused a take for which it has room";
             return Err(StoreError::Unavailable(why.to_owned()));
         };
@@ -58,7 +58,7 @@ impl Lone {
     }
 
     fn stand(&self, decision: &mut Decision, level: u64) {
-        let standing = self.word.standing(level, self.now, 0);
+        let standing = self.rule.standing(level, self.now, 0);
         decision.standings.push(Some(standing));
     }
 }

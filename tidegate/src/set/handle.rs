@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate_core::{Amount, Verdict};
-use tidegate_store::{HotCell, KeyPath, OwnedKey};
+use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
 
 use super::inner::{Inner, LimitSet};
 use super::view::View;
@@ -30,7 +30,7 @@ pub struct Handle {
 
 /// A key's state, and the limits by which it decides.
 struct Pinned {
-    cell: Arc<HotCell>,
+    bucket: Arc<AtomicBucket>,
     view: Arc<View>,
 }
 
@@ -41,7 +41,7 @@ impl Pinned {
         if cost == 0 {
             return None;
         }
-        let verdict = self.cell.admit(cost, inner.clock.now()).ok()?;
+        let verdict = self.bucket.admit(cost, inner.clock.now()).ok()?;
         (verdict != Verdict::Never).then_some(verdict)
     }
 
@@ -49,7 +49,7 @@ impl Pinned {
     #[inline]
     fn check(&self, ask: &Ask<'_>, inner: &Inner) -> Option<Decision> {
         let amount = self.view.lone_amount(ask)?;
-        let (verdict, standing) = self.cell.check(amount, inner.clock.now()).ok()?;
+        let (verdict, standing) = self.bucket.check(amount, inner.clock.now()).ok()?;
         if verdict == Verdict::Never {
             return None;
         }
@@ -131,7 +131,7 @@ impl Handle {
             return Some(decided);
         }
         let newest = renewed.as_ref().or(self.pinned.as_ref());
-        let retired = newest.is_some_and(|pinned| pinned.cell.is_retired());
+        let retired = newest.is_some_and(|pinned| pinned.bucket.is_retired());
         drop(renewed);
         if retired {
             let mut renewed = self.renewed.write().unwrap_or_else(PoisonError::into_inner);
@@ -225,9 +225,9 @@ impl Handle {
 /// an atomic operation reaches it.
 fn pin(inner: &Inner, key: &[u8]) -> Option<Pinned> {
     let view = inner.view.load_full();
-    let cells = inner.table.cells().filter(|_| view.lone)?;
-    let cell = cells.pin(&view.plan, key, inner.clock.now())?;
-    Some(Pinned { cell, view })
+    let buckets = inner.table.atomic_buckets().filter(|_| view.lone)?;
+    let bucket = buckets.pin(&view.plan, key, inner.clock.now())?;
+    Some(Pinned { bucket, view })
 }
 
 /// A handle of its own on the same key.
@@ -249,8 +249,8 @@ impl Drop for Handle {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for pinned in self.pinned.take().into_iter().chain(renewed.take()) {
-            if let Some(cells) = self.set.inner().table.cells() {
-                cells.unpin(self.key.bytes(), pinned.cell);
+            if let Some(buckets) = self.set.inner().table.atomic_buckets() {
+                buckets.unpin(self.key.bytes(), pinned.bucket);
             }
         }
     }

@@ -60,7 +60,7 @@ const WAYS: &[Way] = &[
     way(
         LIBRARY,
         "a handle's word, by compare-and-swap",
-        ("tidegate/src/set/handle.rs", "cell.admit(cost"),
+        ("tidegate/src/set/handle.rs", "bucket.admit(cost"),
         true,
     ),
     way(

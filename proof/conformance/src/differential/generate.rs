@@ -109,7 +109,7 @@ impl Author {
             71..73 => Deed::Reset,
             73..79 => Deed::Admit(self.amounts()),
             79..85 => Deed::AdmitOne(self.amount()),
-            85..93 => Deed::ByCell(self.amount()),
+            85..93 => Deed::ByBucket(self.amount()),
             93..96 => Deed::Pin,
             96..98 => Deed::Unpin,
             _ => Deed::Outdated,

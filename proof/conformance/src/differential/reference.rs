@@ -88,8 +88,8 @@ impl Reference {
         self.rows.iter().flat_map(|(key, row)| {
             let range = self.plan.range(level_of(key, &self.plan));
             let limits = &self.plan.of_row(key).limits()[range];
-            let cells = limits.iter().zip(row);
-            cells.map(|(limit, cell)| limit.rule.forget_at(cell))
+            let states = limits.iter().zip(row);
+            states.map(|(limit, state)| limit.rule.forget_at(state))
         })
     }
 

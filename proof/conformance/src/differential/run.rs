@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Amount, MAX_AMOUNT, Span, Timestamp, Verdict};
 use tidegate_store::{
-    Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
+    AtomicBucket, Detail, Ending, KeyCommand, KeyPath, Plan, Reply, StoreError, Table, Terms, Verb,
 };
 
 use super::plans::PlanData;
@@ -57,7 +57,7 @@ struct Run {
     drops: bool,
     /// Whether the clock steps back at times.
     wanders: bool,
-    pins: BTreeMap<usize, Arc<HotCell>>,
+    pins: BTreeMap<usize, Arc<AtomicBucket>>,
 }
 
 impl Run {
@@ -213,7 +213,7 @@ impl Run {
             Deed::Reset => self.both(key, Verb::Reset),
             Deed::Admit(amounts) => self.admit(key, amounts),
             Deed::AdmitOne(amount) => self.admit_one(key, *amount),
-            Deed::ByCell(amount) => self.by_cell(number, *amount),
+            Deed::ByBucket(amount) => self.by_bucket(number, *amount),
             Deed::Pin => {
                 self.pin(number);
                 Ok(())
@@ -288,7 +288,7 @@ impl Run {
         self.same_verdict(key, &[amount], theirs)
     }
 
-    fn by_cell(&mut self, number: usize, amount: Amount) -> Result<(), Difference> {
+    fn by_bucket(&mut self, number: usize, amount: Amount) -> Result<(), Difference> {
         let (key, amount) = (keys(self.data.levels)[number], amount.max(1));
         let answer = self.pins.get(&number).map(|c| c.admit(amount, self.now));
         match answer {
@@ -310,14 +310,14 @@ impl Run {
         self.unpin(number);
         let key = keys(self.data.levels)[number];
         if self.data.is_lone() && !self.data.has_calendar() {
-            let cell = self.table.pin(&self.plan, key, self.now);
-            self.pins.extend(cell.map(|cell| (number, cell)));
+            let bucket = self.table.pin(&self.plan, key, self.now);
+            self.pins.extend(bucket.map(|bucket| (number, bucket)));
         }
     }
 
     fn unpin(&mut self, number: usize) {
-        if let Some(cell) = self.pins.remove(&number) {
-            self.table.unpin(keys(self.data.levels)[number], cell);
+        if let Some(bucket) = self.pins.remove(&number) {
+            self.table.unpin(keys(self.data.levels)[number], bucket);
         }
     }
 

@@ -80,7 +80,7 @@ pub(crate) enum Deed {
     /// The leanest, on a plan of one limit.
     AdmitOne(Amount),
     /// As a handle does: by the key's cell, or by the table if that says so.
-    ByCell(Amount),
+    ByBucket(Amount),
     Pin,
     Unpin,
     /// A peek by the plan before the newest.
@@ -178,7 +178,7 @@ impl fmt::Display for Deed {
             Self::Reset => write!(f, "reset"),
             Self::Admit(amounts) => write!(f, "admit {amounts:?}"),
             Self::AdmitOne(amount) => write!(f, "admit one {amount}"),
-            Self::ByCell(amount) => write!(f, "admit by cell {amount}"),
+            Self::ByBucket(amount) => write!(f, "admit by cell {amount}"),
             Self::Pin => write!(f, "pin"),
             Self::Unpin => write!(f, "unpin"),
             Self::Outdated => write!(f, "peek by the last plan but one"),

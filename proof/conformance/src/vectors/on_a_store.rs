@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Amount, Rule, Standing, Timestamp, Verdict};
 use tidegate_store::{
-    Detail, Ending, HotCell, KeyCommand, KeyPath, Plan, Reply, Table as StoreTable, Terms, Verb,
+    AtomicBucket, Detail, Ending, KeyCommand, KeyPath, Plan, Reply, Table as StoreTable, Terms,
+    Verb,
 };
 
 use super::booking::{Booking, LONG, OWN};
@@ -20,7 +21,7 @@ pub(super) struct Player {
     key: String,
     /// Where the limit stands in the plan.
     own: usize,
-    cell: Option<Arc<HotCell>>,
+    bucket: Option<Arc<AtomicBucket>>,
     taken: Vec<Amount>,
 }
 
@@ -33,7 +34,7 @@ impl Player {
         now: Timestamp,
     ) -> Option<Self> {
         let key = format!("{booking:?}/k");
-        let cell = match booking {
+        let bucket = match booking {
             Booking::Pinned => Some(kept.pin(plan, key.as_bytes(), now)?),
             _ => None,
         };
@@ -43,7 +44,7 @@ impl Player {
             plan: Arc::clone(plan),
             key,
             own: plan.position(OWN).expect("the limit itself"),
-            cell,
+            bucket,
             taken: Vec::new(),
         })
     }
@@ -54,8 +55,8 @@ impl Player {
             let (answer, standing) = self.act(step);
             step.must_be(answer, &standing, how);
         }
-        if let Some(cell) = self.cell.take() {
-            self.kept.unpin(self.key.as_bytes(), cell);
+        if let Some(bucket) = self.bucket.take() {
+            self.kept.unpin(self.key.as_bytes(), bucket);
         }
         table.steps.len()
     }
@@ -115,8 +116,11 @@ impl Player {
 
     /// As a set admits: by the cell, by the lean verb of a lone limit, or by that of many.
     fn admit(&self, now: Timestamp, amounts: &[Amount]) -> Verdict {
-        let by_cell = self.cell.as_ref().map(|cell| cell.admit(amounts[0], now));
-        let answer = match by_cell {
+        let by_bucket = self
+            .bucket
+            .as_ref()
+            .map(|bucket| bucket.admit(amounts[0], now));
+        let answer = match by_bucket {
             Some(Ok(verdict)) => Ok(verdict),
             _ if amounts.len() == 1 => {
                 let key = self.key.as_bytes();

@@ -4,8 +4,8 @@ use std::future::ready;
 use std::sync::{Arc, Weak};
 
 use tidegate_store::{
-    Abilities, Answer, Cells, Command, Definition, Definitions, Execution, Follower, Later, Out,
-    Plan, Reply, Store, StoreError, Table,
+    Abilities, Answer, AtomicBuckets, Command, Definition, Definitions, Execution, Follower, Later,
+    Out, Plan, Reply, Store, StoreError, Table,
 };
 
 use super::shared::CircuitBreaker;
@@ -111,7 +111,7 @@ impl Table for BreakerTable {
         })
     }
 
-    fn cells(&self) -> Option<&dyn Cells> {
-        self.table.cells()
+    fn atomic_buckets(&self) -> Option<&dyn AtomicBuckets> {
+        self.table.atomic_buckets()
     }
 }

@@ -6,29 +6,31 @@
 //! to itself, it carries a mark, and the holder asks the table instead.
 
 use tidegate_core::kernel::bucket;
-use tidegate_core::{Amount, Bucket, DecisionTime, Standing, State, Timestamp, Verdict, Word};
+use tidegate_core::{
+    Amount, Bucket, DecisionTime, PackedBucket, Standing, State, Timestamp, Verdict,
+};
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The word has moved: ask the table, which knows where.
-const STALE: u64 = Word::SPARE;
+const STALE: u64 = PackedBucket::SPARE;
 /// The store has taken the word: for the length of one command, or for as long
 /// as a word does not say it all.
-const TAKEN: u64 = Word::SPARE - 1;
+const TAKEN: u64 = PackedBucket::SPARE - 1;
 
 /// The state of one bucket for one key. See the [module](self).
 #[derive(Debug)]
-pub struct HotCell(Kind);
+pub struct AtomicBucket(Form);
 
 #[derive(Debug)]
-enum Kind {
-    Word {
-        word: AtomicU64,
-        rule: Word,
+enum Form {
+    Packed {
+        packed: AtomicU64,
+        rule: PackedBucket,
     },
-    Wide {
-        place: Mutex<Place>,
+    Unpacked {
+        shared: Mutex<UnpackedState>,
         rule: Bucket,
         /// The clock of those who ask never steps back.
         steady_clock: bool,
@@ -37,8 +39,8 @@ enum Kind {
 
 /// Where a state is that fits no word.
 #[derive(Debug)]
-enum Place {
-    Here(bucket::State),
+enum UnpackedState {
+    Present(bucket::State),
     /// With the store: for the length of one command, or for as long as it is not plain.
     Taken,
     /// It has moved: ask the table, which knows where.
@@ -47,44 +49,44 @@ enum Place {
 
 /// A bucket's rule, by which its rows are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CellRule {
+pub enum AtomicBucketRule {
     /// In words.
-    Word(Word),
+    Packed(PackedBucket),
     /// As states: its numbers fit no word.
-    Wide(Bucket),
+    Unpacked(Bucket),
 }
 
 /// What was in a cell.
 #[derive(Debug)]
-pub enum Kept {
+pub enum Retired {
     /// A word.
-    Word(u64),
+    Packed(u64),
     /// A state.
     State(State),
 }
 
 /// The cell cannot answer by itself; ask the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AskTable;
+pub struct UseTable;
 
-impl HotCell {
-    /// A cell for `rule` that starts from `word`.
+impl AtomicBucket {
+    /// A cell for `rule` that starts from `packed`.
     #[must_use]
-    pub const fn new(rule: Word, word: u64) -> Self {
-        let word = AtomicU64::new(word);
-        Self(Kind::Word { word, rule })
+    pub const fn new(rule: PackedBucket, packed: u64) -> Self {
+        let packed = AtomicU64::new(packed);
+        Self(Form::Packed { packed, rule })
     }
 
     /// A cell for `rule` whose state the store has taken. On a steady clock an instant
     /// before the state's is that of a thread that was held up, and no step back.
     #[must_use]
-    pub fn taken(rule: CellRule, steady_clock: bool) -> Self {
+    pub fn taken(rule: AtomicBucketRule, steady_clock: bool) -> Self {
         match rule {
-            CellRule::Word(rule) => Self::new(rule, TAKEN),
-            CellRule::Wide(rule) => {
-                let place = Mutex::new(Place::Taken);
-                Self(Kind::Wide {
-                    place,
+            AtomicBucketRule::Packed(rule) => Self::new(rule, TAKEN),
+            AtomicBucketRule::Unpacked(rule) => {
+                let shared = Mutex::new(UnpackedState::Taken);
+                Self(Form::Unpacked {
+                    shared,
                     rule,
                     steady_clock,
                 })
@@ -95,24 +97,24 @@ impl HotCell {
     /// Takes `amount` (at least 1) if it fits.
     ///
     /// # Errors
-    /// [`AskTable`] if the cell carries a mark or `now` is out of its reach.
+    /// [`UseTable`] if the cell carries a mark or `now` is out of its reach.
     #[inline]
-    pub fn admit(&self, amount: Amount, now: Timestamp) -> Result<Verdict, AskTable> {
+    pub fn admit(&self, amount: Amount, now: Timestamp) -> Result<Verdict, UseTable> {
         match &self.0 {
-            Kind::Word { word, rule } => {
-                let (verdict, _, _) = take(word, rule, amount, now)?;
+            Form::Packed { packed, rule } => {
+                let (verdict, _, _) = take(packed, rule, amount, now)?;
                 Ok(verdict)
             }
-            Kind::Wide {
-                place,
+            Form::Unpacked {
+                shared,
                 rule,
                 steady_clock,
-            } => match &mut *place.lock() {
-                Place::Here(state) => {
+            } => match &mut *shared.lock() {
+                UnpackedState::Present(state) => {
                     let now = instant(state, now, *steady_clock);
                     Ok(rule.take(state, amount, now))
                 }
-                Place::Taken | Place::Stale => Err(AskTable),
+                UnpackedState::Taken | UnpackedState::Stale => Err(UseTable),
             },
         }
     }
@@ -122,23 +124,23 @@ impl HotCell {
     /// # Errors
     /// As [`admit`](Self::admit).
     #[inline]
-    pub fn check(&self, amount: Amount, now: Timestamp) -> Result<(Verdict, Standing), AskTable> {
+    pub fn check(&self, amount: Amount, now: Timestamp) -> Result<(Verdict, Standing), UseTable> {
         match &self.0 {
-            Kind::Word { word, rule } => {
-                let (verdict, word, ticks) = take(word, rule, amount, now)?;
-                Ok((verdict, rule.standing(word, now, ticks)))
+            Form::Packed { packed, rule } => {
+                let (verdict, packed, ticks) = take(packed, rule, amount, now)?;
+                Ok((verdict, rule.standing(packed, now, ticks)))
             }
-            Kind::Wide {
-                place,
+            Form::Unpacked {
+                shared,
                 rule,
                 steady_clock,
-            } => match &mut *place.lock() {
-                Place::Here(state) => {
+            } => match &mut *shared.lock() {
+                UnpackedState::Present(state) => {
                     let now = instant(state, now, *steady_clock);
                     let verdict = rule.take(state, amount, now);
                     Ok((verdict, rule.standing(state, &DecisionTime::at(now))))
                 }
-                Place::Taken | Place::Stale => Err(AskTable),
+                UnpackedState::Taken | UnpackedState::Stale => Err(UseTable),
             },
         }
     }
@@ -148,13 +150,13 @@ impl HotCell {
     /// state elsewhere: then whoever holds the cell asks the table.
     pub fn take_out(&self, now: Timestamp) -> State {
         match &self.0 {
-            Kind::Word { word, rule } => rule.state(word.swap(TAKEN, Ordering::Relaxed), now),
-            Kind::Wide {
-                place,
+            Form::Packed { packed, rule } => rule.state(packed.swap(TAKEN, Ordering::Relaxed), now),
+            Form::Unpacked {
+                shared,
                 rule,
                 steady_clock,
             } => {
-                let mut state = place.lock().replace(Place::Taken);
+                let mut state = shared.lock().replace(UnpackedState::Taken);
                 if let (true, State::Bucket(state)) = (*steady_clock, &mut state) {
                     rule.as_of(state, now);
                 }
@@ -166,9 +168,11 @@ impl HotCell {
     /// Puts a state back that [is plain](bucket::State::is_plain), or fresh.
     pub fn put_back(&self, state: State) {
         match &self.0 {
-            Kind::Word { word, rule } => word.store(rule.word_of(&state), Ordering::Relaxed),
-            Kind::Wide { place, .. } => {
-                *place.lock() = Place::Here(match state {
+            Form::Packed { packed, rule } => {
+                packed.store(rule.pack_state(&state), Ordering::Relaxed)
+            }
+            Form::Unpacked { shared, .. } => {
+                *shared.lock() = UnpackedState::Present(match state {
                     State::Bucket(state) => state,
                     _ => bucket::State::default(),
                 });
@@ -177,20 +181,22 @@ impl HotCell {
     }
 
     /// Retires the cell: whoever holds it asks the table from now on.
-    pub fn retire(&self) -> Kept {
+    pub fn retire(&self) -> Retired {
         match &self.0 {
-            Kind::Word { word, .. } => Kept::Word(word.swap(STALE, Ordering::Relaxed)),
-            Kind::Wide { place, .. } => Kept::State(place.lock().replace(Place::Stale)),
+            Form::Packed { packed, .. } => Retired::Packed(packed.swap(STALE, Ordering::Relaxed)),
+            Form::Unpacked { shared, .. } => {
+                Retired::State(shared.lock().replace(UnpackedState::Stale))
+            }
         }
     }
 
     /// When the cell equals "never seen", if nothing more is taken.
     pub fn forget_at(&self) -> Timestamp {
         match &self.0 {
-            Kind::Word { word, rule } => rule.forget_at(word.load(Ordering::Relaxed)),
-            Kind::Wide { place, rule, .. } => match &*place.lock() {
-                Place::Here(state) => rule.forget_at(state),
-                Place::Taken | Place::Stale => Timestamp::MAX,
+            Form::Packed { packed, rule } => rule.forget_at(packed.load(Ordering::Relaxed)),
+            Form::Unpacked { shared, rule, .. } => match &*shared.lock() {
+                UnpackedState::Present(state) => rule.forget_at(state),
+                UnpackedState::Taken | UnpackedState::Stale => Timestamp::MAX,
             },
         }
     }
@@ -198,20 +204,23 @@ impl HotCell {
     /// Retires the cell if it equals "never seen" at `now`; whether it did.
     pub fn retire_if_spent(&self, now: Timestamp) -> bool {
         match &self.0 {
-            Kind::Word { word, rule } => {
-                let seen = word.load(Ordering::Relaxed);
+            Form::Packed { packed, rule } => {
+                let seen = packed.load(Ordering::Relaxed);
                 let spent = rule.ticks(now).is_some_and(|ticks| seen <= ticks);
                 let relaxed = Ordering::Relaxed;
-                spent && word.compare_exchange(seen, STALE, relaxed, relaxed).is_ok()
+                spent
+                    && packed
+                        .compare_exchange(seen, STALE, relaxed, relaxed)
+                        .is_ok()
             }
-            Kind::Wide { place, rule, .. } => {
-                let mut place = place.lock();
-                let spent = match &*place {
-                    Place::Here(state) => rule.forget_at(state) <= now,
-                    Place::Taken | Place::Stale => false,
+            Form::Unpacked { shared, rule, .. } => {
+                let mut shared = shared.lock();
+                let spent = match &*shared {
+                    UnpackedState::Present(state) => rule.forget_at(state) <= now,
+                    UnpackedState::Taken | UnpackedState::Stale => false,
                 };
                 if spent {
-                    *place = Place::Stale;
+                    *shared = UnpackedState::Stale;
                 }
                 spent
             }
@@ -222,8 +231,8 @@ impl HotCell {
     #[must_use]
     pub fn is_retired(&self) -> bool {
         match &self.0 {
-            Kind::Word { word, .. } => word.load(Ordering::Relaxed) == STALE,
-            Kind::Wide { place, .. } => matches!(*place.lock(), Place::Stale),
+            Form::Packed { packed, .. } => packed.load(Ordering::Relaxed) == STALE,
+            Form::Unpacked { shared, .. } => matches!(*shared.lock(), UnpackedState::Stale),
         }
     }
 }
@@ -241,16 +250,16 @@ fn instant(state: &bucket::State, now: Timestamp, steady_clock: bool) -> Timesta
 /// The verdict, the word after it, and the ticks of `now`.
 #[inline]
 fn take(
-    word: &AtomicU64,
-    rule: &Word,
+    packed: &AtomicU64,
+    rule: &PackedBucket,
     amount: Amount,
     now: Timestamp,
-) -> Result<(Verdict, u64, u64), AskTable> {
-    let ticks = rule.ticks(now).ok_or(AskTable)?;
-    let mut seen = word.load(Ordering::Relaxed);
+) -> Result<(Verdict, u64, u64), UseTable> {
+    let ticks = rule.ticks(now).ok_or(UseTable)?;
+    let mut seen = packed.load(Ordering::Relaxed);
     loop {
         if seen >= TAKEN {
-            return Err(AskTable);
+            return Err(UseTable);
         }
         let next = match rule.take(seen, amount, ticks) {
             Ok(next) => next,
@@ -258,28 +267,28 @@ fn take(
         };
         // The word is the whole state: nothing else is published with it.
         let relaxed = Ordering::Relaxed;
-        match word.compare_exchange_weak(seen, next, relaxed, relaxed) {
+        match packed.compare_exchange_weak(seen, next, relaxed, relaxed) {
             Ok(_) => return Ok((Verdict::Admit, next, ticks)),
             Err(current) => seen = current,
         }
     }
 }
 
-impl Place {
+impl UnpackedState {
     /// The state that was there; fresh if there was none.
     fn replace(&mut self, by: Self) -> State {
         match std::mem::replace(self, by) {
-            Self::Here(state) if !state.is_spent() => State::Bucket(state),
+            Self::Present(state) if !state.is_spent() => State::Bucket(state),
             _ => State::Fresh,
         }
     }
 }
 
-impl CellRule {
+impl AtomicBucketRule {
     /// The rule of the table's rows for `bucket`, whose words count from `epoch`.
     #[must_use]
     pub fn new(bucket: &Bucket, epoch: Timestamp) -> Self {
-        Word::new(bucket, epoch).map_or(Self::Wide(*bucket), Self::Word)
+        PackedBucket::new(bucket, epoch).map_or(Self::Unpacked(*bucket), Self::Packed)
     }
 
     /// `now` in the ticks of a word; `None` if it is out of a word's reach.
@@ -287,27 +296,27 @@ impl CellRule {
     #[must_use]
     pub fn ticks(&self, now: Timestamp) -> Option<u64> {
         match self {
-            Self::Word(rule) => rule.ticks(now),
+            Self::Packed(rule) => rule.ticks(now),
             // No word but the fresh one.
-            Self::Wide(_) => Some(Word::FRESH),
+            Self::Unpacked(_) => Some(PackedBucket::FRESH),
         }
     }
 
-    /// When `word` decides like "never seen".
+    /// When `packed` decides like "never seen".
     #[must_use]
-    pub fn forget_at(&self, word: u64) -> Timestamp {
+    pub fn forget_at(&self, packed: u64) -> Timestamp {
         match self {
-            Self::Word(rule) => rule.forget_at(word),
-            Self::Wide(_) => Timestamp::MIN,
+            Self::Packed(rule) => rule.forget_at(packed),
+            Self::Unpacked(_) => Timestamp::MIN,
         }
     }
 
-    /// The state that `word` stands for, as of `now`.
+    /// The state that `packed` stands for, as of `now`.
     #[must_use]
-    pub fn unpack(&self, word: u64, now: Timestamp) -> State {
+    pub fn unpack(&self, packed: u64, now: Timestamp) -> State {
         match self {
-            Self::Word(rule) => rule.state(word, now),
-            Self::Wide(_) => State::Fresh,
+            Self::Packed(rule) => rule.state(packed, now),
+            Self::Unpacked(_) => State::Fresh,
         }
     }
 
@@ -315,11 +324,13 @@ impl CellRule {
     #[must_use]
     pub fn pack(&self, state: &State) -> Option<u64> {
         match (self, state) {
-            (Self::Word(rule), State::Bucket(bucket)) => {
-                bucket.is_plain().then(|| rule.word_of(state))
+            (Self::Packed(rule), State::Bucket(bucket)) => {
+                bucket.is_plain().then(|| rule.pack_state(state))
             }
-            (Self::Wide(_), State::Bucket(bucket)) => bucket.is_spent().then_some(Word::FRESH),
-            _ => Some(Word::FRESH),
+            (Self::Unpacked(_), State::Bucket(bucket)) => {
+                bucket.is_spent().then_some(PackedBucket::FRESH)
+            }
+            _ => Some(PackedBucket::FRESH),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! A bucket's state in one 64-bit word, so that a compare-and-swap suffices.
+//! A bucket's state in one 64-bit number, so that a compare-and-swap suffices.
 //!
-//! The word is the instant at which the bucket is full again, counted in `1/a`
+//! The number is the instant at which the bucket is full again, counted in `1/a`
 //! microseconds since an epoch of the table's own. An instant is one
 //! multiplication away from the clock, and the arithmetic is the bucket's own:
-//! the law `a_word_decides_as_its_bucket` holds the two together. A bucket
-//! whose numbers would not fit has no word ([`Word::new`] answers `None`), and
-//! is kept wide instead; so is a key whose leases may still give back, or whose burst
+//! the law `a_packed_bucket_decides_as_its_bucket` holds the two together. A bucket
+//! whose numbers would not fit cannot be packed ([`PackedBucket::new`] answers `None`), and
+//! is kept as a [`bucket::State`] instead; so is a key whose leases may still give back, or whose burst
 //! was lowered to less than it had used.
 
 use crate::amount::{self, Amount};
@@ -14,12 +14,12 @@ use crate::rule::State;
 use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
-/// How far from its epoch a word counts: 2^47 microseconds, 4.5 years.
+/// How far from its epoch a packed bucket counts: 2^47 microseconds, 4.5 years.
 const REACH_BITS: u32 = 47;
 
-/// A bucket that fits a word, with the epoch it counts from.
+/// A bucket that can be packed, with the epoch it counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Word {
+pub struct PackedBucket {
     drain: u64,
     weight: u64,
     brim: u64,
@@ -28,18 +28,18 @@ pub struct Word {
     epoch: i64,
 }
 
-impl Word {
-    /// The word of a key never seen.
+impl PackedBucket {
+    /// The packed state of a key never seen.
     pub const FRESH: u64 = 0;
 
-    /// No word is nearly as large as this: from here on, numbers are free for a
+    /// No packed state is nearly as large as this: from here on, numbers are free for a
     /// table's own marks.
     pub const SPARE_FROM: u64 = 1 << 63;
 
     /// The largest of the spare numbers.
     pub const SPARE: u64 = u64::MAX;
 
-    /// `bucket` in words from `epoch`, if every word it can reach fits 62 bits.
+    /// `bucket` packed from `epoch`, if every state it can reach fits 62 bits.
     #[must_use]
     pub fn new(bucket: &Bucket, epoch: Timestamp) -> Option<Self> {
         let drain = u128::from(bucket.drain());
@@ -58,7 +58,7 @@ impl Word {
         })
     }
 
-    /// `now` in the word's ticks; `None` if it is out of the word's reach.
+    /// `now` in ticks; `None` if it is out of reach.
     #[inline]
     #[must_use]
     pub fn ticks(&self, now: Timestamp) -> Option<u64> {
@@ -69,16 +69,16 @@ impl Word {
         Some(elapsed * self.drain)
     }
 
-    /// Takes `amount` if it fits: the new word, or the refusal.
+    /// Takes `amount` if it fits: the new packed state, or the refusal.
     ///
     /// # Errors
     /// The verdict: not until, or never.
     #[inline]
-    pub fn take(&self, word: u64, amount: Amount, now: u64) -> Result<u64, Verdict> {
+    pub fn take(&self, packed: u64, amount: Amount, now: u64) -> Result<u64, Verdict> {
         if amount > self.burst {
             return Err(Verdict::Never);
         }
-        let full_at = word.max(now) + amount * self.weight;
+        let full_at = packed.max(now) + amount * self.weight;
         if full_at - now <= self.brim {
             return Ok(full_at);
         }
@@ -87,16 +87,16 @@ impl Word {
 
     /// Takes `amount` whatever there is.
     #[must_use]
-    pub fn charge(&self, word: u64, amount: Amount, now: u64) -> u64 {
+    pub fn charge(&self, packed: u64, amount: Amount, now: u64) -> u64 {
         let weight = amount.saturating_mul(self.weight).min(self.most);
-        (word.max(now) + weight).min(now.saturating_add(self.most).max(word))
+        (packed.max(now) + weight).min(now.saturating_add(self.most).max(packed))
     }
 
     /// Where the bucket stands; `ticks` are those of `now`.
     #[inline]
     #[must_use]
-    pub fn standing(&self, word: u64, now: Timestamp, ticks: u64) -> Standing {
-        let level = word.saturating_sub(ticks);
+    pub fn standing(&self, packed: u64, now: Timestamp, ticks: u64) -> Standing {
+        let level = packed.saturating_sub(ticks);
         if level == 0 {
             return Standing::full(self.burst);
         }
@@ -116,25 +116,25 @@ impl Word {
         }
     }
 
-    /// Whether `word` decides like "never seen" from `now` on.
+    /// Whether `packed` decides like "never seen" from `now` on.
     #[inline]
     #[must_use]
-    pub const fn is_forgettable(&self, word: u64, now: u64) -> bool {
-        word <= now
+    pub const fn is_forgettable(&self, packed: u64, now: u64) -> bool {
+        packed <= now
     }
 
-    /// When `word` decides like "never seen".
+    /// When `packed` decides like "never seen".
     #[must_use]
-    pub fn forget_at(&self, word: u64) -> Timestamp {
-        self.instant(word)
+    pub fn forget_at(&self, packed: u64) -> Timestamp {
+        self.instant(packed)
     }
 
-    /// The bucket's state that `word` stands for, as of `now`. A clock from
+    /// The bucket's state that `packed` stands for, as of `now`. A clock from
     /// before the epoch has stepped back: what is in use then is at most all.
     #[must_use]
-    pub fn unpack(&self, word: u64, now: Timestamp) -> bucket::State {
+    pub fn unpack(&self, packed: u64, now: Timestamp) -> bucket::State {
         let elapsed = i128::from(now.as_micros()) - i128::from(self.epoch);
-        let level = i128::from(word) - elapsed * i128::from(self.drain);
+        let level = i128::from(packed) - elapsed * i128::from(self.drain);
         let level = u128::try_from(level).unwrap_or(0);
         let most = if elapsed < 0 { self.brim } else { self.most };
         bucket::State {
@@ -145,8 +145,8 @@ impl Word {
         }
     }
 
-    /// The word for a bucket's state at an instant within reach, if it
-    /// [is plain](bucket::State::is_plain): a word has no place for more.
+    /// The packed form of a bucket's state at an instant within reach, if it
+    /// [is plain](bucket::State::is_plain): nothing more can be packed.
     #[must_use]
     pub fn pack(&self, state: &bucket::State) -> u64 {
         if state.level == 0 {
@@ -156,19 +156,19 @@ impl Word {
         self.ticks(state.at).unwrap_or(0) + level
     }
 
-    /// The state that `word` stands for, as of `now`.
+    /// The state that `packed` stands for, as of `now`.
     #[must_use]
-    pub fn state(&self, word: u64, now: Timestamp) -> State {
-        match word {
+    pub fn state(&self, packed: u64, now: Timestamp) -> State {
+        match packed {
             Self::FRESH => State::Fresh,
-            word => State::Bucket(self.unpack(word, now)),
+            packed => State::Bucket(self.unpack(packed, now)),
         }
     }
 
-    /// The word for a state that is fresh, or a bucket's that
+    /// The packed form of a state that is fresh, or a bucket's that
     /// [is plain](bucket::State::is_plain).
     #[must_use]
-    pub fn word_of(&self, state: &State) -> u64 {
+    pub fn pack_state(&self, state: &State) -> u64 {
         match state {
             State::Bucket(state) => self.pack(state),
             _ => Self::FRESH,

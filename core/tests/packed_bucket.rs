@@ -1,8 +1,8 @@
-//! A word is a bucket in 64 bits: whatever a bucket answers, its word does,
+//! A packed bucket is a bucket in 64 bits: whatever a bucket answers, it does,
 //! from the same asks at the same instants, debts included. (What leases may give
 //! back is kept in buckets alone.)
 //!
-//! The fast path of the engine decides in words and the slow path in buckets;
+//! The fast path of the engine decides on packed buckets and the slow path on states;
 //! a key may go from one to the other at any time.
 
 mod common;
@@ -13,23 +13,23 @@ use proptest::prelude::*;
 use tidegate_core::kernel::bucket::State;
 use tidegate_core::*;
 
-/// What a word reaches from its epoch.
+/// What a packed bucket reaches from its epoch.
 const REACH: i64 = 1 << 47;
 
-/// A bucket beside its word.
-struct Twin {
+/// A bucket beside its packed form.
+struct BothForms {
     bucket: Bucket,
-    word: Word,
+    packed: PackedBucket,
     state: State,
     bits: u64,
 }
 
-impl Twin {
+impl BothForms {
     fn take(&mut self, amount: Amount, now: Timestamp) -> Result<(), TestCaseError> {
         let time = DecisionTime::at(now);
         let verdict = self.bucket.quote(&self.state, amount, &time);
-        let ticks = self.word.ticks(now).expect("within reach");
-        match self.word.take(self.bits, amount, ticks) {
+        let ticks = self.packed.ticks(now).expect("within reach");
+        match self.packed.take(self.bits, amount, ticks) {
             Err(refusal) => prop_assert_eq!(refusal, verdict),
             Ok(bits) => {
                 prop_assert_eq!(verdict, Verdict::Admit);
@@ -41,8 +41,8 @@ impl Twin {
     }
 
     fn force(&mut self, amount: Amount, now: Timestamp) {
-        let ticks = self.word.ticks(now).expect("within reach");
-        self.bits = self.word.charge(self.bits, amount, ticks);
+        let ticks = self.packed.ticks(now).expect("within reach");
+        self.bits = self.packed.charge(self.bits, amount, ticks);
         self.bucket
             .charge(&mut self.state, amount, &DecisionTime::at(now));
     }
@@ -51,23 +51,29 @@ impl Twin {
     fn agree(&self, now: Timestamp) -> Result<(), TestCaseError> {
         let (time, ticks) = (
             DecisionTime::at(now),
-            self.word.ticks(now).expect("within reach"),
+            self.packed.ticks(now).expect("within reach"),
         );
-        let unpacked = self.word.unpack(self.bits, now);
+        let unpacked = self.packed.unpack(self.bits, now);
         let standing = self.bucket.standing(&self.state, &time);
         prop_assert_eq!(self.bucket.standing(&unpacked, &time), standing);
-        prop_assert_eq!(self.word.standing(self.bits, now, ticks), standing);
+        prop_assert_eq!(self.packed.standing(self.bits, now, ticks), standing);
         let forget_at = self.bucket.forget_at(&self.state);
-        prop_assert_eq!(self.word.forget_at(self.bits).max(now), forget_at.max(now));
-        prop_assert_eq!(self.word.is_forgettable(self.bits, ticks), forget_at <= now);
-        let packed = self.word.pack(&unpacked);
+        prop_assert_eq!(
+            self.packed.forget_at(self.bits).max(now),
+            forget_at.max(now)
+        );
+        prop_assert_eq!(
+            self.packed.is_forgettable(self.bits, ticks),
+            forget_at <= now
+        );
+        let packed = self.packed.pack(&unpacked);
         prop_assert_eq!(packed.max(ticks), self.bits.max(ticks));
-        prop_assert!(self.bits < Word::SPARE >> 2);
+        prop_assert!(self.bits < PackedBucket::SPARE >> 2);
         Ok(())
     }
 }
 
-fn word_buckets() -> impl Strategy<Value = (Bucket, bool)> {
+fn packed_buckets() -> impl Strategy<Value = (Bucket, bool)> {
     let small = (1_u64..3_000, periods(), capacities());
     let usual = (
         1_u64..60,
@@ -81,52 +87,52 @@ fn word_buckets() -> impl Strategy<Value = (Bucket, bool)> {
 
 proptest! {
     #[test]
-    fn a_word_decides_as_its_bucket(
-        (bucket, deep) in word_buckets(), epoch in origins(), start in 0..REACH / 2,
+    fn a_packed_bucket_decides_as_its_bucket(
+        (bucket, deep) in packed_buckets(), epoch in origins(), start in 0..REACH / 2,
         deeds in vec((0_u8..8, 0_i64..2_000, 0_i64..4, 0_u64..1_200), 0..40),
     ) {
-        let Some(word) = Word::new(&bucket, epoch) else { return Ok(()) };
-        let mut twin = Twin { bucket, word, state: State::default(), bits: Word::FRESH };
+        let Some(packed) = PackedBucket::new(&bucket, epoch) else { return Ok(()) };
+        let mut both = BothForms { bucket, packed, state: State::default(), bits: PackedBucket::FRESH };
         let (refill, mut now) = (bucket.refill().as_micros() as i64, shift(epoch, start));
         for (deed, gap, jitter, share) in deeds {
             let gap = (i128::from(refill) * i128::from(gap) / 4_000) as i64 + jitter;
             now = shift(now, gap).min(shift(epoch, REACH - 1));
             let amount = bucket.capacity() * share / 1_000;
-            twin.agree(now)?;
+            both.agree(now)?;
             match deed {
-                0 => twin.force(if deep { MAX_AMOUNT } else { amount }, now),
-                _ => twin.take(amount, now)?,
+                0 => both.force(if deep { MAX_AMOUNT } else { amount }, now),
+                _ => both.take(amount, now)?,
             }
-            twin.agree(now)?;
+            both.agree(now)?;
         }
     }
 
     #[test]
-    fn a_word_knows_its_reach((bucket, _) in word_buckets(), epoch in origins(), off in 0_i64..1_000) {
-        if let Some(word) = Word::new(&bucket, epoch) {
-            prop_assert!(word.ticks(shift(epoch, REACH - 1 - off)).is_some());
-            prop_assert!(word.ticks(shift(epoch, REACH + off)).is_none());
-            prop_assert!(word.ticks(shift(epoch, -1 - off)).is_none());
+    fn a_packed_bucket_knows_its_reach((bucket, _) in packed_buckets(), epoch in origins(), off in 0_i64..1_000) {
+        if let Some(packed) = PackedBucket::new(&bucket, epoch) {
+            prop_assert!(packed.ticks(shift(epoch, REACH - 1 - off)).is_some());
+            prop_assert!(packed.ticks(shift(epoch, REACH + off)).is_none());
+            prop_assert!(packed.ticks(shift(epoch, -1 - off)).is_none());
         }
     }
 }
 
-/// The law above must not be empty: the usual rates have words.
+/// The law above must not be empty: the usual rates can be packed.
 #[test]
-fn the_usual_rates_have_words() {
+fn the_usual_rates_can_be_packed() {
     for (amount, period, burst) in [(100, 1, 200), (5_000, 1, 5_000), (10_000, 3_600, 10_000)] {
         let bucket = Bucket::new(amount, Span::from_secs(period), burst).unwrap();
         assert!(
-            Word::new(&bucket, Timestamp::from_micros(0)).is_some(),
+            PackedBucket::new(&bucket, Timestamp::from_micros(0)).is_some(),
             "{bucket:?}"
         );
     }
     let wide = Bucket::new(MAX_AMOUNT, Span::from_millis(1), 1).unwrap();
-    assert_eq!(Word::new(&wide, Timestamp::from_micros(0)), None);
+    assert_eq!(PackedBucket::new(&wide, Timestamp::from_micros(0)), None);
 }
 
 proptest! {
-    /// Of a bucket whose numbers fit no word, too.
+    /// Of a bucket whose numbers cannot be packed, too.
     #[test]
     fn a_take_is_a_quote_and_a_charge(
         (amount, period, burst) in (1_u64..1 << 53, 1_000_u64..1 << 40, 1_u64..1 << 30),
