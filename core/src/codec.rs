@@ -4,11 +4,11 @@
 //! ```text
 //! byte 0      format version: the first one that has the kind
 //! byte 1      kind: 0 fresh, 1 bucket, 2 window, 3 ring, 4 log, 5 slots;
-//!             since version 2: 6 bucket with lows;
+//!             since version 2: 6 bucket with low_water;
 //!             since version 3: 7 bucket of which some is forgiven
 //! then        fixed-width little-endian fields of the kind:
 //!   bucket    level u128, at i64
-//!   with lows level u128, at i64, since i64, last i64, n u32 (at most 32),
+//!   with low_water level u128, at i64, since i64, last i64, n u32 (at most 32),
 //!             n x (number i64, level u128), both ascending, since..=last
 //!   window    start i64, end i64, used u64
 //!   ring      n u32, n x (index i64, count u64)
@@ -34,11 +34,11 @@ pub const VERSION: u8 = 3;
 /// What every version has had: the kinds up to slots.
 const FIRST_VERSION: u8 = 1;
 
-/// The first one that has [`WITH_LOWS`].
+/// The first one that has [`WITH_LOW_WATER`].
 const SECOND_VERSION: u8 = 2;
 
-/// The kind of a bucket with lows.
-const WITH_LOWS: u8 = 6;
+/// The kind of a bucket with low-water marks.
+const WITH_LOW_WATER: u8 = 6;
 
 /// The kind of a bucket of which some is forgiven.
 const FORGIVEN: u8 = 7;
@@ -47,7 +47,7 @@ const FORGIVEN: u8 = 7;
 pub fn encode(state: &State, out: &mut Vec<u8>) {
     out.push(match state {
         State::Bucket(state) if state.forgiven.is_some() => VERSION,
-        State::Bucket(state) if state.lows.get().is_some() => SECOND_VERSION,
+        State::Bucket(state) if state.low_water.get().is_some() => SECOND_VERSION,
         _ => FIRST_VERSION,
     });
     match state {
@@ -92,7 +92,7 @@ pub fn decode(bytes: &[u8]) -> Result<State, DecodeError> {
         (FIRST_VERSION, 3) => State::Ring(Box::new(decode_ring(&mut reader)?)),
         (FIRST_VERSION, 4) => State::Log(Box::new(decode_log(&mut reader)?)),
         (FIRST_VERSION, 5) => State::Slots(Box::new(decode_slots(&mut reader)?)),
-        (SECOND_VERSION, WITH_LOWS) => State::Bucket(decode_with_lows(&mut reader)?),
+        (SECOND_VERSION, WITH_LOW_WATER) => State::Bucket(decode_with_low_water(&mut reader)?),
         (VERSION, FORGIVEN) => State::Bucket(decode_forgiven(&mut reader)?),
         _ => return Err(DecodeError::Corrupt("kind")),
     };
@@ -108,23 +108,23 @@ fn encode_bucket(state: &bucket::State, out: &mut Vec<u8>) {
         out.extend(forgiven.level.to_le_bytes());
         out.extend(forgiven.until.as_micros().to_le_bytes());
     }
-    out.push(if state.lows.get().is_some() {
-        WITH_LOWS
+    out.push(if state.low_water.get().is_some() {
+        WITH_LOW_WATER
     } else {
         1
     });
     out.extend(state.level.to_le_bytes());
     out.extend(state.at.as_micros().to_le_bytes());
-    if let Some(lows) = state.lows.get() {
-        encode_lows(lows, out);
+    if let Some(low_water) = state.low_water.get() {
+        encode_low_water(low_water, out);
     }
 }
 
-fn encode_lows(lows: &bucket::Lows, out: &mut Vec<u8>) {
-    out.extend(lows.since.to_le_bytes());
-    out.extend(lows.last.to_le_bytes());
-    out.extend((lows.marks.len() as u32).to_le_bytes());
-    for mark in &lows.marks {
+fn encode_low_water(low_water: &bucket::Marks, out: &mut Vec<u8>) {
+    out.extend(low_water.since.to_le_bytes());
+    out.extend(low_water.last.to_le_bytes());
+    out.extend((low_water.marks.len() as u32).to_le_bytes());
+    for mark in &low_water.marks {
         out.extend(mark.number.to_le_bytes());
         out.extend(mark.level.to_le_bytes());
     }
@@ -161,7 +161,7 @@ fn decode_bucket(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError> 
     Ok(bucket::State {
         level: reader.level()?,
         at: reader.instant()?,
-        lows: bucket::Kept::NONE,
+        low_water: bucket::LowWaterMarks::NONE,
         forgiven: None,
     })
 }
@@ -173,7 +173,7 @@ fn decode_forgiven(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError
     }
     let state = match reader.u8()? {
         1 => decode_bucket(reader)?,
-        WITH_LOWS => decode_with_lows(reader)?,
+        WITH_LOW_WATER => decode_with_low_water(reader)?,
         _ => return Err(DecodeError::Corrupt("kind")),
     };
     Ok(bucket::State {
@@ -182,16 +182,16 @@ fn decode_forgiven(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError
     })
 }
 
-fn decode_with_lows(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError> {
+fn decode_with_low_water(reader: &mut Reader<'_>) -> Result<bucket::State, DecodeError> {
     let state = decode_bucket(reader)?;
     let (since, last) = (reader.i64()?, reader.i64()?);
     if since > last {
         return Err(DecodeError::Corrupt("order"));
     }
     let marks = decode_marks(reader, since, last)?;
-    let lows = bucket::Lows { since, last, marks };
+    let low_water = bucket::Marks { since, last, marks };
     Ok(bucket::State {
-        lows: bucket::Kept::of(lows),
+        low_water: bucket::LowWaterMarks::of(low_water),
         ..state
     })
 }

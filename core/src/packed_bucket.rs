@@ -140,7 +140,7 @@ impl PackedBucket {
         bucket::State {
             level: level.min(u128::from(most)),
             at: now,
-            lows: bucket::Kept::NONE,
+            low_water: bucket::LowWaterMarks::NONE,
             forgiven: None,
         }
     }

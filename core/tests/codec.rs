@@ -56,8 +56,8 @@ fn hostile_slots() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A bucket with lows: every field plausible by itself.
-fn hostile_lows() -> impl Strategy<Value = Vec<u8>> {
+/// A bucket with low-water marks: every field plausible by itself.
+fn hostile_low_water() -> impl Strategy<Value = Vec<u8>> {
     let edge = || prop_oneof![any::<i64>(), Just(i64::MAX), Just(i64::MIN), 0_i64..9];
     let level = || prop_oneof![4 => 0_u128..9, 1 => 0..1_u128 << 103];
     let marks = vec((edge(), level()), 0..35);
@@ -83,12 +83,12 @@ fn hostile_lows() -> impl Strategy<Value = Vec<u8>> {
 fn hostile_forgiven() -> impl Strategy<Value = Vec<u8>> {
     let edge = || prop_oneof![any::<i64>(), Just(i64::MAX), Just(i64::MIN), 0_i64..9];
     let level = || prop_oneof![4 => 0_u128..9, 1 => 0..1_u128 << 103];
-    let bucket = (level(), edge(), hostile_lows(), any::<bool>());
-    bucket.prop_map(|(level, until, with_lows, plain)| {
+    let bucket = (level(), edge(), hostile_low_water(), any::<bool>());
+    bucket.prop_map(|(level, until, with_low_water, plain)| {
         let mut bytes = vec![3, 7];
         bytes.extend(level.to_le_bytes());
         bytes.extend(until.to_le_bytes());
-        bytes.extend(&with_lows[1..]);
+        bytes.extend(&with_low_water[1..]);
         if plain {
             bytes[26] = 1;
             bytes.truncate(27 + 24);
@@ -142,7 +142,7 @@ proptest! {
 
     /// What is read is what was written: no two byte strings are one state.
     #[test]
-    fn bad_bytes_are_never_misread(bytes in prop_oneof![hostile(), hostile_slots(), hostile_lows(), hostile_forgiven(), vec(any::<u8>(), 0..80)]) {
+    fn bad_bytes_are_never_misread(bytes in prop_oneof![hostile(), hostile_slots(), hostile_low_water(), hostile_forgiven(), vec(any::<u8>(), 0..80)]) {
         if let Ok(state) = decode(&bytes) {
             prop_assert_eq!(bytes_of(&state), bytes);
         }
@@ -151,7 +151,7 @@ proptest! {
     /// A state that was accepted can be used by any rule, at any instant.
     #[test]
     fn accepted_bytes_never_panic_later(
-        law in laws(), bytes in prop_oneof![hostile(), hostile_slots(), hostile_lows(), hostile_forgiven()],
+        law in laws(), bytes in prop_oneof![hostile(), hostile_slots(), hostile_low_water(), hostile_forgiven()],
         now in instants(), amount in prop_oneof![0_u64..10, Just(MAX_AMOUNT)],
     ) {
         if let Ok(state) = decode(&bytes) {

@@ -12,7 +12,7 @@
 //!
 //! A lease may give back later what it did not use. As much of it comes off the
 //! level as would not be there had it never been charged: nothing of what has
-//! drained since. What that takes to know is in `bucket/lows.rs`; it is kept for
+//! drained since. What that takes to know is in `bucket/low_water.rs`; it is kept for
 //! leases alone, and no longer than it matters.
 //!
 //! **A smaller burst.** Whoever had used more than a burst that was lowered is
@@ -26,7 +26,7 @@
 //! then not; and in any case once the level is 0.
 
 mod forgiven;
-mod lows;
+mod low_water;
 
 use alloc::boxed::Box;
 
@@ -38,10 +38,10 @@ use crate::time::{Span, Timestamp};
 use crate::verdict::{Standing, Verdict};
 
 pub(crate) use forgiven::Forgiven;
-pub(crate) use lows::{Kept, Lows, MOST_MARKS, Mark};
+pub(crate) use low_water::{LowWaterMarks, MOST_MARKS, Mark, Marks};
 
 /// Debt is capped at what drains in 2^47 microseconds (4.5 years), so that a
-/// level always fits its word; whoever owes more is locked out all the same.
+/// level always fits a packed bucket; whoever owes more is locked out all the same.
 pub(crate) const DEBT_SPAN_BITS: u32 = 47;
 
 /// No level is higher, with what is forgiven: above every brim with its debt.
@@ -62,7 +62,7 @@ pub struct State {
     pub(crate) at: Timestamp,
     /// What a late refund goes by; none without leases, or once the level was 0
     /// since the last of them.
-    pub(crate) lows: Kept,
+    pub(crate) low_water: LowWaterMarks,
     /// What of the level does not count by a burst that was lowered.
     pub(crate) forgiven: Option<Box<Forgiven>>,
 }
@@ -73,7 +73,7 @@ impl State {
     #[must_use]
     #[inline]
     pub const fn is_plain(&self) -> bool {
-        self.lows.get().is_none() && self.forgiven.is_none()
+        self.low_water.get().is_none() && self.forgiven.is_none()
     }
 
     /// The instant that it is as of.
@@ -94,7 +94,7 @@ impl Default for State {
         Self {
             level: 0,
             at: Timestamp::MIN,
-            lows: Kept::NONE,
+            low_water: LowWaterMarks::NONE,
             forgiven: None,
         }
     }
@@ -230,7 +230,7 @@ impl Bucket {
         time: &DecisionTime,
     ) -> ChargeReference {
         self.settle_level(state, time.now);
-        state.lows.note(state.level, time.now);
+        state.low_water.note(state.level, time.now);
         state.level += self.weigh(amount);
         if state.level > self.brim() {
             let most = self.most() + forgiven::of(&state.forgiven);
@@ -252,7 +252,7 @@ impl Bucket {
         time: &DecisionTime,
     ) -> ChargeReference {
         let reference = self.charge(state, amount, time);
-        let number = ChargeReference(state.lows.number(time.now));
+        let number = ChargeReference(state.low_water.number(time.now));
         match reference {
             ChargeReference::NONE => reference,
             _ => number,
@@ -272,7 +272,7 @@ impl Bucket {
         time: &DecisionTime,
     ) {
         self.settle_level(state, time.now);
-        let Some(kept) = state.lows.get_mut() else {
+        let Some(kept) = state.low_water.get_mut() else {
             return;
         };
         let back = kept.give_back(reference.0, self.weigh(amount), state.level);
@@ -280,7 +280,7 @@ impl Bucket {
         // What was forgiven is the first to come back: it makes no room.
         forgiven::take_off(&mut state.forgiven, back);
         if state.level == 0 {
-            state.lows.note(0, time.now);
+            state.low_water.note(0, time.now);
         }
     }
 
@@ -319,8 +319,8 @@ impl Bucket {
             let full_at = self.drained(self.counted(state, state.at), state.at);
             empty_at = empty_at.min(full_at.max(forgiven.until));
         }
-        let lows = state.lows.get();
-        lows.map_or(empty_at, |lows| empty_at.max(lows.forget_at()))
+        let low_water = state.low_water.get();
+        low_water.map_or(empty_at, |low_water| empty_at.max(low_water.forget_at()))
     }
 
     /// Carries `state`, written by `old`, over to this rule: what is in use
@@ -341,9 +341,9 @@ impl Bucket {
             }
         };
         self.forgive_above(state, counts.min(self.most()), empty_in);
-        if let Some(lows) = state.lows.get_mut() {
+        if let Some(low_water) = state.low_water.get_mut() {
             // Of what may come back, rather too little.
-            lows.convert(|level| down(level).min(HIGHEST));
+            low_water.convert(|level| down(level).min(HIGHEST));
         }
     }
 
@@ -410,7 +410,7 @@ impl Bucket {
         }
         if forgiven::is_over(&mut state.forgiven, &mut state.level, now) {
             // Of what was forgiven nothing may come back.
-            state.lows.note(0, now);
+            state.low_water.note(0, now);
         }
     }
 

@@ -36,29 +36,31 @@ pub(crate) const MOST_MARKS: usize = 32;
 /// So many marks keep their place once they are of the past.
 const FEW_MARKS: usize = 4;
 
-/// The lows of one key, if there are any. Once made, their place is kept: a key whose
-/// leases come and go needs no memory of its own for each.
+/// The low-water marks of one key, if there are any. Once made, their memory is kept: a key
+/// whose leases come and go allocates none for each.
 #[derive(Default)]
-pub(crate) struct Kept(Option<Box<Lows>>);
+pub(crate) struct LowWaterMarks(Option<Box<Marks>>);
 
-impl Kept {
+impl LowWaterMarks {
     pub(crate) const NONE: Self = Self(None);
 
-    pub(crate) fn of(lows: Lows) -> Self {
-        Self(Some(Box::new(lows)))
+    pub(crate) fn of(low_water: Marks) -> Self {
+        Self(Some(Box::new(low_water)))
     }
 
     #[inline]
-    pub(crate) const fn get(&self) -> Option<&Lows> {
+    pub(crate) const fn get(&self) -> Option<&Marks> {
         match &self.0 {
-            Some(lows) if !lows.is_over() => Some(lows),
+            Some(low_water) if !low_water.is_over() => Some(low_water),
             _ => None,
         }
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self) -> Option<&mut Lows> {
-        self.0.as_deref_mut().filter(|lows| !lows.is_over())
+    pub(super) fn get_mut(&mut self) -> Option<&mut Marks> {
+        self.0
+            .as_deref_mut()
+            .filter(|low_water| !low_water.is_over())
     }
 
     /// Notes the level: before each charge, and wherever it is 0. At 0 there is nothing
@@ -88,28 +90,29 @@ impl Kept {
             None => {
                 let marks = Vec::new();
                 let (since, last) = (now, now);
-                *self = Self::of(Lows { since, last, marks });
+                *self = Self::of(Marks { since, last, marks });
             }
         }
         now
     }
 }
 
-impl Clone for Kept {
+impl Clone for LowWaterMarks {
     fn clone(&self) -> Self {
-        self.get().map_or(Self::NONE, |lows| Self::of(lows.clone()))
+        self.get()
+            .map_or(Self::NONE, |low_water| Self::of(low_water.clone()))
     }
 }
 
-impl PartialEq for Kept {
+impl PartialEq for LowWaterMarks {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }
 }
 
-impl Eq for Kept {}
+impl Eq for LowWaterMarks {}
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for LowWaterMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -117,7 +120,7 @@ impl fmt::Debug for Kept {
 
 /// See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Lows {
+pub(crate) struct Marks {
     /// The first lease known; those before have seen level 0.
     pub(crate) since: i64,
     /// The last number given.
@@ -132,7 +135,7 @@ pub(crate) struct Mark {
     pub(crate) level: u128,
 }
 
-impl Lows {
+impl Marks {
     /// Whether they are of the past: no lease is known.
     const fn is_over(&self) -> bool {
         self.since > self.last
