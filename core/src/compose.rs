@@ -77,7 +77,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn ask(&mut self) -> Verdict {
+    fn quote(&mut self) -> Verdict {
         self.rule.observe(self.state, &self.time);
         let must_fit = self.payment.must_fit(self.amount);
         if self.amount > 0 {
@@ -101,7 +101,7 @@ pub fn compose(parts: &mut [Part<'_>]) -> Composite {
         binding: None,
     };
     for (index, part) in parts.iter_mut().enumerate() {
-        let verdict = part.ask();
+        let verdict = part.quote();
         if !part.shadow && verdict.outlasts(answer.verdict) {
             answer = Composite {
                 verdict,

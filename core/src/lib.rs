@@ -1,4 +1,4 @@
-//! Decides. `(state, ask, now) -> (new state, decision)`, and nothing else.
+//! Decides. `(state, request, now) -> (new state, decision)`, and nothing else.
 //!
 //! | room | holds |
 //! |---|---|

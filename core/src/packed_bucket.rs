@@ -175,7 +175,7 @@ impl PackedBucket {
         }
     }
 
-    /// The first instant at which an ask that needs `full_at` fits.
+    /// The first instant at which a request that needs `full_at` fits.
     #[cold]
     fn not_until(&self, full_at: u64) -> Verdict {
         Verdict::NotUntil(self.instant(full_at - self.brim))

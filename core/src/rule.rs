@@ -292,7 +292,7 @@ impl Rule {
         }
     }
 
-    /// How many asks of `amount` fit now, and when one does.
+    /// How many requests for `amount` fit now, and when one does.
     #[must_use]
     pub fn forecast(&self, state: &State, amount: Amount, time: &DecisionTime) -> Forecast {
         let standing = self.standing(state, time);

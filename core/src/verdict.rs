@@ -87,9 +87,9 @@ impl Standing {
 /// What could be asked for, and when, without asking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forecast {
-    /// How many asks of the given amount would be admitted now.
+    /// How many requests for the given amount would be admitted now.
     pub spendable: Amount,
-    /// When one ask of the given amount would be admitted.
+    /// When one request for the given amount would be admitted.
     pub verdict: Verdict,
     /// The standing it is derived from.
     pub standing: Standing,

@@ -373,14 +373,14 @@ fn raise_bucket(old: Bucket, burst: Amount, faster: u64) -> Bucket {
 
 /// One part of a step over several limits.
 #[derive(Clone, Debug)]
-struct Wish {
+struct Request {
     key: Key,
     amount: Amount,
     payment: Payment,
     shadow: bool,
 }
 
-impl Wish {
+impl Request {
     /// What must fit, told from the standing instead of the quote.
     fn fits(&self) -> bool {
         let postpaid = self.payment == Payment::Postpaid;
@@ -402,78 +402,80 @@ impl Wish {
     }
 }
 
-fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+fn requests() -> impl Strategy<Value = Vec<Request>> {
     let payment = prop_oneof![Just(Payment::Prepaid), Just(Payment::Postpaid)];
-    let wish = (
+    let request = (
         laws(),
         pasts(),
         0_u64..1_100,
         payment,
         prop::bool::weighted(0.2),
     );
-    (origins(), vec(wish, 1..5)).prop_map(|(origin, wishes)| {
-        let make = |(law, past, share, payment, shadow): (Law, Vec<Step>, _, _, _)| Wish {
+    (origins(), vec(request, 1..5)).prop_map(|(origin, requests)| {
+        let make = |(law, past, share, payment, shadow): (Law, Vec<Step>, _, _, _)| Request {
             amount: law.rule.capacity() * share / 1_000,
             key: Key::after(law, origin, &past),
             payment,
             shadow,
         };
-        let mut wishes: Vec<Wish> = wishes.into_iter().map(make).collect();
-        let now = wishes.iter().map(|wish| wish.key.now).max();
-        wishes
+        let mut requests: Vec<Request> = requests.into_iter().map(make).collect();
+        let now = requests.iter().map(|request| request.key.now).max();
+        requests
             .iter_mut()
-            .for_each(|wish| wish.key.now = now.unwrap());
-        wishes
+            .for_each(|request| request.key.now = now.unwrap());
+        requests
     })
 }
 
-/// What the parts of `wishes` answer together at `now`.
-fn ask(wishes: &[Wish], now: Timestamp) -> Verdict {
-    let mut wishes = wishes.to_vec();
-    wishes.iter_mut().for_each(|wish| wish.key.now = now);
-    let mut parts: Vec<_> = wishes.iter_mut().map(Wish::part).collect();
+/// What the parts of `requests` answer together at `now`.
+fn composed(requests: &[Request], now: Timestamp) -> Verdict {
+    let mut requests = requests.to_vec();
+    requests
+        .iter_mut()
+        .for_each(|request| request.key.now = now);
+    let mut parts: Vec<_> = requests.iter_mut().map(Request::part).collect();
     compose(&mut parts).verdict
 }
 
 proptest! {
     #[test]
-    fn a_refusal_changes_nothing(wishes in wishes(), back in 0_i64..6_000) {
-        let mut asked = wishes.clone();
-        let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
+    fn a_refusal_changes_nothing(requests in requests(), back in 0_i64..6_000) {
+        let mut asked = requests.clone();
+        let mut parts: Vec<_> = asked.iter_mut().map(Request::part).collect();
         compose(&mut parts);
-        for (old, new) in wishes.iter().zip(&asked) {
+        for (old, new) in requests.iter().zip(&asked) {
             prop_assert_eq!(&old.key.state, &new.key.state);
         }
         // A step back is noted, whatever the answer, as it would be by anyone.
-        let refill = wishes[0].key.refill.as_micros() as i64;
-        let now = shift(wishes[0].key.now, -(refill / 1_000 * back));
-        asked.iter_mut().for_each(|wish| wish.key.now = now);
+        let refill = requests[0].key.refill.as_micros() as i64;
+        let now = shift(requests[0].key.now, -(refill / 1_000 * back));
+        asked.iter_mut().for_each(|request| request.key.now = now);
         for _ in 0..2 {
-            let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
+            let mut parts: Vec<_> = asked.iter_mut().map(Request::part).collect();
             compose(&mut parts);
-            for (old, new) in wishes.iter().zip(&asked) {
+            for (old, new) in requests.iter().zip(&asked) {
                 prop_assert_eq!(&old.key.at(now).state, &new.key.state);
             }
         }
     }
 
     #[test]
-    fn all_or_nothing_across_limits(wishes in wishes()) {
-        let term = LeaseTerm { id: u128::MAX, expires_at: shift(wishes[0].key.now, 1_000) };
-        let mut asked = wishes.clone();
-        let mut parts: Vec<_> = asked.iter_mut().map(Wish::part).collect();
+    fn all_or_nothing_across_limits(requests in requests()) {
+        let term = LeaseTerm { id: u128::MAX, expires_at: shift(requests[0].key.now, 1_000) };
+        let mut asked = requests.clone();
+        let mut parts: Vec<_> = asked.iter_mut().map(Request::part).collect();
         let answer = compose(&mut parts);
-        let open = wishes.iter().filter(|wish| !wish.shadow).all(Wish::fits);
+        let open = requests.iter().filter(|request| !request.shadow).all(Request::fits);
         prop_assert_eq!(answer.verdict.admitted(), open);
         prop_assert_eq!(answer.binding.is_none(), open);
         if let Some(binding) = answer.binding {
-            prop_assert!(!wishes[binding].shadow && !wishes[binding].fits());
+            prop_assert!(!requests[binding].shadow && !requests[binding].fits());
             prop_assert_eq!(parts[binding].verdict, answer.verdict);
             return Ok(());
         }
         commit(&mut parts, Some(term));
         let receipts: Vec<_> = parts.iter().map(|part| part.receipt).collect();
-        for ((mut old, new), receipt) in wishes.into_iter().zip(&asked).zip(receipts) {
+        for ((mut old, new), receipt) in requests.into_iter().zip(&asked).zip(receipts) {
             if old.fits() && old.amount > 0 {
                 let time = old.key.decision_time();
                 let alone = old.key.rule.charge(&mut old.key.state, old.amount, &time, Some(term));
@@ -484,10 +486,10 @@ proptest! {
     }
 
     #[test]
-    fn the_reported_instant_is_exact_across_limits(wishes in wishes()) {
-        if let Verdict::NotUntil(at) = ask(&wishes, wishes[0].key.now) {
-            prop_assert_eq!(ask(&wishes, at), Verdict::Admit);
-            prop_assert_eq!(ask(&wishes, shift(at, -1)), Verdict::NotUntil(at));
+    fn the_reported_instant_is_exact_across_limits(requests in requests()) {
+        if let Verdict::NotUntil(at) = composed(&requests, requests[0].key.now) {
+            prop_assert_eq!(composed(&requests, at), Verdict::Admit);
+            prop_assert_eq!(composed(&requests, shift(at, -1)), Verdict::NotUntil(at));
         }
     }
 }
@@ -496,7 +498,7 @@ proptest! {
 type Held = Vec<(u128, Amount, Timestamp)>;
 
 /// One deed upon slots: what, for how long, by how much, to whom.
-type Deed = (u8, i64, u64, usize);
+type Operation = (u8, i64, u64, usize);
 
 /// Slots, and the same by hand.
 struct Pair {
@@ -579,8 +581,8 @@ impl Pair {
         Ok(())
     }
 
-    fn deed(&mut self, deed: Deed, now: Timestamp) -> Result<(), TestCaseError> {
-        let (kind, hold, weight, pick) = deed;
+    fn apply(&mut self, operation: Operation, now: Timestamp) -> Result<(), TestCaseError> {
+        let (kind, hold, weight, pick) = operation;
         let until = shift(now, hold);
         self.held.retain(|h| h.2 > now);
         self.agree(now)?;
@@ -596,15 +598,15 @@ proptest! {
     #[test]
     fn a_conserved_sum(
         capacity in 1_u64..30, origin in origins(),
-        deeds in vec((0_i64..300, (0_u8..6, 1_i64..1_000, 1_u64..12, any::<usize>())), 0..60),
+        operations in vec((0_i64..300, (0_u8..6, 1_i64..1_000, 1_u64..12, any::<usize>())), 0..60),
     ) {
         let slots = Slots::new(capacity, Span::MILLISECOND).unwrap();
         let (held, given, state) = (Vec::new(), Vec::new(), Default::default());
         let mut pair = Pair { slots, state, held, given, fence: 0 };
         let mut now = origin;
-        for (wait, deed) in deeds {
+        for (wait, operation) in operations {
             now = shift(now, wait);
-            pair.deed(deed, now)?;
+            pair.apply(operation, now)?;
         }
         let end = shift(now, 1_000);
         prop_assert_eq!(pair.remaining(end), capacity);

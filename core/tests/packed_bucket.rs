@@ -1,5 +1,5 @@
 //! A packed bucket is a bucket in 64 bits: whatever a bucket answers, it does,
-//! from the same asks at the same instants, debts included. (What leases may give
+//! from the same requests at the same instants, debts included. (What leases may give
 //! back is kept in buckets alone.)
 //!
 //! The fast path of the engine decides on packed buckets and the slow path on states;
@@ -89,17 +89,17 @@ proptest! {
     #[test]
     fn a_packed_bucket_decides_as_its_bucket(
         (bucket, deep) in packed_buckets(), epoch in origins(), start in 0..REACH / 2,
-        deeds in vec((0_u8..8, 0_i64..2_000, 0_i64..4, 0_u64..1_200), 0..40),
+        operations in vec((0_u8..8, 0_i64..2_000, 0_i64..4, 0_u64..1_200), 0..40),
     ) {
         let Some(packed) = PackedBucket::new(&bucket, epoch) else { return Ok(()) };
         let mut both = BothForms { bucket, packed, state: State::default(), bits: PackedBucket::FRESH };
         let (refill, mut now) = (bucket.refill().as_micros() as i64, shift(epoch, start));
-        for (deed, gap, jitter, share) in deeds {
+        for (operation, gap, jitter, share) in operations {
             let gap = (i128::from(refill) * i128::from(gap) / 4_000) as i64 + jitter;
             now = shift(now, gap).min(shift(epoch, REACH - 1));
             let amount = bucket.capacity() * share / 1_000;
             both.agree(now)?;
-            match deed {
+            match operation {
                 0 => both.force(if deep { MAX_AMOUNT } else { amount }, now),
                 _ => both.take(amount, now)?,
             }

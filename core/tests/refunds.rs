@@ -27,7 +27,7 @@ struct Lease {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum Operation {
     /// Take as a lease, if it fits.
     Lease(Amount),
     /// Take as a lease, whether it fits or not.
@@ -39,7 +39,7 @@ enum Deed {
 }
 
 /// Deeds, each after a wait in thousandths of the refill and microseconds.
-type History = Vec<(i64, i64, Deed)>;
+type History = Vec<(i64, i64, Operation)>;
 
 /// A bucket and everything that ever happened to it.
 struct Past {
@@ -113,13 +113,13 @@ impl Past {
         }
     }
 
-    fn act(&mut self, deed: Deed) {
-        match deed {
-            Deed::Lease(amount) if self.fits(amount) => self.lease(amount, true),
-            Deed::Postpaid(amount) => self.lease(amount, false),
-            Deed::Take(amount) if self.fits(amount) => drop(self.charge(amount, true, false)),
-            Deed::Settle(pick, part) => self.settle(pick, |taken| taken * part / 1_000),
-            Deed::Lease(_) | Deed::Take(_) => {}
+    fn apply(&mut self, operation: Operation) {
+        match operation {
+            Operation::Lease(amount) if self.fits(amount) => self.lease(amount, true),
+            Operation::Postpaid(amount) => self.lease(amount, false),
+            Operation::Take(amount) if self.fits(amount) => drop(self.charge(amount, true, false)),
+            Operation::Settle(pick, part) => self.settle(pick, |taken| taken * part / 1_000),
+            Operation::Lease(_) | Operation::Take(_) => {}
         }
     }
 
@@ -190,23 +190,23 @@ fn history(share: u64, gap: i64, steps: usize) -> impl Strategy<Value = History>
     let amount = || 0..=share;
     let part =
         prop_oneof![3 => Just(0_u64), 1 => Just(1_000), 3 => 0..1_000_u64, 1 => 0..2_500_u64];
-    let deed = prop_oneof![
-        5 => amount().prop_map(Deed::Lease),
-        1 => amount().prop_map(Deed::Postpaid),
-        2 => amount().prop_map(Deed::Take),
-        5 => (any::<usize>(), part).prop_map(|(pick, part)| Deed::Settle(pick, part)),
+    let operation = prop_oneof![
+        5 => amount().prop_map(Operation::Lease),
+        1 => amount().prop_map(Operation::Postpaid),
+        2 => amount().prop_map(Operation::Take),
+        5 => (any::<usize>(), part).prop_map(|(pick, part)| Operation::Settle(pick, part)),
     ];
-    vec((gap, 0_i64..4, deed), 0..steps)
+    vec((gap, 0_i64..4, operation), 0..steps)
 }
 
 /// Amounts are drawn in thousandths of the burst: at least one unit of it.
-fn scaled(deed: Deed, burst: Amount) -> Deed {
+fn scaled(operation: Operation, burst: Amount) -> Operation {
     let amount = |share: u64| (burst * share / 1_000).max(1);
-    match deed {
-        Deed::Lease(share) => Deed::Lease(amount(share)),
-        Deed::Postpaid(share) => Deed::Postpaid(amount(share)),
-        Deed::Take(share) => Deed::Take(amount(share)),
-        settle @ Deed::Settle(..) => settle,
+    match operation {
+        Operation::Lease(share) => Operation::Lease(amount(share)),
+        Operation::Postpaid(share) => Operation::Postpaid(amount(share)),
+        Operation::Take(share) => Operation::Take(amount(share)),
+        settle @ Operation::Settle(..) => settle,
     }
 }
 
@@ -217,15 +217,15 @@ proptest! {
         history in prop_oneof![history(1_000, 300, 40), history(40, 10, 200)],
     ) {
         let mut past = Past::new(rate, origin);
-        for (thousandths, micros, deed) in history {
+        for (thousandths, micros, operation) in history {
             past.wait(thousandths, micros);
-            past.act(scaled(deed, rate.2));
+            past.apply(scaled(operation, rate.2));
         }
         past.keeps_within_rate()?;
         // And of what is held still, nothing was used after all.
         (0..past.leases.len()).for_each(|_| past.settle(0, |_| 0));
         let left = past.rule.standing(&past.state, &DecisionTime::at(past.now)).remaining;
-        past.act(Deed::Take(left));
+        past.apply(Operation::Take(left));
         past.keeps_within_rate()?;
     }
 
@@ -234,9 +234,9 @@ proptest! {
         rate in rates(), origin in origins(), history in history(1_000, 300, 30),
     ) {
         let mut past = Past::new(rate, origin);
-        for (thousandths, micros, deed) in history {
+        for (thousandths, micros, operation) in history {
             past.wait(thousandths, micros);
-            past.act(scaled(deed, rate.2));
+            past.apply(scaled(operation, rate.2));
             prop_assert_eq!(past.level(), past.level_without_refunds());
         }
     }
@@ -249,9 +249,9 @@ proptest! {
     ) {
         let rate = (amount, Span::from_micros(period), burst);
         let mut past = Past::new(rate, origin);
-        for (thousandths, micros, deed) in history {
+        for (thousandths, micros, operation) in history {
             past.wait(thousandths, micros);
-            past.act(scaled(deed, burst));
+            past.apply(scaled(operation, burst));
             prop_assert!(past.level() >= past.level_without_refunds());
             prop_assert!(past.marks() <= 32);
         }
@@ -268,9 +268,9 @@ fn ten_a_second() -> Past {
 #[test]
 fn a_lease_that_settles_late_gives_back_nothing_that_has_drained() {
     let mut past = ten_a_second();
-    past.act(Deed::Lease(10));
+    past.apply(Operation::Lease(10));
     past.wait(1_000, 0);
-    past.act(Deed::Lease(10));
+    past.apply(Operation::Lease(10));
     past.settle(0, |_| 0);
     assert!(!past.fits(1));
     past.settle(0, |_| 0);
@@ -282,10 +282,10 @@ fn a_lease_that_settles_late_gives_back_nothing_that_has_drained() {
 fn a_hundred_unused_leases_bank_no_burst() {
     let mut past = ten_a_second();
     for _ in 0..100 {
-        past.act(Deed::Lease(10));
+        past.apply(Operation::Lease(10));
         past.wait(1_000, 0);
     }
-    past.act(Deed::Take(10));
+    past.apply(Operation::Take(10));
     (0..100).for_each(|_| past.settle(0, |_| 0));
     assert!(!past.fits(1));
 }
@@ -295,10 +295,10 @@ fn a_hundred_unused_leases_bank_no_burst() {
 #[test]
 fn a_refund_is_seen_by_the_leases_before_it() {
     let mut past = ten_a_second();
-    past.act(Deed::Lease(5));
-    past.act(Deed::Lease(5));
+    past.apply(Operation::Lease(5));
+    past.apply(Operation::Lease(5));
     past.wait(700, 0);
-    past.act(Deed::Take(4));
+    past.apply(Operation::Take(4));
     past.settle(1, |_| 0);
     past.settle(0, |_| 0);
     let time = DecisionTime::at(past.now);
@@ -311,9 +311,9 @@ fn a_refund_is_seen_by_the_leases_before_it() {
 fn a_number_is_never_given_twice_however_fast_a_bucket_drains() {
     let rate = (10_000_000, Span::SECOND, 10);
     let mut past = Past::new(rate, Timestamp::from_micros(0));
-    (0..10).for_each(|_| past.act(Deed::Lease(1)));
+    (0..10).for_each(|_| past.apply(Operation::Lease(1)));
     past.wait(0, 1);
-    past.act(Deed::Lease(10));
+    past.apply(Operation::Lease(10));
     (0..10).for_each(|_| past.settle(0, |_| 0));
     assert!(!past.fits(1));
     past.settle(0, |_| 0);
@@ -326,7 +326,7 @@ fn a_number_is_never_given_twice_however_fast_a_bucket_drains() {
 fn more_leases_than_marks_lose_little() {
     let mut past = Past::new((1, Span::SECOND, 1_000), Timestamp::from_micros(0));
     for _ in 0..100 {
-        past.act(Deed::Lease(10));
+        past.apply(Operation::Lease(10));
         past.wait(0, 1);
     }
     assert_eq!(past.marks(), 32);

@@ -17,10 +17,11 @@ fn versions(laws: impl Strategy<Value = Law>) -> impl Strategy<Value = Vec<Law>>
 }
 
 /// Whose turn it is, before each step.
-fn turns() -> impl Strategy<Value = Vec<(usize, Step)>> {
+fn scheduled_steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     takings().prop_flat_map(|steps| {
-        let turns = vec(0_usize..3, steps.len());
-        (turns, Just(steps)).prop_map(|(turns, steps)| turns.into_iter().zip(steps).collect())
+        let scheduled_steps = vec(0_usize..3, steps.len());
+        (scheduled_steps, Just(steps))
+            .prop_map(|(scheduled_steps, steps)| scheduled_steps.into_iter().zip(steps).collect())
     })
 }
 
@@ -34,11 +35,15 @@ fn cross(key: &mut Key, law: Law) {
 }
 
 /// What all of them admit, asked in turn, by elapsed time.
-fn admitted(versions: &[Law], origin: Timestamp, turns: &[(usize, Step)]) -> Vec<(i64, Amount)> {
+fn admitted(
+    versions: &[Law],
+    origin: Timestamp,
+    scheduled_steps: &[(usize, Step)],
+) -> Vec<(i64, Amount)> {
     let mut key = Key::new(versions[0], origin);
     let mut admitted = Vec::new();
-    for (turn, step) in turns {
-        let law = versions[turn % versions.len()];
+    for (version, step) in scheduled_steps {
+        let law = versions[version % versions.len()];
         key.now = shift(key.now, step.span(law.refill));
         cross(&mut key, law);
         let still = Step {
@@ -133,7 +138,7 @@ proptest! {
     /// In any span no more than the largest burst, and what drains by the fastest.
     #[test]
     fn buckets_asked_in_turn_admit_no_more_than_the_larger_alone(
-        rates in vec((capacities(), periods(), capacities()), 2..=3), origin in origins(), turns in turns(),
+        rates in vec((capacities(), periods(), capacities()), 2..=3), origin in origins(), scheduled_steps in scheduled_steps(),
     ) {
         let law = |&(amount, period, burst): &(Amount, Span, Amount)| {
             let bucket = Bucket::new(amount, period, burst).unwrap();
@@ -141,7 +146,7 @@ proptest! {
         };
         let versions: Vec<Law> = rates.iter().map(law).collect();
         let burst = largest(&versions);
-        for (elapsed, granted) in runs(&admitted(&versions, origin, &turns)) {
+        for (elapsed, granted) in runs(&admitted(&versions, origin, &scheduled_steps)) {
             let fits = |&(amount, period, _): &(Amount, Span, Amount)| {
                 let (amount, period) = (u128::from(amount), u128::from(period.as_micros()));
                 granted * period <= burst * period + elapsed * amount
@@ -154,10 +159,10 @@ proptest! {
     #[test]
     fn sliding_windows_asked_in_turn_admit_no_more_than_the_larger_alone(
         versions in prop_oneof![versions(rings()), versions(logs(2_u32..=20))],
-        origin in origins(), turns in turns(),
+        origin in origins(), scheduled_steps in scheduled_steps(),
     ) {
         let (capacity, window) = (largest(&versions), shortest(&versions, period));
-        for (_, granted) in runs(&admitted(&versions, origin, &turns)).filter(|run| run.0 < window) {
+        for (_, granted) in runs(&admitted(&versions, origin, &scheduled_steps)).filter(|run| run.0 < window) {
             prop_assert!(granted <= capacity);
         }
     }
@@ -166,11 +171,11 @@ proptest! {
     /// ends of its own; there are no others, however often it is carried over.
     #[test]
     fn windows_asked_in_turn_end_no_more_often_than_each_alone(
-        versions in versions(any_window()), origin in origins(), turns in turns(),
+        versions in versions(any_window()), origin in origins(), scheduled_steps in scheduled_steps(),
     ) {
         let windows = versions.len() as u128 + 1;
         let (capacity, window) = (windows * largest(&versions), shortest(&versions, period));
-        for (_, granted) in runs(&admitted(&versions, origin, &turns)).filter(|run| run.0 < window) {
+        for (_, granted) in runs(&admitted(&versions, origin, &scheduled_steps)).filter(|run| run.0 < window) {
             prop_assert!(granted <= capacity);
         }
     }
@@ -204,13 +209,13 @@ proptest! {
         let parts = versions.iter().flat_map(|one| versions.iter().map(move |other| part(one, other)));
         let rounded = parts.max().unwrap() * (waits.len() + versions.len()) as i64;
         let until = shift(used_at, slowest.max().unwrap() + rounded);
-        for (turn, wait) in waits.iter().enumerate() {
+        for (version, wait) in waits.iter().enumerate() {
             let now = shift(key.now, refill / 1_000 * wait);
             if now >= until {
                 break;
             }
             key.now = now;
-            cross(&mut key, versions[turn % versions.len()]);
+            cross(&mut key, versions[version % versions.len()]);
         }
         key.now = until;
         for law in &versions {
@@ -296,16 +301,16 @@ fn a_roll_out_admits_no_more_than_the_larger_alone() {
     let rate = |n| Rule::Bucket(Bucket::new(n, Span::from_secs(60), n).unwrap());
     let (old, new) = (rate(20), rate(40));
     let (mut state, mut admitted, mut by) = (State::Fresh, [0, 0], 0);
-    for ask in 0..300_usize {
+    for request in 0..300_usize {
         let rules = [old, new];
-        let turn = ask % 2;
-        if turn != by {
-            rules[turn].adopt(&mut state, &rules[by], &at(0));
-            by = turn;
+        let version = request % 2;
+        if version != by {
+            rules[version].adopt(&mut state, &rules[by], &at(0));
+            by = version;
         }
-        if rules[turn].quote(&state, 1, &at(0)).admitted() {
-            rules[turn].charge(&mut state, 1, &at(0), None);
-            admitted[turn] += 1;
+        if rules[version].quote(&state, 1, &at(0)).admitted() {
+            rules[version].charge(&mut state, 1, &at(0), None);
+            admitted[version] += 1;
         }
     }
     assert_eq!(admitted.iter().sum::<u64>(), 40, "{admitted:?}");

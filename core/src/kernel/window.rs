@@ -1,7 +1,7 @@
 //! The window: so much in each minute, hour or calendar day.
 //!
 //! Windows are aligned to the epoch, to first use, or to a calendar. The core
-//! knows no time zones: a calendar's boundaries travel with the ask as
+//! knows no time zones: a calendar's boundaries travel with the request as
 //! [`Bounds`](crate::Bounds) (this window's and the next one's), and whoever decides picks by
 //! its own clock. As with any fixed window, twice the capacity may pass around
 //! a boundary; a ring or a log does not allow that. After the clock has stepped
@@ -21,7 +21,7 @@ pub enum Align {
     Epoch(Span),
     /// At the first charge after the last window ended.
     FirstUse(Span),
-    /// Where the ask's [`Bounds`](crate::Bounds) say.
+    /// Where the request's [`Bounds`](crate::Bounds) say.
     Calendar,
 }
 

@@ -21,7 +21,7 @@ pub struct Law {
 
 /// What one step of a history does.
 #[derive(Clone, Copy, Debug)]
-pub enum Act {
+pub enum Action {
     /// Charge if it fits.
     Take,
     /// Charge whatever the quote says.
@@ -39,7 +39,7 @@ pub struct Step {
     pub jitter: i64,
     /// In 1/1000 of the capacity.
     pub share: u64,
-    pub act: Act,
+    pub action: Action,
 }
 
 impl Step {
@@ -100,13 +100,13 @@ impl Key {
         let time = self.decision_time();
         self.rule.observe(&mut self.state, &time);
         let amount = step.amount(&self.rule);
-        match step.act {
-            Act::Refund => {
+        match step.action {
+            Action::Refund => {
                 self.give_back(step.share as usize);
                 None
             }
-            Act::Take if !self.quote(amount).admitted() => None,
-            Act::Take | Act::Force => {
+            Action::Take if !self.quote(amount).admitted() => None,
+            Action::Take | Action::Force => {
                 self.charge(amount);
                 Some(amount)
             }
@@ -280,31 +280,31 @@ fn gaps() -> impl Strategy<Value = i64> {
     prop_oneof![3 => Just(0_i64), 5 => 0_i64..300, 2 => 0_i64..2_500]
 }
 
-fn takes() -> impl Strategy<Value = Act> {
-    Just(Act::Take)
+fn takes() -> impl Strategy<Value = Action> {
+    Just(Action::Take)
 }
 
-fn acts() -> impl Strategy<Value = Act> {
-    prop_oneof![5 => takes(), 2 => Just(Act::Force), 2 => Just(Act::Refund)]
+fn actions() -> impl Strategy<Value = Action> {
+    prop_oneof![5 => takes(), 2 => Just(Action::Force), 2 => Just(Action::Refund)]
 }
 
 fn history(
     gaps: impl Strategy<Value = i64>,
-    acts: impl Strategy<Value = Act>,
+    actions: impl Strategy<Value = Action>,
 ) -> impl Strategy<Value = Vec<Step>> {
-    let step = (gaps, 0_i64..4, 0_u64..1_100, acts);
-    let step = step.prop_map(|(gap, jitter, share, act)| Step {
+    let step = (gaps, 0_i64..4, 0_u64..1_100, actions);
+    let step = step.prop_map(|(gap, jitter, share, action)| Step {
         gap,
         jitter,
         share,
-        act,
+        action,
     });
     vec(step, 0..30)
 }
 
 /// Charges, debts and refunds on a clock that never steps back.
 pub fn pasts() -> impl Strategy<Value = Vec<Step>> {
-    history(gaps(), acts())
+    history(gaps(), actions())
 }
 
 /// Only what was admitted, on a clock that never steps back.
@@ -322,8 +322,8 @@ pub fn wandering_takings() -> impl Strategy<Value = Vec<Step>> {
     history(wandering(), takes())
 }
 
-fn takes_and_releases() -> impl Strategy<Value = Act> {
-    prop_oneof![4 => takes(), 1 => Just(Act::Refund)]
+fn takes_and_releases() -> impl Strategy<Value = Action> {
+    prop_oneof![4 => takes(), 1 => Just(Action::Refund)]
 }
 
 /// What was admitted and given back, on a clock that never steps back.
