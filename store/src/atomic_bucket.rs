@@ -1,5 +1,5 @@
-//! A single bucket of a pinned key: in an atomic word, or under a lock of its own where
-//! its numbers fit no word.
+//! A single bucket of a pinned key: packed in one atomic number, or under a lock of its own
+//! where its numbers cannot be packed.
 //!
 //! A local store hands it out so that the holder of a handle decides without the table.
 //! The rule in it never changes; when the plan does, or when the store needs the state
@@ -13,10 +13,10 @@ use tidegate_core::{
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The word has moved: ask the table, which knows where.
+/// It has moved: ask the table, which knows where.
 const STALE: u64 = PackedBucket::SPARE;
-/// The store has taken the word: for the length of one command, or for as long
-/// as a word does not say it all.
+/// The store has taken it: for the length of one command, or for as long as the packed
+/// form does not say it all.
 const TAKEN: u64 = PackedBucket::SPARE - 1;
 
 /// The state of one bucket for one key. See the [module](self).
@@ -37,7 +37,7 @@ enum Form {
     },
 }
 
-/// Where a state is that fits no word.
+/// Where a state is that cannot be packed.
 #[derive(Debug)]
 enum UnpackedState {
     Present(bucket::State),
@@ -50,34 +50,34 @@ enum UnpackedState {
 /// A bucket's rule, by which its rows are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicBucketRule {
-    /// In words.
+    /// Packed.
     Packed(PackedBucket),
-    /// As states: its numbers fit no word.
+    /// As states: its numbers cannot be packed.
     Unpacked(Bucket),
 }
 
-/// What was in a cell.
+/// What was in an atomic bucket.
 #[derive(Debug)]
 pub enum Retired {
-    /// A word.
+    /// The packed state.
     Packed(u64),
     /// A state.
     State(State),
 }
 
-/// The cell cannot answer by itself; ask the table.
+/// The atomic bucket cannot answer by itself; ask the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UseTable;
 
 impl AtomicBucket {
-    /// A cell for `rule` that starts from `packed`.
+    /// An atomic bucket for `rule` that starts from `packed`.
     #[must_use]
     pub const fn new(rule: PackedBucket, packed: u64) -> Self {
         let packed = AtomicU64::new(packed);
         Self(Form::Packed { packed, rule })
     }
 
-    /// A cell for `rule` whose state the store has taken. On a steady clock an instant
+    /// An atomic bucket for `rule` whose state the store has taken. On a steady clock an instant
     /// before the state's is that of a thread that was held up, and no step back.
     #[must_use]
     pub fn taken(rule: AtomicBucketRule, steady_clock: bool) -> Self {
@@ -97,7 +97,7 @@ impl AtomicBucket {
     /// Takes `amount` (at least 1) if it fits.
     ///
     /// # Errors
-    /// [`UseTable`] if the cell carries a mark or `now` is out of its reach.
+    /// [`UseTable`] if it carries a mark or `now` is out of its reach.
     #[inline]
     pub fn admit(&self, amount: Amount, now: Timestamp) -> Result<Verdict, UseTable> {
         match &self.0 {
@@ -147,7 +147,7 @@ impl AtomicBucket {
 
     /// Takes the state out, as of `now`. Only the table calls this, under its own lock,
     /// and before unlocking either calls [`put_back`](Self::put_back) or keeps the
-    /// state elsewhere: then whoever holds the cell asks the table.
+    /// state elsewhere: then the holder asks the table.
     pub fn take_out(&self, now: Timestamp) -> State {
         match &self.0 {
             Form::Packed { packed, rule } => rule.state(packed.swap(TAKEN, Ordering::Relaxed), now),
@@ -180,7 +180,7 @@ impl AtomicBucket {
         }
     }
 
-    /// Retires the cell: whoever holds it asks the table from now on.
+    /// Retires it: whoever holds it asks the table from now on.
     pub fn retire(&self) -> Retired {
         match &self.0 {
             Form::Packed { packed, .. } => Retired::Packed(packed.swap(STALE, Ordering::Relaxed)),
@@ -190,7 +190,7 @@ impl AtomicBucket {
         }
     }
 
-    /// When the cell equals "never seen", if nothing more is taken.
+    /// When it equals "never seen", if nothing more is taken.
     pub fn forget_at(&self) -> Timestamp {
         match &self.0 {
             Form::Packed { packed, rule } => rule.forget_at(packed.load(Ordering::Relaxed)),
@@ -201,7 +201,7 @@ impl AtomicBucket {
         }
     }
 
-    /// Retires the cell if it equals "never seen" at `now`; whether it did.
+    /// Retires it if it equals "never seen" at `now`; whether it did.
     pub fn retire_if_spent(&self, now: Timestamp) -> bool {
         match &self.0 {
             Form::Packed { packed, rule } => {
@@ -227,7 +227,7 @@ impl AtomicBucket {
         }
     }
 
-    /// Whether the cell was retired.
+    /// Whether it was retired.
     #[must_use]
     pub fn is_retired(&self) -> bool {
         match &self.0 {
@@ -247,7 +247,7 @@ fn instant(state: &bucket::State, now: Timestamp, steady_clock: bool) -> Timesta
     }
 }
 
-/// The verdict, the word after it, and the ticks of `now`.
+/// The verdict, the packed state after it, and the ticks of `now`.
 #[inline]
 fn take(
     packed: &AtomicU64,
@@ -265,7 +265,7 @@ fn take(
             Ok(next) => next,
             Err(refusal) => return Ok((refusal, seen, ticks)),
         };
-        // The word is the whole state: nothing else is published with it.
+        // The number is the whole state: nothing else is published with it.
         let relaxed = Ordering::Relaxed;
         match packed.compare_exchange_weak(seen, next, relaxed, relaxed) {
             Ok(_) => return Ok((Verdict::Admit, next, ticks)),
@@ -285,19 +285,19 @@ impl UnpackedState {
 }
 
 impl AtomicBucketRule {
-    /// The rule of the table's rows for `bucket`, whose words count from `epoch`.
+    /// The rule of the table's rows for `bucket`, whose packed states count from `epoch`.
     #[must_use]
     pub fn new(bucket: &Bucket, epoch: Timestamp) -> Self {
         PackedBucket::new(bucket, epoch).map_or(Self::Unpacked(*bucket), Self::Packed)
     }
 
-    /// `now` in the ticks of a word; `None` if it is out of a word's reach.
+    /// `now` in the ticks of a packed state; `None` if it is out of its reach.
     #[inline]
     #[must_use]
     pub fn ticks(&self, now: Timestamp) -> Option<u64> {
         match self {
             Self::Packed(rule) => rule.ticks(now),
-            // No word but the fresh one.
+            // No packed state but the fresh one.
             Self::Unpacked(_) => Some(PackedBucket::FRESH),
         }
     }
@@ -320,7 +320,7 @@ impl AtomicBucketRule {
         }
     }
 
-    /// The word that stands for `state`, if one does.
+    /// The packed form of `state`, if it has one.
     #[must_use]
     pub fn pack(&self, state: &State) -> Option<u64> {
         match (self, state) {

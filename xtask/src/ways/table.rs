@@ -59,13 +59,13 @@ const WAYS: &[Way] = &[
     ),
     way(
         LIBRARY,
-        "a handle's word, by compare-and-swap",
+        "a handle's atomic bucket, by compare-and-swap",
         ("tidegate/src/set/handle.rs", "bucket.admit(cost"),
         true,
     ),
     way(
         LIBRARY,
-        "a word in a thread's cache of hot keys",
+        "an atomic bucket in a thread's cache of hot keys",
         ("tidegate/src/set/recent.rs", "pub(super) fn admit("),
         false,
     ),
@@ -104,7 +104,7 @@ const WAYS: &[Way] = &[
     ),
     way(
         MEMORY,
-        "a lone bucket's word, under the shard's lock",
+        "a single packed bucket, under the shard's lock",
         ("stores/memory/src/shard.rs", "fn take_one("),
         true,
     ),
