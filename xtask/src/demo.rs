@@ -7,12 +7,19 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::command::{self, cargo, program, root, target_directory};
+use crate::progress;
 
 const POLICY: &str = "examples/llm-gateway.toml";
 const TRACE: &str = "examples/traces/azure-llm-2023-code.csv";
 
 /// How many minutes pass in one: of the server's clock, and of the trace.
-const SPEED: &str = "120";
+const SPEED: u64 = 120;
+
+/// How long the trace is.
+const MINUTES: u64 = 57;
+
+/// What is built: see `Cargo.toml`. Its products lie in a folder of this name.
+const PROFILE: &str = "demo";
 
 /// Where the doors are if nobody else is there.
 const DOORS: [(&str, u16); 3] = [("--http", 7400), ("--grpc", 7401), ("--resp", 7402)];
@@ -25,15 +32,12 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err("cargo xtask demo takes no arguments".to_owned());
     }
-    command::run(&mut cargo([
-        "build",
-        "--release",
-        "--package",
-        "tidegate-cli",
-    ]))?;
+    let mut build = cargo(["build", "--profile", PROFILE, "--package", "tidegate-cli"]);
+    // The demo needs neither a store beyond the network nor a screen.
+    progress::build(build.arg("--no-default-features"))?;
     let demo = Demo::new()?;
     let server = demo.serve()?;
-    command::run(&mut demo.replay())?;
+    progress::run(&mut demo.replay(), playing)?;
     println!("\nWhat the day has left:");
     demo.peek()?;
     println!("\nThe server is killed (-9), started again on the same file, and asked again:");
@@ -42,6 +46,12 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     demo.peek()?;
     demo.say_what_else();
     Ok(())
+}
+
+/// Which minute of the trace is played, so many seconds after its start.
+fn playing(seconds: u64) -> String {
+    let minute = (seconds * SPEED / 60).min(MINUTES);
+    format!("playing minute {minute} of {MINUTES}")
 }
 
 struct Demo {
@@ -73,7 +83,7 @@ impl Demo {
             *port = free_port(usual)?;
         }
         Ok(Self {
-            binary: target_directory().join("release/tidegate"),
+            binary: target_directory().join(PROFILE).join("tidegate"),
             folder,
             ports,
         })
@@ -94,7 +104,8 @@ impl Demo {
     /// The server, once it listens.
     fn serve(&self) -> Result<Server, String> {
         let store = format!("file:{}", self.folder.join("state.redb").display());
-        let mut command = self.tidegate(["serve", "--config", POLICY, "--speed", SPEED]);
+        let mut command =
+            self.tidegate(["serve", "--config", POLICY, "--speed", &SPEED.to_string()]);
         command.args(["--store", &store]);
         for ((door, _), port) in DOORS.iter().zip(self.ports) {
             command.args([*door, &format!("127.0.0.1:{port}")]);
@@ -125,7 +136,14 @@ impl Demo {
 
     fn replay(&self) -> Command {
         let mut command = self.tidegate(["replay", TRACE, "--policy", POLICY]);
-        command.args(["--server", &self.url(), "--speed", SPEED, "--wait", "5s"]);
+        command.args([
+            "--server",
+            &self.url(),
+            "--speed",
+            &SPEED.to_string(),
+            "--wait",
+            "5s",
+        ]);
         command.args(["--service", "ttft=200ms,per_token=20ms"]);
         command.arg("--plot").arg(self.folder.join("replay.svg"));
         command
@@ -147,7 +165,7 @@ impl Demo {
     fn say_what_else(&self) {
         println!(
             "\nThe picture: {}\nA server to stay, and a question to it:\n\
-             $ target/release/tidegate serve --config {POLICY}\n\
+             $ target/{PROFILE}/tidegate serve --config {POLICY}\n\
              $ curl -s http://127.0.0.1:7400/v1/acquire -H 'content-type: application/json' \\\n      \
              -d '{{\"policy\":\"chat\",\"key\":\"alice\",\"amounts\":{{\"tpm\":1200}}}}'",
             self.folder.join("replay.svg").display()

@@ -29,6 +29,7 @@ mod layers;
 mod needs;
 mod plan;
 mod postgres;
+mod progress;
 mod proofs;
 mod server;
 mod soak;
