@@ -2,7 +2,7 @@
 //!
 //! | command | does |
 //! |---|---|
-//! | `cargo xtask test` | everything that must be green; what `.ci/run` calls |
+//! | `cargo xtask test` | everything that must be green; what `.ci/run` calls; `--fast` without servers |
 //! | `cargo xtask demo` | a server, an hour of real traffic through it, and a kill |
 //! | `cargo xtask bench` | Tidegate beside its peers |
 //! | `cargo xtask bench server` | the server beside its peers, over real sockets |
@@ -14,19 +14,26 @@
 //! | `cargo xtask postgres` | the store's tests on every version of PostgreSQL |
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
 //! | `cargo xtask soak` | a paced load on every kind of policy: who is refused, late, what grows |
+//! | `cargo xtask features` | each feature of each crate by itself compiles |
+//! | `cargo xtask package` | what would be published, packed, installed and run |
+//! | `cargo xtask book` | the pages of `docs/` as a book |
 //! | `cargo xtask house` | the crates, their sizes, and which files import each other |
 //! | `cargo xtask ways` | how many functions, files and ways a decision has, at any commit |
 
 mod bench;
+mod book;
 mod command;
 mod crowd;
 mod demo;
 mod differential;
+mod features;
 mod fleet;
 mod fuzz;
 mod house;
 mod layers;
+mod manifest;
 mod needs;
+mod package;
 mod plan;
 mod postgres;
 mod progress;
@@ -35,12 +42,15 @@ mod server;
 mod soak;
 mod steps;
 mod test;
+mod versions;
 mod ways;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask test [--from STEP] [--only STEP] [--list]   what .ci/run calls
+cargo xtask test [--fast] [--from STEP] [--only STEP] [--list]
+                                                        what .ci/run calls; --fast: no servers,
+                                                        under five minutes once all is built
 cargo xtask demo                                        a server, real traffic, a kill
 cargo xtask bench [ARGUMENTS]                           see cargo xtask bench --help
 cargo xtask bench server [ARGUMENTS]                    the server beside its peers; see --help
@@ -57,6 +67,9 @@ cargo xtask proofs [--minutes N]                        the same proofs, for lon
 cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture PATH]
                                                         a paced load on every kind of policy, ten
                                                         minutes a store; 2: the machine is too slow
+cargo xtask features [CRATE]...                         each feature by itself compiles: a table
+cargo xtask package                                     what would be published, installed and run
+cargo xtask book                                        docs/ as a book, by mdbook
 cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]
                                                         the crates, and files that import each other
 cargo xtask ways [--at COMMIT]... [--names]             the ways of a decision, counted; see --help
@@ -122,6 +135,9 @@ fn main() -> ExitCode {
         "proofs" => proofs::run(&rest),
         "house" => house::run(&rest),
         "ways" => ways::run(&rest),
+        "features" => features::run(&rest),
+        "package" => package::run(&rest),
+        "book" => book::run(&rest),
         command => Err(unknown(command)),
     };
     match outcome {

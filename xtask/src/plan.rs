@@ -6,6 +6,43 @@ pub const LAW_CASES: u32 = 10_000;
 /// And this often in `proofs`.
 pub const LONG_CASES: u32 = 1_000_000;
 
+/// And this often in `test --fast`.
+pub const FAST_CASES: u32 = 64;
+
+/// Crates whose tests start no Redis, PostgreSQL or MariaDB.
+pub const SERVERLESS: &[&str] = &[
+    "tidegate-core",
+    "tidegate-store",
+    "tidegate-memory",
+    "tidegate-file",
+    "tidegate-net",
+    "tidegate-url",
+    "tidegate",
+    "tidegate-policy",
+    "tidegate-service",
+    "tidegate-http",
+    "tidegate-grpc",
+    "tidegate-resp",
+    "xtask",
+    "tidegate-house",
+];
+
+/// And of other crates the tests that start none.
+pub const SERVERLESS_TESTS: &[(&str, &[&str])] = &[
+    (
+        "tidegate-conformance",
+        &[
+            "--test",
+            "memory",
+            "--test",
+            "vectors",
+            "--test",
+            "optimistic",
+        ],
+    ),
+    ("tidegate-cli", &["--bin", "tidegate", "--test", "policy"]),
+];
+
 /// Crates whose interleavings are explored: built with `--cfg shuttle`, in a
 /// target directory of their own. The tests are those whose path contains
 /// [`SHUTTLE_FILTER`].
@@ -104,4 +141,4 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 const PROTOCOL: &[&str] = &["tidegate", "tidegate-policy", "tidegate-service"];
 
 /// Crates outside the workspace, which have lock files of their own.
-pub const APART: &[&str] = &["proof/bench", "proof/fuzz"];
+pub const OUTSIDE: &[&str] = &["proof/bench", "proof/fuzz"];

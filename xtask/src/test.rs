@@ -1,9 +1,12 @@
 //! Everything that must be green.
 
 use crate::command::{self, cargo, output, program, root, target_directory};
-use crate::plan::{APART, BARE_TARGETS, LAW_CASES, SHUTTLE_FILTER, SHUTTLE_PACKAGES};
-use crate::steps::{self, Choice, Step};
-use crate::{bench, fuzz, layers, needs};
+use crate::plan::{
+    BARE_TARGETS, FAST_CASES, LAW_CASES, OUTSIDE, SERVERLESS, SERVERLESS_TESTS, SHUTTLE_FILTER,
+    SHUTTLE_PACKAGES,
+};
+use crate::steps::{self, Choice, Step, Tier};
+use crate::{bench, features, fuzz, layers, needs, versions};
 use std::path::Path;
 use std::process::Command;
 
@@ -11,56 +14,79 @@ const STEPS: &[Step] = &[
     Step {
         name: "needs",
         purpose: "what the tests need beside Rust",
+        tier: Tier::Whole,
         run: needs::provide,
     },
     Step {
         name: "fmt",
         purpose: "one formatting",
+        tier: Tier::Fast,
         run: formatting,
     },
     Step {
         name: "layers",
         purpose: "who imports whom",
+        tier: Tier::Fast,
         run: layers::hold,
+    },
+    Step {
+        name: "versions",
+        purpose: "the oldest Rust that will do is the same everywhere",
+        tier: Tier::Fast,
+        run: versions::hold,
     },
     Step {
         name: "clippy",
         purpose: "lints, warnings denied",
+        tier: Tier::Fast,
         run: clippy,
     },
     Step {
         name: "doc",
         purpose: "documentation builds, warnings denied",
+        tier: Tier::Whole,
         run: documentation,
     },
     Step {
         name: "no-std",
         purpose: "the core needs no operating system",
+        tier: Tier::Fast,
         run: no_std,
+    },
+    Step {
+        name: "apart",
+        purpose: "each published library compiles by itself",
+        tier: Tier::Whole,
+        run: features::apart,
     },
     Step {
         name: "test",
         purpose: "all tests, each law in ten thousand cases",
+        tier: Tier::Part(tests_without_servers),
         run: || tests(LAW_CASES),
     },
     Step {
         name: "traces",
         purpose: "requests as traces, which are built only when asked for",
+        tier: Tier::Whole,
         run: traces,
     },
     Step {
         name: "shuttle",
         purpose: "interleavings of threads, explored",
+        tier: Tier::Whole,
         run: interleavings,
     },
     Step {
         name: "fuzz",
         purpose: "a minute of hostile input, shared by the targets",
+        tier: Tier::Whole,
         run: fuzz::minute,
     },
     Step {
         name: "allocations",
         purpose: "the bench builds, and the hot path allocates nothing",
+        tier: Tier::Whole,
         run: bench::allocations,
     },
 ];
@@ -72,7 +98,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 
 fn formatting() -> Result<(), String> {
     command::run(&mut cargo(["fmt", "--all", "--check"]))?;
-    apart(|manifest| command::run(&mut cargo(["fmt", "--check", "--manifest-path", manifest])))
+    outside(|manifest| command::run(&mut cargo(["fmt", "--check", "--manifest-path", manifest])))
 }
 
 fn clippy() -> Result<(), String> {
@@ -85,9 +111,9 @@ fn clippy() -> Result<(), String> {
         "warnings",
     ];
     command::run(&mut cargo(all))?;
-    apart(|manifest| {
+    outside(|manifest| {
         let mut clippy = cargo(["clippy", "--release", "--manifest-path", manifest]);
-        clippy.env("CARGO_TARGET_DIR", target_directory().join("apart"));
+        clippy.env("CARGO_TARGET_DIR", target_directory().join("outside"));
         command::run(clippy.args(["--", "-D", "warnings"]))
     })
 }
@@ -142,6 +168,23 @@ pub fn tests(cases: u32) -> Result<(), String> {
     command::run(requiring_all(&mut tests).env("PROPTEST_CASES", cases.to_string()))
 }
 
+/// Of the tests those that start no server, in few cases.
+fn tests_without_servers() -> Result<(), String> {
+    let cases = |test: &mut Command| {
+        test.env("PROPTEST_CASES", FAST_CASES.to_string());
+        command::run(test)
+    };
+    let mut tests = cargo(["test", "--quiet", "--lib", "--bins", "--tests"]);
+    for package in SERVERLESS {
+        tests.args(["--package", package]);
+    }
+    cases(&mut tests)?;
+    SERVERLESS_TESTS.iter().try_for_each(|(package, chosen)| {
+        let mut tests = cargo(["test", "--quiet", "--package", package]);
+        cases(tests.args(*chosen))
+    })
+}
+
 /// The same, but a test that lacks something fails instead of being skipped.
 pub fn requiring_all(tests: &mut Command) -> &mut Command {
     // Where there is no Python the replay would pass without its judge.
@@ -173,8 +216,8 @@ pub fn interleavings() -> Result<(), String> {
     command::run(tests.arg(SHUTTLE_FILTER))
 }
 
-fn apart(each: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
-    APART
+fn outside(each: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
+    OUTSIDE
         .iter()
         .try_for_each(|folder| each(&format!("{folder}/Cargo.toml")))
 }
