@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ... write, and say the fence: what stores it refuses a smaller one. Look whether the
     // lock is still surely held before a step that cannot be undone:
-    if permit.is_sure() {
+    if permit.is_held() {
         println!("surely held for {:?} more", Duration::from_secs(10));
     }
     permit.release().wait()?;

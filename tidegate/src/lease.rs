@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_core::{Amount, Timestamp};
@@ -11,6 +11,7 @@ use tidegate_store::{self as store, Granted, OwnedKey};
 use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
+use crate::keep_alive::Kept;
 use crate::key::Key;
 use crate::lease_id::LeaseId;
 use crate::outcome::Outcome;
@@ -18,10 +19,15 @@ use crate::pending::Pending;
 use crate::pool::Member;
 use crate::set::{How, Inner, LimitSet, Metadata, View};
 
+mod held;
+
 /// A lease on what was taken. Dropping it gives slots back and counts rate
 /// amounts as fully used. When the thread panics, the work has failed: the
 /// outcome is [`Outcome::Dropped`], and rate amounts go as each limit's
 /// `on_failure` says.
+///
+/// It expires by itself. For work of unknown length, [keep it alive](Self::keep_alive);
+/// [`is_held`](Self::is_held) and [`lost`](Self::lost) say when to stop.
 #[must_use = "what is held is given back when the lease is dropped"]
 pub struct Lease {
     set: Arc<Inner>,
@@ -29,6 +35,8 @@ pub struct Lease {
     // What was granted, without the room between: a lease is moved a lot.
     id: u128,
     granted_at: Timestamp,
+    /// When it was asked for, or renewed, by this machine's clock.
+    asked_at: Timestamp,
     expires_at: Timestamp,
     fence: u64,
     repeated: bool,
@@ -40,15 +48,24 @@ pub struct Lease {
     member: Option<Member>,
     /// What was decided, if its ask wanted to know.
     decision: Option<Box<Decision>>,
+    /// For how long it is surely held, once somebody wants to know.
+    kept: OnceLock<Box<Kept>>,
 }
 
 impl Lease {
-    pub(crate) fn new(set: Arc<Inner>, key: OwnedKey, granted: Granted, shadowed: bool) -> Self {
+    pub(crate) fn new(
+        set: Arc<Inner>,
+        key: OwnedKey,
+        granted: Granted,
+        shadowed: bool,
+        asked_at: Timestamp,
+    ) -> Self {
         Self {
             set,
             key,
             id: granted.id,
             granted_at: granted.granted_at,
+            asked_at,
             expires_at: granted.expires_at,
             fence: granted.fence,
             repeated: granted.repeated,
@@ -58,6 +75,7 @@ impl Lease {
             shadowed,
             member: None,
             decision: None,
+            kept: OnceLock::new(),
         }
     }
 
@@ -80,15 +98,6 @@ impl Lease {
     #[must_use]
     pub fn source(&self) -> Option<&Member> {
         self.member.as_ref()
-    }
-
-    pub(crate) const fn set(&self) -> &Arc<Inner> {
-        &self.set
-    }
-
-    /// It was renewed elsewhere.
-    pub(crate) fn lasts_until(&mut self, expires_at: Timestamp) {
-        self.expires_at = expires_at;
     }
 
     /// Its name, for settling it from elsewhere.
@@ -129,13 +138,14 @@ impl Lease {
     /// When it expires unless renewed.
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
-        self.expires_at
+        let kept = self.kept.get();
+        kept.map_or(self.expires_at, |kept| kept.expires_at())
     }
 
     /// Whether it has expired by now.
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.expires_at <= self.set.clock.now()
+        self.expires_at() <= self.set.clock.now()
     }
 
     /// Where the limits stood when it was granted, if its ask
@@ -207,7 +217,7 @@ impl Lease {
     ///
     /// # Errors
     /// An unknown or repeated name or too large an amount (the lease is then
-    /// still held); a lease that has ended; the store.
+    /// still held, and kept alive if it was); a lease that has ended; the store.
     pub fn settle<'u>(
         &mut self,
         used: impl Into<Ask<'u>>,
@@ -236,25 +246,6 @@ impl Lease {
     pub fn fail(&mut self) {
         self.failed = true;
         self.outcome = Outcome::Dropped;
-    }
-
-    /// Moves the expiry to `ttl` from now.
-    ///
-    /// # Errors
-    /// A lease that has ended or expired; the store.
-    pub fn renew(
-        &mut self,
-        ttl: Duration,
-    ) -> Pending<impl Future<Output = Result<Timestamp, Error>> + Send> {
-        Pending::new(async move {
-            self.check_live()?;
-            let renewed = self.set.renew(self.key.bytes(), self.id, ttl);
-            self.expires_at = renewed.await?;
-            if let Some(member) = &self.member {
-                member.renewed(self.id(), self.expires_at);
-            }
-            Ok(self.expires_at)
-        })
     }
 
     /// Changes how much is taken, by a cost or by limit name, to `to` in all: more if it fits (of
@@ -316,7 +307,7 @@ impl Lease {
     /// it now tells the member when it ends.
     #[must_use]
     pub fn hand_over(mut self) -> LeaseId {
-        self.ended = true;
+        self.is_over();
         self.id()
     }
 
@@ -328,10 +319,13 @@ impl Lease {
 
     async fn end(&mut self, how: How<'_>) -> Result<Settlement, Error> {
         self.check_live()?;
+        // No renewal follows on an end.
+        self.pause();
         let ended = self.set.end(self.key.bytes(), self.id, how, false);
         let ended = ended.await;
-        if ended.is_ok() {
-            self.over();
+        match ended.is_ok() {
+            true => self.over(),
+            false => self.resume(),
         }
         ended
     }
@@ -341,7 +335,7 @@ impl Lease {
             member.forgets(self.id());
         }
         let counted = self.is_counted();
-        self.ended = true;
+        self.is_over();
         if !counted {
             return;
         }
@@ -351,9 +345,17 @@ impl Lease {
         }
     }
 
+    /// Its holder has ended it: it is not renewed any more.
+    fn is_over(&mut self) {
+        self.ended = true;
+        if let Some(kept) = self.kept.get_mut() {
+            kept.end();
+        }
+    }
+
     fn check_live(&self) -> Result<(), Error> {
         if self.ended {
-            return Err(store::StoreError::LeaseEnded(self.expires_at).into());
+            return Err(store::StoreError::LeaseEnded(self.expires_at()).into());
         }
         Ok(())
     }
@@ -382,7 +384,7 @@ impl fmt::Debug for Lease {
             .field("id", &self.id())
             .field("key", &String::from_utf8_lossy(self.key()))
             .field("granted_at", &self.granted_at)
-            .field("expires_at", &self.expires_at)
+            .field("expires_at", &self.expires_at())
             .field("fence", &self.fence)
             .finish_non_exhaustive()
     }

@@ -28,7 +28,7 @@
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
 //! | [`Pending`] | a verb: awaited, or waited for on a thread |
-//! | [`Ask`], [`Decision`], [`Admission`], [`Lease`] | request, answer, what is held |
+//! | [`Ask`], [`Decision`], [`Admission`], [`Lease`], [`Loss`] | request, answer, what is held, why it is lost |
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
 //! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
@@ -47,6 +47,7 @@ mod decision;
 #[cfg(feature = "memory")]
 mod embedded;
 mod error;
+mod keep_alive;
 mod key;
 mod lease;
 mod lease_id;
@@ -68,11 +69,11 @@ pub use ask::Ask;
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::Decision;
 pub use error::Error;
+pub use keep_alive::Loss;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
 pub use lease::{Lease, Settlement, Usage};
 pub use lease_id::{LeaseId, NoLeaseId};
 pub use limit::{Algorithm, AmountError, Limit, LimitError, OnFailure, Period, Unit};
-pub use lock::KeptLease;
 pub use outcome::Outcome;
 pub use pending::Pending;
 pub use permit::{AcquireError, Mutex, MutexGuard, Permit, Semaphore};
@@ -82,6 +83,12 @@ pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;
 pub use tidegate_core::{Amount, Forecast, MAX_AMOUNT, Span, Standing, Timestamp, Verdict};
 pub use tidegate_store::{KeyError, Page, Select, Store, StoreError};
+
+/// What only the project's own crates use: nothing is promised of it.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::keep_alive::Pace;
+}
 
 /// The pages that show the library are compiled.
 #[cfg(doctest)]

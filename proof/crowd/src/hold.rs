@@ -33,9 +33,9 @@ fn obey(
     let permit = || held.as_ref().ok_or("it holds nothing");
     Ok(match verb {
         "acquire" => held.insert(gpus.acquire().wait()?).fence().to_string(),
-        "sure" => permit()?.is_sure().to_string(),
+        "sure" => permit()?.is_held().to_string(),
         "write" => register(store).write(permit()?.fence(), rest).to_string(),
-        "lost" => format!("{:?}", permit()?.watch().wait()),
+        "lost" => format!("{:?}", permit()?.lost().wait()),
         "time" => Clock::system().now().as_micros().to_string(),
         "release" => format!("{:?}", held.take().map(|permit| permit.release().wait())),
         other => return Err(format!("`{other}` is no word for a holder").into()),

@@ -15,7 +15,6 @@ use tidegate_store::StoreError;
 
 use super::permit::LeasedPermit;
 use super::semaphore::{LeasedSemaphore, Shared};
-use super::tenure::sure_until;
 use crate::admission::Admission;
 use crate::ask::Ask;
 use crate::clock::Sleep;
@@ -130,9 +129,9 @@ impl Attempt<'_> {
                 self.give_up(lease).await?;
                 Ok(Answer::Again)
             }
-            Admission::Granted(lease) => {
-                let sure_until = told(shared, &lease, came).await?;
-                let permit = LeasedPermit::begin(shared, lease, sure_until)?;
+            Admission::Granted(mut lease) => {
+                told(shared, &mut lease).await?;
+                let permit = LeasedPermit::begin(shared, lease)?;
                 Ok(Answer::Told(Some(permit)))
             }
         }
@@ -199,28 +198,21 @@ impl Attempt<'_> {
     }
 }
 
-/// Until when a lease that was just granted is sure. One of which little is left
-/// (it was long under way, or its holder was busy when its turn came) is renewed
-/// first.
-async fn told(shared: &Shared, lease: &Lease, came: Timestamp) -> Result<Timestamp, Error> {
-    let (clock, ttl) = (&shared.clock, Span::from(shared.ttl));
-    let own = shared.set.inner().has_own_clock;
-    // As long as it waited, two clocks told when.
-    let waited = clock.now().since(came).as_micros();
-    let measured = Span::from_micros(ttl.as_micros().saturating_add(waited));
-    let sure = sure_until(lease.expires_at(), measured, own);
-    if sure.since(clock.now()) >= Span::from_micros(ttl.as_micros() / 2) {
-        return Ok(sure);
+/// Makes sure of a lease that was just granted. One of which little is left (it was long
+/// under way, or its holder was busy when its turn came) is renewed first.
+async fn told(shared: &Shared, lease: &mut Lease) -> Result<(), Error> {
+    let left = lease.sure_until().since(shared.clock.now());
+    if left.as_duration() >= shared.ttl / 2 {
+        return Ok(());
     }
-    let renewed = shared.set.renew(lease.key(), lease.id(), shared.ttl);
-    let until = match renewed.await {
+    match lease.renew(shared.ttl).await {
         Err(Error::Store(StoreError::LeaseEnded(_) | StoreError::UnknownLease)) => {
             return Err(too_slow());
         }
-        until => sure_until(until?, ttl, own),
+        renewed => renewed?,
     };
-    match until > clock.now() {
-        true => Ok(until),
+    match lease.is_held() {
+        true => Ok(()),
         false => Err(too_slow()),
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! A permit is a lease on one limit of slots of a [`LimitSet`](crate::LimitSet):
 //! the store grants it, expires it, gives it its fence and keeps the line of
-//! those who wait; nothing of that is decided here. This room renews a permit
-//! while it is held, and knows for how long its holder may believe in it.
+//! those who wait; nothing of that is decided here. It is [kept alive](crate::Lease::keep_alive) while it is
+//! held, as any lease can be.
 //!
 //! ```
 //! use std::time::Duration;
@@ -12,7 +12,7 @@
 //!
 //! let gpus = LeasedSemaphore::builder("gpu", 2).ttl(Duration::from_secs(30)).build()?;
 //! if let Some(permit) = gpus.acquire_within(Duration::from_secs(5)).wait()? {
-//!     // ... write with permit.fence(), and stop if permit.is_sure() ends ...
+//!     // ... write with permit.fence(), and stop if permit.is_held() ends ...
 //!     permit.release().wait()?;
 //! }
 //! # Ok::<(), tidegate::Error>(())
@@ -24,12 +24,6 @@
 //! | [`LeasedBuilder`] | how one is made |
 //! | `acquire` | an ask that outlives a lost answer, and never takes twice |
 //! | [`LeasedPermit`] | what is held; given back when dropped |
-//! | [`KeptLease`] | a lease of any set that is renewed: what a permit is, too |
-//! | [`Watch`], [`Loss`] | for how long it is surely held, and why it is not any more |
-//! | `tenure` | what both read: until when, by this machine's clock |
-//! | `renewal` | one lease renewed, until its holder lets go or it is lost |
-//! | [`Pace`] | when a lease is renewed, and when tried again |
-//! | `keeper` | the thread that renews all leases of a set that are kept |
 //!
 //! # What a holder may believe
 //!
@@ -37,8 +31,8 @@
 //! counts it from *before* it was sent, on a clock that never steps. So a permit
 //! is unsure before the store gives its slots to another, as long as
 //!
-//! - the store's clock and this machine's run alike to one part in a thousand
-//!   ([`DRIFT`]): as much is taken off (NTP slews by at most half of it);
+//! - the store's clock and this machine's run alike to one part in a thousand:
+//!   as much is taken off (NTP slews by at most half of it);
 //! - the store's clock is not set forward while the lease lasts;
 //! - this machine's clock goes on while the process stands still. It does for a
 //!   stopped process and a long collection of garbage; a virtual machine that is
@@ -54,22 +48,11 @@
 
 mod acquire;
 mod builder;
-mod keeper;
-mod kept;
 mod mutex;
-mod pace;
 mod permit;
-mod renewal;
 mod semaphore;
-mod tenure;
-mod watch;
 
 pub use builder::LeasedBuilder;
-pub(crate) use keeper::Keeper;
-pub use kept::KeptLease;
 pub use mutex::LeasedMutex;
-pub use pace::Pace;
 pub use permit::LeasedPermit;
 pub use semaphore::LeasedSemaphore;
-pub use tenure::{DRIFT, Loss};
-pub use watch::{StillHeld, Watch};

@@ -371,7 +371,7 @@ impl Inner {
         {
             counters.inspect(|counters| counters.admitted());
             let (set, key) = (Arc::clone(self), OwnedKey::new(key));
-            let lease = Lease::new(set, key, granted, decision.shadowed);
+            let lease = Lease::new(set, key, granted, decision.shadowed, answered.now);
             return Ok(Admission::Granted(match decision.standings.is_empty() {
                 true => lease,
                 false => lease.decided(answered.decision()?),

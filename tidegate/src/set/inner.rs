@@ -13,7 +13,7 @@ use super::versions::Versions;
 use super::view::View;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::lock::Keeper as Renewals;
+use crate::keep_alive::RenewalThread;
 use crate::statistics::Counters;
 
 /// Words about a set (region, account, endpoint) that come with its leases.
@@ -53,8 +53,8 @@ pub(crate) struct Inner {
     pub(crate) shared: bool,
     /// Two clocks measure its leases: the store's and this one.
     pub(crate) has_own_clock: bool,
-    /// What renews the leases that are kept, once one is.
-    pub(super) renewals: OnceLock<Renewals>,
+    /// What renews the leases that are kept alive, once one is.
+    pub(super) renewals: OnceLock<RenewalThread>,
     pub(super) versions: Versions,
     /// Where its overrides are kept; `None`: they are its service's.
     pub(super) keeper: Option<Keeper>,
@@ -63,15 +63,15 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// The thread that renews the leases that are kept.
+    /// The thread that renews the leases that are kept alive.
     ///
     /// # Errors
     /// [`Error::NoWorker`].
-    pub(crate) fn renewals(&self) -> Result<&Renewals, Error> {
+    pub(crate) fn renewals(&self) -> Result<&RenewalThread, Error> {
         if let Some(running) = self.renewals.get() {
             return Ok(running);
         }
-        let started = Renewals::start()?;
+        let started = RenewalThread::start()?;
         // Of two that are started at once one ends: it has nothing to do.
         Ok(self.renewals.get_or_init(|| started))
     }

@@ -1,5 +1,5 @@
-//! Leases of any set that are kept: renewed while they are held, lost in time, and said
-//! so to whoever watches.
+//! Leases of any set that are kept alive: renewed while they are held, lost in time, and
+//! said so to whoever waits for it.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,10 +8,7 @@ use std::time::Duration;
 use super::flaky::{Flaky, Mood};
 use super::{TTL, clock, until};
 use tidegate::StoreError;
-use tidegate::lock::Loss;
-use tidegate::{
-    Ask, Error, KeptLease, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, ManualClock,
-};
+use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock};
 
 /// Jobs that run, and how many may start: general limits, not a semaphore's.
 fn builder(clock: &ManualClock) -> LimitSetBuilder {
@@ -37,8 +34,10 @@ fn take(set: &LimitSet) -> Lease {
     admission.expect("an answer").granted().expect("it fits")
 }
 
-fn keep(set: &LimitSet) -> KeptLease {
-    take(set).keep_alive(TTL).wait().expect("it is held")
+fn keep(set: &LimitSet) -> Lease {
+    let mut lease = take(set);
+    lease.keep_alive(TTL).wait().expect("it is held");
+    lease
 }
 
 fn is_held(set: &LimitSet) -> bool {
@@ -46,7 +45,7 @@ fn is_held(set: &LimitSet) -> bool {
     asked.expect("an answer").granted().is_none()
 }
 
-fn pass_a_third(clock: &ManualClock, lease: &KeptLease) {
+fn pass_a_third(clock: &ManualClock, lease: &Lease) {
     let before = lease.sure_until();
     clock.advance(TTL / 3);
     until(|| lease.sure_until() > before);
@@ -75,11 +74,17 @@ fn a_kept_lease_is_renewed_at_each_third_for_as_long_as_it_is_held() {
 fn a_lease_that_nobody_keeps_is_not_renewed() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
-    let lease = take(&set);
+    let mut lease = take(&set);
     assert_eq!(clock.next_alarm(), None, "there is nothing to do");
+    assert_eq!((lease.is_held(), lease.loss()), (true, None));
+    assert_eq!(lease.sure_until(), lease.expires_at());
+    let lost = lease.lost();
     clock.advance(TTL);
     assert!(lease.is_expired() && !is_held(&set));
-    let kept = lease.keep_alive(TTL).wait().map(|_| ());
+    assert!(!lease.is_held(), "by the clock alone");
+    let why = Loss::NotRenewed("it is not kept alive".to_owned());
+    assert_eq!((lost.wait(), lease.loss()), (Some(why.clone()), Some(why)));
+    let kept = lease.keep_alive(TTL).wait();
     assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
 }
 
@@ -88,10 +93,10 @@ fn a_kept_lease_that_is_dropped_is_given_back_and_renewed_no_more() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
     let job = keep(&set);
-    let watch = job.watch();
+    let lost = job.lost();
     drop(job);
     assert!(!is_held(&set));
-    assert_eq!((watch.is_sure(), watch.wait()), (false, None));
+    assert_eq!(lost.wait(), None);
     until(|| clock.next_alarm().is_none());
     // The thread is the set's, and serves the next one.
     let job = keep(&set);
@@ -104,14 +109,13 @@ fn a_kept_lease_that_somebody_ended_is_lost_at_its_next_renewal() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
     let job = keep(&set);
-    let watch = job.watch();
-    let told = thread::spawn(move || watch.wait());
+    let lost = job.lost();
+    let told = thread::spawn(move || lost.wait());
     set.release("nightly", job.id()).wait().expect("it is held");
     assert!(job.is_held(), "nobody has told its holder yet");
     clock.advance(TTL / 3);
     assert_eq!(told.join().expect("it ends"), Some(Loss::Ended));
     assert_eq!((job.is_held(), job.loss()), (false, Some(Loss::Ended)));
-    assert_eq!(job.confirm().wait(), Ok(false));
 }
 
 #[test]
@@ -152,18 +156,19 @@ fn a_store_that_comes_back_in_time_keeps_the_lease() {
 }
 
 #[test]
-fn a_kept_lease_is_adjusted_and_handed_on() {
+fn a_kept_lease_is_adjusted_and_handed_over() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
     let mut job = keep(&set);
     let adjusted = job.adjust(&[("tokens", 90)]).wait().expect("it is held");
     assert!(adjusted.admitted());
     pass_a_third(&clock, &job);
-    let sure_until = job.sure_until();
-    let mut lease = job.into_lease();
-    assert_eq!(lease.expires_at(), sure_until);
+    assert_eq!(job.expires_at(), job.sure_until());
+    let lost = job.lost();
+    let id = job.detach();
+    assert_eq!(lost.wait(), None, "its holder has ended it");
     until(|| clock.next_alarm().is_none());
-    let settled = lease.settle(&[]).wait().expect("it is held");
+    let settled = set.settle("nightly", id, &[]).wait().expect("it is held");
     assert_eq!(settled.usage("tokens").map(|usage| usage.taken), Some(90));
 }
 
@@ -171,12 +176,14 @@ fn a_kept_lease_is_adjusted_and_handed_on() {
 fn a_length_that_no_lease_has_and_a_lease_that_has_ended_are_errors() {
     let clock = clock();
     let set = builder(&clock).build().expect("sound");
-    let kept = take(&set).keep_alive(Duration::ZERO).wait().map(|_| ());
-    assert_eq!(kept, Err(Error::LeaseLength(Duration::ZERO)));
-    assert!(!is_held(&set), "it was dropped");
     let mut lease = take(&set);
+    let kept = lease.keep_alive(Duration::ZERO).wait();
+    assert_eq!(kept, Err(Error::LeaseLength(Duration::ZERO)));
+    assert!(lease.is_held() && is_held(&set), "as before");
     lease.release().wait().expect("it is held");
-    let kept = lease.keep_alive(TTL).wait().map(|_| ());
+    assert_eq!((lease.is_held(), lease.loss()), (false, None));
+    assert_eq!(lease.lost().wait(), None);
+    let kept = lease.keep_alive(TTL).wait();
     assert!(matches!(kept, Err(Error::Store(StoreError::LeaseEnded(_)))));
 }
 
@@ -190,11 +197,51 @@ fn a_lease_of_a_pool_is_kept_at_the_member_that_gave_it() {
         .try_acquire("nightly", ask())
         .wait()
         .expect("an answer");
-    let job = lease.granted().expect("it fits").keep_alive(TTL).wait();
-    let job = job.expect("it is held");
+    let mut job = lease.granted().expect("it fits");
+    job.keep_alive(TTL).wait().expect("it is held");
     for _ in 0..4 {
         pass_a_third(&clock, &job);
     }
     assert!(job.is_held() && is_held(&set));
     assert_eq!(job.member(), Some("only"));
+}
+
+#[test]
+fn a_lease_that_could_not_be_settled_is_kept_alive_all_the_same() {
+    let clock = clock();
+    let (set, store) = flaky(&clock);
+    let mut job = keep(&set);
+    let settled = job.settle(&[("no such limit", 1)]).wait();
+    assert!(matches!(settled, Err(Error::UnknownLimit { .. })));
+    pass_a_third(&clock, &job);
+    store.is(Mood::Away);
+    let settled = job.settle(&[("tokens", 30)]).wait();
+    assert!(matches!(settled, Err(Error::Store(_))), "{settled:?}");
+    store.is(Mood::Well);
+    pass_a_third(&clock, &job);
+    assert!(job.is_held());
+    job.settle(&[("tokens", 30)]).wait().expect("it is held");
+}
+
+#[test]
+fn a_kept_lease_is_kept_with_another_ttl_from_there_on() {
+    let clock = clock();
+    let (set, store) = flaky(&clock);
+    let mut job = keep(&set);
+    let lost = job.lost();
+    let expires_at = job.renew(TTL / 10).wait().expect("it is held");
+    assert_eq!(expires_at, clock.clock().now() + (TTL / 10).into());
+    assert_eq!(job.expires_at(), expires_at);
+    for _ in 0..3 {
+        let before = job.sure_until();
+        clock.advance(TTL / 30);
+        until(|| job.sure_until() > before);
+    }
+    // Nobody knows whether a renewal arrived whose answer did not come.
+    store.is(Mood::Away);
+    let renewed = job.keep_alive(TTL / 30).wait();
+    assert!(matches!(renewed, Err(Error::Store(_))), "{renewed:?}");
+    clock.advance(TTL / 30);
+    assert!(!job.is_held());
+    assert!(matches!(lost.wait(), Some(Loss::NotRenewed(_))));
 }

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use flaky::{Flaky, Mood};
 use tidegate::StoreError;
-use tidegate::lock::{LeasedMutex, LeasedPermit, LeasedSemaphore, Loss, Pace};
-use tidegate::{Error, LeaseId, ManualClock, Timestamp};
+use tidegate::internal::Pace;
+use tidegate::lock::{LeasedMutex, LeasedPermit, LeasedSemaphore};
+use tidegate::{Error, LeaseId, Loss, ManualClock, Timestamp};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -77,7 +78,7 @@ fn a_permit_is_renewed_for_as_long_as_it_is_held() {
     drop(gpus);
     for _ in 0..12 {
         pass_a_third(&clock, &permit);
-        assert!(permit.is_sure() && is_full(&other));
+        assert!(permit.is_held() && is_full(&other));
     }
     permit.release().wait().expect("held to the end");
     assert!(take(&other).fence() > fence);
@@ -88,11 +89,11 @@ fn a_permit_that_is_dropped_is_back_at_once_and_renewed_no_more() {
     let clock = clock();
     let gpus = semaphore(&clock, 2);
     let (one, other) = (take(&gpus), take(&gpus));
-    let watch = one.watch();
+    let lost = one.lost();
     assert_eq!(gpus.available().wait(), Ok(0));
     drop(one);
     assert_eq!(gpus.available().wait(), Ok(1));
-    assert_eq!((watch.is_sure(), watch.wait()), (false, None));
+    assert_eq!(lost.wait(), None);
     drop((other, gpus));
     until(|| clock.next_alarm().is_none());
 }
@@ -105,17 +106,17 @@ fn a_permit_that_nobody_can_renew_is_lost_when_it_expires_and_not_before() {
     let sure_until = permit.sure_until();
     store.is(Mood::Away);
     clock.advance(TTL - Duration::from_micros(1));
-    assert!(permit.is_sure());
+    assert!(permit.is_held());
     assert_eq!(permit.sure_until(), sure_until);
-    let watch = permit.watch();
-    let waits = thread::spawn(move || watch.wait());
+    let lost = permit.lost();
+    let waits = thread::spawn(move || lost.wait());
     clock.advance(Duration::from_micros(1));
     let Some(Loss::NotRenewed(_)) = waits.join().expect("it ends") else {
         panic!("another reason");
     };
-    assert!(!permit.is_sure());
+    assert!(!permit.is_held());
     store.is(Mood::Well);
-    assert!(!permit.is_sure(), "what was lost stays lost");
+    assert!(!permit.is_held(), "what was lost stays lost");
     let fence = permit.fence();
     let next = take(&gpus);
     assert!(next.fence() > fence);
@@ -141,7 +142,7 @@ fn a_store_that_comes_back_in_time_keeps_the_permit() {
     let pause = again().map(|at| at.since(clock.clock().now()).as_duration());
     clock.advance(pause.expect("an alarm"));
     until(|| permit.sure_until() > before);
-    assert!(permit.is_sure());
+    assert!(permit.is_held());
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn no_permit_is_held_for_longer_than_it_may_be() {
     assert_eq!(permit.confirm().wait(), Ok(true));
     assert!(is_full(&gpus));
     clock.advance(Duration::from_micros(1));
-    let loss = permit.watch().wait().expect("it is lost");
+    let loss = permit.lost().wait().expect("it is lost");
     assert!(loss.to_string().contains("as long as it may be"), "{loss}");
     take(&gpus).release().wait().expect("it is the next one's");
 }
@@ -182,7 +183,7 @@ fn a_permit_that_is_revoked_is_lost_at_its_next_renewal() {
     assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
     gpus.release(next.id()).wait().expect("it is held");
     clock.advance(TTL / 3);
-    let loss = next.watch().wait();
+    let loss = next.lost().wait();
     assert!(matches!(loss, Some(Loss::Ended | Loss::Forgotten)));
 }
 
@@ -202,7 +203,7 @@ fn nothing_is_given_back_by_another_id_nor_twice() {
     let next = take(&gpus);
     // A retry gets the first answer, and takes nothing from the next.
     gpus.release(id).wait().expect("the same answer");
-    assert!(next.is_sure() && is_full(&gpus));
+    assert!(next.is_held() && is_full(&gpus));
 }
 
 #[test]
@@ -299,7 +300,7 @@ fn a_mutex_has_one_holder_at_a_time_and_every_holder_a_larger_fence() {
                     let held = account.lock().wait().expect("an answer");
                     let count = counter.load(Ordering::Relaxed);
                     let before = last.swap(held.fence(), Ordering::Relaxed);
-                    assert!(held.fence() > before && held.is_sure());
+                    assert!(held.fence() > before && held.is_held());
                     counter.store(count + 1, Ordering::Relaxed);
                 }
             });
@@ -322,7 +323,7 @@ fn an_answer_that_is_lost_takes_no_second_slot() {
     let permit = gpus.acquire_within(Duration::from_secs(20)).wait();
     let permit = permit.expect("an answer").expect("a slot is free");
     assert_eq!(gpus.available().wait(), Ok(1));
-    assert!(permit.is_sure());
+    assert!(permit.is_held());
     permit.release().wait().expect("held to the end");
     assert_eq!(gpus.available().wait(), Ok(2));
 }
@@ -376,7 +377,7 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
             break permit;
         }
     };
-    assert!(permit.expect("an answer").is_sure());
+    assert!(permit.expect("an answer").is_held());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -385,15 +386,14 @@ async fn permits_and_those_who_wait_for_them_go_from_thread_to_thread() {
     let held = gpus.acquire().await.expect("an answer");
     let waits = gpus.clone();
     let waits = tokio::spawn(async move { waits.acquire().await });
-    let watch = held.watch();
-    let sees = tokio::spawn(async move { watch.lost().await });
+    let sees = tokio::spawn(held.lost());
     let released = thread::spawn(|| held.release().wait());
     released.join().expect("it ends").expect("held to the end");
     assert_eq!(sees.await.expect("it ends"), None);
     let permit = waits.await.expect("it ends").expect("an answer");
-    let lost = tokio::spawn(async move { permit.lost().await });
-    lost.abort();
-    assert!(lost.await.is_err(), "it was held, and is dropped");
+    let lost = tokio::spawn(permit.lost());
+    drop(permit);
+    assert_eq!(lost.await.expect("it ends"), None);
     drop(gpus.acquire().await.expect("an answer"));
 }
 

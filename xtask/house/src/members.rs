@@ -1,7 +1,7 @@
 //! What can be written after the name of a public type.
 
 use quote::ToTokens;
-use syn::{Fields, ImplItem, Item, TraitItem, Visibility};
+use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Visibility};
 
 /// The members of the types that an item is about, each with its type.
 pub fn of(item: &Item) -> Vec<(String, String)> {
@@ -49,6 +49,7 @@ pub fn of(item: &Item) -> Vec<(String, String)> {
 
 fn inherent(item: &ImplItem) -> Option<String> {
     match item {
+        ImplItem::Fn(item) if is_hidden(&item.attrs) => None,
         ImplItem::Fn(item) if matches!(item.vis, Visibility::Public(_)) => Some(text(&item.sig)),
         ImplItem::Const(item) if matches!(item.vis, Visibility::Public(_)) => {
             Some(format!("const {}: {}", item.ident, text(&item.ty)))
@@ -67,6 +68,14 @@ fn fields(fields: &Fields, only_public: bool) -> Vec<String> {
         None => text(&field.ty),
     });
     shown.collect()
+}
+
+/// `#[doc(hidden)]`: others can write it, and nobody is told of it.
+pub fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let list = attribute.meta.require_list();
+        list.is_ok_and(|list| list.path.is_ident("doc") && list.tokens.to_string() == "hidden")
+    })
 }
 
 /// Code on one line, without the spaces that nobody writes.
@@ -115,6 +124,8 @@ mod tests {
                 pub const MOST: usize = 3;
                 fn inner(&self) {}
                 pub(crate) fn ours(&self) {}
+                #[doc(hidden)]
+                pub fn hidden(&self) {}
             }
             impl Drop for Lease { fn drop(&mut self) {} }
             pub enum End { Released, Settled(u64), Failed { why: String } }

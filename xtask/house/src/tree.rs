@@ -8,7 +8,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, UseTree, Visibility};
 
-use crate::members;
+use crate::members::{self, is_hidden};
 
 /// A crate, module by module; the first is its root.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Crate {
             },
         };
         let defined = Defined {
-            is_public: matches!(module.vis, Visibility::Public(_)),
+            is_public: matches!(module.vis, Visibility::Public(_)) && !is_hidden(&module.attrs),
             is_module: true,
         };
         let parent = &mut self.modules[number];

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use serde_json::json;
-use tidegate::lock::Pace;
+use tidegate::internal::Pace;
 use tidegate::{Ask, Key, LeaseId};
 use tidegate_service::{Entry, Kind, Scope, Served, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::lock::Pace;
+use tidegate::internal::Pace;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::leases::{Held, Leases, Renewal};

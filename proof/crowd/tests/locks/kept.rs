@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::lock::Loss;
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Ask, Limit, LimitSet, Loss};
 
 use crate::servers::{on_each, store};
 
@@ -30,9 +29,9 @@ fn a_kept_lease_outlasts_its_ttl_and_is_lost_when_somebody_ends_it() {
     on_each(|server| {
         let (here, there) = (jobs(store(&server.url())), jobs(store(&server.url())));
         let admission = here.try_acquire("nightly", ask()).wait();
-        let lease = admission.expect("an answer").granted().expect("it fits");
-        let (id, expired_at) = (lease.id(), lease.expires_at());
-        let job = lease.keep_alive(TTL).wait().expect("it is held");
+        let mut job = admission.expect("an answer").granted().expect("it fits");
+        let (id, expired_at) = (job.id(), job.expires_at());
+        job.keep_alive(TTL).wait().expect("it is held");
         let is_over = || here.now() > expired_at;
         while !is_over() {
             assert!(job.is_held(), "{:?}", job.loss());

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use tidegate::Loss;
 use tidegate::StoreError;
-use tidegate::lock::Loss;
 use tidegate::{Clock, Error};
 use tidegate_conformance::redis_server::{RedisServer, RedisService};
 
@@ -25,7 +25,7 @@ fn a_holder_whose_server_is_away_learns_before_another_may_hold() {
         let (fence, clock) = (permit.fence(), Clock::system());
         let paused = server.pause();
         let gone = clock.now();
-        let loss = permit.watch().wait().expect("it is lost");
+        let loss = permit.lost().wait().expect("it is lost");
         let learned = clock.now().since(gone).as_duration();
         println!("{url}: away, and lost after {learned:?}: {loss}");
         assert!(matches!(loss, Loss::NotRenewed(_)), "{loss:?}");
@@ -62,7 +62,7 @@ fn a_server_that_hangs_for_less_than_the_ttl_costs_nobody_a_permit() {
             let unknown = matches!(told, Some(Error::Store(StoreError::Unavailable(_))));
             assert!(unknown, "{url}: {told:?}");
             assert!(took < SECOND + SECOND + SLACK, "{url}: {took:?}");
-            assert!(permit.is_sure(), "{url}");
+            assert!(permit.is_held(), "{url}");
             drop(paused);
             until(|| permit.confirm().wait().is_ok());
             assert_eq!(permit.loss(), None, "{url}");
@@ -110,7 +110,7 @@ fn a_redis_that_keeps_nothing_forgets_permits_and_their_holders_learn() {
     server.start_again();
     let next = acquire(&others);
     assert!(next.fence() > permit.fence(), "by the server's clock");
-    let loss = permit.watch().wait().expect("it is lost");
+    let loss = permit.lost().wait().expect("it is lost");
     println!("forgotten: {loss}");
     assert!(matches!(loss, Loss::Forgotten | Loss::NotRenewed(_)));
 }

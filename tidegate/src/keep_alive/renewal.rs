@@ -1,4 +1,4 @@
-//! One lease, renewed until its holder lets go or it is lost.
+//! One lease, renewed until its holder ends it or it is lost.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,56 +9,45 @@ use std::time::Duration;
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::{OwnedKey, StoreError};
 
+use super::ending::Ending;
 use super::pace::Pace;
-use super::tenure::{End, Loss, Tenure, sure_until};
-use super::watch::Ending;
+use super::term::{End, Loss, Term, sure_until};
 use crate::clock::Sleep;
 use crate::error::Error;
-use crate::lease::Lease;
 use crate::lease_id::LeaseId;
 use crate::pool::Member;
 use crate::set::Inner;
 
-/// Why a permit is not renewed any more.
+/// Why a lease is not renewed any more.
 const LAST: &str = "it was held for as long as it may be";
 
 /// What is renewed, and how.
-pub(super) struct Renewal {
-    set: Arc<Inner>,
+pub(crate) struct Renewal {
+    pub(crate) set: Arc<Inner>,
     /// The pool's member that gave it.
-    member: Option<Member>,
-    key: OwnedKey,
-    id: LeaseId,
-    ttl: Duration,
-    tenure: Arc<Tenure>,
+    pub(crate) member: Option<Member>,
+    pub(crate) key: OwnedKey,
+    pub(crate) id: LeaseId,
+    pub(crate) ttl: Duration,
+    /// It is not renewed beyond this.
+    pub(crate) longest: Option<Timestamp>,
+    pub(crate) term: Arc<Term>,
 }
 
 /// What a renewal came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Renewed {
+pub(crate) enum Renewed {
     /// It is held for its ttl again.
     Whole,
     /// It is held for as long as it may be, and not renewed any more.
     Rest,
-    Lost,
 }
 
 impl Renewal {
-    pub(super) fn new(lease: &Lease, ttl: Duration, tenure: &Arc<Tenure>) -> Self {
-        Self {
-            set: Arc::clone(lease.set()),
-            member: lease.source().cloned(),
-            key: OwnedKey::new(lease.key()),
-            id: lease.id(),
-            ttl,
-            tenure: Arc::clone(tenure),
-        }
-    }
-
-    /// Renews until the permit is given back or lost: then also if a renewal is
+    /// Renews until the lease is ended or lost: then also if a renewal is
     /// under way that nobody answers.
-    pub(super) async fn run(self) {
-        let (mut ending, mut renewing) = (Ending::of(&self.tenure), pin!(self.go_on()));
+    pub(crate) async fn run(self) {
+        let (mut ending, mut renewing) = (Ending::of(&self.term), pin!(self.go_on()));
         poll_fn(|context| {
             let ended = pin!(&mut ending).poll(context).is_ready();
             if ended || renewing.as_mut().poll(context).is_ready() {
@@ -73,13 +62,13 @@ impl Renewal {
         let mut pace = Pace::new(self.ttl);
         let mut due = self.after(|left| pace.answered(left));
         loop {
-            Sleep::until(self.tenure.clock.clone(), due).await;
-            self.tenure.ask();
+            Sleep::until(self.term.clock.clone(), due).await;
+            self.term.renews();
             due = match self.renew().await {
                 Ok(Renewed::Whole) => self.after(|left| pace.answered(left)),
-                Ok(Renewed::Rest | Renewed::Lost) => return,
+                Ok(Renewed::Rest) => return,
                 Err(error) => {
-                    self.tenure.note(error.to_string());
+                    self.term.note(error.to_string());
                     self.after(|left| pace.unanswered(left))
                 }
             };
@@ -89,16 +78,16 @@ impl Renewal {
     /// When it is asked for again, by what is left: of one instant, however long
     /// this thread stands still meanwhile.
     fn after(&self, pause: impl FnOnce(Duration) -> Duration) -> Timestamp {
-        let now = self.tenure.clock.now();
-        let left = self.tenure.sure_until().since(now).as_duration();
+        let now = self.term.clock.now();
+        let left = self.term.sure_until().since(now).as_duration();
         now + Span::from(pause(left))
     }
 
     /// Renews it now.
     ///
     /// # Errors
-    /// *Cannot tell*.
-    pub(super) async fn renew(&self) -> Result<Renewed, Error> {
+    /// It is lost: the term has ended then. *Cannot tell*.
+    pub(crate) async fn renew(&self) -> Result<Renewed, Error> {
         // Read once: by the time of the answer less may be left, which has not been
         // asked for yet.
         let length = self.length();
@@ -107,34 +96,38 @@ impl Renewal {
             false => Renewed::Whole,
         };
         if length < Span::MILLISECOND.as_duration() {
-            self.tenure.note(LAST.to_owned());
+            self.term.note(LAST.to_owned());
             return Ok(renewed);
         }
         let answer = self.set.renew(self.key.bytes(), self.id.0, length);
-        let loss = match answer.await {
+        let error = match answer.await {
             Ok(until) => {
                 let sure = sure_until(until, Span::from(length), self.set.has_own_clock);
-                self.tenure.extend(sure);
+                self.term.extend(until, sure);
                 if let Some(member) = &self.member {
                     member.renewed(self.id, until);
                 }
                 if renewed == Renewed::Rest {
-                    self.tenure.note(LAST.to_owned());
+                    self.term.note(LAST.to_owned());
                 }
                 return Ok(renewed);
             }
-            Err(Error::Store(StoreError::LeaseEnded(_))) => Loss::Ended,
-            Err(Error::Store(StoreError::UnknownLease)) => Loss::Forgotten,
-            Err(error) => return Err(error),
+            Err(error) => error,
         };
-        self.tenure.finish(End::Lost(loss));
-        Ok(Renewed::Lost)
+        let loss = match error {
+            Error::Store(StoreError::LeaseEnded(_)) => Loss::Ended,
+            Error::Store(StoreError::UnknownLease) => Loss::Forgotten,
+            error => return Err(error),
+        };
+        self.term.finish(End::Lost(loss));
+        Err(error)
     }
 
     /// For how long it is renewed now: its ttl, or what is left of the longest hold.
     fn length(&self) -> Duration {
-        let longest = self.tenure.longest;
-        let left = longest.map(|until| until.since(self.tenure.clock.now()).as_duration());
+        let left = self
+            .longest
+            .map(|until| until.since(self.term.clock.now()).as_duration());
         left.map_or(self.ttl, |left| left.min(self.ttl))
     }
 }

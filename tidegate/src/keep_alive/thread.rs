@@ -1,5 +1,5 @@
-//! The thread that renews the kept leases of one set, the permits of a semaphore: on any async runtime, or
-//! none, and whatever the holders' threads are busy with.
+//! The thread that renews the leases of one set that are kept alive: on any async
+//! runtime or none, and whatever the holders' threads are busy with.
 //!
 //! It runs futures, each when it is woken, and sleeps otherwise. A renewal at a
 //! store beyond a network does not hold up the others.
@@ -17,7 +17,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// See the [module](self). Dropped, it lets its thread end when the last lease
 /// has.
-pub(crate) struct Keeper(Arc<Queue>);
+pub(crate) struct RenewalThread(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -41,20 +41,20 @@ struct Task {
     queue: Arc<Queue>,
 }
 
-impl Keeper {
+impl RenewalThread {
     /// # Errors
     /// [`Error::NoWorker`].
     pub(crate) fn start() -> Result<Self, Error> {
         let queue = Arc::<Queue>::default();
         let runs = Arc::clone(&queue);
-        let thread = thread::Builder::new().name("tidegate-keeper".into());
+        let thread = thread::Builder::new().name("tidegate-renewal".into());
         let spawned = thread.spawn(move || runs.run());
         spawned.map_err(|error| Error::NoWorker(error.to_string()))?;
         Ok(Self(queue))
     }
 
     /// Runs `work` to its end, or until the answer is dropped.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Kept {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> RenewalTask {
         let task = Arc::new(Task {
             work: Mutex::new(Some(Box::pin(work))),
             is_woken: Mutex::new(false),
@@ -62,21 +62,21 @@ impl Keeper {
         });
         self.0.lock().tasks += 1;
         Arc::clone(&task).wake();
-        Kept(task)
+        RenewalTask(task)
     }
 }
 
 /// Work under way. Dropped, it is dropped, too, and with it the store that it
 /// asks: whoever has let go of everything may open that anew at once.
-pub(crate) struct Kept(Arc<Task>);
+pub(crate) struct RenewalTask(Arc<Task>);
 
-impl Drop for Kept {
+impl Drop for RenewalTask {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-impl Drop for Keeper {
+impl Drop for RenewalThread {
     fn drop(&mut self) {
         self.0.lock().closed = true;
         self.0.changed.notify_one();

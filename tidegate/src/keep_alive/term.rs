@@ -1,5 +1,5 @@
-//! For how long a permit is surely held: what its holder, its watches and its
-//! renewal share.
+//! For how long a lease is surely held: what its holder, its renewal and those who wait
+//! for its loss share.
 
 use std::collections::HashMap;
 use std::task::Waker;
@@ -10,9 +10,12 @@ use tidegate_store::sync::Mutex;
 use crate::clock::Clock;
 
 /// Two clocks agree on a length of time to one part in this many.
-pub const DRIFT: u64 = 1_000;
+const DRIFT: u64 = 1_000;
 
-/// Why a permit is not held any more, though nobody gave it back.
+/// Why a lease is lost that nobody renews.
+const NOT_KEPT: &str = "it is not kept alive";
+
+/// Why a lease is not held any more, though its holder has not ended it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
@@ -24,23 +27,23 @@ pub enum Loss {
     /// it held (a restart without persistence, a failover).
     #[error("the store does not know it: it ended long ago, or the store lost its state")]
     Forgotten,
-    /// It was not renewed in time: from here on another may have it.
+    /// It was not renewed in time: from here on another may have what it held.
     #[error("it was not renewed in time: {0}")]
     NotRenewed(String),
 }
 
 /// See the [module](self).
-pub(super) struct Tenure {
+pub(crate) struct Term {
     pub(super) clock: Clock,
-    /// It is not renewed beyond this.
-    pub(super) longest: Option<Timestamp>,
     state: Mutex<State>,
 }
 
 struct State {
+    /// What the store said last.
+    expires_at: Timestamp,
     sure_until: Timestamp,
     end: Option<End>,
-    /// Why the last renewal failed, if it did.
+    /// Why it is not renewed now, if it is not.
     trouble: Option<String>,
     next_watcher: u64,
     watchers: HashMap<u64, Waker>,
@@ -48,36 +51,51 @@ struct State {
 
 /// How it ended. Nothing changes after that.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum End {
-    /// Its holder gave it back.
-    GivenBack,
+pub(crate) enum End {
+    /// By its holder.
+    ByHolder,
     Lost(Loss),
 }
 
-impl Tenure {
-    pub(super) fn new(clock: Clock, sure_until: Timestamp, longest: Option<Timestamp>) -> Self {
+impl End {
+    pub(crate) fn loss(self) -> Option<Loss> {
+        match self {
+            Self::Lost(loss) => Some(loss),
+            Self::ByHolder => None,
+        }
+    }
+}
+
+impl Term {
+    /// That of a lease that is not kept alive.
+    pub(crate) fn new(clock: Clock, expires_at: Timestamp, sure_until: Timestamp) -> Self {
         let state = State {
+            expires_at,
             sure_until,
             end: None,
-            trouble: None,
+            trouble: Some(NOT_KEPT.to_owned()),
             next_watcher: 0,
             watchers: HashMap::new(),
         };
         Self {
             clock,
-            longest,
             state: Mutex::new(state),
         }
     }
 
+    /// When it expires, as the store said last.
+    pub(crate) fn expires_at(&self) -> Timestamp {
+        self.state.lock().expires_at
+    }
+
     /// Until when it is surely held, unless it ended.
-    pub(super) fn sure_until(&self) -> Timestamp {
+    pub(crate) fn sure_until(&self) -> Timestamp {
         self.state.lock().sure_until
     }
 
     /// How it ended, if it has by now: whoever looks after the instant finds it
     /// lost, and so does everyone after him.
-    pub(super) fn end(&self) -> Option<End> {
+    pub(crate) fn end(&self) -> Option<End> {
         let mut state = self.state.lock();
         let now = self.clock.now();
         if state.end.is_some() || now < state.sure_until {
@@ -92,14 +110,31 @@ impl Tenure {
     }
 
     /// It was renewed; too late if it has ended.
-    pub(super) fn extend(&self, sure_until: Timestamp) {
+    pub(crate) fn extend(&self, expires_at: Timestamp, sure_until: Timestamp) {
         let mut state = self.state.lock();
+        state.expires_at = state.expires_at.max(expires_at);
         state.sure_until = state.sure_until.max(sure_until);
         state.trouble = None;
     }
 
+    /// From here on it may be renewed for less than it has left.
+    pub(crate) fn shorten(&self, expires_at: Timestamp, sure_until: Timestamp) {
+        let mut state = self.state.lock();
+        state.expires_at = state.expires_at.min(expires_at);
+        state.sure_until = state.sure_until.min(sure_until);
+        // Who sleeps until the instant before sleeps for too long.
+        let watchers = std::mem::take(&mut state.watchers);
+        drop(state);
+        watchers.into_values().for_each(Waker::wake);
+    }
+
+    /// Nobody renews it from here on, until it is kept alive.
+    pub(crate) fn is_not_kept(&self) {
+        self.note(NOT_KEPT.to_owned());
+    }
+
     /// Its renewal is under way.
-    pub(super) fn ask(&self) {
+    pub(super) fn renews(&self) {
         let silence = || "the store does not answer".to_owned();
         self.state.lock().trouble.get_or_insert_with(silence);
     }
@@ -109,8 +144,8 @@ impl Tenure {
         self.state.lock().trouble = Some(trouble);
     }
 
-    /// It ended; the first word holds.
-    pub(super) fn finish(&self, end: End) {
+    /// It ended; what is said first holds.
+    pub(crate) fn finish(&self, end: End) {
         let mut state = self.state.lock();
         state.end.get_or_insert(end);
         let watchers = std::mem::take(&mut state.watchers);
@@ -136,7 +171,7 @@ impl Tenure {
 
 /// Until when a lease that expires at `until` is surely held, where two clocks
 /// have measured `length`.
-pub(super) fn sure_until(until: Timestamp, length: Span, has_own_clock: bool) -> Timestamp {
+pub(crate) fn sure_until(until: Timestamp, length: Span, has_own_clock: bool) -> Timestamp {
     match has_own_clock {
         true => until - Span::from_micros(length.as_micros() / DRIFT),
         false => until,
