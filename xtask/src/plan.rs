@@ -22,6 +22,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-service",
     "tidegate-http",
     "tidegate-grpc",
+    "tidegate-protocol",
     "tidegate-resp",
     "xtask",
     "tidegate-house",
@@ -118,6 +119,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-core",
         ],
     ),
+    ("tidegate-protocol", &["tidegate-service"]),
     ("tidegate-http", PROTOCOL),
     ("tidegate-grpc", PROTOCOL),
     ("tidegate-resp", PROTOCOL),
@@ -129,6 +131,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "tidegate-http",
             "tidegate-net",
             "tidegate-policy",
+            "tidegate-protocol",
             "tidegate-resp",
             "tidegate-service",
             "tidegate-store",
@@ -138,7 +141,12 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// What a protocol imports.
-const PROTOCOL: &[&str] = &["tidegate", "tidegate-policy", "tidegate-service"];
+const PROTOCOL: &[&str] = &[
+    "tidegate",
+    "tidegate-policy",
+    "tidegate-protocol",
+    "tidegate-service",
+];
 
 /// Crates outside the workspace, which have lock files of their own.
 pub const OUTSIDE: &[&str] = &["proof/bench", "proof/fuzz"];

@@ -8,6 +8,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidegate_http::Apply;
 use tidegate_policy::{PolicyFile, ServerSettings};
+use tidegate_protocol::{Listener, Offer, Tls};
 use tidegate_service::Service;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,9 +21,7 @@ use super::denied;
 use super::otlp::Traces;
 use super::settings;
 use super::signals::Signals;
-use super::sockets::Sockets;
 use super::supervisor;
-use super::tls::{Offer, Tls};
 use crate::trouble::{Outcome, Trouble};
 
 /// Histogram bounds, in seconds: from a decision in memory to a long wait.
@@ -159,32 +158,36 @@ impl Doors {
     ) -> Serving {
         let mut serving = Serving::new();
         let settings = &self.settings;
-        let sockets = |listener, offer| Sockets::new(listener, offer, self.tls.clone());
+        let listening = |listener, offer| {
+            let tls = self.tls.clone().map(|tls| (tls, offer));
+            Listener::new(listener, tls)
+        };
         let closed = || closed(closing.clone());
         if let Some(listener) = self.http {
-            let front = self
-                .traces
-                .http(tidegate_http::front(service.clone(), http));
-            let bounds = settings::http_bounds(settings);
-            let sockets = sockets(listener, Offer::Http);
-            let served = tidegate_http::serve_within(sockets, front, bounds, closed());
+            let server = tidegate_http::Server::new(service.clone(), http);
+            let connections = listening(listener, Offer::Http).in_turn();
+            let served = self.traces.http(server).serve(connections, closed());
             serving.spawn(async move {
                 served.await;
                 Ok(())
             });
         }
         if let Some(listener) = self.grpc {
-            let connections = sockets(listener, Offer::Grpc).in_turn();
-            let (service, mut settings) = (service.clone(), settings::grpc(settings));
+            let connections = listening(listener, Offer::Grpc).in_turn();
+            let mut settings = settings::grpc(settings);
             settings.trace = self.traces.grpc();
-            let served = tidegate_grpc::serve_on(service, settings, connections, closed());
+            let server = tidegate_grpc::Server::new(service.clone(), settings);
+            let served = server.serve(connections, closed());
             serving.spawn(async move { served.await.map_err(std::io::Error::other) });
         }
         if let Some(listener) = self.resp {
-            let connections = sockets(listener, Offer::Resp).stream();
-            let door = tidegate_resp::Door::new(service.clone(), settings::resp(settings));
-            let closed = closed();
-            serving.spawn(async move { door.serve_on(connections, closed).await });
+            let connections = listening(listener, Offer::Resp).connections();
+            let server = tidegate_resp::Server::new(service.clone(), settings::resp(settings));
+            let served = server.serve(connections, closed());
+            serving.spawn(async move {
+                served.await;
+                Ok(())
+            });
         }
         serving
     }

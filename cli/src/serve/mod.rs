@@ -6,7 +6,7 @@
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `applied` | policies applied over those of the file |
 //! | `doors`, `settings` | what is served, and what each door keeps to |
-//! | `sockets`, `stream`, `tls`, `turn` | connections: accepted, encrypted, in turn |
+//! | `tls` | the files that a server is known by |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
 //! | `denied` | who is refused most, for `/metrics` |
 //! | `otlp` | traces of requests, for a collector |
@@ -24,11 +24,8 @@ mod otlp;
 mod reload;
 mod settings;
 mod signals;
-mod sockets;
-mod stream;
 mod supervisor;
 mod tls;
-mod turn;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +44,8 @@ use doors::Doors;
 use logs::AuditLog;
 use reload::Reload;
 use signals::Signals;
-use tls::{Tls, TlsFiles};
+use tidegate_protocol::Tls;
+use tls::TlsFiles;
 
 pub use args::Serve;
 
@@ -60,9 +58,9 @@ pub fn serve(args: &Serve) -> Outcome<()> {
     logs::begin(args.log, &audit, listener)?;
     let tls = TlsFiles::choose(args, &config.server)?;
     let tls = tls
-        .map(|files| Tls::read(&files))
+        .map(|files| files.read())
         .transpose()?
-        .map(Arc::new);
+        .map(|config| Arc::new(Tls::new(&config)));
     let recorder = doors::recorder()?;
     // A port that is taken leaves nothing behind.
     let runtime = runtime()?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tidegate_policy::{Config, ServerSettings};
+use tidegate_protocol::Tls;
 use tidegate_service::{Service, audit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -18,7 +19,7 @@ use super::applied::Applied;
 use super::args::Serve;
 use super::configuration;
 use super::logs::AuditLog;
-use super::tls::{Tls, TlsFiles};
+use super::tls::TlsFiles;
 use crate::trouble::{Outcome, Trouble};
 
 /// An editor writes a file in several steps; this long after the last one.
@@ -77,7 +78,7 @@ impl Reload {
         self.is_safe(&config)?;
         let files = TlsFiles::choose(&self.args, &config.server)?;
         let tls = match (&self.tls, files) {
-            (Some(_), Some(files)) => Some(Tls::read(&files)?),
+            (Some(_), Some(files)) => Some(Tls::new(&files.read()?)),
             (None, None) => None,
             _ => {
                 return Err(Trouble::failure(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_http::{Apply, Bounds, Ready, Render};
+use tidegate_http::{Apply, Ready, Render};
 use tidegate_policy::ServerSettings;
 
 /// How long whoever is inside may take to be answered when the server stops.
@@ -22,20 +22,16 @@ pub fn http(
         metrics: Some(render),
         ready,
         apply,
+        drain: shutdown(file),
         ..tidegate_http::Settings::default()
     };
+    if let Some(most) = file.max_connections {
+        settings.max_connections = most;
+    }
     if let Some(most) = file.max_in_flight {
         settings.max_in_flight = most;
     }
     settings
-}
-
-pub fn http_bounds(file: &ServerSettings) -> Bounds {
-    let bounds = Bounds::default();
-    match file.max_connections {
-        Some(most) => bounds.max_connections(most),
-        None => bounds,
-    }
 }
 
 pub fn grpc(file: &ServerSettings) -> tidegate_grpc::Settings {

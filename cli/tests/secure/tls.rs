@@ -101,10 +101,10 @@ fn who_speaks_in_the_clear_to_tls_is_told_so_and_let_go() {
     let server = Server::start(folder.path(), &TLS);
     assert_eq!(over_http(&server, "http", &[]), Ok("400 1.1".to_owned()));
     let body = std::fs::read_to_string(folder.path().join("body")).unwrap();
-    assert!(body.contains("this door speaks TLS"), "{body}");
+    assert!(body.contains("this port speaks TLS"), "{body}");
     let resp = server.redis(&["PING"]);
     assert!(
-        text(&resp.stdout).contains("this door speaks TLS"),
+        text(&resp.stdout).contains("this port speaks TLS"),
         "{resp:?}"
     );
     assert!(over_grpc(&server, None).is_err());

@@ -1,10 +1,12 @@
 //! All three protocols over one service in this process, asked what is out of bounds: each
 //! says the same of the same part of the request, and nothing changes.
 
+use std::future::pending;
 use std::net::SocketAddr;
 
 use tidegate::{ManualClock, PageOf, Select};
 use tidegate_fleet::talk::{Http, Resp};
+use tidegate_grpc::Listener;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::proto::{self, LimitNumbers, Place};
 use tidegate_service::{Caller, Service};
@@ -484,18 +486,13 @@ impl House {
             (listener, at)
         };
         let [(http, at_http), (grpc, at_grpc), (resp, at_resp)] = [listen(), listen(), listen()];
-        let front = tidegate_http::front(service.clone(), tidegate_http::Settings::default());
-        runtime.spawn(tidegate_http::serve(http, front, std::future::pending()));
-        let settings = tidegate_grpc::Settings::default();
-        let stopped = std::future::pending();
-        runtime.spawn(tidegate_grpc::serve(
-            service.clone(),
-            settings,
-            grpc,
-            stopped,
-        ));
-        let door = tidegate_resp::Door::new(service.clone(), tidegate_resp::Settings::default());
-        runtime.spawn(async move { door.serve(resp, std::future::pending()).await });
+        let connections = |listener| Listener::from(listener).connections();
+        let server = tidegate_http::Server::new(service.clone(), Default::default());
+        runtime.spawn(server.serve(connections(http), pending()));
+        let server = tidegate_grpc::Server::new(service.clone(), Default::default());
+        runtime.spawn(server.serve(connections(grpc), pending()));
+        let server = tidegate_resp::Server::new(service.clone(), Default::default());
+        runtime.spawn(server.serve(connections(resp), pending()));
         let grpc = TidegateClient::connect(format!("http://{at_grpc}"));
         Self {
             http: Http::connect(at_http).expect("HTTP"),

@@ -14,14 +14,13 @@ use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Request, Response};
 use libfuzzer_sys::fuzz_target;
 use tidegate::ManualClock;
 use tidegate_fuzz::Feed;
-use tidegate_http::{Settings, router};
+use tidegate_http::{Server, Settings};
 use tidegate_policy::{PolicyFile, parse};
 use tidegate_service::Service;
 use tokio::runtime::{Builder, Runtime};
@@ -46,7 +45,7 @@ rps = { calls = 1, per = "1s", algorithm = "sliding_log", shadow = true }
 /// A door for one input.
 struct House {
     time: ManualClock,
-    router: Router,
+    server: Server,
     runtime: Runtime,
 }
 
@@ -66,7 +65,7 @@ impl House {
         let service = Service::builder().clock(time.clock()).build(file);
         let runtime = Builder::new_current_thread().enable_time().build();
         Self {
-            router: router(service.expect("it is sound"), Settings::default()),
+            server: Server::new(service.expect("it is sound"), Settings::default()),
             runtime: runtime.expect("it needs nothing"),
             time,
         }
@@ -97,7 +96,7 @@ impl House {
     }
 
     async fn answer(&self, request: Request<Body>) -> (Response<()>, Bytes) {
-        let mut answer = pin!(self.router.clone().oneshot(request));
+        let mut answer = pin!(self.server.clone().oneshot(request));
         let response = poll_fn(|context| {
             loop {
                 if let Poll::Ready(response) = answer.as_mut().poll(context) {

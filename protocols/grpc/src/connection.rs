@@ -1,56 +1,22 @@
-//! A connection that has a place, and has to begin.
-//!
-//! Until a client has said that it speaks HTTP/2 the server keeps no time: it
-//! could connect, say nothing, and stay. So the first bytes have a deadline
-//! here; from there on the server asks whether it lives.
+//! A connection with what its calls may take.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use tidegate_service::count_timeout;
+use tidegate_protocol::Opening;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 use crate::unasked::OfConnection;
 
-/// HTTP/2's preface, in bytes.
-const PREFACE: usize = 24;
-
-/// A connection, its place among the others, and what it has to say first.
+/// A connection, and its permit.
 pub struct Connection<S> {
-    stream: S,
-    _place: OwnedSemaphorePermit,
+    pub stream: Opening<S>,
+    pub _permit: OwnedSemaphorePermit,
     /// How many streams that need no token it may have.
-    streams: OfConnection,
-    /// How much of the preface is still to come, and until when; nothing once
-    /// it has been read.
-    preface: Option<(usize, Pin<Box<Sleep>>)>,
-}
-
-impl<S> Connection<S> {
-    pub fn new(
-        stream: S,
-        (place, streams): (OwnedSemaphorePermit, OfConnection),
-        within: Duration,
-    ) -> Self {
-        Self {
-            stream,
-            _place: place,
-            streams,
-            preface: Some((PREFACE, Box::pin(sleep(within)))),
-        }
-    }
-
-    fn has_read(&mut self, bytes: usize) {
-        self.preface = match self.preface.take() {
-            Some((left, deadline)) if left > bytes => Some((left - bytes, deadline)),
-            _ => None,
-        };
-    }
+    pub streams: OfConnection,
 }
 
 impl<S> Connected for Connection<S> {
@@ -67,20 +33,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            self.has_read(buffer.filled().len() - before);
-            return read;
-        }
-        match &mut self.preface {
-            Some((_, deadline)) => {
-                ready!(deadline.as_mut().poll(context));
-                count_timeout("grpc");
-                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-            }
-            None => Poll::Pending,
-        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 

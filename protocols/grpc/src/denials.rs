@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::Status;
 
-use crate::{proto, words};
+use crate::{error, proto};
 
 /// How many refusals a reader may be behind.
 const BEHIND: usize = 1_024;
@@ -31,7 +31,7 @@ pub fn watch(
         let caller = match house.readmit(&caller) {
             Ok(caller) => caller,
             // Full: it is ended by the next one.
-            Err(error) => return drop(sender.try_send(Err(words::status(&error)))),
+            Err(wrong) => return drop(sender.try_send(Err(error::status(&wrong)))),
         };
         if caller.check(Scope::Observe, Some(denial.policy)).is_ok() {
             let denial = told(denial, missed.swap(0, Ordering::Relaxed));

@@ -4,37 +4,37 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`serve()`], [`serve_on()`] | the door itself |
+//! | [`Server`] | what is served, and on which connections |
 //! | [`Settings`] | what it allows |
-//! | `front` | where each call goes |
+//! | `routes` | where each call goes |
 //! | `unasked` | health and reflection, which need no token: how many, and for how long |
-//! | `handover` | a lease that nobody received is given back |
-//! | `connection`, `places`, `hurry` | how many, and how slow they may be |
+//! | `connection`, `unary`, `long_calls` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
-//! | `methods` | each call, over the service |
+//! | `app` | each call, over the service |
 //! | `words` | from the service's words to the protocol's, and back |
+//! | `error` | what is said instead: a status |
 //! | `listing` | keys and leases, and a lease that is revoked |
 //! | `overrides` | limits in place of what the policies say |
 //! | `denials` | refusals as a stream |
 //!
-//! Deliberately absent: deciding, and who may (the service's); TLS (whoever calls
-//! [`serve_on()`] brings connections).
+//! Deliberately absent: deciding, and who may (the service's); TLS (the listener's).
 #![forbid(unsafe_code)]
 
+mod app;
 mod connection;
 mod denials;
-mod front;
-mod handover;
-mod hurry;
+mod error;
+mod listen;
 mod listing;
-mod methods;
+mod long_calls;
 mod overrides;
-mod places;
 pub mod proto;
-mod serve;
+mod routes;
 mod settings;
+mod unary;
 mod unasked;
 mod words;
 
-pub use serve::{serve, serve_on};
+pub use listen::Server;
 pub use settings::{Settings, Trace};
+pub use tidegate_protocol::Listener;

@@ -7,12 +7,12 @@ use tonic::Status;
 
 use crate::proto::list_keys_request::Select as OfKeys;
 use crate::proto::list_leases_request::Select as OfLeases;
-use crate::{proto, words};
+use crate::{error, proto, words};
 
 /// How many items a page has; 0 is not said.
 pub fn most(limit: u32) -> Result<usize, Status> {
     let said = Some(u64::from(limit)).filter(|limit| *limit > 0);
-    bounds::page(said).map_err(|error| words::status(&error))
+    bounds::page(said).map_err(|wrong| error::status(&wrong))
 }
 
 /// Where a page goes on, if it is not the first.
@@ -34,7 +34,7 @@ pub async fn keys(
         most: most(request.limit)?,
     };
     let listed = served.list_keys(page).await;
-    let Page { items, next } = listed.map_err(|error| words::status(&error))?;
+    let Page { items, next } = listed.map_err(|wrong| error::status(&wrong))?;
     Ok(proto::ListKeysResponse {
         keys: items.into_iter().map(key).collect(),
         cursor: next.unwrap_or_default().into(),
@@ -65,7 +65,7 @@ pub async fn leases(
         most: most(request.limit)?,
     };
     let listed = served.list_leases(page).await;
-    let Page { items, next } = listed.map_err(|error| words::status(&error))?;
+    let Page { items, next } = listed.map_err(|wrong| error::status(&wrong))?;
     Ok(proto::ListLeasesResponse {
         leases: items.into_iter().map(lease).collect(),
         cursor: next.unwrap_or_default().into(),
@@ -87,5 +87,5 @@ fn lease(held: HeldTicket) -> proto::ListedLease {
 /// The handle of a lease that is to be revoked.
 pub fn handle(text: &str) -> Result<LeaseHandle, Status> {
     let handle = LeaseHandle::read(text.as_bytes());
-    handle.map_err(|error| words::status(&error))
+    handle.map_err(|wrong| error::status(&wrong))
 }

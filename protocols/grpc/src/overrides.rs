@@ -7,7 +7,7 @@ use tidegate_service::{Caller, Level, Place, Placed, Service, Setting, settings_
 use tonic::Status;
 
 use crate::listing::{after, most};
-use crate::{proto, words};
+use crate::{error, proto};
 
 /// The place of a request that must name one.
 fn named(place: Option<&proto::Place>) -> Result<Place, Status> {
@@ -17,7 +17,7 @@ fn named(place: Option<&proto::Place>) -> Result<Place, Status> {
 
 fn placed_at(place: &proto::Place) -> Result<Place, Status> {
     let place = Place::read(place.policy.as_deref(), place.key.as_deref());
-    place.map_err(|error| words::status(&error))
+    place.map_err(|wrong| error::status(&wrong))
 }
 
 pub async fn set(
@@ -34,7 +34,7 @@ pub async fn set(
     // A map has no order; what is wrong is told in one.
     limits.sort_by(|(one, _), (other, _)| one.cmp(other));
     let placed = service.write_override(caller, &place, &limits);
-    let placed = placed.await.map_err(|error| words::status(&error))?;
+    let placed = placed.await.map_err(|wrong| error::status(&wrong))?;
     Ok(shown(&placed))
 }
 
@@ -45,7 +45,7 @@ pub async fn remove(
 ) -> Result<proto::RemoveOverrideResponse, Status> {
     let place = named(request.place.as_ref())?;
     let removed = service.remove_override(caller, &place);
-    let removed = removed.await.map_err(|error| words::status(&error))?;
+    let removed = removed.await.map_err(|wrong| error::status(&wrong))?;
     Ok(proto::RemoveOverrideResponse { removed })
 }
 
@@ -64,7 +64,7 @@ pub fn list(
         }),
         false => service.list_overrides(caller, &of, after(&request.cursor), most),
     };
-    let Page { items, next } = page.map_err(|error| words::status(&error))?;
+    let Page { items, next } = page.map_err(|wrong| error::status(&wrong))?;
     Ok(proto::ListOverridesResponse {
         overrides: items.iter().map(shown).collect(),
         cursor: next.unwrap_or_default().into(),

@@ -1,4 +1,4 @@
-//! What a door allows.
+//! What a server allows.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl PartialEq for Trace {
 
 impl Eq for Trace {}
 
-/// What a door allows.
+/// What a server allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Settings {

@@ -2,7 +2,7 @@
 //!
 //! Nothing that anybody says ends one, so they are bounded: for each connection, in
 //! all, and in how long one may be silent. `Check`, which has one answer, takes none of
-//! their places: whoever holds all of them keeps nobody from asking how the server is.
+//! their permits: whoever holds all of them keeps nobody from asking how the server is.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body::{Frame, SizeHint};
+use tidegate_protocol::Permits;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
@@ -19,7 +20,7 @@ use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::service::Routes;
 use tower::Service as _;
 
-use crate::places::Places;
+use crate::long_calls::permit;
 use crate::settings::Settings;
 
 /// The call with one answer.
@@ -30,50 +31,50 @@ type Answer = Result<Response<Body>, Infallible>;
 /// Health and reflection, and how many of their calls there may be.
 pub struct Unasked {
     services: Routes,
-    checks: Places,
-    streams: Places,
+    checks: Permits,
+    streams: Permits,
     idle: Duration,
 }
 
-/// The places of one connection, which its requests carry.
+/// The permits of one connection, which its requests carry.
 #[derive(Clone, Debug)]
-pub struct OfConnection(pub Places);
+pub struct OfConnection(pub Permits);
 
 impl Unasked {
     pub fn new(services: Routes, settings: &Settings) -> Self {
         Self {
             services: services.prepare(),
-            checks: Places::new(settings.max_in_flight),
-            streams: Places::new(settings.max_open_streams),
+            checks: Permits::new(settings.max_in_flight),
+            streams: Permits::new(settings.max_open_streams),
             idle: settings.stream_idle,
         }
     }
 
     pub async fn call(&self, request: Request<Body>) -> Answer {
         if request.uri().path() == CHECK {
-            return match self.checks.place() {
-                Ok(_place) => self.services.clone().call(request).await,
+            return match permit(&self.checks) {
+                Ok(_permit) => self.services.clone().call(request).await,
                 Err(status) => Ok(status.into_http()),
             };
         }
-        let places = match self.places(&request) {
-            Ok(places) => places,
+        let permits = match self.permits(&request) {
+            Ok(permits) => permits,
             Err(status) => return Ok(status.into_http()),
         };
         let answer = self.services.clone().call(request).await?;
-        Ok(answer.map(|body| Body::new(Held::new(body, places, self.idle))))
+        Ok(answer.map(|body| Body::new(Held::new(body, permits, self.idle))))
     }
 
-    /// A place among all streams, and among those of the connection.
-    fn places(&self, request: &Request<Body>) -> Result<Vec<OwnedSemaphorePermit>, Status> {
+    /// A permit of all streams, and of those of the connection.
+    fn permits(&self, request: &Request<Body>) -> Result<Vec<OwnedSemaphorePermit>, Status> {
         let ours = request.extensions().get::<OfConnection>();
-        let of_connection = ours.map(|OfConnection(places)| places);
+        let of_connection = ours.map(|OfConnection(permits)| permits);
         let taken = of_connection.into_iter().chain([&self.streams]);
-        taken.map(Places::place).collect()
+        taken.map(permit).collect()
     }
 }
 
-/// An answer that holds places until it ends, at the latest when it was silent for too
+/// An answer that holds permits until it ends, at the latest when it was silent for too
 /// long.
 struct Held {
     /// Nothing once it was ended here.
@@ -83,9 +84,9 @@ struct Held {
 }
 
 impl Held {
-    fn new(body: Body, places: Vec<OwnedSemaphorePermit>, idle: Duration) -> Self {
+    fn new(body: Body, permits: Vec<OwnedSemaphorePermit>, idle: Duration) -> Self {
         Self {
-            body: Some((body, places)),
+            body: Some((body, permits)),
             silence: Box::pin(sleep(idle)),
             idle,
         }

@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use tidegate::{Ask, Key, LeaseId, Limit, Metadata, Outcome, Unit, Verdict};
 use tidegate_service::{
-    Finished, Kind, Number, Outlook, Report, Served, ServiceError, Ticket, Told, bounds,
+    Finished, Number, Outlook, Report, Served, ServiceError, Ticket, Told, bounds,
 };
-use tonic::{Code, Status};
+use tonic::Status;
 
+use crate::error::status;
 use crate::proto;
-
-/// The longest message of a status, in bytes: it goes in a head, where a byte may take three,
-/// and clients take no more than 8 KiB of that.
-const LONGEST_MESSAGE: usize = 2_048;
 
 /// The named amounts of a request, in a form that an ask can borrow.
 pub fn named(amounts: &HashMap<String, u64>) -> Vec<(&str, u64)> {
@@ -44,26 +41,6 @@ pub fn lease_id(text: &str) -> Result<LeaseId, Status> {
     bounds::lease(text.as_bytes()).map_err(|error| status(&error))
 }
 
-/// An error as a status.
-pub fn status(error: &ServiceError) -> Status {
-    let code = match error.kind() {
-        Kind::Unauthenticated => Code::Unauthenticated,
-        Kind::Forbidden => Code::PermissionDenied,
-        Kind::NotFound => Code::NotFound,
-        Kind::Invalid => Code::InvalidArgument,
-        Kind::Never => Code::OutOfRange,
-        Kind::Ended => Code::FailedPrecondition,
-        Kind::Busy | Kind::Full => Code::ResourceExhausted,
-        Kind::Unavailable => Code::Unavailable,
-    };
-    let mut message = error.to_string();
-    if message.len() > LONGEST_MESSAGE {
-        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
-        message.push_str("...");
-    }
-    Status::new(code, message)
-}
-
 pub fn told(told: &Told<'_>) -> proto::CheckResponse {
     proto::CheckResponse {
         admitted: told.admitted(),
@@ -82,25 +59,7 @@ pub fn told(told: &Told<'_>) -> proto::CheckResponse {
     }
 }
 
-/// What is wrong with one of several.
-impl From<ServiceError> for proto::Problem {
-    fn from(error: ServiceError) -> Self {
-        Self {
-            code: error.kind().code().to_owned(),
-            message: error.to_string(),
-        }
-    }
-}
-
-/// One of several that makes no sense.
-pub fn invalid(message: &str) -> proto::Problem {
-    proto::Problem {
-        code: Kind::Invalid.code().to_owned(),
-        message: message.to_owned(),
-    }
-}
-
-/// The answer to it.
+/// The answer to one of several that makes no sense.
 pub fn problem(problem: proto::Problem) -> proto::CheckResponse {
     proto::CheckResponse {
         problem: Some(problem),

@@ -6,7 +6,7 @@ use tidegate::ManualClock;
 use tidegate_grpc::proto::list_keys_request::Select;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tidegate_grpc::proto::{LimitNumbers, OverrideLevel, Place};
-use tidegate_grpc::{Settings, proto, serve};
+use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
 use tidegate_service::Service;
 use tokio::net::TcpListener;
@@ -29,7 +29,10 @@ async fn serving(policies: &str) -> TidegateClient<Channel> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at: SocketAddr = listener.local_addr().unwrap();
     let stopped = std::future::pending();
-    tokio::spawn(serve(service, Settings::default(), listener, stopped));
+    tokio::spawn(
+        Server::new(service, Settings::default())
+            .serve(Listener::from(listener).connections(), stopped),
+    );
     let client = TidegateClient::connect(format!("http://{at}")).await;
     client.unwrap()
 }

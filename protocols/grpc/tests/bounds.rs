@@ -4,7 +4,6 @@
 mod away;
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,13 +13,13 @@ use std::time::Duration;
 use away::Away;
 use http_body::Frame;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
-use tidegate_grpc::{Settings, proto, serve, serve_on};
+use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, Scope, Service};
 use tidegate_store::{
     Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_stream::StreamExt;
 use tonic::body::Body;
@@ -47,7 +46,10 @@ async fn door(change: impl FnOnce(&mut Settings)) -> (Service, SocketAddr) {
     change(&mut settings);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (service, at) = (service(), listener.local_addr().unwrap());
-    let served = serve(service.clone(), settings, listener, std::future::pending());
+    let served = Server::new(service.clone(), settings).serve(
+        Listener::from(listener).connections(),
+        std::future::pending(),
+    );
     tokio::spawn(served);
     (service, at)
 }
@@ -138,12 +140,12 @@ async fn a_client_that_does_not_begin_is_let_go() {
     for said in [&b""[..], b"PRI", &HELLO[..23]] {
         let (mut client, server) = duplex(1_024);
         client.write_all(said).await.unwrap();
-        let accepted = tokio_stream::iter([Ok::<DuplexStream, io::Error>(server)]);
+        let accepted = tokio_stream::iter([server]);
         let accepted = accepted.chain(tokio_stream::pending());
         let settings = Settings::default();
         let within = settings.opening;
         let begun = tokio::time::Instant::now();
-        let served = serve_on(service(), settings, accepted, std::future::pending());
+        let served = Server::new(service(), settings).serve(accepted, std::future::pending());
         let served = tokio::spawn(served);
         let _ = client.read_to_end(&mut Vec::new()).await;
         assert_eq!(begun.elapsed().as_secs(), within.as_secs());
@@ -284,7 +286,10 @@ async fn who_does_not_wait_keeps_the_place_until_the_store_has_answered() {
     settings.max_in_flight = 1;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    tokio::spawn(serve(service, settings, listener, std::future::pending()));
+    tokio::spawn(Server::new(service, settings).serve(
+        Listener::from(listener).connections(),
+        std::future::pending(),
+    ));
     let mut client = client(at).await;
     let acquire = |wait_ms| proto::AcquireRequest {
         ask: Some(about("k")),
@@ -337,7 +342,10 @@ async fn one_token_has_some_of_the_long_calls_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (service, at) = (service(), listener.local_addr().unwrap());
     service.replace_credentials([token("greedy"), token("modest")]);
-    tokio::spawn(serve(service, settings, listener, std::future::pending()));
+    tokio::spawn(Server::new(service, settings).serve(
+        Listener::from(listener).connections(),
+        std::future::pending(),
+    ));
     let mut client = client(at).await;
     let watch = |token: &str| {
         let mut request = Request::new(proto::WatchDenialsRequest::default());

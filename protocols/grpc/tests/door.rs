@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate::ManualClock;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
-use tidegate_grpc::{Settings, proto, serve};
+use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tokio::net::TcpListener;
@@ -54,9 +54,12 @@ async fn running_by(builder: ServiceBuilder) -> (Running, TidegateClient<Channel
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let served = serve(service.clone(), Settings::default(), listener, async {
-        let _ = stopped.await;
-    });
+    let served = Server::new(service.clone(), Settings::default()).serve(
+        Listener::from(listener).connections(),
+        async {
+            let _ = stopped.await;
+        },
+    );
     let server = tokio::spawn(served);
     let client = TidegateClient::connect(format!("http://{at}"))
         .await

@@ -10,7 +10,7 @@ use std::time::Duration;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use tidegate::ManualClock;
-use tidegate_grpc::{Settings, proto, serve};
+use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, LeaseHandle, Place, Scope, Service};
 use tokio::net::TcpListener;
@@ -165,10 +165,8 @@ async fn locked() -> House {
     service.set_override(&all, &chat, &[limit]).wait().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    let served = serve(
-        service.clone(),
-        Settings::default(),
-        listener,
+    let served = Server::new(service.clone(), Settings::default()).serve(
+        Listener::from(listener).connections(),
         std::future::pending(),
     );
     tokio::spawn(served);

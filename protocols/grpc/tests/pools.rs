@@ -2,7 +2,7 @@
 
 use tidegate::ManualClock;
 use tidegate_grpc::proto::tidegate_client::TidegateClient;
-use tidegate_grpc::{Settings, proto, serve};
+use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
 use tidegate_service::Service;
 use tokio::net::TcpListener;
@@ -27,7 +27,10 @@ async fn client_of(policy: &str) -> TidegateClient<Channel> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let forever = std::future::pending();
-    tokio::spawn(serve(service, Settings::default(), listener, forever));
+    tokio::spawn(
+        Server::new(service, Settings::default())
+            .serve(Listener::from(listener).connections(), forever),
+    );
     TidegateClient::connect(format!("http://{at}"))
         .await
         .unwrap()

@@ -9,9 +9,9 @@ use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit};
 use tidegate_service::{Level, Ticket, Told};
 
 use crate::amount::InUnit;
+use crate::error::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
 use crate::headers::{self, Style};
 use crate::instant::Instant;
-use crate::problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
 
 /// As much as an answer usually comes to, in bytes.
 const USUAL: usize = 512;

@@ -1,10 +1,6 @@
 //! A body, within its bounds, as a request.
 
 use std::error::Error;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
-use std::time::Duration;
 
 use axum::body::{self, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
@@ -12,13 +8,11 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use tidegate_service::count_timeout;
-use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tidegate_protocol::{Late, TimedBody};
 
-use crate::door::Door;
+use crate::app::App;
+use crate::error::Problem;
 use crate::object::Object;
-use crate::problem::Problem;
 
 /// The longest file of policies, in bytes.
 const MAX_DOCUMENT: usize = 1 << 20;
@@ -29,13 +23,13 @@ type Broken = Box<dyn Error + Send + Sync>;
 /// A request that was read from JSON.
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, door: &Door) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         check_type(request.headers())?;
-        let most = door.settings().max_body_bytes;
-        parse(&read(request, door, most).await?).map(Self)
+        let most = app.settings().max_body_bytes;
+        parse(&read(request, app, most).await?).map(Self)
     }
 }
 
@@ -46,10 +40,10 @@ pub(crate) struct Document {
     pub(crate) text: String,
 }
 
-impl FromRequest<Door> for Document {
+impl FromRequest<App> for Document {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, door: &Door) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let essence = essence(request.headers()).to_ascii_lowercase();
         let name = match essence.as_str() {
             "application/toml" | "text/x-toml" => "policies.toml",
@@ -57,7 +51,7 @@ impl FromRequest<Door> for Document {
             "application/json" => "policies.json",
             _ => return Err(Problem::no_document()),
         };
-        let bytes = read(request, door, MAX_DOCUMENT).await?;
+        let bytes = read(request, app, MAX_DOCUMENT).await?;
         let text = String::from_utf8(bytes.into());
         let text = text.map_err(|_| Problem::invalid("the body is not UTF-8"))?;
         Ok(Self { name, text })
@@ -66,26 +60,21 @@ impl FromRequest<Door> for Document {
 
 /// The whole body. One that says it is too long is not begun; one that does
 /// not say so is read as far as is allowed, for as long as is allowed.
-async fn read(request: Request, door: &Door, most: usize) -> Result<Bytes, Problem> {
-    let settings = door.settings();
+async fn read(request: Request, app: &App, most: usize) -> Result<Bytes, Problem> {
+    let settings = app.settings();
     if let Some(coding) = coding(request.headers()) {
         return Err(Problem::coded(&coding));
     }
     if said_length(request.headers()).is_some_and(|length| length > most as u64) {
         return Err(Problem::too_large(most));
     }
-    let reading = whole(request.into_body(), most);
-    match within(settings.body_timeout, reading).await {
-        Ok(read) => read.map_err(|error| broken(&*error, most)),
-        Err(_) => {
-            count_timeout("http");
-            Err(Problem::too_slow())
-        }
-    }
+    let body = TimedBody::new(request.into_body(), "http", settings.body_timeout);
+    let read = whole(body, most).await;
+    read.map_err(|error| broken(&*error, most))
 }
 
 /// All of a body. Nearly every one comes in one piece, which is not copied.
-async fn whole(body: body::Body, most: usize) -> Result<Bytes, Broken> {
+async fn whole(body: TimedBody<body::Body>, most: usize) -> Result<Bytes, Broken> {
     let mut body = Limited::new(body, most);
     let Some(first) = body.frame().await.transpose()? else {
         return Ok(Bytes::new());
@@ -96,26 +85,6 @@ async fn whole(body: body::Body, most: usize) -> Result<Bytes, Broken> {
     }
     let rest = body.collect().await?.to_bytes();
     Ok([first, rest].concat().into())
-}
-
-/// What is done in time. What came with the head is there at the second look
-/// (the first one asks the connection for it): no clock is set for that.
-async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
-    let mut work = pin!(work);
-    let mut looked = false;
-    let early = poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if looked => Poll::Ready(None),
-        Poll::Pending => {
-            looked = true;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    });
-    match early.await {
-        Some(done) => Ok(done),
-        None => timeout(time, work).await,
-    }
 }
 
 /// What the body is packed by.
@@ -134,6 +103,9 @@ fn broken(error: &(dyn Error + 'static), most: usize) -> Problem {
     while let Some(error) = cause {
         if error.is::<LengthLimitError>() {
             return Problem::too_large(most);
+        }
+        if error.is::<Late>() {
+            return Problem::too_slow();
         }
         cause = error.source();
     }

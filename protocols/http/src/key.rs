@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, Deserialize, Deserializer};
 use tidegate::Key;
 
-use crate::problem::Problem;
+use crate::error::Problem;
 
 /// Bytes that are written in Base64 (the standard alphabet, padded).
 pub(crate) struct Base64(Vec<u8>);

@@ -7,9 +7,9 @@ use tidegate::{Ask, Key, LeaseId};
 use tidegate_service::{Report, Served, ServiceError};
 
 use crate::amount::{Amount, Amounts};
+use crate::error::Problem;
 use crate::key::{self, Base64};
 use crate::object::Object;
-use crate::problem::Problem;
 use crate::written::WrittenLimits;
 
 /// Check.

@@ -3,32 +3,25 @@
 use axum::Router;
 use axum::http::Method;
 use axum::routing::{delete, get, post, put};
-use tidegate_service::Service;
 
-use crate::door::Door;
-use crate::problem::Problem;
-use crate::settings::Settings;
+use crate::app::App;
+use crate::error::Problem;
 use crate::verbs::{decide, forward, lease, listing, operate, overrides, policies};
 
-/// Everything that the door answers, over `service`.
+/// Everything that the server answers.
 ///
 /// Whatever is wrong with a request is said as `application/problem+json`, the
 /// wrong path and the wrong method included.
-pub fn router(service: Service, settings: Settings) -> Router {
-    router_of(Door::new(service, settings))
-}
-
-/// The same, over a door.
-pub(crate) fn router_of(door: Door) -> Router {
+pub(crate) fn router(app: App) -> Router {
     Router::new()
         .merge(verbs())
         .merge(operation())
         .fallback(async || Problem::no_such_path())
         .method_not_allowed_fallback(async |method: Method| Problem::no_such_method(&method))
-        .with_state(door)
+        .with_state(app)
 }
 
-fn verbs() -> Router<Door> {
+fn verbs() -> Router<App> {
     Router::new()
         .route("/v1/check", post(decide::check))
         .route("/v1/check-many", post(decide::check_many))
@@ -55,7 +48,7 @@ fn verbs() -> Router<Door> {
         .route("/v1/policies/{name}", get(policies::one))
 }
 
-fn operation() -> Router<Door> {
+fn operation() -> Router<App> {
     Router::new()
         .route("/openapi.json", get(operate::openapi))
         .route("/healthz", get(operate::health))

@@ -29,9 +29,21 @@ pub struct Application {
 /// It may block: it is called where that harms nobody.
 pub type Apply = Arc<dyn Fn(Application) -> Result<Vec<Change>, String> + Send + Sync>;
 
-/// What a door keeps to.
+/// What a server keeps to.
 #[derive(Clone)]
 pub struct Settings {
+    /// The most connections at once; one more is told so and closed.
+    pub max_connections: usize,
+    /// How many requests of one HTTP/2 connection may be open at once.
+    pub max_streams: u32,
+    /// The most that is read ahead of one connection, and so the longest head,
+    /// in bytes; not less than 8 KiB.
+    pub max_head_bytes: usize,
+    /// How long a client may take to send a request's head; and how long a
+    /// connection may lie idle.
+    pub head_timeout: Duration,
+    /// How long requests may take to be answered when the server stops.
+    pub drain: Duration,
     /// The longest body of a request, in bytes.
     pub max_body_bytes: usize,
     /// How many requests are read and answered at once; more are told to come
@@ -54,6 +66,11 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            max_connections: 10_000,
+            max_streams: 256,
+            max_head_bytes: 32 * 1024,
+            head_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
             max_body_bytes: 64 * 1024,
             max_in_flight: 4_096,
             body_timeout: Duration::from_secs(10),
@@ -68,6 +85,11 @@ impl Default for Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
+            .field("max_connections", &self.max_connections)
+            .field("max_streams", &self.max_streams)
+            .field("max_head_bytes", &self.max_head_bytes)
+            .field("head_timeout", &self.head_timeout)
+            .field("drain", &self.drain)
             .field("max_body_bytes", &self.max_body_bytes)
             .field("max_in_flight", &self.max_in_flight)
             .field("body_timeout", &self.body_timeout)
@@ -76,49 +98,6 @@ impl fmt::Debug for Settings {
             .field("apply", &self.apply.is_some())
             .field("ready", &self.ready)
             .finish()
-    }
-}
-
-/// What a door puts up with from connections, before there is a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Bounds {
-    /// The most connections at once; one more is told so and closed.
-    pub max_connections: usize,
-    /// How many requests of one HTTP/2 connection may be open at once.
-    pub max_streams: u32,
-    /// The most that is read ahead of one connection, and so the longest head,
-    /// in bytes; not less than 8 KiB.
-    pub max_head_bytes: usize,
-    /// How long a client may take to send a request's head; and how long a
-    /// connection may lie idle.
-    pub head_timeout: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            max_connections: 10_000,
-            max_streams: 256,
-            max_head_bytes: 32 * 1024,
-            head_timeout: Duration::from_secs(30),
-        }
-    }
-}
-
-impl Bounds {
-    /// With at most so many connections.
-    #[must_use]
-    pub fn max_connections(mut self, most: usize) -> Self {
-        self.max_connections = most;
-        self
-    }
-
-    /// With so much time for a request's head, and to lie idle.
-    #[must_use]
-    pub fn head_timeout(mut self, within: Duration) -> Self {
-        self.head_timeout = within;
-        self
     }
 }
 

@@ -8,33 +8,34 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::sync::Arc;
+use tidegate_protocol::bearer;
 use tidegate_service::{Caller, Scope, Served, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::door::Door;
+use crate::app::App;
+use crate::error::Problem;
 use crate::headers::Style;
-use crate::problem::Problem;
 
 /// Somebody who was let in. Their place inside is theirs until this is dropped.
 pub(crate) struct Visit {
-    door: Door,
+    app: App,
     caller: Caller,
     place: Option<OwnedSemaphorePermit>,
 }
 
 impl Visit {
     /// Lets in whoever has this token, if there is a place.
-    pub(crate) fn begin(door: &Door, token: Option<&[u8]>) -> Result<Self, Problem> {
-        let place = door.enter()?;
+    pub(crate) fn begin(app: &App, token: Option<&[u8]>) -> Result<Self, Problem> {
+        let place = app.enter()?;
         Ok(Self {
-            caller: door.service().enter_by(token)?,
-            door: door.clone(),
+            caller: app.service().enter_by(token)?,
+            app: app.clone(),
             place: Some(place),
         })
     }
 
-    pub(crate) fn door(&self) -> &Door {
-        &self.door
+    pub(crate) fn app(&self) -> &App {
+        &self.app
     }
 
     pub(crate) fn caller(&self) -> &Caller {
@@ -43,7 +44,7 @@ impl Visit {
 
     /// The policy, to use in this way.
     pub(crate) fn policy(&self, scope: Scope, name: &str) -> Result<Arc<Served>, ServiceError> {
-        self.door.service().policy(&self.caller, scope, name)
+        self.app.service().policy(&self.caller, scope, name)
     }
 
     /// Goes to wait outside: who waits does not keep others from being served.
@@ -52,21 +53,17 @@ impl Visit {
     }
 }
 
-impl FromRequestParts<Door> for Visit {
+impl FromRequestParts<App> for Visit {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
-        Self::begin(door, bearer(&parts.headers))
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Self::begin(app, token(&parts.headers))
     }
 }
 
 /// The token of `Authorization: Bearer TOKEN`.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    const BEARER: &[u8] = b"Bearer ";
-    let value = headers.get(AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked(BEARER.len())?;
-    let named = scheme.eq_ignore_ascii_case(BEARER);
-    named.then(|| token.trim_ascii())
+pub(crate) fn token(headers: &HeaderMap) -> Option<&[u8]> {
+    bearer(headers.get(AUTHORIZATION)?.as_bytes())
 }
 
 #[derive(Deserialize)]
@@ -75,22 +72,22 @@ struct StyleQuery {
     headers: Option<String>,
 }
 
-impl FromRequestParts<Door> for Style {
+impl FromRequestParts<App> for Style {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         if parts.uri.query().is_none() {
-            return style(door, None);
+            return style(app, None);
         }
         let StyleQuery { headers } = query(&parts.uri)?;
-        style(door, headers.as_deref())
+        style(app, headers.as_deref())
     }
 }
 
-/// The style that is asked for, or else the door's own.
-pub(crate) fn style(door: &Door, asked: Option<&str>) -> Result<Style, Problem> {
+/// The style that is asked for, or else the server's own.
+pub(crate) fn style(app: &App, asked: Option<&str>) -> Result<Style, Problem> {
     match asked {
-        None if door.settings().legacy_headers => Ok(Style::Legacy),
+        None if app.settings().legacy_headers => Ok(Style::Legacy),
         None | Some("standard") => Ok(Style::Standard),
         Some("legacy") => Ok(Style::Legacy),
         Some(other) => Err(Problem::invalid(format!(

@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use crate::command::{Flow, answer};
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::parse::{Parser, ProtocolError};
-use crate::session::{House, Session};
+use crate::session::{Counts, Session};
 use crate::settings::Settings;
 
 /// What is read at once to begin with; a connection that sends more gets more.
@@ -87,7 +87,7 @@ enum Answered {
     Gone,
 }
 
-/// Whether the door closes: a future that may be asked again when it has ended.
+/// Whether the server closes: a future that may be asked again when it has ended.
 struct Closing<'a, F> {
     signal: Pin<&'a mut F>,
     came: bool,
@@ -103,7 +103,12 @@ impl<F: Future<Output = ()>> Closing<'_, F> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(stream: S, service: Service, house: Arc<House>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        stream: S,
+        service: Service,
+        counts: Arc<Counts>,
+        settings: Settings,
+    ) -> Self {
         // Two rings without a byte in between end it. That needs no look at a
         // clock for each request.
         let now = Instant::now();
@@ -111,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             stream,
-            session: Session::new(service, house),
+            session: Session::new(service, counts),
             parser: Parser::new(settings.max_request_bytes),
             input: Vec::new(),
             start: 0,
@@ -333,12 +338,12 @@ enum Waited {
     Answered(Result<Flow, ProtocolError>),
     /// The client is gone: it holds nothing and waits for nothing.
     Gone,
-    /// The door closes: so it does.
+    /// The server closes: so it does.
     Closing,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Behind<'_, S> {
-    /// Waits for the answer, for the client to go, or for the door to close.
+    /// Waits for the answer, for the client to go, or for the server to close.
     async fn wait<F: Future<Output = ()>>(
         &mut self,
         mut answering: Pin<&mut impl Future<Output = Result<Flow, ProtocolError>>>,

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tidegate_service::{Caller, Service, Undelivered};
 
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::reply::{Protocol, Replies};
 
-/// What the connections of one door share.
+/// What the connections of one server share.
 #[derive(Debug, Default)]
-pub(crate) struct House {
+pub(crate) struct Counts {
     /// How many are open.
     pub(crate) open: AtomicUsize,
     /// How many there have been.
@@ -21,7 +21,7 @@ pub(crate) struct House {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) service: Service,
-    pub(crate) house: Arc<House>,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) id: u64,
     /// What the client calls itself (CLIENT SETNAME).
     pub(crate) name: Vec<u8>,
@@ -36,10 +36,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(service: Service, house: Arc<House>) -> Self {
-        house.open.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn new(service: Service, counts: Arc<Counts>) -> Self {
+        counts.open.fetch_add(1, Ordering::Relaxed);
         Self {
-            id: house.seen.fetch_add(1, Ordering::Relaxed) + 1,
+            id: counts.seen.fetch_add(1, Ordering::Relaxed) + 1,
             generation: service.generation(),
             caller: service.enter(None).ok(),
             name: Vec::new(),
@@ -47,7 +47,7 @@ impl Session {
             replies: Replies::default(),
             undelivered: Vec::new(),
             service,
-            house,
+            counts,
         }
     }
 
@@ -107,6 +107,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.house.open.fetch_sub(1, Ordering::Relaxed);
+        self.counts.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,8 @@
-//! How much a door puts up with.
+//! How much a server puts up with.
 
 use std::time::Duration;
 
-/// How much a door puts up with. Each bound is there so that memory has one.
+/// How much a server puts up with. Each bound is there so that memory has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Settings {
@@ -19,7 +19,7 @@ pub struct Settings {
     /// A connection on which nothing came for so long (and at most twice as
     /// long) is closed.
     pub idle: Duration,
-    /// How long open connections are waited for when the door closes.
+    /// How long open connections are waited for when the server closes.
     pub drain: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Settings {
         self
     }
 
-    /// Waiting for open connections for so long when the door closes.
+    /// Waiting for open connections for so long when the server closes.
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Self {
         self.drain = drain;

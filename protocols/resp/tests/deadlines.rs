@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tidegate::ManualClock;
 use tidegate_policy::parse;
-use tidegate_resp::{Door, Settings};
+use tidegate_resp::{Server, Settings};
 use tidegate_service::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
@@ -25,9 +25,9 @@ fn connect(holds: usize) -> (DuplexStream, JoinHandle<io::Result<()>>) {
     let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
     let clock = ManualClock::default().clock();
     let service = Service::builder().clock(clock).build(&file).unwrap();
-    let door = Door::new(service, Settings::default().request_timeout(TIMEOUT));
-    let (client, server) = duplex(holds);
-    let talk = tokio::spawn(async move { door.converse(server, pending()).await });
+    let server = Server::new(service, Settings::default().request_timeout(TIMEOUT));
+    let (client, stream) = duplex(holds);
+    let talk = tokio::spawn(async move { server.converse(stream, pending()).await });
     (client, talk)
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate_policy::parse;
-use tidegate_resp::{Door, Settings};
+use tidegate_resp::{Server, Settings};
 use tidegate_service::{Scope, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex};
 use tokio::time::Instant;
@@ -28,10 +28,10 @@ fn free(service: &Service) -> u64 {
 
 #[tokio::test]
 async fn any_stream_will_do() {
-    let door = Door::new(service(), Settings::default());
+    let server = Server::new(service(), Settings::default());
     // So little fits at once that every answer goes out in pieces.
-    let (mut client, server) = duplex(7);
-    let served = tokio::spawn(async move { door.converse(server, pending()).await });
+    let (mut client, stream) = duplex(7);
+    let served = tokio::spawn(async move { server.converse(stream, pending()).await });
     let mut heard = vec![0; 30];
     client.write_all(b"ECHO abc\r\nPING\nQUIT\n").await.unwrap();
     client.read_exact(&mut heard[..9 + 7 + 5]).await.unwrap();
@@ -42,14 +42,14 @@ async fn any_stream_will_do() {
 
 #[tokio::test]
 async fn what_was_read_is_answered_though_the_door_closes() {
-    let door = Door::new(service(), Settings::default());
-    let (mut client, server) = duplex(1_000);
+    let server = Server::new(service(), Settings::default());
+    let (mut client, stream) = duplex(1_000);
     client.write_all(b"PING\r\nPI").await.unwrap();
     let (read, wait) = tokio::sync::oneshot::channel::<()>();
     let closed = async {
         let _ = wait.await;
     };
-    let served = tokio::spawn(async move { door.converse(server, closed).await });
+    let served = tokio::spawn(async move { server.converse(stream, closed).await });
     let mut heard = [0; 7];
     client.read_exact(&mut heard).await.unwrap();
     drop(read);
@@ -59,9 +59,9 @@ async fn what_was_read_is_answered_though_the_door_closes() {
 
 #[tokio::test]
 async fn a_door_that_is_closed_already_says_nothing() {
-    let door = Door::new(service(), Settings::default());
-    let (mut client, server) = duplex(1_000);
-    door.converse(server, ready(())).await.unwrap();
+    let server = Server::new(service(), Settings::default());
+    let (mut client, stream) = duplex(1_000);
+    server.converse(stream, ready(())).await.unwrap();
     assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
 }
 
@@ -69,12 +69,12 @@ async fn a_door_that_is_closed_already_says_nothing() {
 #[tokio::test]
 async fn a_lease_that_could_not_be_told_of_is_given_back() {
     let service = service();
-    let door = Door::new(service.clone(), Settings::default());
-    let (mut client, server) = duplex(1_000);
+    let server = Server::new(service.clone(), Settings::default());
+    let (mut client, stream) = duplex(1_000);
     let ask = b"TG.ACQUIRE slots k WAIT 1000\r\n";
     client.write_all(ask).await.unwrap();
-    let stream = tokio::io::join(server, Broken);
-    assert!(door.converse(stream, pending()).await.is_err());
+    let stream = tokio::io::join(stream, Broken);
+    assert!(server.converse(stream, pending()).await.is_err());
     assert_eq!(free(&service), 1);
 }
 
@@ -82,9 +82,9 @@ async fn a_lease_that_could_not_be_told_of_is_given_back() {
 #[tokio::test(start_paused = true)]
 async fn whoever_is_silent_for_too_long_is_hung_up_on() {
     let idle = Duration::from_millis(100);
-    let door = Door::new(service(), Settings::default().idle(idle));
-    let (mut client, server) = duplex(1_000);
-    let served = tokio::spawn(async move { door.converse(server, pending()).await });
+    let server = Server::new(service(), Settings::default().idle(idle));
+    let (mut client, stream) = duplex(1_000);
+    let served = tokio::spawn(async move { server.converse(stream, pending()).await });
     let mut heard = [0; 7];
     client.write_all(b"PING\r\n*1\r\n$4\r\nPI").await.unwrap();
     client.read_exact(&mut heard).await.unwrap();
@@ -99,9 +99,9 @@ async fn whoever_is_silent_for_too_long_is_hung_up_on() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_no_answer_is_gone_after_a_while() {
     let settings = Settings::default().request_timeout(Duration::from_millis(50));
-    let door = Door::new(service(), settings);
-    let (mut client, server) = duplex(16);
-    let served = tokio::spawn(async move { door.converse(server, pending()).await });
+    let server = Server::new(service(), settings);
+    let (mut client, stream) = duplex(16);
+    let served = tokio::spawn(async move { server.converse(stream, pending()).await });
     let long = [&b"ECHO "[..], &[b'x'; 100], b"\r\n"].concat();
     client.write_all(&long).await.unwrap();
     let ended = served.await;
@@ -148,11 +148,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Breaks<S> {
 #[tokio::test]
 async fn a_lease_that_was_told_of_is_kept_though_the_stream_breaks() {
     let service = service();
-    let door = Door::new(service.clone(), Settings::default());
-    let (mut client, server) = duplex(1_000);
-    let (read, write) = tokio::io::split(server);
+    let server = Server::new(service.clone(), Settings::default());
+    let (mut client, stream) = duplex(1_000);
+    let (read, write) = tokio::io::split(stream);
     let stream = tokio::io::join(Breaks(read), write);
-    let served = tokio::spawn(async move { door.converse(stream, pending()).await });
+    let served = tokio::spawn(async move { server.converse(stream, pending()).await });
     let both = b"TG.ACQUIRE slots k\r\nTG.ACQUIRE slots k WAIT 60000\r\n";
     client.write_all(both).await.unwrap();
     let mut told = Vec::new();

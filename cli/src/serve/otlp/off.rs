@@ -1,7 +1,7 @@
 //! Without the feature there are no traces, and whoever asks for them is told.
 
 use tidegate_grpc::Trace;
-use tidegate_http::Front;
+use tidegate_http::Server;
 
 use super::wanted::{Listener, Wanted};
 use crate::trouble::{Outcome, Trouble};
@@ -23,8 +23,8 @@ impl Traces {
         }
     }
 
-    pub fn http(&self, front: Front) -> Front {
-        front
+    pub fn http(&self, server: Server) -> Server {
+        server
     }
 
     pub fn grpc(&self) -> Option<Trace> {

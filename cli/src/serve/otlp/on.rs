@@ -10,7 +10,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
 };
 use tidegate_grpc::Trace;
-use tidegate_http::Front;
+use tidegate_http::Server;
 use tidegate_service::spans;
 use tracing::debug;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -54,12 +54,12 @@ impl Traces {
         Ok((Self(Some(provider)), Some(layer.with_filter(only).boxed())))
     }
 
-    /// The door, with each request in a span.
-    pub fn http(&self, front: Front) -> Front {
+    /// The server, with each request in a span.
+    pub fn http(&self, server: Server) -> Server {
         let spans = || middleware::from_fn(requests::over_http);
         match self.0 {
-            Some(_) => front.behind(|router| router.layer(spans())),
-            None => front,
+            Some(_) => server.behind(|router| router.layer(spans())),
+            None => server,
         }
     }
 

@@ -7,11 +7,11 @@ use tidegate::{Forecast, Unit, Verdict};
 use tidegate_service::{Checked, Outlook, Scope, Served, Told, bounds};
 
 use crate::answer::{self, Answer, Stand};
+use crate::error::Problem;
 use crate::extract::Body;
 use crate::headers::Style;
 use crate::instant::Instant;
 use crate::object::Object;
-use crate::problem::Problem;
 use crate::request::{AskRequest, Keyed, ManyRequest, MemberRequest, ResetRequest};
 use crate::visit::Visit;
 
@@ -91,7 +91,7 @@ pub(crate) async fn peek(
     let decision = served
         .peek_at(member, key, request.ask(&served, &named)?)
         .await?;
-    let service = visit.door().service();
+    let service = visit.app().service();
     let overridden = service.overridden(&served, member.or(decision.member()), key);
     let told = Told::decided(&served, &decision);
     Ok(answer::foretold(&told, &overridden, style))

@@ -16,9 +16,9 @@ use tidegate_service::{Scope, Served, Told};
 
 use crate::amount;
 use crate::answer;
-use crate::door::Door;
-use crate::problem::Problem;
-use crate::visit::{self, Visit, bearer};
+use crate::app::App;
+use crate::error::Problem;
+use crate::visit::{self, Visit};
 
 const TOKEN: &str = "x-tidegate-token";
 
@@ -41,13 +41,13 @@ struct Question<'q> {
 }
 
 pub(crate) async fn auth(
-    State(door): State<Door>,
+    State(app): State<App>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let visit = Visit::begin(&door, token(&headers))?;
+    let visit = Visit::begin(&app, token(&headers))?;
     let query: Query = visit::query(&uri)?;
-    let style = visit::style(&door, query.headers.as_deref())?;
+    let style = visit::style(&app, query.headers.as_deref())?;
     let denied = denied(query.denied.as_deref())?;
     let question = question(&query, &headers)?;
     let served = visit.policy(Scope::Decide, question.policy)?;
@@ -92,7 +92,7 @@ fn unstored(mut response: Response) -> Response {
 /// the client's.
 fn token(headers: &HeaderMap) -> Option<&[u8]> {
     let own = headers.get(TOKEN).map(HeaderValue::as_bytes);
-    own.or_else(|| bearer(headers))
+    own.or_else(|| visit::token(headers))
 }
 
 fn denied(asked: Option<&str>) -> Result<Option<StatusCode>, Problem> {

@@ -1,5 +1,6 @@
 //! Asks for a lease, and what becomes of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body as ResponseBody;
@@ -7,17 +8,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use tidegate::{Ask, Settlement};
+use tidegate_protocol::Delivery;
 use tidegate_service::{
     Entry, Finish, Finished, Scope, Served, ServiceError, Told, Undelivered, bounds,
 };
 
 use crate::amount::InUnit;
 use crate::answer;
+use crate::error::Problem;
 use crate::extract::Body;
-use crate::handover::Handover;
 use crate::headers::Style;
 use crate::instant::Instant;
-use crate::problem::Problem;
 use crate::request::{
     self, AcquireRequest, AdjustRequest, EndRequest, Keyed, RenewRequest, SettleRequest,
 };
@@ -46,7 +47,7 @@ pub(crate) async fn acquire(
     };
     // A lease goes along until it is delivered.
     Ok(match lease {
-        Some(lease) => response.map(|body| ResponseBody::new(Handover { body, lease })),
+        Some(lease) => response.map(|body| ResponseBody::new(Delivery::new(body, Arc::new(lease)))),
         None => response,
     })
 }

@@ -12,9 +12,9 @@ use tidegate_service::{Frequent, HeldTicket, LeaseHandle, Scope, Served, bounds}
 use super::lease::ended;
 use crate::amount::InUnit;
 use crate::answer::{self, Limits};
+use crate::error::Problem;
 use crate::extract::Body;
 use crate::instant::Instant;
-use crate::problem::Problem;
 use crate::request::{Keyed, RevokeRequest};
 use crate::visit::{self, Visit};
 
@@ -138,7 +138,7 @@ pub(crate) async fn denied(visit: Visit, uri: Uri) -> Result<Response, Problem> 
             may.is_ok()
         }
     };
-    let all = visit.door().service().most_denied(usize::MAX);
+    let all = visit.app().service().most_denied(usize::MAX);
     let denied = all.iter().filter(shown).take(most);
     let denied = denied.map(ShownDenied::from).collect();
     Ok(answer::json(StatusCode::OK, &Denied { denied }))

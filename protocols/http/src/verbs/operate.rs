@@ -8,8 +8,8 @@ use serde::Serialize;
 use tidegate_service::Scope;
 
 use crate::answer;
-use crate::door::Door;
-use crate::problem::Problem;
+use crate::app::App;
+use crate::error::Problem;
 use crate::visit::Visit;
 
 /// The document, kept by hand; the tests hold it against the router.
@@ -28,8 +28,8 @@ pub(crate) async fn health() -> Response {
     answer::json(StatusCode::OK, &Status { status: "ok" })
 }
 
-pub(crate) async fn ready(State(door): State<Door>) -> Result<Response, Problem> {
-    match door.settings().ready.get() {
+pub(crate) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
+    match app.settings().ready.get() {
         true => Ok(answer::json(StatusCode::OK, &Status { status: "ready" })),
         false => Err(Problem::not_ready()),
     }
@@ -37,10 +37,10 @@ pub(crate) async fn ready(State(door): State<Door>) -> Result<Response, Problem>
 
 pub(crate) async fn metrics(visit: Visit) -> Result<Response, Problem> {
     visit.caller().check(Scope::Observe, None)?;
-    let door = visit.door();
-    let render = door.settings().metrics.as_ref();
+    let app = visit.app();
+    let render = app.settings().metrics.as_ref();
     let render = render.ok_or_else(|| Problem::not_found("this server keeps no metrics"))?;
-    door.service().observe();
+    app.service().observe();
     Ok(([(CONTENT_TYPE, EXPOSITION)], render()).into_response())
 }
 

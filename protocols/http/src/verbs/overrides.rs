@@ -11,8 +11,8 @@ use tidegate_service::{Place, Placed, Setting, bounds, settings_of};
 use super::listing::{Name, bytes};
 use crate::amount::InUnit;
 use crate::answer;
+use crate::error::Problem;
 use crate::extract::Body;
-use crate::problem::Problem;
 use crate::request::OverrideRequest;
 use crate::visit::{self, Visit};
 
@@ -45,7 +45,7 @@ pub(crate) async fn all(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let after = after.map(|text| bytes(&URL_SAFE_NO_PAD, text, "cursor"));
     let after = after.transpose()?;
     let of = named(query.policy, query.key, query.key_base64.as_deref())?;
-    let (service, caller) = (visit.door().service(), visit.caller());
+    let (service, caller) = (visit.app().service(), visit.caller());
     let Page { items, next } = match query.exact {
         true => Page {
             items: Vec::from_iter(service.override_at(caller, &of)?),
@@ -63,7 +63,7 @@ pub(crate) async fn set(
     Body(request): Body<OverrideRequest>,
 ) -> Result<Response, Problem> {
     let place = Place::read(request.policy.as_deref(), request.key()?)?;
-    let service = visit.door().service();
+    let service = visit.app().service();
     let placed = service.write_override(visit.caller(), &place, &request.limits.0);
     let placed = placed.await?;
     Ok(answer::json(StatusCode::OK, &Shown::from(&placed)))
@@ -72,7 +72,7 @@ pub(crate) async fn set(
 pub(crate) async fn remove(visit: Visit, uri: Uri) -> Result<Response, Problem> {
     let which: Which = visit::query(&uri)?;
     let place = named(which.policy, which.key, which.key_base64.as_deref())?;
-    let service = visit.door().service();
+    let service = visit.app().service();
     match service.remove_override(visit.caller(), &place).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(Problem::not_found(format!(

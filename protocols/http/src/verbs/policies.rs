@@ -11,14 +11,14 @@ use tidegate_service::{Change, Scope, Served};
 
 use crate::amount::InUnit;
 use crate::answer;
+use crate::error::Problem;
 use crate::extract::Document;
 use crate::instant::Instant;
-use crate::problem::Problem;
 use crate::settings::Application;
 use crate::visit::Visit;
 
 pub(crate) async fn all(visit: Visit) -> Response {
-    let served = visit.door().service().policies(visit.caller());
+    let served = visit.app().service().policies(visit.caller());
     let policies = served.iter().map(|served| Shown::from(&**served));
     let policies = policies.collect();
     answer::json(StatusCode::OK, &All { policies })
@@ -36,7 +36,7 @@ pub(crate) async fn one(
 /// Goes over to the policies that are sent, wholly or not at all.
 pub(crate) async fn apply(visit: Visit, document: Document) -> Result<Response, Problem> {
     visit.caller().check(Scope::Administer, None)?;
-    let apply = visit.door().settings().apply.clone();
+    let apply = visit.app().settings().apply.clone();
     let apply = apply.ok_or_else(|| {
         let detail = "policies are not applied here: this server has them from its file alone \
                       (start it with --applied FILE, or --applied store)";

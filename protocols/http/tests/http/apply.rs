@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::json;
-use tidegate_http::{Application, Settings, front};
+use tidegate_http::{Application, Server, Settings};
 use tidegate_service::{Scope, Service};
 
 use crate::support::{House, Reply};
@@ -23,7 +23,7 @@ fn house() -> (House, Arc<Mutex<Vec<Application>>>) {
         })),
         ..Settings::default()
     };
-    house.front = front(house.service.clone(), settings);
+    house.server = Server::new(house.service.clone(), settings);
     (house, sent)
 }
 

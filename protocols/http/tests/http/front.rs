@@ -4,18 +4,18 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tidegate_http::{Front, Settings, router};
+use tidegate_http::{Server, Settings};
 use tidegate_service::Scope;
 use tower::ServiceExt;
 
 use crate::support::{House, Reply};
 
 /// Answers as they are sent: the status, the fields by name, the body.
-async fn said(front: &Front, method: &str, path: &str, body: &Value) -> String {
+async fn said(server: &Server, method: &str, path: &str, body: &Value) -> String {
     let request = Request::builder().method(method).uri(path);
     let request = request.header("content-type", "application/json");
     let request = request.body(Body::from(body.to_string())).unwrap();
-    let reply = Reply::of(front.clone().oneshot(request).await.unwrap()).await;
+    let reply = Reply::of(server.clone().oneshot(request).await.unwrap()).await;
     let mut fields: Vec<_> = reply.headers.iter().collect();
     // Over a connection every answer says how long it is.
     fields.retain(|(name, _)| *name != "content-length");
@@ -26,7 +26,7 @@ async fn said(front: &Front, method: &str, path: &str, body: &Value) -> String {
 #[tokio::test]
 async fn the_front_and_the_router_answer_alike() {
     let house = House::new();
-    let plain = Front::from(router(house.service.clone(), Settings::default()));
+    let plain = Server::new(house.service.clone(), Settings::default()).behind(|router| router);
     let check = |key: &str| json!({"policy": "web", "key": key});
     let questions = [
         ("POST", "/v1/check", check("KEY")),
@@ -45,7 +45,7 @@ async fn the_front_and_the_router_answer_alike() {
     for (method, path, question) in questions {
         // Each asks about a key of its own, so that neither sees the other.
         let of = |key| question.to_string().replace("KEY", key).parse().unwrap();
-        let front = said(&house.front, method, path, &of("a")).await;
+        let front = said(&house.server, method, path, &of("a")).await;
         let router = said(&plain, method, path, &of("b")).await;
         assert_eq!(front, router, "{method} {path} {question}");
     }
@@ -66,7 +66,7 @@ async fn the_front_lets_nobody_in_whom_the_router_would_not() {
 #[tokio::test]
 async fn what_stands_before_the_verbs_stands_before_all_of_them() {
     let house = House::new();
-    let wrapped = house.front.clone().behind(|router| {
+    let wrapped = house.server.clone().behind(|router| {
         let before = Router::new().route("/v1/check", axum::routing::any(async || "not yet"));
         before.fallback_service(router)
     });

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use tidegate_http::serve;
+use tidegate_http::Listener;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -28,7 +28,9 @@ impl Live {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { _ = stopped.await };
-        let running = tokio::spawn(serve(listener, house.front.clone(), stopped));
+        let connections = Listener::from(listener).connections();
+        let serving = house.server.clone().serve(connections, stopped);
+        let running = tokio::spawn(serving);
         Self {
             address,
             stop,

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
 use tidegate::ManualClock;
-use tidegate_http::{Settings, front};
+use tidegate_http::{Server, Settings};
 use tidegate_service::{Kind, Service};
 use tokio::process::Command;
 
@@ -36,7 +36,7 @@ fn house() -> House {
         ..Settings::default()
     };
     House {
-        front: front(service.clone(), settings),
+        server: Server::new(service.clone(), settings),
         time: ManualClock::default(),
         service,
     }

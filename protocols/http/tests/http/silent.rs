@@ -2,40 +2,26 @@
 
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tidegate_http::{Bounds, serve, serve_within};
+use futures_util::stream::{iter, pending, poll_fn};
+use futures_util::{Stream, StreamExt};
+use tidegate_http::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use crate::support::House;
 
 /// One connection, and no other.
-struct One(Option<DuplexStream>);
-
-impl Listener for One {
-    type Io = DuplexStream;
-    type Addr = ();
-
-    async fn accept(&mut self) -> (DuplexStream, ()) {
-        match self.0.take() {
-            Some(io) => (io, ()),
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<()> {
-        Ok(())
-    }
+fn one(server: DuplexStream) -> impl Stream<Item = DuplexStream> {
+    iter([server]).chain(pending())
 }
 
 /// What comes back to a client that says `said` and no more, and after how long.
 async fn answer_to(said: &str) -> (String, Duration) {
     let house = House::new();
     let (mut client, server) = tokio::io::duplex(65_536);
-    let serving = serve(
-        One(Some(server)),
-        house.front.clone(),
-        std::future::pending(),
-    );
+    let serving = house
+        .server
+        .clone()
+        .serve(one(server), std::future::pending());
     tokio::spawn(serving);
     let begun = tokio::time::Instant::now();
     client.write_all(said.as_bytes()).await.unwrap();
@@ -76,36 +62,18 @@ async fn a_body_that_does_not_come_is_answered_and_the_connection_closed() {
     assert_eq!(after.as_secs(), 10);
 }
 
-/// Connections as they come.
-struct Several(tokio::sync::mpsc::Receiver<DuplexStream>);
-
-impl Listener for Several {
-    type Io = DuplexStream;
-    type Addr = ();
-
-    async fn accept(&mut self) -> (DuplexStream, ()) {
-        match self.0.recv().await {
-            Some(io) => (io, ()),
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn one_connection_too_many_is_told_so_and_a_place_is_given_on() {
-    let house = House::new();
-    let (accept, accepted) = tokio::sync::mpsc::channel(4);
-    let bounds = Bounds::default().max_connections(1);
-    let serving = serve_within(
-        Several(accepted),
-        house.front.clone(),
-        bounds,
-        std::future::pending(),
-    );
+    let house = House::with(Settings {
+        max_connections: 1,
+        ..Settings::default()
+    });
+    let (accept, mut accepted) = tokio::sync::mpsc::channel(4);
+    let connections = poll_fn(move |context| accepted.poll_recv(context));
+    let serving = house
+        .server
+        .clone()
+        .serve(connections, std::future::pending());
     tokio::spawn(serving);
     let connect = async || {
         let (client, server) = tokio::io::duplex(65_536);
@@ -143,11 +111,10 @@ async fn a_client_of_http2_that_does_not_say_that_it_lives_is_let_go() {
     let hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let house = House::new();
     let (mut client, server) = tokio::io::duplex(65_536);
-    let serving = serve(
-        One(Some(server)),
-        house.front.clone(),
-        std::future::pending(),
-    );
+    let serving = house
+        .server
+        .clone()
+        .serve(one(server), std::future::pending());
     tokio::spawn(serving);
     let begun = tokio::time::Instant::now();
     client.write_all(hello.as_bytes()).await.unwrap();

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, Request, Response};
 use serde_json::{Value, json};
 use tidegate::ManualClock;
 use tidegate::Store;
-use tidegate_http::{Front, Settings, front};
+use tidegate_http::{Server, Settings};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tower::ServiceExt;
@@ -47,7 +47,7 @@ rpm = { calls = 1, per = "1m", shadow = true }
 pub struct House {
     pub service: Service,
     pub time: ManualClock,
-    pub front: Front,
+    pub server: Server,
 }
 
 /// What came back.
@@ -86,11 +86,11 @@ impl House {
         let time = ManualClock::default();
         let file = parse("test.toml", policies).unwrap_or_else(|errors| panic!("{errors}"));
         let service = service.clock(time.clock()).build(&file).unwrap();
-        let front = front(service.clone(), settings);
+        let server = Server::new(service.clone(), settings);
         Self {
             service,
             time,
-            front,
+            server,
         }
     }
 
@@ -135,7 +135,7 @@ impl House {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Reply {
-        Reply::of(self.front.clone().oneshot(request).await.unwrap()).await
+        Reply::of(self.server.clone().oneshot(request).await.unwrap()).await
     }
 
     /// Takes a lease on `jobs`; its id.

@@ -10,7 +10,7 @@ use crate::support::House;
 async fn acquire(house: &House, ask: Value) -> Response<Body> {
     let request = Request::post("/v1/acquire").header("content-type", "application/json");
     let request = request.body(Body::from(ask.to_string())).unwrap();
-    let response = house.front.clone().oneshot(request).await.unwrap();
+    let response = house.server.clone().oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     response
 }

@@ -1,7 +1,7 @@
 //! `CLIENT`: what a client says about itself.
 
 use super::shape::Flow;
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::session::Session;
 

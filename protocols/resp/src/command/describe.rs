@@ -3,7 +3,7 @@
 use super::shape::Flow;
 use super::shape::{Command, Group};
 use super::table::{COMMANDS, find};
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;

@@ -5,7 +5,7 @@ use tidegate_service::RequestSpan;
 use super::describe;
 use super::shape::{Command, Flow, Run};
 use super::table::find;
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::{Arguments, ProtocolError};
 use crate::session::Session;
 

@@ -2,7 +2,7 @@
 
 use super::client::set_name;
 use super::shape::Flow;
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Protocol;
 use crate::session::Session;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use super::shape::Flow;
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;
 
@@ -36,8 +36,8 @@ pub(super) async fn info(session: &mut Session, arguments: Arguments<'_>) -> Res
         );
     }
     if wanted("clients") {
-        let open = session.house.open.load(Ordering::Relaxed);
-        let seen = session.house.seen.load(Ordering::Relaxed);
+        let open = session.counts.open.load(Ordering::Relaxed);
+        let seen = session.counts.seen.load(Ordering::Relaxed);
         let _ = write!(
             text,
             "# Clients\r\nconnected_clients:{open}\r\ntotal_connections_received:{seen}\r\n"

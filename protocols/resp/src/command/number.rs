@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 
 /// More digits than any number that is accepted.
 const MAX_DIGITS: usize = 19;

@@ -2,7 +2,7 @@
 
 use super::number::integer;
 use super::shape::Flow;
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;
 

@@ -12,7 +12,7 @@ use tidegate_service::{Rate, Rated};
 
 use super::number::natural;
 use super::shape::Flow;
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;
 

@@ -1,4 +1,4 @@
-//! A door on a port of its own, and a client that speaks in bytes.
+//! A server on a port of its own, and a client that speaks in bytes.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tidegate::ManualClock;
 use tidegate_policy::parse;
-use tidegate_resp::{Door, Settings};
+use tidegate_resp::{Listener, Server, Settings};
 use tidegate_service::{Credential, Scope, Service, ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -22,19 +22,19 @@ use tokio::task::JoinHandle;
 pub const CHAT: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                         [policy.slots.limits]\nrunning = { concurrency = 1 }\n";
 
-/// How many threads a door has at most, those for what blocks included.
+/// How many threads a server has at most, those for what blocks included.
 pub const THREADS: usize = 8;
 
 /// Nothing takes so long, on however busy a machine, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A door that is served until it is dropped or closed.
+/// A server that is served until it is dropped or closed.
 pub struct Served {
     pub service: Service,
     pub time: ManualClock,
     pub address: SocketAddr,
     close: Option<oneshot::Sender<()>>,
-    door: Option<JoinHandle<std::io::Result<()>>>,
+    server: Option<JoinHandle<()>>,
     runtime: Runtime,
 }
 
@@ -67,19 +67,21 @@ impl Served {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (close, closed) = oneshot::channel();
-        let door = Door::new(service.clone(), settings);
-        let door = runtime.spawn(async move {
+        let server = Server::new(service.clone(), settings);
+        let server = runtime.spawn(async move {
             let closed = async {
                 let _ = closed.await;
             };
-            door.serve(listener, closed).await
+            server
+                .serve(Listener::from(listener).connections(), closed)
+                .await
         });
         Self {
             service,
             time,
             address,
             close: Some(close),
-            door: Some(door),
+            server: Some(server),
             runtime,
         }
     }
@@ -88,19 +90,19 @@ impl Served {
         Client::to(self.address)
     }
 
-    /// Tells the door to close.
+    /// Tells the server to close.
     pub fn close(&mut self) {
         drop(self.close.take());
     }
 
     /// Waits until it is closed.
     pub fn closed(&mut self) {
-        let door = self.door.take().expect("it closes once");
+        let server = self.server.take().expect("it closes once");
         let within = PATIENCE;
-        let door = self
+        let server = self
             .runtime
-            .block_on(async { tokio::time::timeout(within, door).await });
-        door.expect("it closes in time").unwrap().unwrap();
+            .block_on(async { tokio::time::timeout(within, server).await });
+        server.expect("it closes in time").unwrap();
     }
 
     /// Waits until so many ask for `policy` in vain.

@@ -8,7 +8,7 @@ use tidegate_service::{Served, bounds};
 
 use super::named::{amount, number, text};
 use crate::command::number::{ANY, natural};
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 
 /// Amounts by limit; a few, as a rule.

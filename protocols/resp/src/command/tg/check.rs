@@ -6,7 +6,7 @@ use super::ask::{Asked, For};
 use super::facts;
 use super::named::{key, policy_for};
 use crate::command::shape::Flow;
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;

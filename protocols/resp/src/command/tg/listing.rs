@@ -12,7 +12,7 @@ use super::facts;
 use super::named::{key, policy, policy_for};
 use crate::command::number::{ANY, natural};
 use crate::command::shape::Flow;
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;

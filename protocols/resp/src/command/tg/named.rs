@@ -6,7 +6,7 @@ use tidegate::{Key, LeaseId, MAX_AMOUNT};
 use tidegate_service::{Number, Scope, Served, bounds};
 
 use crate::command::number::natural;
-use crate::fault::Fault;
+use crate::error::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;
 

@@ -9,7 +9,7 @@ use super::listing::{Cursor, most};
 use super::named::text;
 use crate::command::number::natural;
 use crate::command::shape::Flow;
-use crate::fault::{Fault, quoted};
+use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
 use crate::reply::Replies;
 use crate::session::Session;

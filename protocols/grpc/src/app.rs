@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_protocol::bearer;
 use tidegate_service::{
     self, Answer, Caller, Entry, Finish, Scope, Served, Service, ServiceError, Told, Undelivered,
     bounds,
@@ -12,26 +13,23 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::places::LongCalls;
+use crate::long_calls::LongCalls;
 use crate::proto::tidegate_server::Tidegate;
 use crate::settings::Settings;
-use crate::{denials, listing, overrides, proto, words};
-
-/// What stands before a token.
-const BEARER: &[u8] = b"Bearer ";
+use crate::{denials, error, listing, overrides, proto, words};
 
 type Reply<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// The service, as a gRPC service.
 #[derive(Clone, Debug)]
-pub struct Methods {
+pub struct App {
     service: Service,
     /// For calls that stay open.
     long_calls: LongCalls,
 }
 
-impl Methods {
+impl App {
     pub fn new(service: Service, settings: &Settings) -> Self {
         Self {
             service,
@@ -40,20 +38,16 @@ impl Methods {
     }
 
     fn caller(&self, metadata: &MetadataMap) -> Result<Caller, Status> {
-        let token = metadata.get("authorization").and_then(|value| {
-            let (scheme, token) = value.as_encoded_bytes().split_at_checked(BEARER.len())?;
-            scheme
-                .eq_ignore_ascii_case(BEARER)
-                .then_some(token.trim_ascii())
-        });
+        let header = metadata.get("authorization");
+        let token = header.and_then(|value| bearer(value.as_encoded_bytes()));
         self.service
             .enter_by(token)
-            .map_err(|error| words::status(&error))
+            .map_err(|wrong| error::status(&wrong))
     }
 
     fn policy(&self, caller: &Caller, scope: Scope, name: &str) -> Result<Arc<Served>, Status> {
         let policy = self.service.policy(caller, scope, name);
-        policy.map_err(|error| words::status(&error))
+        policy.map_err(|wrong| error::status(&wrong))
     }
 
     fn policy_for(
@@ -64,7 +58,7 @@ impl Methods {
         key: &[u8],
     ) -> Result<Arc<Served>, Status> {
         let policy = self.service.policy_for(caller, scope, name, key.into());
-        policy.map_err(|error| words::status(&error))
+        policy.map_err(|wrong| error::status(&wrong))
     }
 
     /// The policy of a request about a key, if its caller may use it like this.
@@ -84,7 +78,7 @@ impl Methods {
         caller: &Caller,
         request: &proto::CheckRequest,
     ) -> Result<Arc<Served>, proto::Problem> {
-        words::no_member(request).map_err(|status| words::invalid(status.message()))?;
+        words::no_member(request).map_err(|status| error::invalid(status.message()))?;
         let key = words::key(&request.key);
         let policy = &request.policy;
         Ok(self
@@ -98,7 +92,7 @@ impl Methods {
         request: &proto::CheckManyRequest,
     ) -> Result<proto::CheckManyResponse, Status> {
         let room = bounds::checks(request.checks.len());
-        room.map_err(|error| words::status(&error))?;
+        room.map_err(|wrong| error::status(&wrong))?;
         let checks = request.checks.iter();
         let named: Vec<_> = checks
             .clone()
@@ -163,11 +157,11 @@ async fn end(
 fn reply<T>(answer: Result<T, ServiceError>) -> Reply<T> {
     answer
         .map(Response::new)
-        .map_err(|error| words::status(&error))
+        .map_err(|wrong| error::status(&wrong))
 }
 
 #[tonic::async_trait]
-impl Tidegate for Methods {
+impl Tidegate for App {
     type CheckStreamStream = Answers<proto::CheckManyResponse>;
     type WatchDenialsStream = Answers<proto::Denial>;
 
@@ -193,7 +187,7 @@ impl Tidegate for Methods {
         request: Request<Streaming<proto::CheckManyRequest>>,
     ) -> Reply<Self::CheckStreamStream> {
         let caller = self.caller(request.metadata())?;
-        let place = self.long_calls.place(&caller)?;
+        let place = self.long_calls.take(&caller)?;
         let service = self.clone();
         let batches = request.into_inner();
         let within = Arc::new((service, caller, place));
@@ -202,7 +196,7 @@ impl Tidegate for Methods {
             async move {
                 let (service, caller, _kept) = &*within;
                 let caller = service.service.readmit(caller);
-                let caller = caller.map_err(|error| words::status(&error))?;
+                let caller = caller.map_err(|wrong| error::status(&wrong))?;
                 service.many(&caller, &batch?).await
             }
         });
@@ -224,11 +218,11 @@ impl Tidegate for Methods {
         let about = request.ask.as_ref().ok_or_else(missing)?;
         words::no_member(about)?;
         let priority = bounds::priority(request.priority.into());
-        let priority = priority.map_err(|error| words::status(&error))?;
+        let priority = priority.map_err(|wrong| error::status(&wrong))?;
         let policy = self.policy_for(&caller, Scope::Decide, &about.policy, &about.key)?;
         let named = words::named(&about.amounts);
         let ask = words::ask(&policy, about, &named);
-        let mut ask = ask.map_err(|error| words::status(&error))?;
+        let mut ask = ask.map_err(|wrong| error::status(&wrong))?;
         ask = ask.priority(priority);
         if let Some(wait) = request.wait_ms {
             ask = ask.within(Duration::from_millis(wait));
@@ -241,7 +235,7 @@ impl Tidegate for Methods {
         }
         let key = words::key(&about.key);
         let entry = policy.acquire(key, ask).await;
-        let entry = entry.map_err(|error| words::status(&error))?;
+        let entry = entry.map_err(|wrong| error::status(&wrong))?;
         let lease = Undelivered::of(&policy, key, &entry, request.idempotency_key.is_some());
         let mut response = Response::new(acquired(&policy, &entry));
         if let Some(lease) = lease {
@@ -293,7 +287,7 @@ impl Tidegate for Methods {
         let named = words::named(&request.amounts);
         let member = words::member(&request.member);
         let ask = words::ask(&policy, request, &named);
-        let ask = ask.map_err(|error| words::status(&error))?;
+        let ask = ask.map_err(|wrong| error::status(&wrong))?;
         let answer = policy.debit_at(member, words::key(&request.key), ask).await;
         reply(answer.map(|answer| words::told(&Told::answered(&policy, &answer))))
     }
@@ -304,7 +298,7 @@ impl Tidegate for Methods {
         let (key, named) = (words::key(&request.key), words::named(&request.amounts));
         let member = words::member(&request.member);
         let ask = words::ask(&policy, request, &named);
-        let ask = ask.map_err(|error| words::status(&error))?;
+        let ask = ask.map_err(|wrong| error::status(&wrong))?;
         let peeked = policy.peek_at(member, key, ask).await;
         reply(peeked.map(|peeked| {
             let about = member.or(peeked.member());
@@ -325,7 +319,7 @@ impl Tidegate for Methods {
         let named = words::named(&request.amounts);
         let member = words::member(&request.member);
         let ask = words::ask(&policy, request, &named);
-        let ask = ask.map_err(|error| words::status(&error))?;
+        let ask = ask.map_err(|wrong| error::status(&wrong))?;
         let foreseen = policy.forecast(member, words::key(&request.key), ask).await;
         reply(foreseen.map(|foreseen| words::forecasts(member, &foreseen)))
     }
@@ -423,7 +417,7 @@ impl Tidegate for Methods {
         if !policy.is_empty() {
             self.policy(&caller, Scope::Observe, &policy)?;
         }
-        let place = self.long_calls.place(&caller)?;
+        let place = self.long_calls.take(&caller)?;
         let denials = denials::watch(&self.service, caller, policy).map(move |denial| {
             let _kept = &place;
             denial

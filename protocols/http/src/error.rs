@@ -8,6 +8,7 @@ use serde::Serialize;
 use tidegate::Error;
 use tidegate::StoreError;
 use tidegate_policy::PolicyErrors;
+use tidegate_protocol::Late;
 use tidegate_service::{Field, Kind, ServiceError};
 
 use crate::instant::Instant;
@@ -152,8 +153,7 @@ impl Problem {
 
     /// The body does not come.
     pub(crate) fn too_slow() -> Self {
-        let detail = "the body took too long to arrive";
-        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", Late.to_string())
     }
 
     /// Too much at once.

@@ -16,53 +16,51 @@ use axum::response::Response;
 use tidegate_service::Service;
 use tower_service::Service as TowerService;
 
-use crate::door::Door;
-use crate::router::router_of;
+use crate::app::App;
+use crate::router::router;
 use crate::settings::Settings;
 use crate::verbs::decide;
 
 /// Where a check is asked for: the router knows it, too.
 const CHECK: &str = "/v1/check";
 
-/// What [`serve`](crate::serve()) serves: all that the door answers.
+/// Tidegate over HTTP. Cloning shares it.
 ///
-/// It is made by [`front`], or of any router.
+/// It is a `tower` service as well: what it answers can be had without a socket.
 #[derive(Clone)]
-pub struct Front {
-    /// Whose check goes past the router; nobody's if something stands before it.
-    check: Option<Door>,
+pub struct Server {
+    pub(crate) app: App,
     router: Router,
+    /// Whether checks go past the router: not if something stands before it.
+    is_bare: bool,
 }
 
-/// As [`router`](crate::router()), and quicker to find what is asked most.
-pub fn front(service: Service, settings: Settings) -> Front {
-    let door = Door::new(service, settings);
-    Front {
-        router: router_of(door.clone()),
-        check: Some(door),
+impl Server {
+    /// A server of `service`.
+    #[must_use]
+    pub fn new(service: Service, settings: Settings) -> Self {
+        let app = App::new(service, settings);
+        Self {
+            router: router(app.clone()),
+            app,
+            is_bare: true,
+        }
     }
-}
 
-impl Front {
     /// With something before every verb: a layer, or more paths.
     #[must_use]
     pub fn behind(self, wrap: impl FnOnce(Router) -> Router) -> Self {
-        wrap(self.router).into()
-    }
-}
-
-impl From<Router> for Front {
-    fn from(router: Router) -> Self {
         Self {
-            check: None,
-            router,
+            router: wrap(self.router),
+            is_bare: false,
+            ..self
         }
     }
 }
 
 type Answer = Result<Response, Infallible>;
 
-impl<B> TowerService<Request<B>> for Front
+impl<B> TowerService<Request<B>> for Server
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -76,12 +74,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Answering {
-        match &self.check {
-            Some(door) if is_check(&request) => {
+        match self.is_bare && is_check(&request) {
+            true => {
                 let request = request.map(Body::new);
-                Answering(Handler::call(decide::check, request, door.clone()))
+                Answering(Handler::call(decide::check, request, self.app.clone()))
             }
-            _ => {
+            false => {
                 let answer = self.router.call(request);
                 Answering(Box::pin(async move {
                     let Ok(response) = answer.await;

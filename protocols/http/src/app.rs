@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
+use tidegate_protocol::Permits;
 use tidegate_service::Service;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::problem::Problem;
+use crate::error::Problem;
 use crate::settings::Settings;
 
-/// The service, what the door keeps to, and how many are inside.
+/// The service, what the server keeps to, and how many requests are inside.
 #[derive(Clone)]
-pub(crate) struct Door(Arc<Shared>);
+pub(crate) struct App(Arc<Shared>);
 
 struct Shared {
     service: Service,
     settings: Settings,
-    inside: Arc<Semaphore>,
+    inside: Permits,
 }
 
-impl Door {
+impl App {
     pub(crate) fn new(service: Service, settings: Settings) -> Self {
-        let most = settings.max_in_flight.min(Semaphore::MAX_PERMITS);
         Self(Arc::new(Shared {
+            inside: Permits::new(settings.max_in_flight),
             service,
             settings,
-            inside: Arc::new(Semaphore::new(most)),
         }))
     }
 
@@ -36,10 +36,8 @@ impl Door {
         &self.0.settings
     }
 
-    /// A place inside. Nobody queues for one: who is told at once can go
-    /// elsewhere, and who queues holds memory.
+    /// A permit to be inside.
     pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.0.inside).try_acquire_owned();
-        place.map_err(|_| Problem::busy())
+        self.0.inside.take().ok_or_else(Problem::busy)
     }
 }

@@ -10,16 +10,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tidegate_protocol::{Delivery, Permits};
+use tidegate_service::Undelivered;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tower::Service as Serves;
 
-use crate::handover::with_its_lease;
-use crate::hurry::Unary;
-use crate::methods::Methods;
-use crate::places::Places;
+use crate::app::App;
+use crate::long_calls::permit;
 use crate::proto::tidegate_server::TidegateServer;
+use crate::unary::Unary;
 use crate::unasked::Unasked;
 
 /// The call whose answer has a lease.
@@ -27,31 +28,31 @@ const ACQUIRE: &str = "/Acquire";
 
 type Answer = Result<Response<Body>, Infallible>;
 
-/// All services of the door. It is copied for each call.
+/// All services of the server. It is copied for each call.
 #[derive(Clone)]
-pub struct Front {
-    tidegate: TidegateServer<Methods>,
+pub struct Routes {
+    tidegate: TidegateServer<App>,
     about: Arc<About>,
 }
 
 /// What is the same for all calls.
 pub struct About {
     /// How many calls of our own service may be inside.
-    pub places: Places,
+    pub inside: Permits,
     /// How long a message may take to arrive.
     pub unary: Unary,
     /// Health and reflection.
     pub unasked: Unasked,
 }
 
-impl Front {
-    pub fn new(tidegate: TidegateServer<Methods>, about: About) -> Self {
+impl Routes {
+    pub fn new(tidegate: TidegateServer<App>, about: About) -> Self {
         let about = Arc::new(about);
         Self { tidegate, about }
     }
 }
 
-impl Serves<Request<Body>> for Front {
+impl Serves<Request<Body>> for Routes {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -61,19 +62,30 @@ impl Serves<Request<Body>> for Front {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut request = self.about.unary.hurry(request);
-        if !is_for::<TidegateServer<Methods>>(request.uri().path()) {
+        let mut request = self.about.unary.time(request);
+        if !is_for::<TidegateServer<App>>(request.uri().path()) {
             let about = Arc::clone(&self.about);
             return Box::pin(async move { about.unasked.call(request).await });
         }
-        match self.about.places.take(request.extensions_mut()) {
-            Ok(()) if request.uri().path().ends_with(ACQUIRE) => {
-                let answer = self.tidegate.call(request);
-                Box::pin(async move { answer.await.map(with_its_lease) })
-            }
-            Ok(()) => self.tidegate.call(request),
-            Err(status) => Box::pin(ready(Ok(status.into_http()))),
+        // It goes with the request, and is taken before the message is read.
+        match permit(&self.about.inside) {
+            Ok(permit) => _ = request.extensions_mut().insert(Arc::new(permit)),
+            Err(status) => return Box::pin(ready(Ok(status.into_http()))),
         }
+        let tells_of_lease = request.uri().path().ends_with(ACQUIRE);
+        let answer = self.tidegate.call(request);
+        match tells_of_lease {
+            true => Box::pin(async move { answer.await.map(with_its_lease) }),
+            false => answer,
+        }
+    }
+}
+
+/// Puts the lease that goes along with a response into its body.
+pub fn with_its_lease(mut response: Response<Body>) -> Response<Body> {
+    match response.extensions_mut().remove::<Arc<Undelivered>>() {
+        Some(lease) => response.map(|body| Body::new(Delivery::new(body, lease))),
+        None => response,
     }
 }
 

@@ -1,49 +1,26 @@
-//! How many requests are read and answered at once.
-//!
-//! A place is taken when the head of a request has come, before its message is
-//! read, and goes with the request: whoever drops that gives it back. Nobody
-//! queues for one: who is told at once can go elsewhere.
+//! Calls that stay open: how many, in all and of one token.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate_protocol::Permits;
 use tidegate_service::{Caller, ServiceError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
-use tonic::codegen::http::Extensions;
 
-use crate::words;
+use crate::error::status;
 
-/// The places of one door.
-#[derive(Clone, Debug)]
-pub struct Places(Arc<Semaphore>);
-
-impl Places {
-    pub fn new(most: usize) -> Self {
-        let most = most.min(Semaphore::MAX_PERMITS);
-        Self(Arc::new(Semaphore::new(most)))
-    }
-
-    /// Gives the request that these belong to a place, for as long as they are
-    /// kept.
-    pub fn take(&self, request: &mut Extensions) -> Result<(), Status> {
-        let place = Arc::new(self.place()?);
-        request.insert(place);
-        Ok(())
-    }
-
-    /// A place by itself.
-    pub fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let place = Arc::clone(&self.0).try_acquire_owned();
-        place.map_err(|_| words::status(&ServiceError::Busy))
-    }
+/// One of these permits.
+pub fn permit(permits: &Permits) -> Result<OwnedSemaphorePermit, Status> {
+    let permit = permits.take();
+    permit.ok_or_else(|| status(&ServiceError::Busy))
 }
 
-/// The places of calls that stay open, of which one token has only some.
+/// Permits for calls that stay open, of which one token has only some.
 #[derive(Clone, Debug)]
 pub struct LongCalls {
-    all: Places,
+    all: Permits,
     most_of_one: usize,
     of_tokens: Arc<OfTokens>,
 }
@@ -52,33 +29,33 @@ pub struct LongCalls {
 #[derive(Debug, Default)]
 struct OfTokens(Mutex<HashMap<String, usize>>);
 
-/// A place, given back when this is dropped.
+/// A permit, given back when this is dropped.
 #[derive(Debug)]
 pub struct LongCall {
     of_token: Option<(String, Arc<OfTokens>)>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl LongCalls {
     pub fn new(most: usize, most_of_one: usize) -> Self {
         Self {
-            all: Places::new(most),
+            all: Permits::new(most),
             most_of_one,
             of_tokens: Arc::default(),
         }
     }
 
-    /// A place for `caller`. Callers without a token cannot be told apart.
-    pub fn place(&self, caller: &Caller) -> Result<LongCall, Status> {
+    /// A permit for `caller`. Callers without a token cannot be told apart.
+    pub fn take(&self, caller: &Caller) -> Result<LongCall, Status> {
         let mut call = LongCall {
-            _place: self.all.place()?,
+            _permit: permit(&self.all)?,
             of_token: None,
         };
         if let Some(token) = caller.token() {
             let mut of_tokens = self.of_tokens.lock();
             let open = of_tokens.entry(token.to_owned()).or_default();
             if *open >= self.most_of_one {
-                return Err(words::status(&ServiceError::Busy));
+                return Err(status(&ServiceError::Busy));
             }
             *open += 1;
             call.of_token = Some((token.to_owned(), Arc::clone(&self.of_tokens)));

@@ -5,35 +5,31 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
 use tidegate_service::Undelivered;
-use tonic::Status;
-use tonic::body::Body;
-use tonic::codegen::Bytes;
-use tonic::codegen::http::Response;
 
-/// A body with a lease in it.
-struct Handover {
-    body: Body,
+/// A body that tells of a lease. Dropped before it was read, it gives the lease back.
+#[derive(Debug)]
+pub struct Delivery<B> {
+    body: B,
     lease: Arc<Undelivered>,
 }
 
-/// Puts the lease that goes along with a response into its body.
-pub fn with_its_lease(mut response: Response<Body>) -> Response<Body> {
-    match response.extensions_mut().remove::<Arc<Undelivered>>() {
-        Some(lease) => response.map(|body| Body::new(Handover { body, lease })),
-        None => response,
+impl<B> Delivery<B> {
+    /// `body`, which tells of `lease`.
+    pub const fn new(body: B, lease: Arc<Undelivered>) -> Self {
+        Self { body, lease }
     }
 }
 
-impl http_body::Body for Handover {
-    type Data = Bytes;
-    type Error = Status;
+impl<B: Body + Unpin> Body for Delivery<B> {
+    type Data = B::Data;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if matches!(frame, Poll::Ready(Some(Ok(_)))) {
             self.lease.deliver();
@@ -52,7 +48,6 @@ impl http_body::Body for Handover {
 
 #[cfg(test)]
 mod tests {
-    use http_body::Body as _;
     use tidegate::{Ask, Key};
     use tidegate_service::{Entry, Scope, Served, Service};
 
@@ -60,17 +55,14 @@ mod tests {
 
     const POLICY: &str = "[policy.p.limits]\nslot = { concurrency = 1, ttl = '1h' }";
 
-    /// A response that tells of the only lease there is.
-    async fn response(served: &Arc<Served>) -> Option<Response<Body>> {
+    /// A body that tells of the only lease there is.
+    async fn body(served: &Arc<Served>) -> Option<Delivery<String>> {
         let key = Key::from("k");
-        let entry = served.acquire(key, Ask::default()).await.unwrap();
-        let Entry::Granted(ticket) = entry else {
+        let Entry::Granted(ticket) = served.acquire(key, Ask::default()).await.unwrap() else {
             return None;
         };
-        let mut response = Response::new(Body::new("lease".to_owned()));
         let lease = Undelivered::new(served, key, &ticket);
-        response.extensions_mut().insert(Arc::new(lease));
-        Some(with_its_lease(response))
+        Some(Delivery::new("lease".to_owned(), Arc::new(lease)))
     }
 
     #[tokio::test]
@@ -79,12 +71,11 @@ mod tests {
         let service = Service::builder().build(&file).unwrap();
         let everyone = service.enter(None).unwrap();
         let served = service.policy(&everyone, Scope::Decide, "p").unwrap();
-        drop(response(&served).await.expect("it is free"));
-        let told = response(&served).await.expect("it was given back");
-        let mut body = told.into_body();
-        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        drop(body(&served).await.expect("it is free"));
+        let mut told = body(&served).await.expect("it was given back");
+        let frame = std::future::poll_fn(|context| Pin::new(&mut told).poll_frame(context));
         assert!(frame.await.is_some());
-        drop(body);
-        assert!(response(&served).await.is_none(), "it is held");
+        drop(told);
+        assert!(body(&served).await.is_none(), "it is held");
     }
 }

@@ -1,4 +1,4 @@
-//! Connections for a door: accepted, and their hands shaken.
+//! Connections for a server: accepted, and their hands shaken.
 //!
 //! A handshake is somebody's whom nobody knows yet. So it has its time, and
 //! there are only so many at once: one more ends the oldest, for whoever means
@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::unfold;
+use futures_util::{Stream as Connections, StreamExt};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,18 +18,17 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_stream::{Stream as Connections, StreamExt};
 use tracing::debug;
 
-use super::stream::Stream;
-use super::tls::{Offer, Tls};
-use super::turn::{InTurn, Turns};
+use crate::stream::Stream;
+use crate::tls::{Offer, Tls};
+use crate::turn::{InTurn, Turns};
 
 /// How long a handshake may take.
-pub const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The most handshakes of one door at once.
-pub const MAX_HANDSHAKES: usize = 512;
+/// The most handshakes of one listener at once.
+const MAX_HANDSHAKES: usize = 512;
 
 /// How long a connection is silent before the system asks whether the other
 /// side is still there.
@@ -44,25 +44,33 @@ const HANDSHAKE_RECORD: u8 = 0x16;
 /// The most that is read of what somebody says in the clear, to be polite.
 const UNREAD: u64 = 64 * 1024;
 
-/// A door's listener.
-pub struct Sockets {
+/// Where a protocol listens.
+///
+/// Connections have `TCP_NODELAY`, and keepalive after 60 s of silence. A handshake has 10 s;
+/// there are 512 at once, and one more ends the oldest.
+#[derive(Debug)]
+pub struct Listener {
     listener: TcpListener,
-    offer: Offer,
-    tls: Option<Arc<Tls>>,
+    tls: Option<(Arc<Tls>, Offer)>,
     handshakes: JoinSet<Option<Stream>>,
     oldest: VecDeque<AbortHandle>,
-    turns: Turns,
 }
 
-impl Sockets {
-    pub fn new(listener: TcpListener, offer: Offer, tls: Option<Arc<Tls>>) -> Self {
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::new(listener, None)
+    }
+}
+
+impl Listener {
+    /// Accepts what comes to `listener`; encrypted, if there is a `tls` to go by.
+    #[must_use]
+    pub fn new(listener: TcpListener, tls: Option<(Arc<Tls>, Offer)>) -> Self {
         Self {
             listener,
-            offer,
             tls,
             handshakes: JoinSet::new(),
             oldest: VecDeque::new(),
-            turns: Turns::default(),
         }
     }
 
@@ -78,11 +86,11 @@ impl Sockets {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         prepare(&stream);
-                        let Some(tls) = &self.tls else {
+                        let Some((tls, offer)) = &self.tls else {
                             return Stream::Plain(stream);
                         };
-                        let config = tls.config(self.offer);
-                        self.shake(stream, config);
+                        let (config, offer) = (tls.config(*offer), *offer);
+                        self.shake(stream, config, offer);
                     }
                     Err(error) if is_of_one_client(&error) => {}
                     Err(_) => sleep(RESPITE).await,
@@ -91,14 +99,14 @@ impl Sockets {
         }
     }
 
-    fn shake(&mut self, stream: TcpStream, config: Arc<ServerConfig>) {
+    fn shake(&mut self, stream: TcpStream, config: Arc<ServerConfig>, offer: Offer) {
         if self.handshakes.len() >= MAX_HANDSHAKES {
             self.oldest.retain(|handshake| !handshake.is_finished());
             if let Some(oldest) = self.oldest.pop_front() {
                 oldest.abort();
             }
         }
-        let task = self.handshakes.spawn(handshake(stream, config, self.offer));
+        let task = self.handshakes.spawn(handshake(stream, config, offer));
         self.oldest.push_back(task);
         if self.oldest.len() >= 2 * MAX_HANDSHAKES {
             self.oldest.retain(|handshake| !handshake.is_finished());
@@ -106,33 +114,17 @@ impl Sockets {
     }
 
     /// Connections one after the other, without end.
-    pub fn stream(self) -> impl Connections<Item = io::Result<Stream>> {
-        futures_util::stream::unfold(self, |mut sockets| async move {
-            let next = sockets.next().await;
-            Some((Ok(next), sockets))
+    pub fn connections(self) -> impl Connections<Item = Stream> {
+        unfold(self, |mut listener| async move {
+            let next = listener.next().await;
+            Some((next, listener))
         })
     }
 
     /// The same, and they answer in turn.
-    pub fn in_turn(self) -> impl Connections<Item = io::Result<InTurn<Stream>>> {
-        let turns = self.turns.clone();
-        let connections = self.stream();
-        connections.map(move |next| next.map(|stream| turns.of(stream)))
-    }
-}
-
-impl axum::serve::Listener for Sockets {
-    type Io = InTurn<Stream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (InTurn<Stream>, SocketAddr) {
-        let at = SocketAddr::from(([0, 0, 0, 0], 0));
-        let stream = self.next().await;
-        (self.turns.of(stream), at)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn in_turn(self) -> impl Connections<Item = InTurn<Stream>> {
+        let turns = Turns::default();
+        self.connections().map(move |stream| turns.of(stream))
     }
 }
 
@@ -170,10 +162,10 @@ async fn turn_away(mut stream: TcpStream, offer: Offer) -> io::Result<()> {
         Offer::Http => {
             b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\n\
               Content-Length: 71\r\nConnection: close\r\n\r\n\
-              {\"status\":400,\"code\":\"invalid\",\"detail\":\"this door speaks TLS: https\"}\n"
+              {\"status\":400,\"code\":\"invalid\",\"detail\":\"this port speaks TLS: https\"}\n"
         }
         Offer::Grpc => b"",
-        Offer::Resp => b"-ERR this door speaks TLS (redis-cli --tls)\r\n",
+        Offer::Resp => b"-ERR this port speaks TLS (redis-cli --tls)\r\n",
     };
     stream.write_all(words).await?;
     stream.shutdown().await?;
@@ -233,17 +225,17 @@ mod tests {
     async fn one_handshake_too_many_ends_the_oldest() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let mut sockets = Sockets::new(listener, Offer::Resp, None);
+        let mut listening = Listener::from(listener);
         let mut clients = Vec::new();
         for _ in 0..MAX_HANDSHAKES + 3 {
             clients.push(TcpStream::connect(at).await.unwrap());
-            let (stream, _) = sockets.listener.accept().await.unwrap();
-            sockets.shake(stream, none());
+            let (stream, _) = listening.listener.accept().await.unwrap();
+            listening.shake(stream, none(), Offer::Resp);
         }
         for mut oldest in clients.drain(..3) {
             assert!(matches!(oldest.read(&mut [0; 8]).await, Ok(0) | Err(_)));
         }
-        let open = sockets.oldest.iter().filter(|one| !one.is_finished());
+        let open = listening.oldest.iter().filter(|one| !one.is_finished());
         assert_eq!(open.count(), MAX_HANDSHAKES);
     }
 }

@@ -1,22 +1,11 @@
-//! Certificates: read as a whole, and again while the doors are open.
-//!
-//! | room | holds |
-//! |---|---|
-//! | `files` | which files, and what may be wrong with them |
-//! | [`Tls`] | what the doors shake hands by, exchanged while in use |
-
-mod files;
+//! What handshakes go by, exchanged while in use.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::trouble::Outcome;
-
-pub use files::TlsFiles;
-
-/// Which protocols a door offers at the handshake.
+/// Which protocols a server offers at the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// HTTP/2 and HTTP/1.1.
@@ -27,7 +16,8 @@ pub enum Offer {
     Resp,
 }
 
-/// What the doors shake hands by.
+/// What the protocols' handshakes go by.
+#[derive(Debug)]
 pub struct Tls {
     http: ArcSwap<ServerConfig>,
     grpc: ArcSwap<ServerConfig>,
@@ -48,17 +38,18 @@ impl Offer {
 }
 
 impl Tls {
-    /// By these files.
-    pub fn read(files: &TlsFiles) -> Outcome<Self> {
-        let base = files.read()?;
-        Ok(Self {
-            http: ArcSwap::new(Offer::Http.of(&base)),
-            grpc: ArcSwap::new(Offer::Grpc.of(&base)),
-            resp: ArcSwap::new(Offer::Resp.of(&base)),
-        })
+    /// By this certificate and what else `base` says; each protocol offers its own names.
+    #[must_use]
+    pub fn new(base: &ServerConfig) -> Self {
+        Self {
+            http: ArcSwap::new(Offer::Http.of(base)),
+            grpc: ArcSwap::new(Offer::Grpc.of(base)),
+            resp: ArcSwap::new(Offer::Resp.of(base)),
+        }
     }
 
-    /// What a door's next handshake goes by.
+    /// What a protocol's next handshake goes by.
+    #[must_use]
     pub fn config(&self, offer: Offer) -> Arc<ServerConfig> {
         match offer {
             Offer::Http => self.http.load_full(),
@@ -67,10 +58,10 @@ impl Tls {
         }
     }
 
-    /// Goes over to what `read` came to; connections that are open stay.
-    pub fn exchange(&self, read: Self) {
-        self.http.store(read.http.into_inner());
-        self.grpc.store(read.grpc.into_inner());
-        self.resp.store(read.resp.into_inner());
+    /// Goes over to `other`; connections that are open stay.
+    pub fn exchange(&self, other: Self) {
+        self.http.store(other.http.into_inner());
+        self.grpc.store(other.grpc.into_inner());
+        self.resp.store(other.resp.into_inner());
     }
 }

@@ -18,9 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// How many answers wait for nobody after one has waited in vain.
 const ALONE: usize = 16;
 
-/// The connections of one door.
+/// The connections of one listener.
 #[derive(Clone, Debug, Default)]
-pub struct Turns(Arc<Counts>);
+pub(crate) struct Turns(Arc<Counts>);
 
 /// Hints, that decide about nothing but who goes first.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ struct Counts {
 
 impl Turns {
     /// `stream`, as one of them.
-    pub fn of<S>(&self, stream: S) -> InTurn<S> {
+    pub(crate) fn of<S>(&self, stream: S) -> InTurn<S> {
         InTurn {
             stream,
             turns: self.clone(),
@@ -69,7 +69,8 @@ impl Turns {
     }
 }
 
-/// One connection.
+/// A connection that is answered in turn with the others of its listener.
+#[derive(Debug)]
 pub struct InTurn<S> {
     stream: S,
     turns: Turns,

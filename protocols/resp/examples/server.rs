@@ -1,14 +1,14 @@
-//! A door on a port, for clients and benchmarks:
+//! A server on a port, for clients and benchmarks:
 //!
 //! ```text
-//! cargo run --release -p tidegate-resp --example door -- 127.0.0.1:7402
+//! cargo run --release -p tidegate-resp --example server -- 127.0.0.1:7402
 //! redis-cli -p 7402 cl.throttle alice 15 30 60
 //! ```
 
 use std::error::Error;
 
 use tidegate_policy::parse;
-use tidegate_resp::{Door, Settings};
+use tidegate_resp::{Listener, Server, Settings};
 use tidegate_service::Service;
 use tokio::net::TcpListener;
 
@@ -29,7 +29,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let service = Service::builder().build(&parse("example", POLICIES)?)?;
     let listener = TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);
-    let door = Door::new(service, Settings::default());
-    door.serve(listener, std::future::pending()).await?;
+    let server = Server::new(service, Settings::default());
+    let connections = Listener::from(listener).connections();
+    server.serve(connections, std::future::pending()).await;
     Ok(())
 }

@@ -61,7 +61,7 @@ pub(crate) enum Fault {
     /// A client's name with blanks in it, or too long.
     #[error("Client names cannot contain spaces, newlines or special characters.")]
     ClientName,
-    /// The door closes.
+    /// The server closes.
     #[error("the server is closing")]
     Closing,
     /// The first byte, or the rest of a command, did not come in this time.

@@ -8,9 +8,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// A connection that a door may talk on.
+/// A connection, encrypted or not.
+#[derive(Debug)]
 pub enum Stream {
+    /// In the clear.
     Plain(TcpStream),
+    /// Encrypted.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

@@ -1,0 +1,110 @@
+//! Connections, and what is served on them.
+
+use std::convert::Infallible;
+use std::future::ready;
+
+use futures_util::{Stream as Connections, StreamExt};
+use tidegate_protocol::{Opening, Permits};
+use tidegate_service::Service;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::service::Routes as Others;
+use tonic::transport::Error;
+
+use crate::app::App;
+use crate::connection::Connection;
+use crate::proto;
+use crate::proto::tidegate_server::TidegateServer;
+use crate::routes::{About, Routes};
+use crate::settings::Settings;
+use crate::unary::Unary;
+use crate::unasked::{OfConnection, Unasked};
+
+/// Tidegate over gRPC. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Server {
+    service: Service,
+    settings: Settings,
+}
+
+impl Server {
+    /// A server of `service`.
+    #[must_use]
+    pub fn new(service: Service, settings: Settings) -> Self {
+        Self { service, settings }
+    }
+
+    /// Serves on `connections` until they or `shutdown` end; then nobody new is let in, and
+    /// everyone inside is answered.
+    ///
+    /// # Errors
+    /// What the connections say.
+    pub async fn serve<S>(
+        self,
+        connections: impl Connections<Item = S>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self { service, settings } = self;
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<TidegateServer<App>>().await;
+        let sound = "the descriptors were made with this program";
+        let reflection = described().build_v1().expect(sound);
+        // What Python's `grpcio-reflection` and older tools ask for.
+        let reflection_alpha = described().build_v1alpha().expect(sound);
+        let app = TidegateServer::new(App::new(service, &settings))
+            .max_decoding_message_size(settings.max_message_bytes);
+        let others = Others::new(health_service)
+            .add_service(reflection)
+            .add_service(reflection_alpha);
+        let about = About {
+            inside: Permits::new(settings.max_in_flight),
+            unary: Unary::of(&settings),
+            unasked: Unasked::new(others, &settings),
+        };
+        let routes = Routes::new(app, about);
+        transport(&settings)
+            .serve_with_incoming_shutdown(routes, bounded(connections, &settings), shutdown)
+            .await
+    }
+}
+
+fn described() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+fn transport(settings: &Settings) -> tonic::transport::Server {
+    let transport = match settings.trace {
+        Some(trace) => tonic::transport::Server::builder().trace_fn(trace.0),
+        None => tonic::transport::Server::builder(),
+    };
+    transport
+        .concurrency_limit_per_connection(settings.max_streams as usize)
+        .max_concurrent_streams(settings.max_streams)
+        .http2_max_header_list_size(settings.max_head_bytes)
+        // A client that is gone without a word is noticed, and its places freed.
+        .http2_keepalive_interval(Some(settings.keepalive))
+        .http2_keepalive_timeout(Some(settings.keepalive))
+}
+
+/// Connections, as many at once as there may be; one more is closed.
+fn bounded<S: AsyncRead + AsyncWrite + Unpin>(
+    connections: impl Connections<Item = S>,
+    settings: &Settings,
+) -> impl Connections<Item = Result<Connection<S>, Infallible>> {
+    let permits = Permits::new(settings.max_connections);
+    let (opening, streams) = (settings.opening, settings.max_open_streams_of_one);
+    connections.filter_map(move |stream| {
+        let connection = permits.take().map(|permit| {
+            Ok(Connection {
+                stream: Opening::new(stream, "grpc", opening),
+                _permit: permit,
+                streams: OfConnection(Permits::new(streams)),
+            })
+        });
+        ready(connection)
+    })
+}
