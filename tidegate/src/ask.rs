@@ -8,6 +8,10 @@ use tidegate_core::Amount;
 use crate::error::Error;
 use crate::key::MAX_IDEMPOTENCY_KEY;
 
+/// How long `acquire` waits for a request that says nothing else, of a set, a pool or a
+/// leased lock.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+
 /// What is asked for. Built from a cost, from named amounts, or from nothing:
 ///
 /// ```
@@ -59,7 +63,8 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Wait at most this long. A request that its rates and budgets cannot admit in that
+    /// Wait at most this long: [`DEFAULT_WAIT`] if not said, for ever with
+    /// [`Duration::MAX`]. (`try_acquire` and `check` never wait.) A request that its rates and budgets cannot admit in that
     /// time is refused at once, unless it [waits for refunds](Self::wait_for_refunds).
     #[must_use]
     pub fn within(mut self, longest_wait: Duration) -> Self {
@@ -117,7 +122,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The longest that it waits; `None` if it does not say.
+    /// The longest that it waits; `None` if it does not say ([`DEFAULT_WAIT`], then).
     #[must_use]
     pub const fn longest_wait(&self) -> Option<Duration> {
         self.within
@@ -128,6 +133,12 @@ impl<'a> Ask<'a> {
     pub fn ttl_or(mut self, ttl: Option<Duration>) -> Self {
         self.ttl = self.ttl.or(ttl);
         self
+    }
+
+    /// How long it waits at most; `None`: for ever.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let longest = self.within.unwrap_or(DEFAULT_WAIT);
+        (longest < Duration::MAX).then_some(longest)
     }
 
     /// Whether it waits at all.

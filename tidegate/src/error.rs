@@ -148,6 +148,11 @@ pub enum Error {
     /// The queue of those who wait is full.
     #[error("{0} asks wait already; raise max_waiting or shed load")]
     QueueFull(usize),
+    /// No slot of a leased lock was free in the time that it was waited for.
+    #[error(
+        "no slot was free within {0:?}; wait longer with acquire_within (of a mutex, lock_within), or add slots"
+    )]
+    WaitedTooLong(std::time::Duration),
     /// *Cannot tell*: the store.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -65,7 +65,7 @@ pub mod tower;
 pub mod workers;
 
 pub use admission::Admission;
-pub use ask::Ask;
+pub use ask::{Ask, DEFAULT_WAIT};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::Decision;
 pub use error::Error;

@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::{Admission, Error, Limit, LimitError, LimitSet, ManualClock, Period, Timestamp};
+use tidegate::{
+    Admission, Ask, Error, Limit, LimitError, LimitSet, ManualClock, Period, Timestamp,
+};
 
 fn at(text: &str) -> Timestamp {
     let instant: jiff::Timestamp = text.parse().expect("an instant");
@@ -111,7 +113,8 @@ fn requests_that_wait_for_days_are_admitted_as_many_as_each_day_has() {
     let set = LimitSet::builder().limit(day).clock(time.clock()).build();
     let set = set.expect("a sound limit");
     assert!(set.check("k", 1).wait().expect("an answer").admitted());
-    let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(set.acquire("k", 1))).collect();
+    let ask = Ask::from(1).within(Duration::MAX);
+    let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(set.acquire("k", ask))).collect();
     let admitted = |waiting: &mut Vec<_>| {
         let before = waiting.len();
         waiting.retain_mut(|one| poll(one).is_none());

@@ -261,7 +261,8 @@ fn a_retry_finds_the_lease_that_it_holds_though_somebody_waits() {
     let ask = || Ask::from(()).idempotency(b"request 1");
     // The answer is lost on its way: nobody has the guard.
     let lost = take(&set, ask()).expect("it is free").detach();
-    let mut other: Waiting<'_> = Box::pin(set.acquire("k", ()));
+    let patient = Ask::from(()).within(Duration::MAX);
+    let mut other: Waiting<'_> = Box::pin(set.acquire("k", patient));
     assert!(poll(&mut other).is_none());
     let again = take(&set, ask()).expect("it is held");
     assert_eq!((again.id(), again.is_repeated()), (lost, true));

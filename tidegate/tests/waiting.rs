@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::{Admission, Ask, Error, Limit, LimitSet, ManualClock, Span, Timestamp};
+use tidegate::{Admission, Ask, Error, Limit, LimitPool, LimitSet, ManualClock, Span, Timestamp};
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
 
@@ -199,6 +199,32 @@ fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
     assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
 }
 
+/// One that says nothing waited for ever.
+#[test]
+fn a_request_that_does_not_say_how_long_waits_for_half_a_minute() {
+    let time = ManualClock::default();
+    let slots = [Limit::concurrency("slots", 1).ttl(Duration::from_secs(600))];
+    let set = LimitSet::builder().limits(slots).clock(time.clock());
+    let set = set.build().expect("a sensible set");
+    let pool = LimitPool::builder().member("only", set.clone()).build();
+    let pool = pool.expect("a sensible pool");
+    let lease = set.try_acquire("k", ()).wait().unwrap().granted();
+    let mut waits = Polled::new(set.acquire("k", ()));
+    let mut of_a_pool = Polled::new(pool.acquire("k", ()));
+    let mut for_ever = Polled::new(set.acquire("k", Ask::default().within(Duration::MAX)));
+    assert!(waits.poll().is_none() && of_a_pool.poll().is_none());
+    assert!(for_ever.poll().is_none());
+    time.advance(tidegate::DEFAULT_WAIT - Duration::from_micros(1));
+    assert!(waits.poll().is_none() && of_a_pool.poll().is_none());
+    time.advance(Duration::from_micros(1));
+    let is_refused = |one: &mut Polled<'_>| one.poll().expect("told").unwrap().refused().is_some();
+    assert!(is_refused(&mut waits) && is_refused(&mut of_a_pool));
+    time.advance(Duration::from_secs(500));
+    assert!(for_ever.poll().is_none());
+    drop(lease);
+    assert!(for_ever.granted().is_some());
+}
+
 /// It waited for its whole patience, and was refused at its end.
 #[test]
 fn a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once() {
@@ -296,7 +322,8 @@ fn an_expired_holder_is_passed_over_for_the_next_in_line() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
     let mut lost = set.try_acquire("k", ()).wait().unwrap().granted().unwrap();
-    let mut waiter = Polled::new(set.acquire("k", ()));
+    let patient = Ask::default().within(Duration::MAX);
+    let mut waiter = Polled::new(set.acquire("k", patient));
     assert!(waiter.poll().is_none());
     time.advance(Duration::from_secs(120));
     let lease = waiter.granted().expect("the holder's ttl is over");

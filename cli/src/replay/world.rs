@@ -243,7 +243,8 @@ impl<'a> World<'a> {
             .collect();
         Box::pin(async move {
             let named: Vec<(&str, u64)> = named.iter().map(|(name, n)| (&**name, *n)).collect();
-            set.acquire(key.as_str(), Ask::named(&named)).await
+            let ask = Ask::named(&named).within(Duration::MAX);
+            set.acquire(key.as_str(), ask).await
         })
     }
 

@@ -1,6 +1,8 @@
 //! A holder that can be stopped and killed. It is told what to do on its input, a
 //! word a line, and says on its output what came of it.
 
+use std::time::Duration;
+
 use tidegate::Clock;
 use tidegate::lock::{LeasedPermit, LeasedSemaphore};
 use tidegate_conformance::Register;
@@ -32,7 +34,11 @@ fn obey(
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
     let permit = || held.as_ref().ok_or("it holds nothing");
     Ok(match verb {
-        "acquire" => held.insert(gpus.acquire().wait()?).fence().to_string(),
+        "acquire" => {
+            let permit = gpus.acquire_within(Duration::MAX).wait()?;
+            let permit = permit.ok_or("it waits for as long as it takes")?;
+            held.insert(permit).fence().to_string()
+        }
         "sure" => permit()?.is_held().to_string(),
         "write" => register(store).write(permit()?.fence(), rest).to_string(),
         "lost" => format!("{:?}", permit()?.lost().wait()),

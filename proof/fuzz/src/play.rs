@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{
@@ -139,9 +140,10 @@ impl<'a> Play<'a> {
 
     fn wait(&mut self, feed: &mut Feed<'a>) -> Changed {
         let mut ask = Ask::from(feed.amount()).priority(feed.byte());
-        if feed.choose(2) == 0 {
-            ask = ask.within(length(feed));
-        }
+        ask = ask.within(match feed.choose(2) {
+            0 => length(feed),
+            _ => Duration::MAX,
+        });
         let key: &'a [u8] = feed.rest_until(b'\n');
         let set = self.set;
         self.waiting

@@ -16,7 +16,7 @@ use tidegate_store::StoreError;
 use super::permit::LeasedPermit;
 use super::semaphore::{LeasedSemaphore, Shared};
 use crate::admission::Admission;
-use crate::ask::Ask;
+use crate::ask::{Ask, DEFAULT_WAIT};
 use crate::clock::Sleep;
 use crate::error::Error;
 use crate::lease::Lease;
@@ -24,13 +24,6 @@ use crate::pending::Pending;
 
 /// The pause after the first answer that did not come, and the longest.
 const PAUSES: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
-
-/// How long an ask waits.
-#[derive(Clone, Copy)]
-enum Patience {
-    Endless,
-    Within(Duration),
-}
 
 /// One ask.
 struct Attempt<'s> {
@@ -61,50 +54,46 @@ impl LeasedSemaphore {
         self.acquire_within(Duration::ZERO)
     }
 
-    /// A permit, waited for as long as it takes. Given up before its end, it gives back
+    /// A permit, waited for at most [30 seconds](DEFAULT_WAIT); for longer, see
+    /// [`acquire_within`](Self::acquire_within). Given up before its end, it gives back
     /// its place and what it was given.
     ///
     /// A store that does not answer is asked again for as long as one ttl, in such
     /// a way that a lost answer never takes a second slot.
     ///
     /// # Errors
-    /// [`Error::NeverFits`]: more slots than there are. [`Error::QueueFull`].
-    /// *Cannot tell*: if the store granted it all the same, the slot is back
-    /// within its ttl.
+    /// [`Error::WaitedTooLong`]. [`Error::NeverFits`]: more slots than there are.
+    /// [`Error::QueueFull`]. *Cannot tell*: if the store granted it all the same, the slot
+    /// is back within its ttl.
     pub fn acquire(&self) -> Pending<impl Future<Output = Result<LeasedPermit, Error>> + Send> {
         Pending::new(async move {
-            loop {
-                if let Some(permit) = acquire(self, Patience::Endless).await? {
-                    return Ok(permit);
-                }
-            }
+            let permit = acquire(self, DEFAULT_WAIT).await?;
+            permit.ok_or(Error::WaitedTooLong(DEFAULT_WAIT))
         })
     }
 
-    /// A permit, if it need not be waited for longer than this. `None`: it would.
+    /// A permit, if it need not be waited for longer than this; [`Duration::MAX`] waits for
+    /// ever. `None`: not in that time.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire), but that it was not in time.
     pub fn acquire_within(
         &self,
         longest_wait: Duration,
     ) -> Pending<impl Future<Output = Result<Option<LeasedPermit>, Error>> + Send> {
-        Pending::new(acquire(self, Patience::Within(longest_wait)))
+        Pending::new(acquire(self, longest_wait))
     }
 }
 
 /// Takes a permit. `None`: not in that time.
 async fn acquire(
     semaphore: &LeasedSemaphore,
-    patience: Patience,
+    longest_wait: Duration,
 ) -> Result<Option<LeasedPermit>, Error> {
     let now = semaphore.shared.clock.now();
     let mut attempt = Attempt {
         of: semaphore,
-        until: match patience {
-            Patience::Endless => None,
-            Patience::Within(longest) => Some(now + Span::from(longest)),
-        },
+        until: (longest_wait < Duration::MAX).then(|| now + Span::from(longest_wait)),
         word: rand::rng().random(),
         came: now,
         silence: None,
@@ -146,10 +135,9 @@ impl Attempt<'_> {
         } = self.of;
         let wanted = [(shared.limit.as_str(), *slots)];
         let ask = Ask::named(&wanted).ttl(shared.ttl).priority(*priority);
-        let mut ask = ask.own_word(&self.word);
-        if let Some(until) = self.until {
-            ask = ask.within(until.since(now).as_duration());
-        }
+        let left = self.until.map(|until| until.since(now).as_duration());
+        let ask = ask.own_word(&self.word);
+        let ask = ask.within(left.unwrap_or(Duration::MAX));
         shared.set.acquire(&**key, ask).await
     }
 

@@ -48,8 +48,9 @@ impl LeasedMutex {
         self.0.try_acquire()
     }
 
-    /// Takes it, waited for as long as it takes. Given up before its end, it gives back
-    /// its place and what it was given.
+    /// Takes it, waited for at most [30 seconds](crate::DEFAULT_WAIT); for longer, see
+    /// [`lock_within`](Self::lock_within). Given up before its end, it gives back its place
+    /// and what it was given.
     ///
     /// # Errors
     /// As [`LeasedSemaphore::acquire`].
@@ -57,7 +58,8 @@ impl LeasedMutex {
         self.0.acquire()
     }
 
-    /// Takes it, if it need not be waited for longer than this.
+    /// Takes it, if it need not be waited for longer than this; [`Duration::MAX`] waits for
+    /// ever. `None`: not in that time.
     ///
     /// # Errors
     /// As [`LeasedSemaphore::acquire_within`].

@@ -122,8 +122,9 @@ impl LimitPool {
 
     /// Takes what `ask` says as a lease, and waits for it at all members at
     /// once: whichever can serve it first does, and the ask leaves the other
-    /// queues. First come, first served at each, within a priority, to the
-    /// ask's deadline. A member that cools down is waited for too; one that has not
+    /// queues. First come, first served at each, within a priority, for as long as the ask
+    /// [says](Ask::within), and [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then
+    /// it is refused. A member that cools down is waited for too; one that has not
     /// answered 300 ms after the deadline is not, if another has refused. Given up before
     /// its end, it gives back what it took and its place in every queue.
     ///

@@ -53,7 +53,7 @@ impl<'a> Vigil<'a> {
     ) -> Self {
         ledger.begin_wait();
         let tried_for = clock.now().since(since);
-        let longest = Span::from(ask.within.unwrap_or(Duration::MAX));
+        let longest = Span::from(ask.patience().unwrap_or(Duration::MAX));
         let race = Race::new(HEDGE);
         let cooling = candidates.cooling.iter().map(|(member, _)| *member);
         let members = candidates.ready.iter().copied().chain(cooling);

@@ -245,7 +245,7 @@ impl Inner {
             let patience = Patience {
                 turn,
                 ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
-                longest: ask.within,
+                longest: ask.patience(),
                 since: manner.since,
                 for_refunds: ask.for_refunds,
                 race: manner.race,

@@ -155,8 +155,9 @@ impl LimitSet {
     }
 
     /// Takes what `ask` says as a lease, and waits for it: first come, first
-    /// served within a priority, to the ask's deadline. Given up before its end, it
-    /// gives back what it took and its place in the queue.
+    /// served within a priority, for as long as the ask [says](Ask::within), and
+    /// [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then it is refused. Given up
+    /// before its end, it gives back what it took and its place in the queue.
     ///
     /// # Errors
     /// [`Error`]; nothing was changed. [`Error::QueueFull`].

@@ -15,7 +15,7 @@ use flaky::{Flaky, Mood};
 use tidegate::StoreError;
 use tidegate::internal::Pace;
 use tidegate::lock::{LeasedMutex, LeasedPermit, LeasedSemaphore};
-use tidegate::{Error, LeaseId, Loss, ManualClock, Timestamp};
+use tidegate::{DEFAULT_WAIT, Error, LeaseId, Loss, ManualClock, Timestamp};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -239,13 +239,13 @@ fn who_waits_gets_the_slot_of_a_holder_that_expires_in_order_of_arrival() {
     let gpus = semaphore(&clock, 1);
     take(&gpus).detach();
     let mut context = Context::from_waker(Waker::noop());
-    let mut first = Box::pin(gpus.acquire());
+    let mut first = Box::pin(gpus.acquire_within(Duration::MAX));
     let mut second = Box::pin(gpus.acquire_within(4 * TTL));
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
     clock.advance(TTL);
     assert!(second.as_mut().poll(&mut context).is_pending());
-    let std::task::Poll::Ready(Ok(permit)) = first.as_mut().poll(&mut context) else {
+    let std::task::Poll::Ready(Ok(Some(permit))) = first.as_mut().poll(&mut context) else {
         panic!("its turn has come");
     };
     let fence = permit.fence();
@@ -274,6 +274,34 @@ fn an_acquire_that_is_dropped_leaves_its_place_and_no_slot_taken() {
         Ok(0),
         "nothing is done before it is polled"
     );
+}
+
+#[test]
+fn a_lock_is_waited_for_half_a_minute_unless_told_for_how_long() {
+    let clock = clock();
+    let gpus = semaphore(&clock, 1);
+    let held = take(&gpus);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits = Box::pin(gpus.acquire());
+    let mut for_ever = Box::pin(gpus.acquire_within(Duration::MAX));
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    assert!(for_ever.as_mut().poll(&mut context).is_pending());
+    (0..2).for_each(|_| pass_a_third(&clock, &held));
+    clock.advance(TTL / 3 - Duration::from_micros(1));
+    assert!(waits.as_mut().poll(&mut context).is_pending());
+    clock.advance(Duration::from_micros(1));
+    let std::task::Poll::Ready(Err(late)) = waits.as_mut().poll(&mut context) else {
+        panic!("its time is up");
+    };
+    assert_eq!(late, Error::WaitedTooLong(DEFAULT_WAIT));
+    assert!(late.to_string().contains("within 30s"), "{late}");
+    until(|| held.sure_until() > clock.clock().now());
+    (0..20).for_each(|_| pass_a_third(&clock, &held));
+    assert!(for_ever.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    let std::task::Poll::Ready(Ok(Some(_))) = for_ever.as_mut().poll(&mut context) else {
+        panic!("its turn has come");
+    };
 }
 
 #[test]
@@ -353,7 +381,7 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
     let (gpus, store) = flaky(&clock);
     let held = take(&gpus);
     let mut context = Context::from_waker(Waker::noop());
-    let mut waits = Box::pin(gpus.acquire());
+    let mut waits = Box::pin(gpus.acquire_within(Duration::MAX));
     store.is(Mood::Away);
     assert!(waits.as_mut().poll(&mut context).is_pending());
     store.is(Mood::Well);
@@ -377,7 +405,8 @@ fn an_answer_lost_before_a_long_wait_does_not_count_after_it() {
             break permit;
         }
     };
-    assert!(permit.expect("an answer").is_held());
+    let permit = permit.expect("an answer").expect("it waits for ever");
+    assert!(permit.is_held());
 }
 
 #[tokio::test(flavor = "multi_thread")]
