@@ -84,6 +84,11 @@ pub struct Acquire {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 
+    /// Wait also where the rates cannot admit it in time: other leases may give back
+    /// enough when they are settled
+    #[arg(long, requires = "wait")]
+    wait_for_refunds: bool,
+
     /// How long it lasts unless renewed; as the policy says if not said
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ttl: Option<Duration>,
@@ -266,6 +271,9 @@ impl Acquire {
         let wait = self.wait.unwrap_or_default();
         if !wait.is_zero() {
             put("wait_ms", millis(wait).into());
+        }
+        if self.wait_for_refunds {
+            put("wait_for_refunds", true.into());
         }
         if let Some(ttl) = self.ttl {
             put("ttl_ms", millis(ttl).into());

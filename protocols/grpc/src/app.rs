@@ -227,6 +227,9 @@ impl Tidegate for App {
         if let Some(wait) = request.wait_ms {
             ask = ask.within(Duration::from_millis(wait));
         }
+        if request.wait_for_refunds {
+            ask = ask.wait_for_refunds();
+        }
         if let Some(ttl) = request.ttl_ms {
             ask = ask.ttl(Duration::from_millis(ttl));
         }

@@ -66,6 +66,8 @@ pub(crate) struct AcquireRequest {
     pub(crate) amounts: Amounts,
     #[serde(default)]
     pub(crate) wait_ms: u64,
+    #[serde(default)]
+    pub(crate) wait_for_refunds: bool,
     #[serde(default, deserialize_with = "present")]
     pub(crate) ttl_ms: Option<u64>,
     #[serde(default)]

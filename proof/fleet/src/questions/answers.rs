@@ -139,6 +139,18 @@ const SCENARIOS: &[Scenario] = &[
         talk.often(3, |key| Call::of(Verb::Acquire, "slots", key).wait(20_000))?;
         talk.often(1, |key| Call::of(Verb::Acquire, "slots", key).wait(20))
     }),
+    row("acquire, waits in vain", Verb::Acquire, |talk| {
+        talk.often(1, |key| {
+            Call::of(Verb::Acquire, "job", key).amount("tokens", 90)
+        })?;
+        let waits = |key: &str, wait| {
+            let acquire = Call::of(Verb::Acquire, "job", key).amount("tokens", 20);
+            acquire.wait(wait)
+        };
+        // Refused at once: a server would hold it for four minutes.
+        talk.often(1, |key| waits(key, 240_000))?;
+        talk.often(1, |key| waits(key, 20).for_refunds())
+    }),
     row("acquire, of a pool", Verb::Acquire, |talk| {
         talk.often(4, |key| Call::of(Verb::Acquire, "pool", key))
     }),

@@ -61,6 +61,8 @@ pub struct Call {
     pub amounts: Vec<(String, u64)>,
     /// How long to wait, in milliseconds.
     pub wait: Option<u64>,
+    /// Whether it waits where its rates cannot admit it in time.
+    pub for_refunds: bool,
     /// How long the lease lasts, in milliseconds.
     pub ttl: Option<u64>,
     /// The idempotency key.
@@ -111,6 +113,13 @@ impl Call {
     #[must_use]
     pub fn wait(mut self, milliseconds: u64) -> Self {
         self.wait = Some(milliseconds);
+        self
+    }
+
+    /// Waits also where its rates cannot admit it in time.
+    #[must_use]
+    pub fn for_refunds(mut self) -> Self {
+        self.for_refunds = true;
         self
     }
 

@@ -118,6 +118,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                 ask: Some(check(call)),
                 wait_ms: call.wait,
                 ttl_ms: call.ttl,
+                wait_for_refunds: call.for_refunds,
                 priority: 0,
                 idempotency_key: call.name.as_deref().map(bytes),
             };

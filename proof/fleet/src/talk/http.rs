@@ -238,6 +238,9 @@ fn body(call: &Call) -> Value {
         ("ttl_ms", call.ttl),
         ("cool_down_ms", call.cool_down),
     ];
+    if call.for_refunds {
+        put("wait_for_refunds", true.into());
+    }
     for (name, number) in numbers {
         if let Some(number) = number {
             put(name, number.into());

@@ -202,6 +202,9 @@ impl Library {
         if let Some(wait) = call.wait {
             ask = ask.within(Duration::from_millis(wait));
         }
+        if call.for_refunds {
+            ask = ask.wait_for_refunds();
+        }
         if let Some(ttl) = call.ttl {
             ask = ask.ttl(Duration::from_millis(ttl));
         }

@@ -228,6 +228,9 @@ fn words(call: &Call) -> Vec<String> {
             words.extend([name.to_owned(), value]);
         }
     }
+    if call.for_refunds {
+        words.push("REFUNDS".to_owned());
+    }
     words
 }
 

@@ -65,6 +65,9 @@ fn ask<'a>(
     if !wait.is_zero() {
         ask = ask.within(wait);
     }
+    if request.wait_for_refunds {
+        ask = ask.wait_for_refunds();
+    }
     if let Some(ttl) = request.ttl_ms {
         ask = ask.ttl(Duration::from_millis(ttl));
     }

@@ -29,6 +29,7 @@ pub(super) struct Asked<'a> {
 pub(super) struct Manner {
     cost: Option<u64>,
     wait_ms: Option<u64>,
+    for_refunds: bool,
     ttl_ms: Option<u64>,
     priority: Option<u8>,
 }
@@ -60,6 +61,8 @@ impl<'a> Asked<'a> {
             } else if purpose == For::Member && word.eq_ignore_ascii_case(b"MEMBER") {
                 let member = text(next()?, "the member's name")?;
                 once(&mut asked.member, member, "MEMBER")?;
+            } else if purpose == For::Lease && word.eq_ignore_ascii_case(b"REFUNDS") {
+                asked.manner.for_refunds = true;
             } else if purpose == For::Lease {
                 asked.read_lease_word(word, next()?)?;
             } else {
@@ -110,6 +113,9 @@ impl Manner {
         }
         if let Some(ttl) = self.ttl_ms {
             ask = ask.ttl(Duration::from_millis(ttl));
+        }
+        if self.for_refunds {
+            ask = ask.wait_for_refunds();
         }
         ask.priority(self.priority.unwrap_or(0))
             .within(Duration::from_millis(self.wait_ms.unwrap_or(0)))
