@@ -10,7 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
-use tidegate_store::{Board, Definition, Definitions, Follower, Later, Store, StoreError};
+use tidegate_store::{Board, Definition, Definitions, Follower, Store, StoreError, StoreFuture};
 
 use super::access::{Caller, Credentials};
 use super::ad_hoc::AdHoc;
@@ -402,7 +402,7 @@ impl Service {
     }
 
     /// Tells all servers of the store, this one first; whether that changes anything.
-    pub(super) fn tell(&self, definition: Definition) -> Later<bool> {
+    pub(super) fn tell(&self, definition: Definition) -> StoreFuture<bool> {
         match &self.0.store {
             Some(store) => store.define(OWNER, definition),
             None => at_once(self.0.board.define(OWNER, definition)),

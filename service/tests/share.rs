@@ -12,8 +12,8 @@ use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
 use tidegate_service::{Answer, Entry, Kind, Place, Scope, Served, Service, Ticket};
 use tidegate_store::{
-    Abilities, Command, Definition, Definitions, Execution, Follower, Later, Out, Plan, Store,
-    StoreError, Table,
+    Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
+    StoreFuture, Table,
 };
 
 use support::{file, now};
@@ -33,11 +33,11 @@ impl Store for Far {
         self.memory.abilities()
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         self.memory.definitions(owner, newer_than)
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         self.memory.define(owner, definition)
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::error::StoreError;
-use crate::later::Later;
+use crate::store_future::StoreFuture;
 use crate::sync::Mutex;
 
 /// Of so many keys a store remembers when they were changed last; who knows less than
@@ -252,6 +252,6 @@ impl Kept {
 }
 
 /// An answer that is there already.
-pub fn at_once<T: Send + 'static>(answer: Result<T, StoreError>) -> Later<T> {
-    Later::new(ready(answer))
+pub fn at_once<T: Send + 'static>(answer: Result<T, StoreError>) -> StoreFuture<T> {
+    StoreFuture::new(ready(answer))
 }

@@ -1,7 +1,7 @@
 //! How a command is answered: at once, where the caller says, or later.
 
-use crate::later::Later;
 use crate::reply::{Answer, Reply};
+use crate::store_future::StoreFuture;
 
 /// Where an answer that is ready is written: in place, through however many wrappers.
 /// Answering uses it up.
@@ -53,7 +53,7 @@ impl<'r> Out<'r> {
 /// the first, so that no table can forget to answer.
 #[must_use = "an answer that comes later is lost with this"]
 #[derive(Debug)]
-pub struct Execution(Option<Later>);
+pub struct Execution(Option<StoreFuture>);
 
 impl Execution {
     /// Whether the answer was written where the caller said.
@@ -65,7 +65,7 @@ impl Execution {
 
     /// The same, with something around an answer that comes later.
     #[inline]
-    pub fn map(self, around: impl FnOnce(Later) -> Later) -> Self {
+    pub fn map(self, around: impl FnOnce(StoreFuture) -> StoreFuture) -> Self {
         match self.0 {
             None => self,
             Some(later) => Self(Some(around(later))),
@@ -75,13 +75,13 @@ impl Execution {
     /// The answer that comes later; `None` if it is ready.
     #[inline]
     #[must_use]
-    pub fn later(self) -> Option<Later> {
+    pub fn pending(self) -> Option<StoreFuture> {
         self.0
     }
 }
 
-impl From<Later> for Execution {
-    fn from(later: Later) -> Self {
+impl From<StoreFuture> for Execution {
+    fn from(later: StoreFuture) -> Self {
         Self(Some(later))
     }
 }

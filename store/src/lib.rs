@@ -10,7 +10,7 @@
 //! | [`owned_command`] | the same, kept by a store that answers later |
 //! | [`reply`] | what it answers |
 //! | [`execution`] | how it answers: at once, or later |
-//! | [`mod@later`] | an answer that comes later, and who gives it |
+//! | [`store_future`] | an answer that comes later, and who gives it |
 //! | [`race`] | one request in the queues of several tables |
 //! | [`timer`] | what is to happen at an instant, by the caller's clock |
 //! | [`block`] | a future run to its end on a thread |
@@ -42,7 +42,6 @@ pub mod error;
 pub mod execution;
 pub mod key;
 pub mod keymap;
-pub mod later;
 pub mod lease_room;
 pub mod ledger;
 pub mod listing;
@@ -57,6 +56,7 @@ pub mod reply;
 pub mod retained;
 pub mod revisions;
 pub mod store;
+pub mod store_future;
 pub mod sync;
 pub mod timer;
 
@@ -71,7 +71,6 @@ pub use error::StoreError;
 pub use execution::{Execution, Out};
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
-pub use later::{Later, Responder, Wake, later};
 pub use lease_room::{LeaseBounds, LeaseRoom};
 pub use ledger::Ledger;
 pub use listing::{HeldLease, Listing, OwnedListing, Page, Select, Taken};
@@ -82,5 +81,6 @@ pub use race::Race;
 pub use reply::{Answer, Count, Decision, Granted, Reply, Settlement, Use};
 pub use retained::Retained;
 pub use store::{Abilities, AtomicBuckets, Store, Table, TableBounds};
+pub use store_future::{Responder, StoreFuture, Wake, response_channel};
 pub use tidegate_core as core;
 pub use timer::{Alarm, Ring, Timer};

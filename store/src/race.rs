@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::later::Wake;
+use crate::store_future::Wake;
 use crate::sync::Mutex;
 
 /// See the [module](self). A table that does not look at it is no danger: whoever waits

@@ -9,9 +9,9 @@ use crate::command::Command;
 use crate::definitions::{self, Definition, Definitions, Follower};
 use crate::error::StoreError;
 use crate::execution::{Execution, Out};
-use crate::later::Later;
 use crate::plan::Plan;
 use crate::reply::{Answer, Reply};
+use crate::store_future::StoreFuture;
 
 /// What a store can do; what it cannot, it says at open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// *Cannot tell*.
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         let _ = owner;
         let whole = newer_than == 0;
         definitions::at_once(Ok(Definitions {
@@ -66,9 +66,9 @@ pub trait Store: Send + Sync + 'static {
     /// What it means is its owner's: a store reads none of it.
     ///
     /// Answers whether that changed anything: not if what is to be removed is not there.
-    /// If it does, the owner's version grows in the same step. Before the answer comes, whoever [follows](Self::follow) the owner on
-    /// this handle has gone over to it; on another handle and in another process that
-    /// takes no longer than the store says.
+    /// If it does, the owner's version grows in the same step. Before the answer comes,
+    /// whoever [follows](Self::follow) the owner on this handle has gone over to it; on
+    /// another handle and in another process that takes no longer than the store says.
     ///
     /// A store of one process does all this before it returns, which a disk may hold
     /// up.
@@ -76,7 +76,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// *Cannot tell*: it may have been kept. A store that keeps no definitions, or, of one
     /// process, none that lasts for a while only; then nothing was changed.
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         let _ = (owner, definition);
         definitions::at_once(Err(StoreError::Unavailable(
             "this store keeps no definitions; choose another for overrides".into(),
@@ -152,12 +152,12 @@ pub struct TableBounds {
 /// 1. It never blocks for longer than a lock in memory is held: what waits for a disk or
 ///    a network is answered later.
 /// 2. A command is under way when [`execute`](Self::execute) returns, whether its
-///    [`Later`] is polled or not, and goes on if that is dropped.
+///    [`StoreFuture`] is polled or not, and goes on if that is dropped.
 /// 3. It keeps nothing borrowed: what it needs later it owns.
-/// 4. If a [`Later`] is dropped before its answer was taken, a lease that the command is
+/// 4. If a [`StoreFuture`] is dropped before its answer was taken, a lease that the command is
 ///    granted is cancelled, and its place in the queue is given back. What was charged
 ///    without a lease stays charged.
-/// 5. A [`Later`] may be polled by any executor or none, and ends within the store's
+/// 5. A [`StoreFuture`] may be polled by any executor or none, and ends within the store's
 ///    deadline and the command's patience.
 /// 6. A take with patience is served in order of arrival within its root, from whatever
 ///    process, and no other take of that root overtakes it: one without patience that
@@ -181,7 +181,7 @@ impl dyn Table {
     /// Those of the answer.
     pub fn ask(&self, command: &Command<'_>) -> Answer {
         let mut answer = Ok(Reply::Done);
-        match self.execute(command, Out::new(&mut answer)).later() {
+        match self.execute(command, Out::new(&mut answer)).pending() {
             None => answer,
             Some(later) => later.wait(),
         }

@@ -14,7 +14,8 @@ use fleet::Fleet;
 use support::Polled;
 use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, ManualClock};
 use tidegate_store::{
-    Abilities, Command, Definitions, Execution, Later, Out, Plan, Reply, Store, StoreError, Table,
+    Abilities, Command, Definitions, Execution, Out, Plan, Reply, Store, StoreError, StoreFuture,
+    Table,
 };
 
 /// How long a member is waited for while others have answered.
@@ -57,7 +58,7 @@ impl Store for Ailing {
     fn abilities(&self) -> Abilities {
         self.0.abilities()
     }
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         self.0.definitions(owner, newer_than)
     }
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -72,15 +73,15 @@ impl Table for AilingTable {
         *asked += 1;
         match health {
             Health::Well => self.0.execute(command, out),
-            Health::Hangs => Later::new(pending()).into(),
+            Health::Hangs => StoreFuture::new(pending()).into(),
             Health::Stalls => {
                 let mut answer = Ok(Reply::Done);
-                let later = self.0.execute(command, Out::new(&mut answer)).later();
+                let later = self.0.execute(command, Out::new(&mut answer)).pending();
                 assert!(later.is_none(), "nobody waits for a turn");
                 let state = Arc::clone(&self.1);
                 let is_well = move || matches!(state.lock().unwrap().0, Health::Well);
                 let mut told = Some(answer);
-                Later::new(poll_fn(move |_| match is_well() {
+                StoreFuture::new(poll_fn(move |_| match is_well() {
                     true => Poll::Ready(told.take().expect("told once")),
                     false => Poll::Pending,
                 }))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_conformance::desk::{Desk, machine_time, plan, rate, slots};
 use tidegate_store::core::Span;
-use tidegate_store::{Detail, Ending, Later, Out, Reply, Store, Terms, Verb};
+use tidegate_store::{Detail, Ending, Out, Reply, Store, StoreFuture, Terms, Verb};
 use tokio::runtime::Runtime;
 
 use crate::drive::{Clients, drive};
@@ -122,11 +122,11 @@ impl Ours {
         }
     }
 
-    fn send(&self, key: u32, verb: Verb<'_>) -> Later {
+    fn send(&self, key: u32, verb: Verb<'_>) -> StoreFuture {
         let key = format!("key {key}");
         let command = self.0.command(key.as_bytes(), verb).into();
         let mut answer = Ok(Reply::Done);
         let execution = self.0.table.execute(&command, Out::new(&mut answer));
-        execution.later().expect("a store beyond a network")
+        execution.pending().expect("a store beyond a network")
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
 };
 
 /// A store in which everything is named by a walk.
@@ -34,11 +34,11 @@ impl Store for Apart {
         self.store.last_plan(&self.named(name))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         self.store.definitions(&self.named(owner), newer_than)
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         self.store.define(&self.named(owner), definition)
     }
 

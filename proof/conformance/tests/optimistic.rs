@@ -13,8 +13,8 @@ use tidegate_store::optimistic::{
 };
 use tidegate_store::revisions::{Revision, Revisions};
 use tidegate_store::{
-    Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
-    Later, Op, Out, Plan, Reply, Store, StoreError, Table,
+    Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand, Op,
+    Out, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
 /// Random commands in a run.
@@ -233,11 +233,11 @@ impl Store for Maps {
         Ok(newest)
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         at_once(Ok(self.board.definitions(owner, newer_than)))
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         at_once(self.board.define(owner, definition))
     }
 

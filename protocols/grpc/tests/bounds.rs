@@ -17,7 +17,8 @@ use tidegate_grpc::{Listener, Server, Settings, proto};
 use tidegate_policy::parse;
 use tidegate_service::{Credential, Scope, Service};
 use tidegate_store::{
-    Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
+    Abilities, Command, Definitions, Execution, Op, Out, Plan, Store, StoreError, StoreFuture,
+    Table,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
@@ -254,7 +255,7 @@ impl Store for Hangs {
     fn abilities(&self) -> Abilities {
         Away.abilities()
     }
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         Away.definitions(owner, newer_than)
     }
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
@@ -271,7 +272,7 @@ impl Table for HangingTable {
             return self.0.execute(command, out);
         }
         self.1.send(()).unwrap();
-        Later::new(std::future::pending()).into()
+        StoreFuture::new(std::future::pending()).into()
     }
 }
 

@@ -13,7 +13,9 @@ use away::Away;
 use support::{CHAT, Served, THREADS, request, tokens, until};
 use tidegate_resp::Settings;
 use tidegate_service::{Scope, Service};
-use tidegate_store::{Abilities, Definition, Definitions, Later, Plan, Store, StoreError, Table};
+use tidegate_store::{
+    Abilities, Definition, Definitions, Plan, Store, StoreError, StoreFuture, Table,
+};
 
 #[test]
 fn clients_are_greeted_as_by_redis() {
@@ -536,11 +538,11 @@ impl Store for Still {
     fn abilities(&self) -> Abilities {
         Away.abilities()
     }
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         Away.definitions(owner, newer_than)
     }
-    fn define(&self, _: &str, _: Definition) -> Later<bool> {
-        Later::new(std::future::pending())
+    fn define(&self, _: &str, _: Definition) -> StoreFuture<bool> {
+        StoreFuture::new(std::future::pending())
     }
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
         Away.open(name, plan)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_store::{
-    Abilities, Command, Definitions, Execution, Later, Out, Plan, Store, StoreError, Table,
+    Abilities, Command, Definitions, Execution, Out, Plan, Store, StoreError, StoreFuture, Table,
 };
 
 /// Opens every table, and answers nothing.
@@ -20,8 +20,8 @@ impl Store for Away {
         }
     }
 
-    fn definitions(&self, _: &str, newer_than: u64) -> Later<Definitions> {
-        Later::new(std::future::ready(Ok(Definitions {
+    fn definitions(&self, _: &str, newer_than: u64) -> StoreFuture<Definitions> {
+        StoreFuture::new(std::future::ready(Ok(Definitions {
             newer_than,
             version: newer_than,
             whole: newer_than == 0,

@@ -8,7 +8,8 @@ use std::task::Poll;
 
 use tidegate_memory::MemoryStore;
 use tidegate_store::{
-    Abilities, Command, Definitions, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
+    Abilities, Command, Definitions, Execution, Op, Out, Plan, Store, StoreError, StoreFuture,
+    Table,
 };
 
 /// So often an answer is asked for that awaits others.
@@ -53,7 +54,7 @@ impl Store for Counted {
         self.store.abilities()
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         self.store.definitions(owner, newer_than)
     }
 
@@ -78,7 +79,7 @@ impl Table for CountedTable {
         asked.commands.lock().unwrap().push(noted);
         let answer = self.table.ask(command);
         let mut looks = 0;
-        Execution::from(Later::new(poll_fn(move |context| {
+        Execution::from(StoreFuture::new(poll_fn(move |context| {
             looks += 1;
             let under_way = asked.commands.lock().unwrap().len();
             match under_way >= asked.awaited.load(Ordering::SeqCst) {

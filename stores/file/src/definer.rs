@@ -8,7 +8,9 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 use tidegate_store::definitions::{at_once, check_lasts};
-use tidegate_store::{Board, Definition, Later, Reply, Responder, StoreError, later};
+use tidegate_store::{
+    Board, Definition, Reply, Responder, StoreError, StoreFuture, response_channel,
+};
 
 use crate::journal::Journal;
 use crate::layout::definition_key;
@@ -55,11 +57,11 @@ impl Definer {
     }
 
     /// Whether it is a change, once it is written.
-    pub(crate) fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    pub(crate) fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         if let Err(error) = check_lasts(&definition) {
             return at_once(Err(error));
         }
-        let (told, written) = later(|_| {});
+        let (told, written) = response_channel(|_| {});
         let kept = Arc::<Mutex<Option<bool>>>::default();
         let order = Order {
             owner: owner.to_owned(),
@@ -73,7 +75,7 @@ impl Definer {
                 "{MOST} changes of limits wait for the disk; try again later"
             ))));
         }
-        Later::new(async move {
+        StoreFuture::new(async move {
             written.await?;
             let kept = *kept.lock();
             kept.ok_or(StoreError::Mismatch)

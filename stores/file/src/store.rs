@@ -9,8 +9,8 @@ use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 use tidegate_store::definitions::at_once;
 use tidegate_store::{
-    Abilities, Board, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
-    TableBounds,
+    Abilities, Board, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture,
+    Table, TableBounds,
 };
 
 use crate::birth;
@@ -135,13 +135,13 @@ impl Store for FileStore {
         Ok(table.map(|table| table.tracked().memory.last_plan()))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         at_once(Ok(self.definer.board().definitions(owner, newer_than)))
     }
 
     /// Kept once it is in the file, whatever the [`SyncMode`]; and synced,
     /// unless the store never does.
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         self.definer.define(owner, definition)
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_memory::{Immediate, Queued};
 use tidegate_store::core::Timestamp;
 use tidegate_store::{
-    Answer, Command, Execution, Granted, KeyPath, Later, Op, Out, OwnedCommand, Plan, Reply,
-    StoreError, Table, Verb,
+    Answer, Command, Execution, Granted, KeyPath, Op, Out, OwnedCommand, Plan, Reply, StoreError,
+    StoreFuture, Table, Verb,
 };
 
 use crate::journal::{Journal, Kept, Tracked};
@@ -106,7 +106,7 @@ impl Table for FileTable {
             let (owned, journal) = (OwnedCommand::of(command), Arc::clone(&self.journal));
             let table = self.table.clone();
             return execution.map(|later| {
-                Later::new(async move {
+                StoreFuture::new(async move {
                     let answer = later.await;
                     if !owned.lend(|command| is_a_change(command, &answer)) {
                         return answer;
@@ -133,7 +133,7 @@ impl Table for FileTable {
             Ok(Some(kept)) => {
                 let (table, answer) = (self.table.clone(), out.take());
                 let held = Held::new(table, OwnedCommand::of(command), answer);
-                Later::new(held.once(kept)).into()
+                StoreFuture::new(held.once(kept)).into()
             }
             Err(error) => out.ready(Err(error)),
         }

@@ -26,8 +26,8 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_store::{
     Answer, AtomicBucket, AtomicBuckets, Command, Decision, Ending, Execution, Granted, Item,
-    KeyPath, Later, Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder,
-    Ring, StoreError, Table, Timer, Verb, Wake,
+    KeyPath, Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder, Ring,
+    StoreError, StoreFuture, Table, Timer, Verb, Wake,
 };
 
 mod line;
@@ -234,7 +234,7 @@ impl<T: Immediate> Shared<T> {
     fn ask(&self, command: &Command<'_>) -> Answer {
         let mut answer = Ok(Reply::Done);
         let execution = self.table.execute(command, Out::new(&mut answer));
-        match execution.later() {
+        match execution.pending() {
             None => answer,
             Some(_) => Err(StoreError::Mismatch),
         }
@@ -314,7 +314,7 @@ impl<T: Immediate> Shared<T> {
         let owned = OwnedCommand::of(take);
         let cancelled = (Weak::clone(&self.this), owned.clone());
         let (timer, retried) = (Arc::clone(&patience.timer), patience.retried);
-        let (responder, answer) = tidegate_store::later(move |reply| {
+        let (responder, answer) = tidegate_store::response_channel(move |reply| {
             let (this, take) = cancelled;
             let lease = reply.new_lease().filter(|_| !retried);
             if let (Some(shared), Some(lease)) = (this.upgrade(), lease) {
@@ -364,7 +364,7 @@ impl<T: Immediate> Shared<T> {
         drop(queues);
         drop(wakes);
         let leave = Some(leave);
-        Later::new(InQueue { answer, leave }).into()
+        StoreFuture::new(InQueue { answer, leave }).into()
     }
 
     /// One that still waits gives up when its patience ends.
@@ -763,7 +763,7 @@ impl<T: Immediate> Leave<T> {
 /// The answer of one that waits. Dropped before it came, its place is given back, and a
 /// lease that nobody was told of.
 struct InQueue<T: Immediate> {
-    answer: Later,
+    answer: StoreFuture,
     leave: Option<Leave<T>>,
 }
 

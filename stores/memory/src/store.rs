@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
 use tidegate_store::{
-    Abilities, Board, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
-    TableBounds,
+    Abilities, Board, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture,
+    Table, TableBounds,
 };
 
 use crate::bounds::Bounds;
@@ -48,11 +48,11 @@ impl Store for MemoryStore {
         Ok(tables.get(name).map(|table| table.table().last_plan()))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         at_once(Ok(self.board.definitions(owner, newer_than)))
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         at_once(self.board.define(owner, definition))
     }
 

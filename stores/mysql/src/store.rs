@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_net::{Driver, Finish, following};
 use tidegate_store::optimistic::Clock;
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
 };
 
 use crate::connection::Pool;
@@ -152,12 +152,12 @@ impl Store for MysqlStore {
         Ok(found.and_then(|(_, plan)| plan).map(Arc::new))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         following::definitions(&self.shared.driver, &self.defined, owner, newer_than)
     }
 
     /// Others know within five seconds.
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         following::define(&self.shared.driver, &self.defined, owner, definition)
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_store::optimistic::{Clock, Known, Request};
 use tidegate_store::{
-    Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page,
-    StoreError, Table,
+    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, StoreError,
+    StoreFuture, Table,
 };
 
 use crate::error::Trouble;
@@ -53,7 +53,7 @@ impl Commands for Inner {
         &self.shared.driver
     }
 
-    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
         let (own, request) = (Arc::clone(self), Request::of(command));
         let driver = &self.shared.driver;
         driver.later(async move { Ok(own.execute(request, None).await?.0) })

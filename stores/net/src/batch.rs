@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::{Answer, Command, Item, Later, Op, OwnedCommand, Reply, StoreError};
+use tidegate_store::{Answer, Command, Item, Op, OwnedCommand, Reply, StoreError, StoreFuture};
 use tokio::time::{Instant, timeout_at};
 
 use crate::driver::{Driver, closed, too_late};
@@ -17,8 +17,8 @@ pub fn batch(
     driver: &Driver,
     command: &Command<'_>,
     items: &[Item<'_>],
-    begin: impl Fn(&Command<'_>) -> Later + Send + Sync + 'static,
-) -> Later {
+    begin: impl Fn(&Command<'_>) -> StoreFuture + Send + Sync + 'static,
+) -> StoreFuture {
     let mut roots: HashMap<&[u8], Vec<(usize, OwnedCommand)>> = HashMap::new();
     for (at, &(path, verb)) in items.iter().enumerate() {
         let owned = OwnedCommand::of(&command.about(Op::One(path, verb)));
@@ -33,7 +33,7 @@ pub fn batch(
     };
     let started: Vec<_> = roots.into_values().map(start).collect();
     let count = items.len();
-    Later::new(async move {
+    StoreFuture::new(async move {
         let mut answers: Vec<Answer> = (0..count).map(|_| Err(closed())).collect();
         for task in started.into_iter().flatten() {
             for (at, answer) in task.await.unwrap_or_default() {
@@ -48,7 +48,7 @@ pub fn batch(
 async fn in_order(
     commands: Vec<(usize, OwnedCommand)>,
     deadline: Duration,
-    begin: impl Fn(&Command<'_>) -> Later,
+    begin: impl Fn(&Command<'_>) -> StoreFuture,
 ) -> Vec<(usize, Answer)> {
     let until = Instant::now() + deadline;
     let mut answers = Vec::with_capacity(commands.len());
@@ -122,7 +122,7 @@ pub(crate) mod tests {
                 0 => Ok(Reply::Done),
                 _ => Err(away.clone()),
             };
-            Later::new(std::future::ready(answer))
+            StoreFuture::new(std::future::ready(answer))
         };
         let answers = in_order(commands(1_000), PATIENT, begin).await;
         assert_eq!(asked.into_inner(), 2);
@@ -142,8 +142,8 @@ pub(crate) mod tests {
     async fn all_of_a_root_have_one_deadline() {
         let asked = AtomicUsize::new(0);
         let begin = |_: &Command<'_>| match asked.fetch_add(1, Ordering::Relaxed) {
-            0 => Later::new(std::future::ready(Ok(Reply::Done))),
-            _ => Later::new(std::future::pending()),
+            0 => StoreFuture::new(std::future::ready(Ok(Reply::Done))),
+            _ => StoreFuture::new(std::future::pending()),
         };
         let answers = in_order(commands(3), Duration::ZERO, begin).await;
         assert_eq!(answers[0].1, Ok(Reply::Done));
@@ -152,7 +152,7 @@ pub(crate) mod tests {
         assert_eq!((answers.len(), asked.into_inner()), (3, 2));
         // What is an answer, be it an error, is no reason to stop.
         let unknown =
-            |_: &Command<'_>| Later::new(std::future::ready(Err(StoreError::UnknownLease)));
+            |_: &Command<'_>| StoreFuture::new(std::future::ready(Err(StoreError::UnknownLease)));
         let answers = in_order(commands(3), PATIENT, unknown).await;
         let told = answers
             .iter()

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tidegate_store::{
-    Command, Count, HeldLease, KeyCommand, Later, Op, OwnedKey, OwnedListing, Page, Reply,
-    StoreError,
+    Command, Count, HeldLease, KeyCommand, Op, OwnedKey, OwnedListing, Page, Reply, StoreError,
+    StoreFuture,
 };
 
 use crate::batch::batch;
@@ -18,7 +18,7 @@ pub trait Commands: Send + Sync + 'static {
     fn driver(&self) -> &Driver;
 
     /// Begins a verb for one key that does not wait in line.
-    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later;
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture;
 
     /// A place for one that does.
     fn line(self: &Arc<Self>, waiting: &Waiting) -> impl Line;
@@ -46,7 +46,7 @@ pub trait Commands: Send + Sync + 'static {
 }
 
 /// A command under way, wherever it is awaited.
-pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> Later {
+pub fn begin<C: Commands>(table: &Arc<C>, command: &Command<'_>) -> StoreFuture {
     let (driver, own) = (table.driver(), Arc::clone(table));
     match command.op {
         Op::One(path, verb) => match Waiting::of(command) {

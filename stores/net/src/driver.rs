@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_store::{Later, StoreError};
+use tidegate_store::{StoreError, StoreFuture};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::underway::{Finish, Tasks, Underway};
@@ -127,8 +127,8 @@ impl Driver {
     pub fn later<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Later<T> {
-        Later::new(self.start(work))
+    ) -> StoreFuture<T> {
+        StoreFuture::new(self.start(work))
     }
 }
 

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
-use tidegate_store::{Definition, Definitions, Follower, Followers, Later, StoreError};
+use tidegate_store::{Definition, Definitions, Follower, Followers, StoreError, StoreFuture};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -98,7 +98,7 @@ pub fn definitions<S: Source>(
     source: &Arc<S>,
     owner: &str,
     newer_than: u64,
-) -> Later<Definitions> {
+) -> StoreFuture<Definitions> {
     let (source, owner) = (Arc::clone(source), owner.to_owned());
     driver.later(async move { source.changes(&owner, newer_than).await })
 }
@@ -110,7 +110,7 @@ pub fn define<S: Source>(
     source: &Arc<S>,
     owner: &str,
     definition: Definition,
-) -> Later<bool> {
+) -> StoreFuture<bool> {
     let (source, owner) = (Arc::clone(source), owner.to_owned());
     let define = async move {
         let written = source.write(&owner, &definition);
@@ -118,7 +118,7 @@ pub fn define<S: Source>(
         source.following().catch_up(&owner, &*source).await;
         Ok(is_changed)
     };
-    Later::new(driver.start_within(driver.deadline(), define))
+    StoreFuture::new(driver.start_within(driver.deadline(), define))
 }
 
 /// From here on `follower` goes over to whatever is defined for `owner`, for as long as it

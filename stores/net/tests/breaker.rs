@@ -8,8 +8,8 @@ use tidegate_memory::MemoryStore;
 use tidegate_net::breaker::{BreakerStore, Change, CircuitBreaker, Position, Settings};
 use tidegate_store::core::{Bucket, Payment, Rule, Span, Timestamp};
 use tidegate_store::{
-    Abilities, Answer, Command, Detail, Execution, KeyCommand, KeyPath, Later, Op, Out, Plan,
-    PlanLimit, Reply, Store, StoreError, Table, Verb,
+    Abilities, Answer, Command, Detail, Execution, KeyCommand, KeyPath, Op, Out, Plan, PlanLimit,
+    Reply, Store, StoreError, StoreFuture, Table, Verb,
 };
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -66,14 +66,14 @@ impl Table for FarTable {
             return out.ready(Err(StoreError::Busy("others hold the lock".into())));
         }
         if self.1.silent.load(Ordering::SeqCst) {
-            return Later::new(std::future::pending()).into();
+            return StoreFuture::new(std::future::pending()).into();
         }
         let answer = match self.1.pulled.load(Ordering::SeqCst) {
             true => self.1.away(command),
             false => self.0.ask(command),
         };
         match self.1.later.load(Ordering::SeqCst) {
-            true => Later::new(std::future::ready(answer)).into(),
+            true => StoreFuture::new(std::future::ready(answer)).into(),
             false => out.ready(answer),
         }
     }
@@ -146,12 +146,12 @@ impl House {
         self.with(|table, command| table.ask(&(*command).into()))
     }
 
-    fn send(&self) -> Later {
+    fn send(&self) -> StoreFuture {
         self.cable.later.store(true, Ordering::SeqCst);
         self.with(|table, command| {
             let mut answer = Ok(Reply::Done);
             let execution = table.execute(&(*command).into(), Out::new(&mut answer));
-            execution.later().expect("it comes later")
+            execution.pending().expect("it comes later")
         })
     }
 
@@ -163,7 +163,7 @@ impl House {
             let batch = Command::from(*command).about(Op::Batch(&items));
             let mut answer = Ok(Reply::Done);
             let execution = table.execute(&batch, Out::new(&mut answer));
-            execution.later().expect("it comes later")
+            execution.pending().expect("it comes later")
         });
         match later.await {
             Ok(Reply::Batch(answers)) => answers.iter().filter(|answer| answer.is_ok()).count(),

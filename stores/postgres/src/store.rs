@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_net::{Ears, Finish, following, within};
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
 };
 use tokio::sync::Semaphore;
 
@@ -152,12 +152,12 @@ impl Store for PostgresStore {
         Ok(self.newest(name)?.map(Arc::new))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         following::definitions(&self.shared.driver, &self.defined, owner, newer_than)
     }
 
     /// Others know within a second.
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         following::define(&self.shared.driver, &self.defined, owner, definition)
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin};
 use tidegate_store::{
-    Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page, Reply,
-    StoreError, Table,
+    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, Reply,
+    StoreError, StoreFuture, Table,
 };
 
 use crate::error::garbled;
@@ -56,7 +56,7 @@ impl Commands for Inner {
         &self.shared.driver
     }
 
-    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
         let (own, request) = (Arc::clone(self), Request::new(command));
         let driver = &self.shared.driver;
         driver.later(async move { own.execute(request).await })

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tidegate_net::{Ears, Finish, following};
 use tidegate_store::{
-    Abilities, Definition, Definitions, Follower, Later, Plan, Store, StoreError, Table,
+    Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
 };
 
 use crate::definitions::Defined;
@@ -92,12 +92,12 @@ impl Store for RedisStore {
         Ok(self.newest(name)?.map(Arc::new))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         following::definitions(self.shared.link.driver(), &self.defined, owner, newer_than)
     }
 
     /// Others know within a second.
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         following::define(self.shared.link.driver(), &self.defined, owner, definition)
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_net::waiting::{Line, Waiting};
 use tidegate_net::{Changes, Commands, Driver, Finish, begin, closed};
 use tidegate_store::{
-    Command, Execution, HeldLease, KeyCommand, Later, Out, OwnedKey, OwnedListing, Page, Reply,
-    StoreError, Table,
+    Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, Reply,
+    StoreError, StoreFuture, Table,
 };
 
 use crate::error::garbled;
@@ -65,7 +65,7 @@ impl Commands for Inner {
         self.shared.link.driver()
     }
 
-    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> Later {
+    fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
         let settled = self.changes.settled_on(command.plan);
         let link = &self.shared.link;
         let keeps_nobody = link.connection().is_shared() && settled.is_some();
@@ -75,8 +75,8 @@ impl Commands for Inner {
             return link.driver().later(work);
         }
         match link.drive(work) {
-            Some(driven) => Later::new(driven),
-            None => Later::new(std::future::ready(Err(closed()))),
+            Some(driven) => StoreFuture::new(driven),
+            None => StoreFuture::new(std::future::ready(Err(closed()))),
         }
     }
 

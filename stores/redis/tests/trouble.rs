@@ -202,7 +202,7 @@ fn a_command_that_is_sent_is_executed_also_when_its_answer_is_not_awaited() {
         let send = || {
             let (mut answer, command) = (Ok(Reply::Done), desk.command(b"k", verb).into());
             let execution = desk.table.execute(&command, Out::new(&mut answer));
-            execution.later().expect("a remote table")
+            execution.pending().expect("a remote table")
         };
         drop(send());
         send().await.expect("an answer");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_core::Amount;
 use tidegate_store::sync::atomic::Ordering;
-use tidegate_store::{Command, Execution, Later, Op, Out, Reply};
+use tidegate_store::{Command, Execution, Op, Out, Reply, StoreFuture};
 
 use super::inner::{Inner, LimitSet};
 use super::uid::{numbered, uid_in};
@@ -129,7 +129,7 @@ impl Inner {
     pub(super) fn adopt(&self) {
         let adopted = self.begin_adoption();
         // What could not be written now, the next command writes.
-        let _ = adopted.later().map(Later::wait);
+        let _ = adopted.pending().map(StoreFuture::wait);
     }
 
     /// The same, under way. Who waits at the table asks again.

@@ -153,7 +153,7 @@ impl Inner {
                 patience: patient.map(|patient| &patient.patience),
                 answer: &mut answer,
             };
-            let later = begin(&view, asking)?.later();
+            let later = begin(&view, asking)?.pending();
             let is_later = later.is_some();
             if let Some(later) = later {
                 view = Seen::Own(view.keep());
@@ -489,7 +489,9 @@ impl Inner {
                 op,
                 patience: None,
             };
-            self.table.execute(&command, Out::new(&mut answer)).later()
+            self.table
+                .execute(&command, Out::new(&mut answer))
+                .pending()
         };
         Ok(match later {
             None => answer?,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicU64, Ordering};
-use tidegate_store::{Definition, Follower, Later, Store, StoreError};
+use tidegate_store::{Definition, Follower, Store, StoreError, StoreFuture};
 
 use super::variants::Overrides;
 use crate::error::Error;
@@ -56,7 +56,7 @@ impl Keeper {
     }
 
     /// Keeps what `key` is given, or that it is given nothing; whether that is a change.
-    pub(super) fn keep(&self, key: &[u8], given: Option<&[Limit]>) -> Later<bool> {
+    pub(super) fn keep(&self, key: &[u8], given: Option<&[Limit]>) -> StoreFuture<bool> {
         let definition = match given {
             Some(limits) => Definition::new(key, Limit::encode_all(limits)),
             None => Definition::none(key),

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use tidegate_store::{KeyPath, Later};
+use tidegate_store::{KeyPath, StoreFuture};
 
 use super::inner::{Inner, LimitSet};
 use super::variants;
@@ -70,7 +70,7 @@ impl LimitSet {
         })
     }
 
-    fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<Later<bool>, Error> {
+    fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<StoreFuture<bool>, Error> {
         let inner = self.inner();
         let keeper = inner.keeper.as_ref().ok_or(Error::Governed)?;
         let view = inner.view.load_full();
@@ -118,7 +118,7 @@ impl LimitSet {
         Pending::new(async move { Ok(self.untell(key)?.await?) })
     }
 
-    fn untell(&self, key: &[u8]) -> Result<Later<bool>, Error> {
+    fn untell(&self, key: &[u8]) -> Result<StoreFuture<bool>, Error> {
         let keeper = self.inner().keeper.as_ref().ok_or(Error::Governed)?;
         Ok(keeper.keep(key, None))
     }

@@ -362,7 +362,7 @@ impl Inner {
         items: &[(Key<'_>, Ask<'_>)],
         unsound: Unsound,
         answer: &mut store::Answer,
-    ) -> Result<(Option<store::Later>, Views), Error> {
+    ) -> Result<(Option<store::StoreFuture>, Views), Error> {
         let newest = self.view.load_full();
         let levels = newest.plan.levels();
         let mut takes = Vec::with_capacity(items.len());
@@ -399,7 +399,7 @@ impl Inner {
             op: Op::Batch(&items),
             patience: None,
         };
-        let later = self.table.execute(&command, Out::new(answer)).later();
+        let later = self.table.execute(&command, Out::new(answer)).pending();
         Ok((later, views))
     }
 

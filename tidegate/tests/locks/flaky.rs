@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate_memory::MemoryStore;
 use tidegate_store::{
-    Abilities, Command, Execution, Later, Op, Out, Plan, Store, StoreError, Table,
+    Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, StoreFuture, Table,
 };
 
 /// How it is.
@@ -76,12 +76,12 @@ impl Table for FlakyTable {
         let away = Err(StoreError::Unavailable("nobody answers".into()));
         match self.mood.load(Ordering::SeqCst) {
             0 => self.table.execute(command, out),
-            AWAY => Later::new(ready(away)).into(),
+            AWAY => StoreFuture::new(ready(away)).into(),
             times => {
                 // Whoever does not hear of it cannot give it back.
                 let _never_dropped = ManuallyDrop::new(self.table.execute(command, out));
                 self.mood.store(times - 1, Ordering::SeqCst);
-                Later::new(ready(away)).into()
+                StoreFuture::new(ready(away)).into()
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tidegate_memory::MemoryStore;
-use tidegate_store::{Abilities, Definitions, Later, Plan, Store, StoreError, Table};
+use tidegate_store::{Abilities, Definitions, Plan, Store, StoreError, StoreFuture, Table};
 
 /// A store of a fleet: who opens a table again has the same one.
 #[derive(Default)]
@@ -17,7 +17,7 @@ impl Store for Fleet {
             ..self.0.abilities()
         }
     }
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         self.0.definitions(owner, newer_than)
     }
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -142,7 +142,7 @@ pub(super) fn a_request_that_waits_for_longer_than_its_calendars_say_asks_again<
                 op: Op::One(path, verb),
                 patience,
             };
-            let later = table.execute(&command, Out::new(&mut answer)).later();
+            let later = table.execute(&command, Out::new(&mut answer)).pending();
             later.expect("a server is asked")
         };
         let take = |id| Verb::Take {

@@ -4,8 +4,8 @@ use std::future::ready;
 use std::sync::{Arc, Weak};
 
 use tidegate_store::{
-    Abilities, Answer, AtomicBuckets, Command, Definition, Definitions, Execution, Follower, Later,
-    Out, Plan, Reply, Store, StoreError, Table,
+    Abilities, Answer, AtomicBuckets, Command, Definition, Definitions, Execution, Follower, Out,
+    Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
 use super::shared::CircuitBreaker;
@@ -30,13 +30,16 @@ impl BreakerStore {
         &self.breaker
     }
 
-    fn later<T: Send + 'static>(&self, ask: impl FnOnce(&dyn Store) -> Later<T>) -> Later<T> {
+    fn later<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&dyn Store) -> StoreFuture<T>,
+    ) -> StoreFuture<T> {
         match self.breaker.enter() {
             Ok(entry) => {
                 let answer = ask(&*self.store);
-                Later::new(async move { entry.around(answer.await) })
+                StoreFuture::new(async move { entry.around(answer.await) })
             }
-            Err(away) => Later::new(ready(Err(away))),
+            Err(away) => StoreFuture::new(ready(Err(away))),
         }
     }
 }
@@ -50,11 +53,11 @@ impl Store for BreakerStore {
         self.breaker.enter()?.around(self.store.last_plan(name))
     }
 
-    fn definitions(&self, owner: &str, newer_than: u64) -> Later<Definitions> {
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
         self.later(|store| store.definitions(owner, newer_than))
     }
 
-    fn define(&self, owner: &str, definition: Definition) -> Later<bool> {
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
         self.later(|store| store.define(owner, definition))
     }
 
@@ -103,7 +106,7 @@ impl Table for BreakerTable {
             return execution;
         }
         execution.map(|later| {
-            Later::new(async move {
+            StoreFuture::new(async move {
                 let answer = later.await;
                 entry.end(outage(&answer));
                 answer

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate_store::core::{Timestamp, Verdict};
 use tidegate_store::race::Trip;
 use tidegate_store::{
-    Answer, KeyCommand, Later, Plan, Race, Reply, Responder, Ring, StoreError, later,
+    Answer, KeyCommand, Plan, Race, Reply, Responder, Ring, StoreError, StoreFuture,
+    response_channel,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
@@ -91,9 +92,9 @@ const AFTER_A_LOSS: Duration = Duration::from_millis(50);
 const SPREAD_MS: u128 = 100;
 
 /// Waits by `line`, on the runtime of the store.
-pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> Later {
+pub fn stay(tasks: Option<Tasks>, waiting: Waiting, line: impl Line) -> StoreFuture {
     let (lost, is_lost) = oneshot::channel();
-    let (responder, answer) = later(move |reply| {
+    let (responder, answer) = response_channel(move |reply| {
         // Whoever waits for this knows whether it was a lease.
         let _ = lost.send(reply);
     });

@@ -14,9 +14,9 @@ use crate::sync::Mutex;
 /// or [waited for](Self::wait) on a thread. What it means to drop it,
 /// [`Table`](crate::Table) says.
 #[must_use = "dropped, the answer is lost"]
-pub struct Later<T = Reply>(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>);
+pub struct StoreFuture<T = Reply>(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>);
 
-impl<T> Later<T> {
+impl<T> StoreFuture<T> {
     /// What `answer` comes to.
     pub fn new(answer: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Self {
         Self(Box::pin(answer))
@@ -31,7 +31,7 @@ impl<T> Later<T> {
     }
 }
 
-impl<T> Future for Later<T> {
+impl<T> Future for StoreFuture<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -39,9 +39,9 @@ impl<T> Future for Later<T> {
     }
 }
 
-impl<T> fmt::Debug for Later<T> {
+impl<T> fmt::Debug for StoreFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Later")
+        f.write_str("StoreFuture")
     }
 }
 
@@ -49,20 +49,22 @@ impl<T> fmt::Debug for Later<T> {
 /// whoever does goes before taking it, `undelivered` gets the reply instead: exactly one
 /// of both does. `undelivered` runs where the responder holds no lock, and must not
 /// block.
-pub fn later(undelivered: impl FnOnce(Reply) + Send + 'static) -> (Responder, Later) {
-    let shared = Arc::new(Shared(Mutex::new(State {
-        stage: Stage::Awaited(None),
+pub fn response_channel(
+    undelivered: impl FnOnce(Reply) + Send + 'static,
+) -> (Responder, StoreFuture) {
+    let shared = Arc::new(SharedResponse(Mutex::new(ResponseState {
+        stage: ResponseStage::Awaited(None),
         gone: None,
         undelivered: Some(Box::new(undelivered)),
     })));
     let receiver = Receiver(Arc::clone(&shared));
-    (Responder(shared), Later::new(receiver))
+    (Responder(shared), StoreFuture::new(receiver))
 }
 
-struct Shared(Mutex<State>);
+struct SharedResponse(Mutex<ResponseState>);
 
-struct State {
-    stage: Stage,
+struct ResponseState {
+    stage: ResponseStage,
     /// Who is to know when nobody waits any more.
     gone: Option<Waker>,
     undelivered: Option<Undelivered>,
@@ -70,7 +72,7 @@ struct State {
 
 type Undelivered = Box<dyn FnOnce(Reply) + Send>;
 
-enum Stage {
+enum ResponseStage {
     /// There is no answer yet; who waits for it.
     Awaited(Option<Waker>),
     Answered(Answer),
@@ -78,7 +80,7 @@ enum Stage {
 }
 
 /// Gives the answer. Dropped without, the answer is that the store is closed.
-pub struct Responder(Arc<Shared>);
+pub struct Responder(Arc<SharedResponse>);
 
 /// What is left to do once no lock is held: dropping this does it.
 #[must_use = "drop it where no lock is held"]
@@ -120,12 +122,12 @@ impl Responder {
     /// the [`Wake`] is dropped.
     pub fn answer(self, answer: Answer) -> Wake {
         let mut state = self.0.0.lock();
-        match std::mem::replace(&mut state.stage, Stage::Over) {
-            Stage::Awaited(waker) => {
-                state.stage = Stage::Answered(answer);
+        match std::mem::replace(&mut state.stage, ResponseStage::Over) {
+            ResponseStage::Awaited(waker) => {
+                state.stage = ResponseStage::Answered(answer);
                 Wake { act: None, waker }
             }
-            Stage::Answered(_) | Stage::Over => {
+            ResponseStage::Answered(_) | ResponseStage::Over => {
                 let undelivered = state.undelivered.take();
                 drop(state);
                 match (answer, undelivered) {
@@ -139,14 +141,14 @@ impl Responder {
     /// Whether nobody waits any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self.0.0.lock().stage, Stage::Over)
+        matches!(self.0.0.lock().stage, ResponseStage::Over)
     }
 
     /// Ends when nobody waits any more.
     pub async fn gone(&self) {
         std::future::poll_fn(|context| {
             let mut state = self.0.0.lock();
-            if matches!(state.stage, Stage::Over) {
+            if matches!(state.stage, ResponseStage::Over) {
                 return Poll::Ready(());
             }
             state.gone = Some(context.waker().clone());
@@ -159,9 +161,9 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
-        if let Stage::Awaited(waker) = &mut state.stage {
+        if let ResponseStage::Awaited(waker) = &mut state.stage {
             let waker = waker.take();
-            state.stage = Stage::Answered(Err(closed()));
+            state.stage = ResponseStage::Answered(Err(closed()));
             drop(state);
             waker.into_iter().for_each(Waker::wake);
         }
@@ -179,20 +181,20 @@ fn closed() -> StoreError {
 }
 
 /// Who waits for the answer.
-struct Receiver(Arc<Shared>);
+struct Receiver(Arc<SharedResponse>);
 
 impl Future for Receiver {
     type Output = Answer;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let mut state = self.0.0.lock();
-        match std::mem::replace(&mut state.stage, Stage::Over) {
-            Stage::Answered(answer) => Poll::Ready(answer),
-            Stage::Awaited(_) => {
-                state.stage = Stage::Awaited(Some(context.waker().clone()));
+        match std::mem::replace(&mut state.stage, ResponseStage::Over) {
+            ResponseStage::Answered(answer) => Poll::Ready(answer),
+            ResponseStage::Awaited(_) => {
+                state.stage = ResponseStage::Awaited(Some(context.waker().clone()));
                 Poll::Pending
             }
-            Stage::Over => panic!("polled after it has ended"),
+            ResponseStage::Over => panic!("polled after it has ended"),
         }
     }
 }
@@ -200,16 +202,16 @@ impl Future for Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
-        let stage = std::mem::replace(&mut state.stage, Stage::Over);
+        let stage = std::mem::replace(&mut state.stage, ResponseStage::Over);
         let gone = state.gone.take();
         let undelivered = match &stage {
             // It came, and nobody took it.
-            Stage::Answered(Ok(_)) => state.undelivered.take(),
+            ResponseStage::Answered(Ok(_)) => state.undelivered.take(),
             _ => None,
         };
         drop(state);
         gone.into_iter().for_each(Waker::wake);
-        if let (Some(act), Stage::Answered(Ok(reply))) = (undelivered, stage) {
+        if let (Some(act), ResponseStage::Answered(Ok(reply))) = (undelivered, stage) {
             act(reply);
         }
     }
