@@ -19,7 +19,7 @@ mod threads {
     /// Wakes a thread that is parked. Others may park and unpark it, too: hence the flag.
     struct Signal {
         thread: Thread,
-        rung: AtomicBool,
+        signalled: AtomicBool,
     }
 
     impl Wake for Signal {
@@ -28,7 +28,7 @@ mod threads {
         }
 
         fn wake_by_ref(self: &Arc<Self>) {
-            if !self.rung.swap(true, Ordering::Release) {
+            if !self.signalled.swap(true, Ordering::Release) {
                 self.thread.unpark();
             }
         }
@@ -61,14 +61,14 @@ mod threads {
         }
         let signal = Arc::new(Signal {
             thread: thread::current(),
-            rung: AtomicBool::new(false),
+            signalled: AtomicBool::new(false),
         });
         let waker = Waker::from(Arc::clone(&signal));
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Some(output);
             }
-            while !signal.rung.swap(false, Ordering::Acquire) {
+            while !signal.signalled.swap(false, Ordering::Acquire) {
                 match until {
                     None => thread::park(),
                     Some(until) => {

@@ -11,7 +11,7 @@ use crate::listing::Listing;
 use crate::plan::Plan;
 use crate::race::Race;
 use crate::sync::Mutex;
-use crate::timer::{Ring, Timer};
+use crate::timer::{Timer, TimerHandler};
 
 /// One command. It borrows everything and is `Copy`: a table that answers at once copies
 /// nothing, one that answers later makes it an [`OwnedCommand`](crate::OwnedCommand).
@@ -163,13 +163,13 @@ impl Patience {
 
 /// What may hold a request that waits: it is passed over meanwhile.
 pub trait Hold: Send + Sync + fmt::Debug {
-    /// Until when, if it does at `now`. What `again` answers is rung when that changes
+    /// Until when, if it does at `now`. What `again` answers is fired when that changes
     /// before, once for each `caller`, if it is there still.
     fn until(
         &self,
         now: Timestamp,
         caller: u64,
-        again: &dyn Fn() -> Weak<dyn Ring>,
+        again: &dyn Fn() -> Weak<dyn TimerHandler>,
     ) -> Option<Timestamp>;
 }
 

@@ -83,4 +83,4 @@ pub use retained::Retained;
 pub use store::{Abilities, AtomicBuckets, Store, Table, TableBounds};
 pub use store_future::{Responder, StoreFuture, Wake, response_channel};
 pub use tidegate_core as core;
-pub use timer::{Alarm, Ring, Timer};
+pub use timer::{Alarm, Timer, TimerHandler};

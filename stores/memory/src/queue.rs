@@ -26,8 +26,8 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_store::{
     Answer, AtomicBucket, AtomicBuckets, Command, Decision, Ending, Execution, Granted, Item,
-    KeyPath, Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder, Ring,
-    StoreError, StoreFuture, Table, Timer, Verb, Wake,
+    KeyPath, Op, Out, OwnedCommand, OwnedKey, OwnedPath, Patience, Plan, Reply, Responder,
+    StoreError, StoreFuture, Table, Timer, TimerHandler, Verb, Wake,
 };
 
 mod line;
@@ -382,7 +382,7 @@ impl<T: Immediate> Shared<T> {
         let (Some(waiter), Some(longest)) = (waiter, patience.longest) else {
             return;
         };
-        let rung: Arc<dyn Ring> = Arc::new(GiveUp {
+        let rung: Arc<dyn TimerHandler> = Arc::new(GiveUp {
             shared: Weak::clone(&self.this),
             root: root.clone(),
             turn: patience.turn,
@@ -684,7 +684,7 @@ impl Offer {
 /// Until when one is passed over that waits in a queue which this serves.
 fn held_until(
     waiter: &Waiter,
-    served_by: &Arc<dyn Ring>,
+    served_by: &Arc<dyn TimerHandler>,
     now: Timestamp,
     caller: u64,
 ) -> Option<Timestamp> {
@@ -702,8 +702,8 @@ struct NextTurn<T: Immediate> {
     root: OwnedKey,
 }
 
-impl<T: Immediate> Ring for NextTurn<T> {
-    fn ring(self: Arc<Self>, now: Timestamp) {
+impl<T: Immediate> TimerHandler for NextTurn<T> {
+    fn fire(self: Arc<Self>, now: Timestamp) {
         let Some(shared) = self.shared.upgrade() else {
             return;
         };
@@ -727,8 +727,8 @@ struct GiveUp<T: Immediate> {
     turn: u128,
 }
 
-impl<T: Immediate> Ring for GiveUp<T> {
-    fn ring(self: Arc<Self>, now: Timestamp) {
+impl<T: Immediate> TimerHandler for GiveUp<T> {
+    fn fire(self: Arc<Self>, now: Timestamp) {
         if let Some(shared) = self.shared.upgrade() {
             shared.leave(&self.root, self.turn, true, Some(now));
         }

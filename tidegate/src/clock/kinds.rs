@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use tidegate_core::Timestamp;
-use tidegate_store::{self as store, Alarm, Ring};
+use tidegate_store::{self as store, Alarm, TimerHandler};
 
 use super::manual::{Manual, ManualClock};
 use super::source::{Steady, TimeSource};
@@ -71,7 +71,7 @@ impl store::Timer for Clock {
         Self::now(self)
     }
 
-    fn set(&self, at: Timestamp, who: Weak<dyn Ring>) -> Alarm {
+    fn set(&self, at: Timestamp, who: Weak<dyn TimerHandler>) -> Alarm {
         self.timer().set(at, who)
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate_core::Timestamp;
 use tidegate_store::sync::Mutex;
-use tidegate_store::{Alarm, Ring};
+use tidegate_store::{Alarm, TimerHandler};
 
 use super::Clock;
 
@@ -23,8 +23,8 @@ pub(crate) struct Sleep {
 #[derive(Default)]
 struct Bell(Mutex<Option<Waker>>);
 
-impl Ring for Bell {
-    fn ring(self: Arc<Self>, _: Timestamp) {
+impl TimerHandler for Bell {
+    fn fire(self: Arc<Self>, _: Timestamp) {
         let waker = self.0.lock().take();
         waker.into_iter().for_each(Waker::wake);
     }
@@ -41,7 +41,7 @@ impl Sleep {
     }
 
     fn set_alarm(&mut self) {
-        let who: Weak<dyn Ring> = Arc::<Bell>::downgrade(&self.bell);
+        let who: Weak<dyn TimerHandler> = Arc::<Bell>::downgrade(&self.bell);
         let (clock, until) = (&self.clock, self.until);
         self.alarm
             .get_or_insert_with(|| clock.timer().set(until, who));

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex as StdMutex, PoisonError, Weak};
 
 use tidegate_core::Timestamp;
 use tidegate_store::sync::Mutex;
-use tidegate_store::{Alarm, Ring};
+use tidegate_store::{Alarm, TimerHandler};
 
 /// Alarms by instant.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Timer {
 #[derive(Default)]
 struct Alarms {
     next_number: u64,
-    by_instant: BTreeMap<Alarm, Weak<dyn Ring>>,
+    by_instant: BTreeMap<Alarm, Weak<dyn TimerHandler>>,
 }
 
 /// Wakes the thread that rings, if there is one.
@@ -32,7 +32,7 @@ struct Bell {
 
 impl Timer {
     /// Rings `who` at `at`, unless it is gone by then or takes it back.
-    pub(crate) fn set(&self, at: Timestamp, who: Weak<dyn Ring>) -> Alarm {
+    pub(crate) fn set(&self, at: Timestamp, who: Weak<dyn TimerHandler>) -> Alarm {
         let mut alarms = self.alarms.lock();
         let alarm = Alarm {
             at,
@@ -63,12 +63,12 @@ impl Timer {
     pub(crate) fn ring_due(&self, now: Timestamp) {
         while let Some(who) = self.take_due(now) {
             if let Some(who) = who.upgrade() {
-                who.ring(now);
+                who.fire(now);
             }
         }
     }
 
-    fn take_due(&self, now: Timestamp) -> Option<Weak<dyn Ring>> {
+    fn take_due(&self, now: Timestamp) -> Option<Weak<dyn TimerHandler>> {
         let mut alarms = self.alarms.lock();
         let entry = alarms.by_instant.first_entry()?;
         (entry.key().at <= now).then(|| entry.remove())

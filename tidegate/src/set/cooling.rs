@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::{Span, Timestamp};
 use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use tidegate_store::{Definition, Definitions, Follower, Hold, Ring, Store};
+use tidegate_store::{Definition, Definitions, Follower, Hold, Store, TimerHandler};
 
 use crate::clock::Clock;
 
@@ -34,7 +34,7 @@ pub(crate) struct Cooling {
     follows: AtomicBool,
     version: AtomicU64,
     /// Whom to tell when it changes, by caller.
-    calls: Mutex<HashMap<u64, Weak<dyn Ring>, foldhash::fast::RandomState>>,
+    calls: Mutex<HashMap<u64, Weak<dyn TimerHandler>, foldhash::fast::RandomState>>,
 }
 
 /// Whoever waits for a set that cools down is passed over.
@@ -43,7 +43,7 @@ impl Hold for Cooling {
         &self,
         now: Timestamp,
         caller: u64,
-        again: &dyn Fn() -> Weak<dyn Ring>,
+        again: &dyn Fn() -> Weak<dyn TimerHandler>,
     ) -> Option<Timestamp> {
         // Before it looks: a change that comes now is not missed.
         let mut calls = self.calls.lock();
@@ -51,7 +51,7 @@ impl Hold for Cooling {
             calls.clear();
             return None;
         };
-        let is_there = |known: &Weak<dyn Ring>| known.strong_count() > 0;
+        let is_there = |known: &Weak<dyn TimerHandler>| known.strong_count() > 0;
         if !calls.get(&caller).is_some_and(is_there) {
             if calls.len() == calls.capacity() {
                 calls.retain(|_, known| is_there(known));
@@ -144,7 +144,7 @@ impl Cooling {
     fn changed(&self) {
         let calls = std::mem::take(&mut *self.calls.lock());
         let there = calls.into_values().filter_map(|call| call.upgrade());
-        there.for_each(|call| call.ring(self.clock.now()));
+        there.for_each(|call| call.fire(self.clock.now()));
     }
 }
 
@@ -181,8 +181,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct Rung(AtomicBool);
 
-    impl Ring for Rung {
-        fn ring(self: Arc<Self>, _: Timestamp) {
+    impl TimerHandler for Rung {
+        fn fire(self: Arc<Self>, _: Timestamp) {
             self.0.store(true, Ordering::SeqCst);
         }
     }
@@ -197,7 +197,7 @@ mod tests {
         cooling.cool_down(LONGEST);
         let wait = |caller| {
             let rung = Arc::new(Rung::default());
-            let again = || Arc::<Rung>::downgrade(&rung) as Weak<dyn Ring>;
+            let again = || Arc::<Rung>::downgrade(&rung) as Weak<dyn TimerHandler>;
             assert!(Hold::until(&*cooling, clock.now(), caller, &again).is_some());
             rung
         };

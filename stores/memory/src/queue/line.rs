@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use tidegate_store::core::{Timestamp, Verdict};
 use tidegate_store::{
     Alarm, Answer, Command, Hold, KeyPath, Op, OwnedCommand, OwnedKey, OwnedPath, Plan, Race,
-    Reply, Responder, Ring, StoreError, Timer, Wake,
+    Reply, Responder, StoreError, Timer, TimerHandler, Wake,
 };
 
 /// When a request counts as having come, then the order of coming.
@@ -18,12 +18,12 @@ pub(super) struct Queue {
     pub(super) last_number: u64,
     pub(super) alarm: Option<SetAlarm>,
     /// Serves it, for as long as it is there.
-    pub(super) served_by: Arc<dyn Ring>,
+    pub(super) served_by: Arc<dyn TimerHandler>,
 }
 
 impl Queue {
     /// An empty one, which this serves.
-    pub(super) fn new(served_by: Arc<dyn Ring>) -> Self {
+    pub(super) fn new(served_by: Arc<dyn TimerHandler>) -> Self {
         Self {
             waiters: BTreeMap::new(),
             last_number: 0,
@@ -207,7 +207,7 @@ impl Rows {
 pub(super) struct SetAlarm {
     pub(super) alarm: Alarm,
     pub(super) timer: Arc<dyn Timer>,
-    pub(super) _rung: Arc<dyn Ring>,
+    pub(super) _rung: Arc<dyn TimerHandler>,
 }
 
 impl Drop for SetAlarm {
@@ -217,7 +217,7 @@ impl Drop for SetAlarm {
 }
 
 impl SetAlarm {
-    pub(super) fn new(timer: &Arc<dyn Timer>, at: Timestamp, rung: Arc<dyn Ring>) -> Self {
+    pub(super) fn new(timer: &Arc<dyn Timer>, at: Timestamp, rung: Arc<dyn TimerHandler>) -> Self {
         Self {
             alarm: timer.set(at, Arc::downgrade(&rung)),
             timer: Arc::clone(timer),

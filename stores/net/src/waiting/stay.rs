@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_store::core::{Timestamp, Verdict};
 use tidegate_store::race::Trip;
 use tidegate_store::{
-    Answer, KeyCommand, Plan, Race, Reply, Responder, Ring, StoreError, StoreFuture,
+    Answer, KeyCommand, Plan, Race, Reply, Responder, StoreError, StoreFuture, TimerHandler,
     response_channel,
 };
 use tokio::sync::{Notify, oneshot};
@@ -161,8 +161,8 @@ async fn take_back(waiting: &Waiting, line: &mut impl Line) {
 /// What holds a request has changed.
 struct Changed(Notify);
 
-impl Ring for Changed {
-    fn ring(self: Arc<Self>, _: Timestamp) {
+impl TimerHandler for Changed {
+    fn fire(self: Arc<Self>, _: Timestamp) {
         self.0.notify_one();
     }
 }
@@ -174,7 +174,7 @@ async fn released(waiting: &Waiting, responder: &Responder) -> bool {
         return true;
     };
     let changed = Arc::new(Changed(Notify::new()));
-    let again = || Arc::<Changed>::downgrade(&changed) as Weak<dyn Ring>;
+    let again = || Arc::<Changed>::downgrade(&changed) as Weak<dyn TimerHandler>;
     let caller = waiting.patience().turn as u64;
     while let Some(until) = hold.until(waiting.now(), caller, &again) {
         let left = until.since(waiting.now()).as_duration().min(waiting.left());
@@ -328,7 +328,7 @@ mod tests {
             Timestamp::MIN
         }
 
-        fn set(&self, at: Timestamp, _: Weak<dyn Ring>) -> Alarm {
+        fn set(&self, at: Timestamp, _: Weak<dyn TimerHandler>) -> Alarm {
             Alarm { at, number: 0 }
         }
 
