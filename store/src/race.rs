@@ -9,46 +9,46 @@ use std::time::{Duration, Instant};
 use crate::store_future::Wake;
 use crate::sync::Mutex;
 
-/// See the [module](self). A table that does not look at it is no danger: whoever waits
+/// See the [module](self). A table that does not look at it is no danger: a request that waits
 /// at several takes one answer and drops the others, which are then given back.
 pub struct Race {
     /// For how long one table is asked alone.
     hedge: Duration,
-    state: Mutex<State>,
+    state: Mutex<RaceState>,
 }
 
 #[derive(Default)]
-struct State {
-    /// How many trips are under way for it, and since when the latest is.
-    trips: usize,
+struct RaceState {
+    /// How many round trips are under way for it, and since when the latest is.
+    round_trips: usize,
     since: Option<Instant>,
     won: bool,
-    /// Whom to tell when no trip is under way any more. One of each caller: it looks at
+    /// Whom to tell when no round trip is under way any more. One of each caller: it looks at
     /// all it has.
     wakers: Vec<Waker>,
-    calls: Vec<(u64, Call)>,
+    callbacks: Vec<(u64, Callback)>,
 }
 
-type Call = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
 /// What became of an offer that is made at once.
 #[derive(Debug)]
 pub enum Offered<T> {
     /// It was made, and came to this.
     Made(T),
-    /// Another table is being asked on a trip, alone until then.
+    /// Another table is being asked over a network, alone until then.
     Busy(Duration),
     /// Another table has granted it.
     Over,
 }
 
-/// A trip for it is under way. Dropped, it was refused, or nobody knows: other tables
+/// A round trip for it is under way. Dropped, it was refused, or nobody knows: other tables
 /// may be asked.
 #[must_use = "dropped, other tables are asked"]
-pub struct Trip(Option<Arc<Race>>);
+pub struct RoundTrip(Option<Arc<Race>>);
 
 impl Race {
-    /// A race in which a trip is under way alone for `hedge`; then one more may begin
+    /// A race in which a round trip is under way alone for `hedge`; then one more may begin
     /// beside it.
     #[must_use]
     pub fn new(hedge: Duration) -> Arc<Self> {
@@ -60,7 +60,7 @@ impl Race {
 
     /// Makes an offer that is answered at once, under the race's lock: no two are made
     /// together, and none is lost because another was being made. `offer` says whether
-    /// it was granted. While a trip is under way nothing is offered, and `again` is
+    /// it was granted. While a round trip is under way nothing is offered, and `again` is
     /// called when none is any more: once for each `caller`.
     pub fn offer<T>(
         &self,
@@ -73,8 +73,8 @@ impl Race {
             return Offered::Over;
         }
         if let Some(left) = state.busy(self.hedge) {
-            if state.calls.iter().all(|(known, _)| *known != caller) {
-                state.calls.push((caller, again()));
+            if state.callbacks.iter().all(|(known, _)| *known != caller) {
+                state.callbacks.push((caller, again()));
             }
             return Offered::Busy(left);
         }
@@ -83,9 +83,9 @@ impl Race {
         Offered::Made(offered)
     }
 
-    /// A trip, alone or beside one that has taken longer than the hedge (poll again
+    /// A round trip, alone or beside one that has taken longer than the hedge (poll again
     /// then); `None` if another table has granted.
-    pub fn poll_trip(self: &Arc<Self>, context: &Context<'_>) -> Poll<Option<Trip>> {
+    pub fn poll_round_trip(self: &Arc<Self>, context: &Context<'_>) -> Poll<Option<RoundTrip>> {
         let mut state = self.state.lock();
         if state.won {
             return Poll::Ready(None);
@@ -94,9 +94,9 @@ impl Race {
             state.wakers.push(context.waker().clone());
             return Poll::Pending;
         }
-        state.trips += 1;
+        state.round_trips += 1;
         state.since = Some(real_time());
-        Poll::Ready(Some(Trip(Some(Arc::clone(self)))))
+        Poll::Ready(Some(RoundTrip(Some(Arc::clone(self)))))
     }
 
     /// For how long one table is asked alone.
@@ -112,28 +112,28 @@ impl Race {
     }
 }
 
-impl Trip {
+impl RoundTrip {
     /// It was granted there. Answers whether that is the first grant: another is given
-    /// back by whoever asked for it, and nobody is told of it.
+    /// back by its caller, and is reported to none.
     #[must_use]
     pub fn won(mut self) -> bool {
-        self.0.take().is_some_and(|race| race.end_trip(true))
+        self.0.take().is_some_and(|race| race.end_round_trip(true))
     }
 }
 
-impl Drop for Trip {
+impl Drop for RoundTrip {
     fn drop(&mut self) {
         if let Some(race) = self.0.take() {
-            race.end_trip(false);
+            race.end_round_trip(false);
         }
     }
 }
 
 impl Race {
-    /// Ends a trip; answers whether it is the first that has granted.
-    fn end_trip(&self, granted: bool) -> bool {
+    /// Ends a round trip; answers whether it is the first that has granted.
+    fn end_round_trip(&self, granted: bool) -> bool {
         let mut state = self.state.lock();
-        state.trips -= 1;
+        state.round_trips -= 1;
         let first = granted && !state.won;
         state.won |= granted;
         let wake = state.wake();
@@ -143,29 +143,29 @@ impl Race {
     }
 }
 
-/// How long a trip takes has nothing to do with the clock that decides.
+/// How long a round trip takes has nothing to do with the clock that decides.
 #[expect(clippy::disallowed_methods, reason = "a network's time is real")]
 fn real_time() -> Instant {
     Instant::now()
 }
 
-impl State {
+impl RaceState {
     /// How long it stays busy.
     fn busy(&self, hedge: Duration) -> Option<Duration> {
-        let since = self.since.filter(|_| self.trips > 0)?;
+        let since = self.since.filter(|_| self.round_trips > 0)?;
         let left = (since + hedge).saturating_duration_since(real_time());
         (!left.is_zero()).then_some(left)
     }
 
     fn wake(&mut self) -> Wake {
         let wakers = std::mem::take(&mut self.wakers);
-        let calls = std::mem::take(&mut self.calls);
-        if wakers.is_empty() && calls.is_empty() {
+        let callbacks = std::mem::take(&mut self.callbacks);
+        if wakers.is_empty() && callbacks.is_empty() {
             return Wake::default();
         }
         Wake::run(move || {
             wakers.into_iter().for_each(Waker::wake);
-            calls.into_iter().for_each(|(_, call)| call());
+            callbacks.into_iter().for_each(|(_, callback)| callback());
         })
     }
 }
@@ -178,8 +178,8 @@ impl fmt::Debug for Race {
     }
 }
 
-impl fmt::Debug for Trip {
+impl fmt::Debug for RoundTrip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Trip")
+        f.write_str("RoundTrip")
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_store::core::{Timestamp, Verdict};
-use tidegate_store::race::Trip;
+use tidegate_store::race::RoundTrip;
 use tidegate_store::{
     Answer, KeyCommand, Plan, Race, Reply, Responder, StoreError, StoreFuture, TimerHandler,
     response_channel,
@@ -192,12 +192,12 @@ async fn released(waiting: &Waiting, responder: &Responder) -> bool {
 
 /// A try, alone among the tables that the same request waits at; `None` if another of
 /// them has granted it, or nobody waits any more.
-async fn trip(race: Option<&Arc<Race>>, responder: &Responder) -> Option<Option<Trip>> {
+async fn trip(race: Option<&Arc<Race>>, responder: &Responder) -> Option<Option<RoundTrip>> {
     let Some(race) = race else {
         return Some(None);
     };
     loop {
-        let trip = poll_fn(|context| race.poll_trip(context));
+        let trip = poll_fn(|context| race.poll_round_trip(context));
         tokio::select! {
             () = responder.gone() => return None,
             // Each hedge lets one more in beside those that take long.
@@ -425,7 +425,7 @@ mod tests {
             }
         };
         often(1).await;
-        let other = poll_fn(|context| race.poll_trip(context));
+        let other = poll_fn(|context| race.poll_round_trip(context));
         tokio::select! {
             biased;
             trip = other => assert!(trip.is_some()),
