@@ -23,7 +23,7 @@
 //! | [`bytes`] | plans, rows and leases as bytes, for a store that keeps them |
 //! | [`adopted`] | when a plan came into force |
 //! | [`ledger`] | the leases of some rows: found by id, expired in order |
-//! | [`optimistic`] | load, decide, swap: the loop of a store that runs the core far from its data |
+//! | [`optimistic`] | load, decide, compare and write: the loop of a store that runs the core away from its data |
 //! | [`lease_room`] | how many leases are held and remembered, and may be |
 //! | [`atomic_bucket`] | a single bucket of a pinned key, shared with its handles |
 //! | [`rebuild`] | rules made again from the numbers that they keep |

@@ -9,7 +9,8 @@ use tidegate_conformance::{Subject, suite};
 use tidegate_core::Timestamp;
 use tidegate_store::definitions::at_once;
 use tidegate_store::optimistic::{
-    Attempt, Clock, Due, Found, Kept, Known, PlanRevision, Request, Step, Swap, Wanted, trip,
+    Attempt, Clock, DueRange, KnownRevisions, LoadReply, LoadRequest, OwnedKeyCommand,
+    PlanRevision, Step, StoredLease, WriteSet, exchange,
 };
 use tidegate_store::revisions::{Revision, Revisions};
 use tidegate_store::{
@@ -25,7 +26,7 @@ const COMMANDS: usize = 150_000;
 struct Root {
     version: u64,
     rows: BTreeMap<Box<[u8]>, Vec<u8>>,
-    leases: BTreeMap<u128, trip::LeaseEntry>,
+    leases: BTreeMap<u128, exchange::LeaseRow>,
 }
 
 /// What is kept of one table.
@@ -44,50 +45,51 @@ struct Maps {
 struct MapTable {
     kept: Arc<Mutex<TableKept>>,
     revisions: Revisions<Arc<PlanRevision>>,
-    known: Known,
+    known: KnownRevisions,
 }
 
 impl Root {
-    fn load(&self, wanted: &Wanted) -> Found {
+    fn load(&self, wanted: &LoadRequest) -> LoadReply {
         let row = |key: &[u8]| self.rows.get(key).cloned();
-        let meant = |id: u128, entry: &trip::LeaseEntry| {
+        let meant = |id: u128, row: &exchange::LeaseRow| {
             wanted.all_leases
                 || wanted.ids.contains(&id)
-                || (wanted.ask.is_some() && wanted.ask == entry.ask)
+                || (wanted.idempotency_key.is_some()
+                    && wanted.idempotency_key == row.idempotency_key)
         };
         let leases = self.leases.iter();
-        let leases = leases.filter(|(id, entry)| meant(**id, entry));
-        Found {
+        let leases = leases.filter(|(id, row)| meant(**id, row));
+        LoadReply {
             now: Timestamp::MIN,
             version: Some(self.version),
             rows: wanted.rows.iter().map(|key| row(key)).collect(),
-            leases: leases.map(|(_, entry)| kept(entry)).collect(),
+            leases: leases.map(|(_, row)| kept(row)).collect(),
             due: wanted.due.map_or_else(Vec::new, |due| self.due(due)),
         }
     }
 
-    fn due(&self, due: Due) -> Vec<Kept> {
-        let place = |entry: &trip::LeaseEntry| (entry.due, entry.turn);
+    fn due(&self, due: DueRange) -> Vec<StoredLease> {
+        let position = |row: &exchange::LeaseRow| (row.due, row.sequence);
         let mut all: Vec<_> = self.leases.values().collect();
-        all.retain(|entry| due.after.is_none_or(|after| place(entry) > after));
-        all.sort_by_key(|entry| place(entry));
+        all.retain(|row| due.after.is_none_or(|after| position(row) > after));
+        all.sort_by_key(|row| position(row));
         all.into_iter().take(due.most).map(kept).collect()
     }
 
-    fn swap(&mut self, swap: Swap) -> bool {
-        if swap.version != Some(self.version) {
+    fn write(&mut self, write_set: WriteSet) -> bool {
+        if write_set.version != Some(self.version) {
             return false;
         }
         self.version += 1;
-        for row in swap.rows {
+        for row in write_set.rows {
             match row.bytes {
                 Some(bytes) => self.rows.insert(row.key, bytes),
                 None => self.rows.remove(&row.key),
             };
         }
-        for lease in swap.leases {
+        for lease in write_set.leases {
             match lease.kept {
-                Some(entry) => self.leases.insert(lease.id, entry),
+                Some(row) => self.leases.insert(lease.id, row),
                 None => self.leases.remove(&lease.id),
             };
         }
@@ -95,10 +97,10 @@ impl Root {
     }
 }
 
-fn kept(entry: &trip::LeaseEntry) -> Kept {
-    Kept {
-        turn: entry.turn,
-        bytes: entry.bytes.clone(),
+fn kept(row: &exchange::LeaseRow) -> StoredLease {
+    StoredLease {
+        sequence: row.sequence,
+        bytes: row.bytes.clone(),
     }
 }
 
@@ -138,14 +140,14 @@ impl MapTable {
     }
 
     /// One attempt; `None`: another is to be made.
-    fn attempt(&self, request: &Request) -> Option<Result<Reply, StoreError>> {
+    fn attempt(&self, request: &OwnedKeyCommand) -> Option<Result<Reply, StoreError>> {
         let (own, known) = (self.revision(), self.known.all());
         if !Arc::ptr_eq(&own.plan, &request.plan) {
             return Some(Err(StoreError::StalePlan));
         }
         let root = request.root().expect("a key");
         let mut attempt = Attempt::new(request, own, known, Clock::Caller);
-        let load = |wanted: &Wanted| {
+        let load = |wanted: &LoadRequest| {
             let mut kept = self.kept.lock();
             kept.roots.entry(root.into()).or_default().load(wanted)
         };
@@ -159,9 +161,9 @@ impl MapTable {
                     attempt.learned(self.known.all())
                 }
                 Step::Done(reply) => return Some(reply),
-                Step::Swap(swap, reply) => {
+                Step::Write(write_set, reply) => {
                     let mut kept = self.kept.lock();
-                    let swapped = kept.roots.get_mut(root).expect("loaded").swap(swap);
+                    let swapped = kept.roots.get_mut(root).expect("loaded").write(write_set);
                     return reply.filter(|_| swapped);
                 }
             }
@@ -173,7 +175,7 @@ impl MapTable {
     fn one(&self, command: &KeyCommand<'_>) -> Result<Reply, StoreError> {
         self.revisions
             .follow(command.plan, command.now, command.calendars)?;
-        let request = Request::of(command);
+        let request = OwnedKeyCommand::of(command);
         loop {
             if let Some(reply) = self.attempt(&request) {
                 return reply;
@@ -255,7 +257,7 @@ impl Store for Maps {
             _ => Ok(Arc::new(MapTable {
                 kept: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),
                 revisions: Revisions::default(),
-                known: Known::default(),
+                known: KnownRevisions::default(),
             })),
         }
     }

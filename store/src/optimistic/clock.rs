@@ -20,11 +20,16 @@ const PATIENCE: Span = Span::from_secs(10);
 
 impl Clock {
     /// The instant of a decision on rows that were last written at `latest`.
-    pub(crate) fn instant(self, asked: Timestamp, told: Timestamp, latest: Timestamp) -> Timestamp {
+    pub(crate) fn instant(
+        self,
+        asked: Timestamp,
+        server: Timestamp,
+        latest: Timestamp,
+    ) -> Timestamp {
         match self {
             Self::Caller => asked,
-            Self::Server if latest.since(told) <= PATIENCE => told.max(latest),
-            Self::Server => told,
+            Self::Server if latest.since(server) <= PATIENCE => server.max(latest),
+            Self::Server => server,
         }
     }
 

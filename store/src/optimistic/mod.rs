@@ -3,12 +3,12 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | [`Request`] | a command that outlives its call |
+//! | [`OwnedKeyCommand`] | a command that outlives its call |
 //! | [`Attempt`] | one try: what it needs, what it found, what it wants written |
-//! | [`trip`] | what a backend loads and swaps |
-//! | `entry` | the bytes of a row |
+//! | [`exchange`] | what a backend loads and writes |
+//! | `stored_row` | the bytes of a row |
 //! | [`revision`] | a plan as the backend knows it |
-//! | [`known`] | the revisions that were met lately |
+//! | [`known_revisions`] | the revisions that were met lately |
 //! | [`clock`] | whose clock decides |
 //!
 //! **One root, one step.** Everything of one root (its row, those of its
@@ -31,15 +31,15 @@
 
 mod attempt;
 pub mod clock;
-mod entry;
-pub mod known;
-mod request;
+pub mod exchange;
+pub mod known_revisions;
+mod owned_key_command;
 pub mod revision;
-pub mod trip;
+mod stored_row;
 
 pub use attempt::{Attempt, Step};
 pub use clock::Clock;
-pub use known::Known;
-pub use request::{Request, moved};
+pub use exchange::{DueRange, LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet};
+pub use known_revisions::KnownRevisions;
+pub use owned_key_command::{OwnedKeyCommand, moved};
 pub use revision::PlanRevision;
-pub use trip::{Due, Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};

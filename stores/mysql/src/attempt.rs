@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use tidegate_store::optimistic::{Attempt, Request, Step, Swap, trip};
+use tidegate_store::optimistic::{Attempt, LoadRequest, OwnedKeyCommand, Step, WriteSet};
 use tidegate_store::{Reply, StoreError};
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ impl Inner {
     /// are first.
     pub(crate) async fn execute(
         self: Arc<Self>,
-        request: Request,
+        request: OwnedKeyCommand,
         mut turn: Option<&mut Turn>,
     ) -> Result<(Reply, bool), StoreError> {
         self.changes
@@ -61,7 +61,7 @@ impl Inner {
     /// One try, on a connection of its own.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
-        request: &Request,
+        request: &OwnedKeyCommand,
         mut turn: Option<&mut Turn>,
     ) -> Result<Outcome, Trouble> {
         let revision = self.revision_of(&request.plan).await?;
@@ -92,9 +92,9 @@ impl Inner {
                     let decided = Decided::of(request, turn, (now, kept_at));
                     return self.answer(lent, decided, reply).await;
                 }
-                Step::Swap(swap, reply) => {
+                Step::Write(write_set, reply) => {
                     let decided = Decided::of(request, turn, (now, kept_at));
-                    return self.write(lent, decided, (swap, reply)).await;
+                    return self.write(lent, decided, (write_set, reply)).await;
                 }
                 Step::Load(wanted) => {
                     let loaded = self.load(&mut lent, request, &wanted, (false, None)).await;
@@ -115,8 +115,8 @@ impl Inner {
     async fn load(
         &self,
         lent: &mut Lent,
-        request: &Request,
-        wanted: &trip::Wanted,
+        request: &OwnedKeyCommand,
+        wanted: &LoadRequest,
         how: (bool, Option<Ahead>),
     ) -> Result<Loaded, Trouble> {
         let (root, patience) = (request.root()?, self.shared.pool.patience());
@@ -152,7 +152,7 @@ impl Inner {
         &self,
         mut lent: Lent,
         mut decided: Decided<'_>,
-        (swap, reply): (Swap, Option<Result<Reply, StoreError>>),
+        (write_set, reply): (WriteSet, Option<Result<Reply, StoreError>>),
     ) -> Result<Outcome, Trouble> {
         if let Some(Ok(reply)) = &reply {
             if decided.is_overtaking(reply) {
@@ -163,7 +163,7 @@ impl Inner {
                 return Err(self.give_up(lent, trouble).await);
             }
         }
-        match trips::swap(&mut lent.conn, self.place(), swap).await {
+        match trips::swap(&mut lent.conn, self.place(), write_set).await {
             Ok(()) => {
                 lent.put_back();
                 Ok(decided.outcome(reply))
@@ -203,7 +203,7 @@ impl Inner {
 
     /// What a take is told that others keep back: what its limits say, or an instant
     /// from now on.
-    async fn refusal(self: &Arc<Self>, request: &Request) -> Result<Reply, StoreError> {
+    async fn refusal(self: &Arc<Self>, request: &OwnedKeyCommand) -> Result<Reply, StoreError> {
         let Some((peek, detail)) = request.peek() else {
             return Err(StoreError::Unavailable("only a take waits".to_owned()));
         };

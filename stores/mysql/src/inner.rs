@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_net::{Changes, Share};
 use tidegate_store::StoreError;
-use tidegate_store::optimistic::{Known, PlanRevision};
+use tidegate_store::optimistic::{KnownRevisions, PlanRevision};
 
 use crate::pruner::Pruner;
 use crate::shared::Shared;
@@ -15,7 +15,7 @@ pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u32,
     pub(crate) changes: Changes<Arc<PlanRevision>>,
-    pub(crate) known: Known,
+    pub(crate) known: KnownRevisions,
     pub(crate) pruner: Pruner,
 }
 

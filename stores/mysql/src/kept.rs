@@ -2,7 +2,7 @@
 
 use mysql_async::Conn;
 use tidegate_store::core::{Span, Timestamp, Verdict};
-use tidegate_store::optimistic::Request;
+use tidegate_store::optimistic::OwnedKeyCommand;
 use tidegate_store::{Detail, Reply, StoreError};
 
 use crate::error::Trouble;
@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
 
 /// A command that was decided, but for the line.
 pub(crate) struct Decided<'a> {
-    request: &'a Request,
+    request: &'a OwnedKeyCommand,
     turn: Option<&'a mut Turn>,
     /// The server's clock.
     now: Timestamp,
@@ -32,7 +32,7 @@ pub(crate) struct Decided<'a> {
 
 impl<'a> Decided<'a> {
     pub(crate) fn of(
-        request: &'a Request,
+        request: &'a OwnedKeyCommand,
         turn: Option<&'a mut Turn>,
         (now, kept_at): (Timestamp, Vec<Vec<u8>>),
     ) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Params, Value};
-use tidegate_store::optimistic::Request;
+use tidegate_store::optimistic::OwnedKeyCommand;
 use tidegate_store::{KeyCommand, KeyPath, Verb};
 
 use crate::error::Trouble;
@@ -52,7 +52,7 @@ impl Inner {
             return Ok(());
         };
         let calendars = revision.adopted.calendars.clone();
-        let request = Request::of(&KeyCommand {
+        let request = OwnedKeyCommand::of(&KeyCommand {
             plan,
             key,
             now: revision.adopted.at,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate_store::optimistic::Wanted;
+use tidegate_store::optimistic::LoadRequest;
 
 /// A table of limits, as SQL knows it.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +42,12 @@ pub(crate) struct LoadShape {
 }
 
 impl LoadShape {
-    pub(crate) fn of(wanted: &Wanted, first: bool, line: bool) -> Self {
+    pub(crate) fn of(wanted: &LoadRequest, first: bool, line: bool) -> Self {
         Self {
             first,
             rows: wanted.rows.len(),
             ids: wanted.ids.len(),
-            ask: wanted.ask.is_some(),
+            ask: wanted.idempotency_key.is_some(),
             due: wanted.due.map(|due| due.after.is_none()),
             all: wanted.all_leases,
             line,
@@ -63,9 +63,10 @@ impl LoadShape {
     ///
     /// Result sets: names and bodies of other rows, if any; turns and bodies of
     /// leases for each kind of question, unless the root's row says that it has
-    /// none; names of rows for which others wait; and in a first load the root's body, whether it may have leases, the
-    /// clock, whether a row that was not there is by now, since when the ask stands in line
-    /// itself, and whether the table is there (looked for where the row is not).
+    /// none; names of rows for which others wait; and in a first load the root's body,
+    /// whether it may have leases, the clock, whether a row that was not there is by now,
+    /// since when the ask stands in line itself, and whether the table is there (looked for
+    /// where the row is not).
     ///
     /// (A variable hides a column of its name: none of these is one.)
     ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_net::waiting::{Line, Waiting};
-use tidegate_store::optimistic::{Clock, Known, Request};
+use tidegate_store::optimistic::{Clock, KnownRevisions, OwnedKeyCommand};
 use tidegate_store::{
     Command, Execution, HeldLease, KeyCommand, Out, OwnedKey, OwnedListing, Page, StoreError,
     StoreFuture, Table,
@@ -32,7 +32,7 @@ impl MysqlTable {
             shared,
             number,
             changes: Changes::default(),
-            known: Known::default(),
+            known: KnownRevisions::default(),
             pruner: Pruner::default(),
         });
         Self {
@@ -54,7 +54,7 @@ impl Commands for Inner {
     }
 
     fn send(self: &Arc<Self>, command: &KeyCommand<'_>) -> StoreFuture {
-        let (own, request) = (Arc::clone(self), Request::of(command));
+        let (own, request) = (Arc::clone(self), OwnedKeyCommand::of(command));
         let driver = &self.shared.driver;
         driver.later(async move { Ok(own.execute(request, None).await?.0) })
     }

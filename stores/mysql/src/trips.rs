@@ -5,7 +5,9 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Statement, Value};
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::{Found, Kept, LeaseWrite, RowWrite, Swap, Wanted};
+use tidegate_store::optimistic::{
+    LeaseWrite, LoadReply, LoadRequest, RowWrite, StoredLease, WriteSet,
+};
 
 use crate::error::{Trouble, garbled, made_anew};
 use crate::names;
@@ -22,7 +24,7 @@ const GRID: i64 = 1 << 26;
 /// The first load of an attempt.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) found: Found,
+    pub(crate) found: LoadReply,
     /// The names of rows for which others wait, who came before.
     pub(crate) kept_at: Vec<Vec<u8>>,
     /// Since when the ask stands in line itself.
@@ -36,7 +38,7 @@ pub(crate) async fn load(
     conn: &mut Conn,
     place: Place<'_>,
     root: &[u8],
-    wanted: &Wanted,
+    wanted: &LoadRequest,
     ((first, ahead), patience): ((bool, Option<Ahead>), Duration),
 ) -> Result<Loaded, Trouble> {
     let shape = LoadShape::of(wanted, first, ahead.is_some());
@@ -64,7 +66,7 @@ async fn ask(
 fn load_parameters(
     place: Place<'_>,
     root: &[u8],
-    wanted: &Wanted,
+    wanted: &LoadRequest,
     (first, ahead): (bool, Option<Ahead>),
 ) -> Vec<Value> {
     let (table, name) = (Value::from(place.table), Value::from(names::name(root)));
@@ -84,7 +86,7 @@ fn load_parameters(
         let ids = wanted.ids.iter();
         all.extend(ids.map(|id| Value::from(id.to_be_bytes().to_vec())));
     }
-    if let Some(ask) = &wanted.ask {
+    if let Some(ask) = &wanted.idempotency_key {
         all.extend(lease.clone());
         all.push(Value::from(names::ask(ask)));
     }
@@ -111,8 +113,12 @@ fn load_parameters(
     all
 }
 
-fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Loaded, Trouble> {
-    let mut found = Found::default();
+fn read(
+    mut sets: Vec<Vec<Row>>,
+    shape: LoadShape,
+    wanted: &LoadRequest,
+) -> Result<Loaded, Trouble> {
+    let mut found = LoadReply::default();
     let mut kept_at = Vec::new();
     let mut stands_since = None;
     let mut may_have_leases = true;
@@ -172,10 +178,10 @@ fn read(mut sets: Vec<Vec<Row>>, shape: LoadShape, wanted: &Wanted) -> Result<Lo
     })
 }
 
-fn leases(rows: Vec<Row>, into: &mut Vec<Kept>) -> Result<(), Trouble> {
+fn leases(rows: Vec<Row>, into: &mut Vec<StoredLease>) -> Result<(), Trouble> {
     for row in rows {
-        into.push(Kept {
-            turn: value(&row, 0)?,
+        into.push(StoredLease {
+            sequence: value(&row, 0)?,
             bytes: value(&row, 1)?,
         });
     }
@@ -188,15 +194,19 @@ fn value<T: mysql_async::prelude::FromValue>(row: &Row, column: usize) -> Result
 }
 
 /// Writes all of `swap` and commits.
-pub(crate) async fn swap(conn: &mut Conn, place: Place<'_>, swap: Swap) -> Result<(), Trouble> {
-    let Swap {
+pub(crate) async fn swap(
+    conn: &mut Conn,
+    place: Place<'_>,
+    write_set: WriteSet,
+) -> Result<(), Trouble> {
+    let WriteSet {
         root,
         root_was_there,
         rows,
         leases,
         may_have_leases,
         ..
-    } = swap;
+    } = write_set;
     let mut batch = Batch::new(place, names::name(&root));
     let mut rows = rows.into_iter();
     let first = rows
@@ -266,8 +276,8 @@ impl<'a> Batch<'a> {
             id,
             kept.owner.into_vec().into(),
             kept.due.as_micros().into(),
-            kept.turn.into(),
-            kept.ask.map(|ask| names::ask(&ask)).into(),
+            kept.sequence.into(),
+            kept.idempotency_key.map(|ask| names::ask(&ask)).into(),
             kept.bytes.into(),
         ]);
     }

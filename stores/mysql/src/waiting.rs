@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidegate_net::waiting::{Line, Try, Waiting, next_try};
 use tidegate_net::{too_late, within};
 use tidegate_store::core::Timestamp;
-use tidegate_store::optimistic::Request;
+use tidegate_store::optimistic::OwnedKeyCommand;
 use tidegate_store::{KeyCommand, Plan, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -108,7 +108,7 @@ impl Line for InLine {
     }
 
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
-        let request = Request::of(&waiting.take());
+        let request = OwnedKeyCommand::of(&waiting.take());
         let deadline = self.deadline();
         let answer = Arc::clone(&self.table).execute(request, self.turn.as_mut());
         let (reply, is_kept) = within(deadline, answer).await?;
@@ -146,7 +146,7 @@ impl Line for InLine {
     }
 
     async fn cancel(&mut self, cancel: &KeyCommand<'_>) -> Result<(), StoreError> {
-        let ended = Arc::clone(&self.table).execute(Request::of(cancel), None);
+        let ended = Arc::clone(&self.table).execute(OwnedKeyCommand::of(cancel), None);
         within(self.deadline(), ended).await.map(drop)
     }
 

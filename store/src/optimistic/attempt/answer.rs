@@ -3,7 +3,7 @@
 use tidegate_core::{Timestamp, Verdict};
 
 use crate::error::StoreError;
-use crate::optimistic::request::moved;
+use crate::optimistic::owned_key_command::moved;
 use crate::reply::{Decision, Reply};
 
 /// What was answered at `now` by the deciding clock, for a caller whose own stood

@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use tidegate_core::{DecodeError, Timestamp};
 
 use super::{Attempt, Need};
-use crate::optimistic::known;
+use crate::optimistic::known_revisions;
 use crate::optimistic::revision::PlanRevision;
 
 impl Attempt<'_> {
@@ -70,7 +70,7 @@ impl Attempt<'_> {
             met.push(self.head.followed);
         }
         met.retain(|&number| number < self.own.number);
-        let numbers = known::leading_to(self.own.number, &met);
+        let numbers = known_revisions::leading_to(self.own.number, &met);
         let known = numbers.iter().filter_map(|number| self.known.get(number));
         let own = std::iter::once(&self.own);
         known.chain(own).map(Arc::clone).collect()

@@ -10,7 +10,7 @@ use tidegate_core::Timestamp;
 use crate::error::StoreError;
 use crate::lease_room::LeaseRoom;
 use crate::ledger::Ledger;
-use crate::optimistic::trip::{Due, Kept};
+use crate::optimistic::exchange::{DueRange, StoredLease};
 use crate::owned::OwnedKey;
 
 /// A ledger as the contract's loop wants it.
@@ -20,19 +20,19 @@ pub(super) type LeaseLedger = Ledger<OwnedKey>;
 #[derive(Debug)]
 pub(super) struct Leases {
     pub(super) ledger: LeaseLedger,
-    /// The turns of the records that are kept, or will be.
-    pub(super) turns: HashMap<u128, u64>,
+    /// The sequence numbers of the records that are kept, or will be.
+    pub(super) sequences: HashMap<u128, u64>,
     /// Which of them were kept when they were loaded.
     pub(super) loaded: HashSet<u128>,
     /// What has become otherwise since.
     pub(super) changed: HashSet<u128>,
-    /// The place of the last record of those that are due first.
+    /// The position of the last record of those that are due first.
     pub(super) reached: Option<(Timestamp, u64)>,
     /// There are none after it.
     pub(super) exhausted: bool,
     /// A record that was taken out because it is due, and needs more rows.
     pub(super) pending: Option<Record<OwnedKey>>,
-    expected: Option<Due>,
+    expected: Option<DueRange>,
 }
 
 impl Leases {
@@ -42,7 +42,7 @@ impl Leases {
         ledger.note_changes();
         Self {
             ledger,
-            turns: HashMap::new(),
+            sequences: HashMap::new(),
             loaded: HashSet::new(),
             changed: HashSet::new(),
             reached: None,
@@ -53,7 +53,7 @@ impl Leases {
     }
 
     /// These are being loaded.
-    pub(super) const fn expect(&mut self, due: Option<Due>) {
+    pub(super) const fn expect(&mut self, due: Option<DueRange>) {
         self.expected = due;
     }
 
@@ -68,23 +68,27 @@ impl Leases {
     }
 
     /// Adds what was found, in the order in which it is due.
-    pub(super) fn take_in(&mut self, others: Vec<Kept>, due: Vec<Kept>) -> Result<(), StoreError> {
+    pub(super) fn take_in(
+        &mut self,
+        others: Vec<StoredLease>,
+        due: Vec<StoredLease>,
+    ) -> Result<(), StoreError> {
         let mut found = Vec::new();
         for kept in due.iter().chain(&others) {
-            found.push((decode_record(&kept.bytes)?, kept.turn));
+            found.push((decode_record(&kept.bytes)?, kept.sequence));
         }
         if let Some(expected) = self.expected.take() {
             self.exhausted = due.len() < expected.most;
             let last = due.len().checked_sub(1).and_then(|last| found.get(last));
             self.reached = last
-                .map(|(record, turn)| (record.due_at(), *turn))
+                .map(|(record, sequence)| (record.due_at(), *sequence))
                 .or(self.reached);
         }
-        found.sort_by_key(|(record, turn)| (record.due_at(), *turn));
-        for (record, turn) in found {
+        found.sort_by_key(|(record, sequence)| (record.due_at(), *sequence));
+        for (record, sequence) in found {
             let (id, due_at) = (record.granted.id, record.due_at());
             if self.loaded.insert(id) {
-                self.turns.insert(id, turn);
+                self.sequences.insert(id, sequence);
                 self.ledger.put_back(record, due_at);
             }
         }
@@ -98,13 +102,13 @@ impl Leases {
         !self.exhausted && self.reached.is_none_or(|(due, _)| due <= until)
     }
 
-    /// Takes note of what the ledger says has changed. What was put in has its turn
-    /// from `next`, unless it stayed where it was.
+    /// Takes note of what the ledger says has changed. What was put in has its
+    /// sequence number from `next`, unless it stayed where it was.
     pub(super) fn note_changes(&mut self, mut next: Option<&mut u64>) {
         for id in self.ledger.take_changed() {
             self.changed.insert(id);
             if let (Some(next), true) = (&mut next, self.ledger.get(id).is_some()) {
-                self.turns.insert(id, **next);
+                self.sequences.insert(id, **next);
                 **next += 1;
             }
         }

@@ -27,11 +27,11 @@ use tidegate_core::Timestamp;
 
 use crate::error::StoreError;
 use crate::optimistic::clock::Clock;
-use crate::optimistic::entry::Head;
-use crate::optimistic::known;
-use crate::optimistic::request::Request;
+use crate::optimistic::exchange::{DueRange, LoadReply, LoadRequest, WriteSet};
+use crate::optimistic::known_revisions;
+use crate::optimistic::owned_key_command::OwnedKeyCommand;
 use crate::optimistic::revision::PlanRevision;
-use crate::optimistic::trip::{Due, Found, Swap, Wanted};
+use crate::optimistic::stored_row::RootHeader;
 use crate::owned::OwnedKey;
 use crate::reply::Reply;
 use crate::{decide, retained};
@@ -42,19 +42,19 @@ use rows::Rows;
 #[derive(Debug)]
 pub enum Step {
     /// Load this, and [go on](Attempt::found) with what was found.
-    Load(Wanted),
+    Load(LoadRequest),
     /// Make these revisions known, and [go on](Attempt::learned).
     Revisions(Vec<u32>),
     /// Write this; then the reply is the answer. None: there was more to do than
     /// is done in one step; try again.
-    Swap(Swap, Option<Result<Reply, StoreError>>),
+    Write(WriteSet, Option<Result<Reply, StoreError>>),
     /// There is nothing to write; this is the answer.
     Done(Result<Reply, StoreError>),
 }
 
 /// Why it cannot go on yet.
 enum Need {
-    Load(Wanted),
+    Load(LoadRequest),
     Revisions(Vec<u32>),
     /// Enough was done for one step.
     Pause,
@@ -74,7 +74,7 @@ impl From<StoreError> for Need {
 /// It can stop at any time: nothing was changed.
 #[derive(Debug)]
 pub struct Attempt<'r> {
-    request: &'r Request,
+    request: &'r OwnedKeyCommand,
     own: Arc<PlanRevision>,
     clock: Clock,
     known: Arc<BTreeMap<u32, Arc<PlanRevision>>>,
@@ -82,7 +82,7 @@ pub struct Attempt<'r> {
     now: Option<Timestamp>,
     version: Option<u64>,
     root_was_there: bool,
-    head: Head,
+    head: RootHeader,
     rows: Rows,
     leases: Leases,
     /// How many records were dealt with because they were due.
@@ -97,14 +97,14 @@ impl<'r> Attempt<'r> {
     /// that may be met.
     #[must_use]
     pub fn new(
-        request: &'r Request,
+        request: &'r OwnedKeyCommand,
         own: Arc<PlanRevision>,
         known: Arc<BTreeMap<u32, Arc<PlanRevision>>>,
         clock: Clock,
     ) -> Self {
-        let head = Head {
+        let head = RootHeader {
             followed: own.number,
-            turn: 0,
+            sequence: 0,
             until: Timestamp::MIN,
         };
         Self {
@@ -127,16 +127,17 @@ impl<'r> Attempt<'r> {
     ///
     /// # Errors
     /// The key is none under the plan's levels.
-    pub fn begin(&mut self) -> Result<Wanted, StoreError> {
+    pub fn begin(&mut self) -> Result<LoadRequest, StoreError> {
         let path = self.request.path()?;
-        let ask = self.request.idempotency();
-        let wanted = Wanted {
+        let idempotency_key = self.request.idempotency();
+        let wanted = LoadRequest {
             rows: (0..path.depth())
                 .map(|level| path.prefix(level).into())
                 .collect(),
             ids: self.request.lease().into_iter().collect(),
-            ask: ask.map(|ask| decide::ask_key(&path, ask)),
-            due: Some(Due {
+            idempotency_key: idempotency_key
+                .map(|idempotency_key| decide::ask_key(&path, idempotency_key)),
+            due: Some(DueRange {
                 after: None,
                 most: GLANCE,
             }),
@@ -147,7 +148,7 @@ impl<'r> Attempt<'r> {
     }
 
     /// Goes on with what was found of what was wanted last.
-    pub fn found(&mut self, found: Found) -> Step {
+    pub fn found(&mut self, found: LoadReply) -> Step {
         match self.take_in(found) {
             Ok(()) => self.go_on(),
             Err(error) => Step::Done(Err(error)),
@@ -160,12 +161,12 @@ impl<'r> Attempt<'r> {
         self.go_on()
     }
 
-    fn expect(&mut self, wanted: &Wanted) {
+    fn expect(&mut self, wanted: &LoadRequest) {
         self.rows.expect(&wanted.rows);
         self.leases.expect(wanted.due);
     }
 
-    fn take_in(&mut self, found: Found) -> Result<(), StoreError> {
+    fn take_in(&mut self, found: LoadReply) -> Result<(), StoreError> {
         let path = self.request.path()?;
         let head = self.rows.take_in(found.rows, &self.own.plan)?;
         self.leases.take_in(found.leases, found.due)?;
@@ -216,7 +217,7 @@ impl<'r> Attempt<'r> {
             met.push(self.head.followed);
         }
         met.retain(|&number| number != self.own.number);
-        let needed = known::leading_to(self.own.number, &met);
+        let needed = known_revisions::leading_to(self.own.number, &met);
         let unknown = needed.into_iter().filter(|n| !self.known.contains_key(n));
         let unknown: Vec<u32> = unknown.collect();
         match unknown.is_empty() {
@@ -240,7 +241,7 @@ impl<'r> Attempt<'r> {
         self.rows.put_retained_back(&command.key, beside);
         let moves = !request.is_reset();
         self.leases
-            .note_changes(moves.then_some(&mut self.head.turn));
+            .note_changes(moves.then_some(&mut self.head.sequence));
         answer::by_the_callers_clock(reply, now, request.now)
     }
 

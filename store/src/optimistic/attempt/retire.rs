@@ -6,8 +6,8 @@ use tidegate_core::Timestamp;
 use super::{Attempt, Need};
 use crate::decide;
 use crate::key::KeyPath;
+use crate::optimistic::exchange::{DueRange, LoadRequest};
 use crate::optimistic::revision::PlanRevision;
-use crate::optimistic::trip::{Due, Wanted};
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
 
@@ -27,7 +27,7 @@ impl Attempt<'_> {
             }
             self.retired += 1;
             self.expire(revision, record, until);
-            self.leases.note_changes(Some(&mut self.head.turn));
+            self.leases.note_changes(Some(&mut self.head.sequence));
         }
         Ok(())
     }
@@ -41,13 +41,13 @@ impl Attempt<'_> {
             return Err(Need::Pause);
         }
         if self.leases.may_have_more(until) {
-            let due = Due {
+            let due = DueRange {
                 after: self.leases.reached,
                 most: HANDFUL,
             };
-            return Err(Need::Load(Wanted {
+            return Err(Need::Load(LoadRequest {
                 due: Some(due),
-                ..Wanted::default()
+                ..LoadRequest::default()
             }));
         }
         Ok(self.leases.ledger.take_due(until))
@@ -55,7 +55,11 @@ impl Attempt<'_> {
 
     /// The rows of a record's owner that something is given back to and that were
     /// not loaded.
-    fn missing_rows(&self, revision: &PlanRevision, record: &Record<OwnedKey>) -> Option<Wanted> {
+    fn missing_rows(
+        &self,
+        revision: &PlanRevision,
+        record: &Record<OwnedKey>,
+    ) -> Option<LoadRequest> {
         if !gives_back(&revision.plan, record) {
             return None;
         }
@@ -63,9 +67,9 @@ impl Attempt<'_> {
         let keys = (0..path.depth()).map(|level| path.prefix(level));
         let missing = keys.filter(|key| self.rows.find(key).is_none());
         let rows: Vec<Box<[u8]>> = missing.map(Into::into).collect();
-        (!rows.is_empty()).then(|| Wanted {
+        (!rows.is_empty()).then(|| LoadRequest {
             rows,
-            ..Wanted::default()
+            ..LoadRequest::default()
         })
     }
 

@@ -7,32 +7,32 @@ use tidegate_core::{Bounds, DecodeError, Rule, State, Timestamp};
 use crate::decide::{self, Row};
 use crate::error::StoreError;
 use crate::key::KeyPath;
-use crate::optimistic::entry::{self, Entry, Head};
 use crate::optimistic::revision::PlanRevision;
+use crate::optimistic::stored_row::{self, RootHeader, StoredRow};
 use crate::plan::{Plan, PlanLimit};
 use crate::retained;
 use crate::retained::Retained;
 
 /// A row, and what it was when it was loaded.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct LoadedRow {
     pub(super) key: Box<[u8]>,
     pub(super) level: usize,
     /// As it was kept, if it was.
-    pub(super) was: Option<Entry>,
-    /// The revision its cells go by; `None`: nothing was ever seen.
+    pub(super) was: Option<StoredRow>,
+    /// The revision its states go by; `None`: nothing was ever seen.
     pub(super) revision: Option<u32>,
     /// What it has of limits that its revision does not know.
     pub(super) retained: Vec<Retained>,
     /// The rules they go by, if they are not the revision's.
     own: Option<Vec<Rule>>,
-    pub(super) cells: Row,
+    pub(super) states: Row,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    pub(super) all: Vec<Loaded>,
+    pub(super) all: Vec<LoadedRow>,
     /// The keys of those that are under way.
     expected: Vec<Box<[u8]>>,
 }
@@ -49,23 +49,23 @@ impl Rows {
         &mut self,
         found: Vec<Option<Vec<u8>>>,
         plan: &Plan,
-    ) -> Result<Option<Head>, StoreError> {
+    ) -> Result<Option<RootHeader>, StoreError> {
         let mut head = None;
         for (key, bytes) in std::mem::take(&mut self.expected).into_iter().zip(found) {
-            let was = bytes.as_deref().map(entry::decode).transpose()?;
+            let was = bytes.as_deref().map(stored_row::decode).transpose()?;
             let path = KeyPath::new(&key, plan.levels());
             let path = path.map_err(|_| DecodeError::Corrupt("a row's key"))?;
             let level = path.depth() - 1;
-            head = was.as_ref().and_then(|entry| entry.head).or(head);
-            self.all.push(Loaded {
+            head = was.as_ref().and_then(|stored| stored.head).or(head);
+            self.all.push(LoadedRow {
                 level,
-                revision: was.as_ref().map(|entry| entry.revision),
+                revision: was.as_ref().map(|stored| stored.revision),
                 retained: was
                     .as_ref()
-                    .map_or_else(Vec::new, |entry| entry.retained.clone()),
-                own: was.as_ref().and_then(|entry| entry.own.clone()),
-                cells: match &was {
-                    Some(entry) => entry.cells.clone(),
+                    .map_or_else(Vec::new, |stored| stored.retained.clone()),
+                own: was.as_ref().and_then(|stored| stored.own.clone()),
+                states: match &was {
+                    Some(stored) => stored.states.clone(),
                     None => decide::fresh_row(plan, level),
                 },
                 was,
@@ -75,11 +75,11 @@ impl Rows {
         Ok(head)
     }
 
-    pub(super) fn find(&self, key: &[u8]) -> Option<&Loaded> {
+    pub(super) fn find(&self, key: &[u8]) -> Option<&LoadedRow> {
         self.all.iter().find(|row| *row.key == *key)
     }
 
-    fn find_mut(&mut self, key: &[u8]) -> Option<&mut Loaded> {
+    fn find_mut(&mut self, key: &[u8]) -> Option<&mut LoadedRow> {
         self.all.iter_mut().find(|row| *row.key == *key)
     }
 
@@ -90,7 +90,7 @@ impl Rows {
     /// When the latest of them was written.
     pub(super) fn latest(&self) -> Timestamp {
         let written = self.all.iter().filter_map(|row| row.was.as_ref());
-        let latest = written.map(|entry| entry.latest).max();
+        let latest = written.map(|stored| stored.latest).max();
         latest.unwrap_or(Timestamp::MIN)
     }
 
@@ -113,14 +113,14 @@ impl Rows {
         })
     }
 
-    /// The cells of those of a path's rows that go by `revision`, or will; fresh
+    /// The states of those of a path's rows that go by `revision`, or will; fresh
     /// ones for the others, of which it knows nothing.
     pub(super) fn take_out(&mut self, path: &KeyPath<'_>, revision: &PlanRevision) -> Vec<Row> {
-        let cells = |level: usize| match self.find_mut(path.prefix(level)) {
-            Some(row) if row.revision == Some(revision.number) => std::mem::take(&mut row.cells),
+        let states = |level: usize| match self.find_mut(path.prefix(level)) {
+            Some(row) if row.revision == Some(revision.number) => std::mem::take(&mut row.states),
             _ => decide::fresh_row(&revision.plan, level),
         };
-        (0..path.depth()).map(cells).collect()
+        (0..path.depth()).map(states).collect()
     }
 
     /// What a path's rows retain; nothing of those that are not there.
@@ -143,7 +143,7 @@ impl Rows {
 
     /// Puts them back.
     pub(super) fn put_back(&mut self, path: &KeyPath<'_>, rows: Vec<Row>, revision: &PlanRevision) {
-        for (level, cells) in rows.into_iter().enumerate() {
+        for (level, states) in rows.into_iter().enumerate() {
             let number = revision.number;
             let Some(row) = self.find_mut(path.prefix(level)) else {
                 continue;
@@ -153,12 +153,12 @@ impl Rows {
                 Some(_) => {}
                 None => row.goes_by(revision),
             }
-            row.cells = cells;
+            row.states = states;
         }
     }
 }
 
-impl Loaded {
+impl LoadedRow {
     /// Carries it over from its revision, `old`, to `new`. What its key has for
     /// itself in a revision that was read from the backend, nobody knows: it goes
     /// on by what it has, and the answer is `false`.
@@ -172,10 +172,11 @@ impl Loaded {
             return false;
         }
         if !self.stays_as_it_is(old, new) {
-            let (mut cells, mut beside) = (self.cells.clone(), std::mem::take(&mut self.retained));
+            let (mut states, mut beside) =
+                (self.states.clone(), std::mem::take(&mut self.retained));
             let plans = (new.plan.of_row(&self.key), &*self.plan(&old.plan));
-            self.cells =
-                retained::carry_row(plans, self.level, &mut cells, &mut beside, at, calendars);
+            self.states =
+                retained::carry_row(plans, self.level, &mut states, &mut beside, at, calendars);
             self.retained = beside;
         }
         self.goes_by(new);
@@ -196,8 +197,8 @@ impl Loaded {
     pub(super) fn is_by(&self, revision: &PlanRevision) -> bool {
         let limits = |plan: &Plan| plan.range(self.level);
         let plan = self.plan(&revision.plan);
-        let said = revision.plan.of_row(&self.key);
-        plan.limits()[limits(&plan)] == said.limits()[limits(said)]
+        let expected = revision.plan.of_row(&self.key);
+        plan.limits()[limits(&plan)] == expected.limits()[limits(expected)]
     }
 
     fn goes_by(&mut self, revision: &PlanRevision) {
@@ -234,17 +235,17 @@ impl Loaded {
         let plan = self.plan(plan);
         let limits = &plan.limits()[plan.range(self.level)];
         let fits = |(limit, state): (&PlanLimit, &State)| limit.rule.fits(state);
-        limits.len() == self.cells.len()
+        limits.len() == self.states.len()
             && self
                 .own
                 .as_ref()
                 .is_none_or(|own| own.len() == limits.len())
-            && limits.iter().zip(&self.cells).all(fits)
+            && limits.iter().zip(&self.states).all(fits)
     }
 
     /// Whether nothing is noted in it.
     pub(super) fn is_fresh(&self) -> bool {
-        self.cells.iter().all(State::is_fresh) && self.retained.is_empty()
+        self.states.iter().all(State::is_fresh) && self.retained.is_empty()
     }
 
     /// When it was written last.
@@ -259,7 +260,7 @@ impl Loaded {
             Some(was) => {
                 Some(was.revision) != self.revision
                     || was.own != self.own
-                    || was.cells != self.cells
+                    || was.states != self.states
                     || was.retained != self.retained
             }
         }

@@ -4,12 +4,12 @@ use crate::bytes::encode_record;
 use crate::ledger::Record;
 use tidegate_core::Timestamp;
 
-use super::rows::Loaded;
+use super::rows::LoadedRow;
 use super::{Attempt, Step};
 use crate::error::StoreError;
 use crate::optimistic::clock::Clock;
-use crate::optimistic::entry;
-use crate::optimistic::trip::{LeaseEntry, LeaseWrite, RowWrite, Swap};
+use crate::optimistic::exchange::{LeaseRow, LeaseWrite, RowWrite, WriteSet};
+use crate::optimistic::stored_row;
 use crate::owned::OwnedKey;
 use crate::plan::Plan;
 use crate::reply::Reply;
@@ -19,7 +19,7 @@ impl Attempt<'_> {
     /// Ends the attempt. Nothing is written where nothing has changed.
     pub(super) fn finish(&mut self, reply: Option<Result<Reply, StoreError>>) -> Step {
         let leases = self.lease_writes();
-        let changed = self.rows.all.iter().map(Loaded::has_changed);
+        let changed = self.rows.all.iter().map(LoadedRow::has_changed);
         let changed: Vec<bool> = changed.collect();
         if leases.is_empty() && !changed.contains(&true) {
             return match reply {
@@ -32,7 +32,7 @@ impl Attempt<'_> {
             Err(error) => return Step::Done(Err(error)),
         };
         self.extend_keeping(&changed, &leases);
-        let swap = Swap {
+        let write_set = WriteSet {
             root,
             root_was_there: self.root_was_there,
             version: self.version,
@@ -40,7 +40,7 @@ impl Attempt<'_> {
             leases,
             may_have_leases: self.leases.may_remain(),
         };
-        Step::Swap(swap, reply)
+        Step::Write(write_set, reply)
     }
 
     /// The root is kept for as long as anything below it is.
@@ -64,7 +64,7 @@ impl Attempt<'_> {
             .collect()
     }
 
-    fn row_write(&self, row: &Loaded, is_root: bool) -> RowWrite {
+    fn row_write(&self, row: &LoadedRow, is_root: bool) -> RowWrite {
         let now = self.instant();
         let forget_at = self.forget_at(row);
         // Where the caller's clock decides, it may step back: what is spent is kept
@@ -81,12 +81,12 @@ impl Attempt<'_> {
         let number = row.revision.unwrap_or(self.own.number);
         let head = is_root.then_some(&self.head);
         let own = row.own_limits(self.plan_of(number));
-        let limits = entry::Limits {
+        let limits = stored_row::Limits {
             revision: number,
             own: own.as_deref(),
             retained: &row.retained,
         };
-        let bytes = || entry::encode(now, head, &limits, &row.cells);
+        let bytes = || stored_row::encode(now, head, &limits, &row.states);
         RowWrite {
             key: row.key.clone(),
             bytes: (is_root || !is_spent).then(bytes),
@@ -96,14 +96,14 @@ impl Attempt<'_> {
     }
 
     /// From when on a row's states equal "never seen".
-    fn forget_at(&self, row: &Loaded) -> Timestamp {
+    fn forget_at(&self, row: &LoadedRow) -> Timestamp {
         if row.is_fresh() {
             return Timestamp::MIN;
         }
         let plan = row.plan(self.plan_of(row.revision.unwrap_or(self.own.number)));
         let limits = &plan.limits()[plan.range(row.level)];
-        let cells = limits.iter().zip(&row.cells);
-        let instants = cells.map(|(limit, cell)| limit.rule.forget_at(cell));
+        let states = limits.iter().zip(&row.states);
+        let instants = states.map(|(limit, state)| limit.rule.forget_at(state));
         let instants = instants.chain(row.retained.iter().map(Retained::forget_at));
         instants.max().unwrap_or(Timestamp::MIN)
     }
@@ -119,7 +119,7 @@ impl Attempt<'_> {
         let ids = self.leases.changed.iter();
         let write = |&id: &u128| {
             let record = self.leases.ledger.get(id);
-            let kept = record.map(|record| self.lease_entry(record));
+            let kept = record.map(|record| self.lease_row(record));
             let matters = kept.is_some() || self.leases.loaded.contains(&id);
             matters.then_some(LeaseWrite { id, kept })
         };
@@ -128,19 +128,19 @@ impl Attempt<'_> {
         writes
     }
 
-    fn lease_entry(&self, record: &Record<OwnedKey>) -> LeaseEntry {
+    fn lease_row(&self, record: &Record<OwnedKey>) -> LeaseRow {
         let mut bytes = Vec::new();
         encode_record(record, &mut bytes);
-        LeaseEntry {
+        LeaseRow {
             owner: record.owner.bytes().into(),
             due: record.due_at(),
-            turn: self
+            sequence: self
                 .leases
-                .turns
+                .sequences
                 .get(&record.granted.id)
                 .copied()
                 .unwrap_or(0),
-            ask: record.held_under().map(Into::into),
+            idempotency_key: record.held_under().map(Into::into),
             bytes,
         }
     }

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 
 /// A command that outlives its call: it owns everything it names.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct OwnedKeyCommand {
     /// The plan it is decided by.
     pub plan: Arc<Plan>,
     /// The caller's clock.
@@ -23,7 +23,7 @@ pub struct Request {
     verb: OwnedVerb,
 }
 
-impl Request {
+impl OwnedKeyCommand {
     /// All of `command`.
     #[must_use]
     pub fn of(command: &KeyCommand<'_>) -> Self {

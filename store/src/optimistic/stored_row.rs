@@ -3,7 +3,7 @@
 //! ```text
 //! version u8, the instant it was written at i64,
 //! a root's? u8 [, the revision up to which its leases followed changes u32,
-//!               the next lease's turn u64, until when it is kept i64],
+//!               the next lease's sequence number u64, until when it is kept i64],
 //! a row of the contract's bytes, with the number of its revision
 //! ```
 //! One that retains something of limits that its revision does not know is of another
@@ -25,32 +25,32 @@ const RETAINS: u8 = VERSION + 1;
 
 /// A row as it was kept.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct StoredRow {
     /// When it was written.
     pub(crate) latest: Timestamp,
     /// What a root's row says beside its states.
-    pub(crate) head: Option<Head>,
+    pub(crate) head: Option<RootHeader>,
     /// The revision that wrote it.
     pub(crate) revision: u32,
     /// What it has of limits that its revision does not know.
     pub(crate) retained: Vec<Retained>,
     /// The rules it goes by, if they are not its revision's.
     pub(crate) own: Option<Vec<Rule>>,
-    pub(crate) cells: Row,
+    pub(crate) states: Row,
 }
 
 /// What a root's row says of everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub(crate) struct RootHeader {
     /// The revision up to which its leases followed changes of limits.
     pub(crate) followed: u32,
-    /// The turn of the next lease that is written.
-    pub(crate) turn: u64,
+    /// The sequence number of the next lease that is written.
+    pub(crate) sequence: u64,
     /// From when on nothing below the root is needed any more.
     pub(crate) until: Timestamp,
 }
 
-/// By what limits a row's cells go, and what it has beside them.
+/// By what limits a row's states go, and what it has beside them.
 pub(crate) struct Limits<'a> {
     pub(crate) revision: u32,
     pub(crate) own: Option<&'a [PlanLimit]>,
@@ -59,9 +59,9 @@ pub(crate) struct Limits<'a> {
 
 pub(crate) fn encode(
     latest: Timestamp,
-    head: Option<&Head>,
+    head: Option<&RootHeader>,
     limits: &Limits<'_>,
-    cells: &[State],
+    states: &[State],
 ) -> Vec<u8> {
     let retains = !limits.retained.is_empty();
     let mut out = vec![if retains { RETAINS } else { VERSION }];
@@ -69,7 +69,7 @@ pub(crate) fn encode(
     out.push(u8::from(head.is_some()));
     if let Some(head) = head {
         out.extend(head.followed.to_le_bytes());
-        out.extend(head.turn.to_le_bytes());
+        out.extend(head.sequence.to_le_bytes());
         out.extend(head.until.as_micros().to_le_bytes());
     }
     if retains {
@@ -79,11 +79,11 @@ pub(crate) fn encode(
     if let Some(own) = limits.own {
         encode_own(own, &mut out);
     }
-    encode_row(cells, &mut out);
+    encode_row(states, &mut out);
     out
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<StoredRow, DecodeError> {
     let retains = bytes.first() == Some(&RETAINS);
     let mut reader = match retains {
         true => Reader::new(&bytes[1..]),
@@ -92,9 +92,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
     let latest = reader.instant()?;
     let head = match reader.flag("root")? {
         false => None,
-        true => Some(Head {
+        true => Some(RootHeader {
             followed: reader.u32()?,
-            turn: reader.u64()?,
+            sequence: reader.u64()?,
             until: reader.instant()?,
         }),
     };
@@ -103,12 +103,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, DecodeError> {
         false => Vec::new(),
     };
     let row = decode_row(reader.rest())?;
-    Ok(Entry {
+    Ok(StoredRow {
         latest,
         head,
         revision: row.serial,
         retained,
         own: row.own,
-        cells: row.states,
+        states: row.states,
     })
 }

@@ -12,9 +12,9 @@ const MOST_KEPT: u32 = 64;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub struct Known(Mutex<Arc<BTreeMap<u32, Arc<PlanRevision>>>>);
+pub struct KnownRevisions(Mutex<Arc<BTreeMap<u32, Arc<PlanRevision>>>>);
 
-impl Known {
+impl KnownRevisions {
     /// One that was written.
     pub fn note(&self, revision: &Arc<PlanRevision>) {
         let mut known = self.0.lock();

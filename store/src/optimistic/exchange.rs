@@ -1,28 +1,28 @@
-//! What a backend loads and swaps. Keys are those of rows: a root, or a key below
+//! What a backend loads and writes. Keys are those of rows: a root, or a key below
 //! it; how they are named where they are kept is the backend's business.
 
 use tidegate_core::Timestamp;
 
 /// What is to be loaded, all of one root.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
+pub struct LoadRequest {
     /// The rows of these keys. The first load of an attempt begins with the root,
     /// which a backend that locks locks before it reads anything else.
     pub rows: Vec<Box<[u8]>>,
     /// The leases of these ids.
     pub ids: Vec<u128>,
     /// The lease that was made under this idempotency key.
-    pub ask: Option<Box<[u8]>>,
+    pub idempotency_key: Option<Box<[u8]>>,
     /// The leases that are due first.
-    pub due: Option<Due>,
+    pub due: Option<DueRange>,
     /// All leases of the root.
     pub all_leases: bool,
 }
 
 /// The next leases in the order in which they are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Due {
-    /// After this place, if not from the beginning.
+pub struct DueRange {
+    /// After this position, if not from the beginning.
     pub after: Option<(Timestamp, u64)>,
     /// So many at most.
     pub most: usize,
@@ -30,7 +30,7 @@ pub struct Due {
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct LoadReply {
     /// The backend's clock, in microseconds since 1970: read after the root was
     /// locked, if it is.
     pub now: Timestamp,
@@ -40,16 +40,16 @@ pub struct Found {
     pub rows: Vec<Option<Vec<u8>>>,
     /// The leases wanted by id, by idempotency key or altogether, in any order;
     /// the same may be there twice.
-    pub leases: Vec<Kept>,
+    pub leases: Vec<StoredLease>,
     /// Those that are due first, in their order.
-    pub due: Vec<Kept>,
+    pub due: Vec<StoredLease>,
 }
 
 /// A lease as it was kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
-    /// Its place among those that are due at the same instant.
-    pub turn: u64,
+pub struct StoredLease {
+    /// Its position among those that are due at the same instant.
+    pub sequence: u64,
     /// Its record.
     pub bytes: Vec<u8>,
 }
@@ -57,7 +57,7 @@ pub struct Kept {
 /// What is to be written: all of it or nothing, and nothing if the root's row is
 /// not as it was loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Swap {
+pub struct WriteSet {
     /// The root's key.
     pub root: Box<[u8]>,
     /// Whether the root's row was there.
@@ -94,20 +94,20 @@ pub struct LeaseWrite {
     /// Its id.
     pub id: u128,
     /// What is kept of it; `None`: it is deleted.
-    pub kept: Option<LeaseEntry>,
+    pub kept: Option<LeaseRow>,
 }
 
 /// What is kept of a lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeaseEntry {
+pub struct LeaseRow {
     /// Whose it is.
     pub owner: Box<[u8]>,
     /// When it is to be looked at.
     pub due: Timestamp,
-    /// Its place among those that are due at the same instant.
-    pub turn: u64,
+    /// Its position among those that are due at the same instant.
+    pub sequence: u64,
     /// The idempotency key it was made under.
-    pub ask: Option<Box<[u8]>>,
+    pub idempotency_key: Option<Box<[u8]>>,
     /// Its record.
     pub bytes: Vec<u8>,
 }
