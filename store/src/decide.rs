@@ -22,13 +22,13 @@ mod take;
 use tidegate_core::{Bounds, DecisionTime, State, Timestamp};
 
 use crate::command::{KeyCommand, Verb};
-use crate::ledger::{Ledger, Record, Stage};
+use crate::ledger::{LeaseStage, Ledger, Record};
 use crate::plan::{Plan, PlanLimit};
 use crate::reply::{Answer, Reply};
 
 pub(crate) use reset::forget_charges;
 pub use step::{Row, fresh_row, refunds_on_expiry};
-pub use take::{ask_key, known};
+pub use take::{known, scoped_idempotency_key};
 
 use adjust::adjust;
 use end::{end, renew};
@@ -118,7 +118,7 @@ pub fn expire<O>(
     record: &mut Record<O>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    if !matches!(record.stage, Stage::Live) {
+    if !matches!(record.stage, LeaseStage::Live) {
         return None;
     }
     for share in &record.shares {
@@ -129,7 +129,7 @@ pub fn expire<O>(
         };
         with_cell(plan, rows, share.uid, &DecisionTime::at(now), refund);
     }
-    record.stage = Stage::Expired;
+    record.stage = LeaseStage::Expired;
     Some(record.granted.expires_at + plan.keep())
 }
 

@@ -14,10 +14,10 @@ use hashbrown::{HashMap, HashSet, HashTable};
 use smallvec::SmallVec;
 use tidegate_core::{Amount, ChargeReference, Receipt, Timestamp};
 
+pub use crate::due_order::DueKey;
+use crate::due_order::DueOrder;
 use crate::error::StoreError;
-use crate::lease_room::LeaseRoom;
-use crate::order::Order;
-pub use crate::order::Turn;
+use crate::lease_counts::LeaseCounts;
 use crate::reply::{Granted, Settlement};
 
 /// One charge of a limit by a lease. A limit has one, and one more for each time that
@@ -39,7 +39,7 @@ pub type Shares = SmallVec<[Share; 3]>;
 
 /// How far a lease has come.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Stage {
+pub enum LeaseStage {
     /// Held.
     Live,
     /// Past its expiry; what the limits give back then has been given back.
@@ -58,11 +58,11 @@ pub struct Record<O> {
     /// What was granted.
     pub granted: Granted,
     /// How far it has come.
-    pub stage: Stage,
+    pub stage: LeaseStage,
     /// When something is to be done about it next.
     due_at: Timestamp,
-    /// Its place among the records that are due at the same instant.
-    turn: u64,
+    /// Its position among the records that are due at the same instant.
+    sequence: u64,
     /// What stands for the root of its key in the count of its leases.
     root: u64,
     /// The idempotency key it was made under.
@@ -77,9 +77,9 @@ impl<O> Record<O> {
             owner,
             shares,
             granted,
-            stage: Stage::Live,
+            stage: LeaseStage::Live,
             due_at: granted.expires_at,
-            turn: 0,
+            sequence: 0,
             root: 0,
             idempotency: None,
         }
@@ -154,7 +154,7 @@ impl<O> Record<O> {
     }
 
     /// Notes that it has taken `amount` more of the limit `uid`, which was booked at
-    /// `place`. Of many charges the last ones count as booked with the one before them:
+    /// `index`. Of many charges the last ones count as booked with the one before them:
     /// less of them may come back then, never more.
     pub fn take_more(&mut self, uid: u32, amount: Amount, reference: ChargeReference) {
         if amount == 0 {
@@ -188,16 +188,16 @@ impl<O> Record<O> {
 
     /// Whether it has neither ended nor been found expired.
     const fn is_live(&self) -> bool {
-        matches!(self.stage, Stage::Live)
+        matches!(self.stage, LeaseStage::Live)
     }
 
-    /// Whether it was to be forgotten by `now`, though nobody has come to it yet.
+    /// Whether it was to be forgotten by `now`, and is still here.
     fn is_forgotten(&self, now: Timestamp) -> bool {
         !self.is_live() && self.due_at <= now
     }
 
     /// Whether it was made under an idempotency key: then two may hold it, the first
-    /// delivery of the ask and its retry, and each may end it.
+    /// delivery of the request and its retry, and each may end it.
     pub(crate) const fn has_idempotency(&self) -> bool {
         self.idempotency.is_some()
     }
@@ -218,38 +218,38 @@ pub struct Ledger<O> {
     /// Each stays where it is for as long as it is there.
     records: Vec<Option<Record<O>>>,
     vacant: Vec<u32>,
-    /// Where each record stands, by its id.
+    /// The index of each record, by its id.
     ids: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
-    /// The leases that are held, by the idempotency key of their ask.
-    asks: HashMap<Box<[u8]>, u128, foldhash::fast::RandomState>,
+    /// The leases that are held, by the idempotency key of their request.
+    by_idempotency_key: HashMap<Box<[u8]>, u128, foldhash::fast::RandomState>,
     /// The live leases, in the order of their expiry.
-    live: Order,
+    live: DueOrder,
     /// The others, in the order in which they are forgotten.
-    remembered: Order,
+    remembered: DueOrder,
     /// How many live leases each root has.
     of_root: HashTable<(u64, usize)>,
-    next_turn: u64,
-    room: Arc<LeaseRoom>,
+    next_sequence: u64,
+    counts: Arc<LeaseCounts>,
     /// Whose records have changed, if a journal wants to know.
     changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
 }
 
 impl<O: PartialEq> Ledger<O> {
-    /// An empty ledger that takes its part of `room`.
+    /// An empty ledger that takes its part of `counts`.
     #[must_use]
-    pub fn new(room: Arc<LeaseRoom>) -> Self {
+    pub fn new(counts: Arc<LeaseCounts>) -> Self {
         Self {
             records: Vec::new(),
             vacant: Vec::new(),
             ids: HashTable::new(),
             hasher: foldhash::fast::RandomState::default(),
-            asks: HashMap::default(),
-            live: Order::default(),
-            remembered: Order::default(),
+            by_idempotency_key: HashMap::default(),
+            live: DueOrder::default(),
+            remembered: DueOrder::default(),
             of_root: HashTable::new(),
-            next_turn: 0,
-            room,
+            next_sequence: 0,
+            counts,
             changed: None,
         }
     }
@@ -279,7 +279,7 @@ impl<O: PartialEq> Ledger<O> {
     /// The record of the lease `id`, whoever's it is.
     #[must_use]
     pub fn get(&self, id: u128) -> Option<&Record<O>> {
-        self.record(self.place(id)?)
+        self.record(self.index(id)?)
     }
 
     /// How many records there are.
@@ -294,7 +294,7 @@ impl<O: PartialEq> Ledger<O> {
         self.ids.is_empty()
     }
 
-    /// Adds a lease of a key of `root` at `now`, under an idempotency key if the ask had
+    /// Adds a lease of a key of `root` at `now`, under an idempotency key if the request had
     /// one. What it has taken is written into what this answers.
     ///
     /// # Errors
@@ -306,30 +306,31 @@ impl<O: PartialEq> Ledger<O> {
         owner: impl FnOnce() -> O,
         granted: Granted,
         (root, now): (&[u8], Timestamp),
-        ask: Option<Box<[u8]>>,
+        idempotency_key: Option<Box<[u8]>>,
     ) -> Result<&mut Record<O>, StoreError> {
         let (id, due_at) = (granted.id, granted.expires_at);
         let (hash, root) = (hash_of(id), self.root_of(root));
         let held = self.of_root.find(root, |(of, _)| *of == root);
-        self.room.check(held.map_or(0, |(_, held)| *held))?;
-        if let Some(place) = self.place_of(id, hash) {
-            let there = self.record(place);
+        self.counts.check(held.map_or(0, |(_, held)| *held))?;
+        if let Some(index) = self.index_of(id, hash) {
+            let there = self.record(index);
             if there.is_none_or(|record| !record.is_forgotten(now)) {
                 return Err(StoreError::DuplicateLease);
             }
-            self.forget_at(place);
+            self.forget_at(index);
         }
-        let (place, turn) = self.enter((id, hash, due_at), Some(root), ask.as_deref());
+        let (index, sequence) =
+            self.enter((id, hash, due_at), Some(root), idempotency_key.as_deref());
         // Made where it stays: what was just written piece by piece is slow to copy.
-        Ok(self.records[place].insert(Record {
+        Ok(self.records[index].insert(Record {
             owner: owner(),
             shares: Shares::new(),
             granted,
-            stage: Stage::Live,
+            stage: LeaseStage::Live,
             due_at,
-            turn,
+            sequence,
             root,
-            idempotency: ask,
+            idempotency: idempotency_key,
         }))
     }
 
@@ -339,7 +340,7 @@ impl<O: PartialEq> Ledger<O> {
         let id = record.granted.id;
         record.root = self.root_of(root);
         self.keep(record, hash_of(id));
-        if self.place(id).is_some()
+        if self.index(id).is_some()
             && let Some(changed) = &mut self.changed
         {
             changed.remove(&id);
@@ -349,8 +350,8 @@ impl<O: PartialEq> Ledger<O> {
     /// The lease that was made under an idempotency key, unless it has ended or was
     /// found expired.
     #[must_use]
-    pub fn find_ask(&self, ask: &[u8]) -> Option<&Record<O>> {
-        self.get(*self.asks.get(ask)?)
+    pub fn find_by_idempotency_key(&self, idempotency_key: &[u8]) -> Option<&Record<O>> {
+        self.get(*self.by_idempotency_key.get(idempotency_key)?)
     }
 
     /// Notes that the shares that `which` picks, of leases whose owner
@@ -362,7 +363,7 @@ impl<O: PartialEq> Ledger<O> {
     ) {
         // One that has ended gives nothing back any more.
         let records = self.records.iter_mut().flatten();
-        let records = records.filter(|record| !matches!(record.stage, Stage::Ended(_)));
+        let records = records.filter(|record| !matches!(record.stage, LeaseStage::Ended(_)));
         for record in records.filter(|record| concerns(&record.owner)) {
             let shares = record.shares.iter_mut().filter(|share| which(share));
             shares.for_each(|share| share.forgotten = true);
@@ -377,34 +378,34 @@ impl<O: PartialEq> Ledger<O> {
     /// # Errors
     /// [`StoreError::UnknownLease`] if there is none, or it is another's.
     pub fn find(&self, id: u128, owner: &O, now: Timestamp) -> Result<&Record<O>, StoreError> {
-        let place = self.find_place(id, |of| of == owner, now)?;
-        self.record(place).ok_or(StoreError::UnknownLease)
+        let index = self.find_index(id, |of| of == owner, now)?;
+        self.record(index).ok_or(StoreError::UnknownLease)
     }
 
-    /// Where that lease stands, until a record is added or removed; whose it is,
+    /// The index of that lease, until a record is added or removed; whose it is,
     /// `is_its` says.
     ///
     /// # Errors
     /// As [`find`](Self::find).
-    pub fn find_place(
+    pub fn find_index(
         &self,
         id: u128,
         is_its: impl Fn(&O) -> bool,
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let place = self.place(id).ok_or(StoreError::UnknownLease)?;
-        let record = self.record(place);
+        let index = self.index(id).ok_or(StoreError::UnknownLease)?;
+        let record = self.record(index);
         match record.is_some_and(|record| is_its(&record.owner) && !record.is_forgotten(now)) {
-            true => Ok(place),
+            true => Ok(index),
             false => Err(StoreError::UnknownLease),
         }
     }
 
-    /// The record at a place.
+    /// The record at an index.
     #[inline]
     #[must_use]
-    pub fn record(&self, place: usize) -> Option<&Record<O>> {
-        self.records.get(place)?.as_ref()
+    pub fn record(&self, index: usize) -> Option<&Record<O>> {
+        self.records.get(index)?.as_ref()
     }
 
     /// Takes the lease `id` of `owner` out.
@@ -412,8 +413,8 @@ impl<O: PartialEq> Ledger<O> {
     /// # Errors
     /// As [`find`](Self::find), whatever the instant.
     pub fn remove(&mut self, id: u128, owner: &O) -> Result<Record<O>, StoreError> {
-        let place = self.find_place(id, |of| of == owner, Timestamp::MIN)?;
-        self.take(place).ok_or(StoreError::UnknownLease)
+        let index = self.find_index(id, |of| of == owner, Timestamp::MIN)?;
+        self.take(index).ok_or(StoreError::UnknownLease)
     }
 
     /// Puts a record back that was taken out, to be looked at again `due_at`.
@@ -423,10 +424,10 @@ impl<O: PartialEq> Ledger<O> {
         self.keep(record, hash);
     }
 
-    /// The record at `place` has come as far as `stage`, and is looked at again
+    /// The record at `index` has come as far as `stage`, and is looked at again
     /// `due_at`.
-    pub fn go_on(&mut self, place: usize, stage: Stage, due_at: Timestamp) {
-        if let Some(mut record) = self.take(place) {
+    pub fn go_on(&mut self, index: usize, stage: LeaseStage, due_at: Timestamp) {
+        if let Some(mut record) = self.take(index) {
             record.stage = stage;
             self.put_back(record, due_at);
         }
@@ -446,12 +447,12 @@ impl<O: PartialEq> Ledger<O> {
         self.take_at(self.live.first(), now)
     }
 
-    fn take_at(&mut self, first: Option<(Turn, u32)>, now: Timestamp) -> Option<Record<O>> {
-        let ((at, _), place) = first?;
+    fn take_at(&mut self, first: Option<(DueKey, u32)>, now: Timestamp) -> Option<Record<O>> {
+        let ((at, _), index) = first?;
         if at > now {
             return None;
         }
-        self.take(place as usize)
+        self.take(index as usize)
     }
 
     /// Forgets what is to be forgotten by `now`, but not much at once: what is
@@ -459,7 +460,7 @@ impl<O: PartialEq> Ledger<O> {
     pub fn forget_due(&mut self, now: Timestamp) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             match self.remembered.first() {
-                Some(((at, _), place)) if at <= now => self.forget_at(place as usize),
+                Some(((at, _), index)) if at <= now => self.forget_at(index as usize),
                 _ => return,
             }
         }
@@ -478,27 +479,27 @@ impl<O: PartialEq> Ledger<O> {
         self.remembered.len()
     }
 
-    /// The next live leases after a place in the order of expiry, and the place
+    /// The next live leases after a position in the order of expiry, and that
     /// of the last, if there may be more. Not many are looked at.
     ///
     /// Leases that expire at the same instant are in the order of `rank`, which
     /// tells them apart: it stands for their ids, which are secrets.
     pub fn held_after(
         &self,
-        (after, last): Turn,
+        (after, last): DueKey,
         most: usize,
         rank: impl Fn(u128) -> u64,
-    ) -> (Vec<&Record<O>>, Option<Turn>) {
+    ) -> (Vec<&Record<O>>, Option<DueKey>) {
         let mut found = Vec::new();
-        let mut told = (after, last);
+        let mut last_listed = (after, last);
         let mut rest = self.live.from((after, 0)).peekable();
         let mut looked_at = 0;
         while let Some(&((at, _), _)) = rest.peek() {
             if looked_at >= LOOKED_AT {
-                return (found, Some(told));
+                return (found, Some(last_listed));
             }
             let alike = std::iter::from_fn(|| rest.next_if(|((other, _), _)| *other == at));
-            let alike = alike.filter_map(|(_, place)| self.record(place as usize));
+            let alike = alike.filter_map(|(_, index)| self.record(index as usize));
             let ranked = alike.map(|record| (rank(record.granted.id), record));
             let mut ranked: Vec<_> = ranked.collect();
             looked_at += ranked.len();
@@ -506,10 +507,10 @@ impl<O: PartialEq> Ledger<O> {
             ranked.sort_unstable_by_key(|(rank, _)| *rank);
             for (rank, record) in ranked {
                 if found.len() == most {
-                    return (found, Some(told));
+                    return (found, Some(last_listed));
                 }
                 found.push(record);
-                told = (at, rank);
+                last_listed = (at, rank);
             }
         }
         (found, None)
@@ -519,7 +520,7 @@ impl<O: PartialEq> Ledger<O> {
     #[must_use]
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let due = |order: &Order| order.first().map(|((at, _), _)| at);
+        let due = |order: &DueOrder| order.first().map(|((at, _), _)| at);
         match (due(&self.live), due(&self.remembered)) {
             (Some(live), Some(remembered)) => Some(live.min(remembered)),
             (live, remembered) => live.or(remembered),
@@ -535,7 +536,7 @@ impl<O: PartialEq> Ledger<O> {
     /// As [`next_due`](Self::next_due), for what is due after `now`.
     #[must_use]
     pub fn next_due_after(&self, now: Timestamp) -> Option<Timestamp> {
-        let after = |order: &Order| {
+        let after = |order: &DueOrder| {
             let mut later = order.from((now, u64::MAX));
             later.find(|((at, _), _)| *at > now).map(|((at, _), _)| at)
         };
@@ -549,97 +550,97 @@ impl<O: PartialEq> Ledger<O> {
     fn keep(&mut self, mut record: Record<O>, hash: u64) {
         let entry = (record.granted.id, hash, record.due_at);
         let root = record.is_live().then_some(record.root);
-        let (place, turn) = self.enter(entry, root, record.held_under());
-        record.turn = turn;
-        self.records[place] = Some(record);
+        let (index, sequence) = self.enter(entry, root, record.held_under());
+        record.sequence = sequence;
+        self.records[index] = Some(record);
     }
 
-    /// Enters a record that is due at an instant: where it is to stand, and its turn. A
-    /// live one has a root, and an idempotency key if its ask had one.
+    /// Enters a record that is due at an instant: its index and its sequence number. A
+    /// live one has a root, and an idempotency key if its request had one.
     fn enter(
         &mut self,
         (id, hash, due_at): (u128, u64, Timestamp),
         live: Option<u64>,
-        ask: Option<&[u8]>,
+        idempotency_key: Option<&[u8]>,
     ) -> (usize, u64) {
         self.note(id);
-        let turn = self.next_turn;
-        self.next_turn += 1;
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
         if let Some(root) = live {
-            self.room.hold();
+            self.counts.hold();
             self.count_up(root);
         } else {
-            if !self.room.has_room_beside(self.remembered.len()) {
+            if !self.counts.may_remember_beside(self.remembered.len()) {
                 self.forget_first();
             }
-            self.room.remember();
+            self.counts.remember();
         }
-        if let Some(ask) = ask {
-            self.asks.insert(ask.into(), id);
+        if let Some(idempotency_key) = idempotency_key {
+            self.by_idempotency_key.insert(idempotency_key.into(), id);
         }
-        let place = self.vacant.pop().unwrap_or_else(|| {
+        let index = self.vacant.pop().unwrap_or_else(|| {
             self.records.push(None);
             (self.records.len() - 1) as u32
         });
         match live {
-            Some(_) => self.live.insert((due_at, turn), place),
-            None => self.remembered.insert((due_at, turn), place),
+            Some(_) => self.live.insert((due_at, sequence), index),
+            None => self.remembered.insert((due_at, sequence), index),
         }
         let records = &self.records;
-        let rehash = |&place: &u32| {
-            let record = records[place as usize].as_ref();
+        let rehash = |&index: &u32| {
+            let record = records[index as usize].as_ref();
             record.map_or(hash, |record| hash_of(record.granted.id))
         };
-        self.ids.insert_unique(hash, place, rehash);
-        (place as usize, turn)
+        self.ids.insert_unique(hash, index, rehash);
+        (index as usize, sequence)
     }
 
-    /// Makes room for one that is to be remembered, in this ledger.
+    /// Forgets one for the next that is to be remembered, in this ledger.
     fn forget_first(&mut self) {
-        if let Some((_, place)) = self.remembered.first() {
-            self.forget_at(place as usize);
+        if let Some((_, index)) = self.remembered.first() {
+            self.forget_at(index as usize);
         }
     }
 
-    /// Takes the record at `place` out.
-    fn take(&mut self, place: usize) -> Option<Record<O>> {
-        self.let_go(place);
-        self.records[place].take()
+    /// Takes the record at `index` out.
+    fn take(&mut self, index: usize) -> Option<Record<O>> {
+        self.unlink(index);
+        self.records[index].take()
     }
 
-    /// Forgets the record at `place`.
-    pub fn forget_at(&mut self, place: usize) {
-        self.let_go(place);
-        self.records[place] = None;
+    /// Forgets the record at `index`.
+    pub fn forget_at(&mut self, index: usize) {
+        self.unlink(index);
+        self.records[index] = None;
     }
 
-    /// What is known of the record at `place`, which is to be taken out next, is so no
+    /// What is known of the record at `index`, which is to be taken out next, is so no
     /// more.
-    fn let_go(&mut self, place: usize) {
-        let Some(record) = &self.records[place] else {
+    fn unlink(&mut self, index: usize) {
+        let Some(record) = &self.records[index] else {
             return;
         };
-        let (id, turn) = (record.granted.id, (record.due_at, record.turn));
+        let (id, due_key) = (record.granted.id, (record.due_at, record.sequence));
         let (is_live, root) = (record.is_live(), record.root);
-        if let Some(ask) = &record.idempotency
-            && self.asks.get(ask) == Some(&id)
+        if let Some(idempotency_key) = &record.idempotency
+            && self.by_idempotency_key.get(idempotency_key) == Some(&id)
         {
-            self.asks.remove(ask);
+            self.by_idempotency_key.remove(idempotency_key);
         }
         self.note(id);
         if is_live {
-            self.live.remove(turn);
-            self.room.let_go();
+            self.live.remove(due_key);
+            self.counts.release();
             self.count_down(root);
         } else {
-            self.room.forget();
-            self.remembered.remove(turn);
+            self.counts.forget();
+            self.remembered.remove(due_key);
         }
         let hash = hash_of(id);
-        if let Ok(entry) = self.ids.find_entry(hash, |&at| at as usize == place) {
+        if let Ok(entry) = self.ids.find_entry(hash, |&at| at as usize == index) {
             entry.remove();
         }
-        self.vacant.push(place as u32);
+        self.vacant.push(index as u32);
     }
 
     fn count_up(&mut self, root: u64) {
@@ -662,17 +663,17 @@ impl<O: PartialEq> Ledger<O> {
         }
     }
 
-    /// Where the record of the lease `id` stands.
-    fn place(&self, id: u128) -> Option<usize> {
-        self.place_of(id, hash_of(id))
+    /// The index of the record of the lease `id`.
+    fn index(&self, id: u128) -> Option<usize> {
+        self.index_of(id, hash_of(id))
     }
 
-    fn place_of(&self, id: u128, hash: u64) -> Option<usize> {
-        let is_its = |&place: &u32| {
-            let record = self.records[place as usize].as_ref();
+    fn index_of(&self, id: u128, hash: u64) -> Option<usize> {
+        let is_its = |&index: &u32| {
+            let record = self.records[index as usize].as_ref();
             record.is_some_and(|record| record.granted.id == id)
         };
-        self.ids.find(hash, is_its).map(|&place| place as usize)
+        self.ids.find(hash, is_its).map(|&index| index as usize)
     }
 
     /// What stands for a root in the count.

@@ -24,7 +24,7 @@
 //! | [`adopted`] | when a plan came into force |
 //! | [`ledger`] | the leases of some rows: found by id, expired in order |
 //! | [`optimistic`] | load, decide, compare and write: the loop of a store that runs the core away from its data |
-//! | [`lease_room`] | how many leases are held and remembered, and may be |
+//! | [`lease_counts`] | how many leases are held and remembered, and may be |
 //! | [`atomic_bucket`] | a single bucket of a pinned key, shared with its handles |
 //! | [`rebuild`] | rules made again from the numbers that they keep |
 //! | [`sync`] | locks and atomics, replaced by a model checker's when one runs |
@@ -38,15 +38,15 @@ pub mod bytes;
 pub mod command;
 pub mod decide;
 pub mod definitions;
+mod due_order;
 pub mod error;
 pub mod execution;
 pub mod key;
 pub mod keymap;
-pub mod lease_room;
+pub mod lease_counts;
 pub mod ledger;
 pub mod listing;
 pub mod optimistic;
-mod order;
 pub mod owned;
 pub mod owned_command;
 pub mod plan;
@@ -71,7 +71,7 @@ pub use error::StoreError;
 pub use execution::{Execution, Out};
 pub use key::{KeyError, KeyPath};
 pub use keymap::KeyMap;
-pub use lease_room::{LeaseBounds, LeaseRoom};
+pub use lease_counts::{LeaseBounds, LeaseCounts};
 pub use ledger::Ledger;
 pub use listing::{HeldLease, Listing, OwnedListing, Page, Select, Taken};
 pub use owned::OwnedKey;

@@ -13,7 +13,7 @@ use tidegate_core::{
 };
 use tidegate_store::decide::{self, Row};
 use tidegate_store::{
-    Decision, Detail, Ending, KeyCommand, KeyPath, LeaseRoom, Ledger, Plan, PlanLimit, Reply,
+    Decision, Detail, Ending, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan, PlanLimit, Reply,
     Store, StoreError, Table, Terms, Verb,
 };
 
@@ -46,7 +46,7 @@ impl Reference {
         Self {
             plan: Arc::clone(plan),
             rows: vec![decide::fresh_row(plan, 0)],
-            ledger: Ledger::new(Arc::new(LeaseRoom::new(usize::MAX))),
+            ledger: Ledger::new(Arc::new(LeaseCounts::new(usize::MAX))),
         }
     }
 

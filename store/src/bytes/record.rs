@@ -8,7 +8,7 @@
 //! ```
 //! Byte strings have their length (u32) before them.
 
-use crate::ledger::{Record, Share, Stage};
+use crate::ledger::{LeaseStage, Record, Share};
 use crate::{Granted, OwnedKey, Settlement, Use};
 use tidegate_core::{ChargeReference, DecodeError};
 
@@ -41,11 +41,11 @@ pub fn encode_record(record: &Record<OwnedKey>, out: &mut Vec<u8>) {
     encode_stage(&record.stage, out);
 }
 
-fn encode_stage(stage: &Stage, out: &mut Vec<u8>) {
+fn encode_stage(stage: &LeaseStage, out: &mut Vec<u8>) {
     match stage {
-        Stage::Live => out.push(0),
-        Stage::Expired => out.push(1),
-        Stage::Ended(settlement) => {
+        LeaseStage::Live => out.push(0),
+        LeaseStage::Expired => out.push(1),
+        LeaseStage::Ended(settlement) => {
             out.extend([2, u8::from(settlement.expired)]);
             out.extend((settlement.uses.len() as u32).to_le_bytes());
             for part in &settlement.uses {
@@ -93,15 +93,15 @@ fn decode_share(reader: &mut Reader<'_>) -> Result<Share, DecodeError> {
     })
 }
 
-fn decode_stage(reader: &mut Reader<'_>) -> Result<Stage, DecodeError> {
+fn decode_stage(reader: &mut Reader<'_>) -> Result<LeaseStage, DecodeError> {
     match reader.u8()? {
-        0 => Ok(Stage::Live),
-        1 => Ok(Stage::Expired),
+        0 => Ok(LeaseStage::Live),
+        1 => Ok(LeaseStage::Expired),
         2 => {
             let expired = reader.flag("expired")?;
             let count = reader.count(20)?;
             let uses: Result<_, _> = (0..count).map(|_| decode_use(reader)).collect();
-            Ok(Stage::Ended(Box::new(Settlement {
+            Ok(LeaseStage::Ended(Box::new(Settlement {
                 expired,
                 repeated: false,
                 uses: uses?,

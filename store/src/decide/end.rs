@@ -7,7 +7,7 @@ use super::step::{Row, decision_time, with_cell, with_cell_at};
 use super::take::lease_term;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
-use crate::ledger::{Ledger, Record, Stage};
+use crate::ledger::{LeaseStage, Ledger, Record};
 use crate::plan::PlanLimit;
 use crate::reply::{Answer, Reply, Settlement, Use};
 
@@ -19,13 +19,13 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
     answer: &mut Answer,
 ) {
     let is_its = |owner: &O| owner.as_ref() == command.key.bytes();
-    let found = ledger.find_place(id, is_its, command.now);
-    let (place, record) = match found.map(|place| (place, ledger.record(place))) {
-        Ok((place, Some(record))) => (place, record),
+    let found = ledger.find_index(id, is_its, command.now);
+    let (index, record) = match found.map(|index| (index, ledger.record(index))) {
+        Ok((index, Some(record))) => (index, record),
         Ok((_, None)) => return *answer = Err(StoreError::UnknownLease),
         Err(error) => return *answer = Err(error),
     };
-    if let Stage::Ended(first) = &record.stage {
+    if let LeaseStage::Ended(first) = &record.stage {
         *answer = Ok(Reply::Settled(Settlement {
             repeated: true,
             ..Settlement::clone(first)
@@ -42,10 +42,10 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
     };
     end_shares(command, rows, record, ending, &mut settlement.uses);
     if remember || record.has_idempotency() {
-        let stage = Stage::Ended(Box::new(settlement.clone()));
-        ledger.go_on(place, stage, command.now + command.plan.keep());
+        let stage = LeaseStage::Ended(Box::new(settlement.clone()));
+        ledger.go_on(index, stage, command.now + command.plan.keep());
     } else {
-        ledger.forget_at(place);
+        ledger.forget_at(index);
     }
 }
 
@@ -141,7 +141,7 @@ fn end_charges<O>(
             .release(cell, lease_term(&record.granted), time.now);
         return;
     }
-    let refunded = limit.refund_on_expiry && matches!(record.stage, Stage::Expired);
+    let refunded = limit.refund_on_expiry && matches!(record.stage, LeaseStage::Expired);
     let charged = if refunded { 0 } else { of.taken };
     if of.used > charged {
         limit.rule.charge(cell, of.used - charged, time, None);
@@ -174,7 +174,7 @@ pub(super) fn held_until<O: PartialEq>(
 ) -> Result<Timestamp, StoreError> {
     let record = ledger.find(id, owner, command.now)?;
     let expires_at = record.granted.expires_at;
-    if !matches!(record.stage, Stage::Live) || expires_at <= command.now {
+    if !matches!(record.stage, LeaseStage::Live) || expires_at <= command.now {
         return Err(StoreError::LeaseEnded(expires_at.min(command.now)));
     }
     Ok(expires_at)

@@ -29,8 +29,13 @@ pub(super) fn lease<O: PartialEq>(
     (amounts, terms, detail): (&[Amount], &Terms<'_>, Detail),
     answer: &mut Answer,
 ) {
-    let ask = terms.idempotency.map(|ask| ask_key(&command.key, ask));
-    if let Some(known) = ask.as_ref().and_then(|ask| known(ledger, ask, command.now)) {
+    let idempotency_key = terms
+        .idempotency
+        .map(|given| scoped_idempotency_key(&command.key, given));
+    if let Some(known) = idempotency_key
+        .as_ref()
+        .and_then(|key| known(ledger, key, command.now))
+    {
         let mut again = Decision::bare(Verdict::Admit, None);
         again.lease = Some(known);
         *answer = Ok(Reply::Decision(again));
@@ -49,7 +54,7 @@ pub(super) fn lease<O: PartialEq>(
         repeated: false,
     };
     let at = (command.key.root(), command.now);
-    let record = match ledger.insert(owner, granted, at, ask) {
+    let record = match ledger.insert(owner, granted, at, idempotency_key) {
         Ok(record) => record,
         Err(error) => return *answer = Err(error),
     };
@@ -146,12 +151,16 @@ pub(super) const fn lease_term(granted: &Granted) -> LeaseTerm {
     }
 }
 
-/// The lease that an ask with this [`ask_key`] was given before, if it is held at
+/// The lease that a request with this [`scoped_idempotency_key`] was given before, if it is held at
 /// `now`: a retry is answered by it, and takes nothing. One that has ended or expired
-/// is nobody's: the retry is then an ask like any other.
+/// answers no retry: that is then a request like any other.
 #[must_use]
-pub fn known<O: PartialEq>(ledger: &Ledger<O>, ask: &[u8], now: Timestamp) -> Option<Granted> {
-    let record = ledger.find_ask(ask)?;
+pub fn known<O: PartialEq>(
+    ledger: &Ledger<O>,
+    idempotency_key: &[u8],
+    now: Timestamp,
+) -> Option<Granted> {
+    let record = ledger.find_by_idempotency_key(idempotency_key)?;
     let is_held = record.granted.expires_at > now;
     is_held.then_some(Granted {
         repeated: true,
@@ -162,10 +171,12 @@ pub fn known<O: PartialEq>(ledger: &Ledger<O>, ask: &[u8], now: Timestamp) -> Op
 /// What a ledger knows an idempotency key by. It belongs to its key: the two, told
 /// apart by a length.
 #[must_use]
-pub fn ask_key(key: &KeyPath<'_>, ask: &[u8]) -> Box<[u8]> {
+pub fn scoped_idempotency_key(key: &KeyPath<'_>, idempotency_key: &[u8]) -> Box<[u8]> {
     let key = key.bytes();
     let length = (key.len() as u32).to_le_bytes();
-    [length.as_slice(), key, ask].concat().into_boxed_slice()
+    [length.as_slice(), key, idempotency_key]
+        .concat()
+        .into_boxed_slice()
 }
 
 pub(super) fn debit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> Decision {

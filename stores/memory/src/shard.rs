@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tidegate_store::core::{Amount, Bounds, PackedBucket, State, Timestamp, Verdict};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::{
-    Answer, AtomicBucket, AtomicBucketRule, Detail, KeyCommand, KeyPath, LeaseRoom, Ledger, Plan,
+    Answer, AtomicBucket, AtomicBucketRule, Detail, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan,
     Reply, StoreError, Verb,
 };
 
@@ -76,7 +76,7 @@ pub(crate) struct Swept {
 }
 
 impl Shard {
-    pub(crate) fn new(plan: &Arc<Plan>, hasher: RandomState, leases: Arc<LeaseRoom>) -> Self {
+    pub(crate) fn new(plan: &Arc<Plan>, hasher: RandomState, leases: Arc<LeaseCounts>) -> Self {
         Self {
             plan: Arc::clone(plan),
             rows: Rows::new(plan, Timestamp::MIN),

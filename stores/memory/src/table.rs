@@ -8,7 +8,7 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     Answer, AtomicBucket, AtomicBuckets, Command, Count, Detail, Execution, Granted, KeyPath,
-    LeaseRoom, Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
+    LeaseCounts, Op, Out, Plan, Reply, StoreError, Table, Verb, decide,
 };
 
 use crate::bounds::Bounds;
@@ -26,7 +26,7 @@ pub struct MemoryTable {
     pub(crate) shards: Box<[Padded]>,
     pub(crate) hasher: RandomState,
     pub(crate) room: Room,
-    leases: Arc<LeaseRoom>,
+    leases: Arc<LeaseCounts>,
 }
 
 /// A shard on cache lines of its own (two, for the prefetcher's pairs).
@@ -37,7 +37,7 @@ pub(crate) struct Padded(pub(crate) Mutex<Shard>);
 impl MemoryTable {
     pub(crate) fn new(plan: &Arc<Plan>, bounds: Bounds) -> Self {
         let hasher = RandomState::default();
-        let leases = Arc::new(LeaseRoom::bounded(bounds.of_leases(), SHARDS));
+        let leases = Arc::new(LeaseCounts::bounded(bounds.of_leases(), SHARDS));
         let shard = |_| Shard::new(plan, hasher.clone(), Arc::clone(&leases));
         let shard = |at| Padded(Mutex::new(shard(at)));
         Self {
@@ -287,7 +287,11 @@ impl Immediate for MemoryTable {
 
     fn find_repeated(&self, key: &KeyPath<'_>, ask: &[u8], now: Timestamp) -> Option<Granted> {
         let shard = self.shard(hash_of(&self.hasher, key.root())).lock();
-        decide::known(&shard.ledger, &decide::ask_key(key, ask), now)
+        decide::known(
+            &shard.ledger,
+            &decide::scoped_idempotency_key(key, ask),
+            now,
+        )
     }
 
     fn plan_of(&self, key: &KeyPath<'_>) -> Arc<Plan> {

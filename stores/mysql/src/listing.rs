@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidegate_store::bytes::{Reader, decode_record};
 use tidegate_store::core::Timestamp;
-use tidegate_store::ledger::Stage;
+use tidegate_store::ledger::LeaseStage;
 use tidegate_store::optimistic::{Clock, moved};
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
@@ -251,7 +251,7 @@ fn held(
 ) -> Result<Option<HeldLease>, tidegate_store::core::DecodeError> {
     let record = decode_record(body)?;
     let granted = record.granted;
-    if !matches!(record.stage, Stage::Live) || granted.expires_at <= now {
+    if !matches!(record.stage, LeaseStage::Live) || granted.expires_at <= now {
         return Ok(None);
     }
     let taken = record.shares.iter();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Bounds, Timestamp};
 use tidegate_store::decide::{self, Row};
-use tidegate_store::{KeyCommand, KeyPath, LeaseRoom, Ledger, Plan, Reply, StoreError};
+use tidegate_store::{KeyCommand, KeyPath, LeaseCounts, Ledger, Plan, Reply, StoreError};
 
 /// The most leases: as good as no bound.
 const MANY: usize = usize::MAX;
@@ -18,7 +18,7 @@ pub(crate) struct Reference {
     rows: BTreeMap<Vec<u8>, Row>,
     /// By root: a lease is looked at when something is asked of its root.
     ledgers: BTreeMap<Vec<u8>, Ledger<Vec<u8>>>,
-    room: Arc<LeaseRoom>,
+    room: Arc<LeaseCounts>,
 }
 
 impl Reference {
@@ -27,7 +27,7 @@ impl Reference {
             plan: Arc::clone(plan),
             rows: BTreeMap::new(),
             ledgers: BTreeMap::new(),
-            room: Arc::new(LeaseRoom::new(MANY)),
+            room: Arc::new(LeaseCounts::new(MANY)),
         }
     }
 

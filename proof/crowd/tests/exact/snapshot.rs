@@ -8,7 +8,7 @@ use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_core::{DecisionTime, DecodeError, Rule, Slots, Span};
 use tidegate_store::bytes::{decode_record, decode_row, versioned};
-use tidegate_store::ledger::Stage;
+use tidegate_store::ledger::LeaseStage;
 
 use crate::SLOTS;
 
@@ -104,7 +104,7 @@ fn behind_its_head(row: &[u8]) -> Result<&[u8], DecodeError> {
 fn held(record: &[u8]) -> Option<(u64, u64)> {
     let record = decode_record(record).expect("a lease");
     let slots = record.shares.iter().map(|share| share.amount).sum();
-    matches!(record.stage, Stage::Live).then_some((record.granted.fence, slots))
+    matches!(record.stage, LeaseStage::Live).then_some((record.granted.fence, slots))
 }
 
 fn bytes(digits: &str) -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::ledger::Record;
 use tidegate_core::Timestamp;
 
 use crate::error::StoreError;
-use crate::lease_room::LeaseRoom;
+use crate::lease_counts::LeaseCounts;
 use crate::ledger::Ledger;
 use crate::optimistic::exchange::{DueRange, StoredLease};
 use crate::owned::OwnedKey;
@@ -38,7 +38,7 @@ pub(super) struct Leases {
 impl Leases {
     pub(super) fn new() -> Self {
         // How many leases there are is for the backend to bound.
-        let mut ledger = Ledger::new(Arc::new(LeaseRoom::new(usize::MAX)));
+        let mut ledger = Ledger::new(Arc::new(LeaseCounts::new(usize::MAX)));
         ledger.note_changes();
         Self {
             ledger,

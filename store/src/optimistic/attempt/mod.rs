@@ -136,7 +136,7 @@ impl<'r> Attempt<'r> {
                 .collect(),
             ids: self.request.lease().into_iter().collect(),
             idempotency_key: idempotency_key
-                .map(|idempotency_key| decide::ask_key(&path, idempotency_key)),
+                .map(|idempotency_key| decide::scoped_idempotency_key(&path, idempotency_key)),
             due: Some(DueRange {
                 after: None,
                 most: GLANCE,

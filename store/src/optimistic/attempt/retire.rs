@@ -1,6 +1,6 @@
 //! What is due about leases.
 
-use crate::ledger::{Record, Stage};
+use crate::ledger::{LeaseStage, Record};
 use tidegate_core::Timestamp;
 
 use super::{Attempt, Need};
@@ -93,7 +93,7 @@ impl Attempt<'_> {
 
 /// Whether the plan gives anything of a lease back when it expires.
 fn gives_back(plan: &Plan, record: &Record<OwnedKey>) -> bool {
-    let live = matches!(record.stage, Stage::Live);
+    let live = matches!(record.stage, LeaseStage::Live);
     let limit = |uid| plan.position(uid).map(|position| &plan.limits()[position]);
     let back = |uid| limit(uid).is_some_and(|limit| limit.refund_on_expiry);
     let mut shares = record.shares.iter();

@@ -7,7 +7,7 @@ use tidegate_store::core::{
     Align, Bounds, Bucket, ChargeReference, DecodeError, Log, MAX_AMOUNT, Payment, Ring, Rule,
     Slots, Span, State, Timestamp, Window,
 };
-use tidegate_store::ledger::{Record, Share, Stage};
+use tidegate_store::ledger::{LeaseStage, Record, Share};
 use tidegate_store::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 
 use super::*;
@@ -91,14 +91,14 @@ fn plan() -> impl Strategy<Value = (Plan, Adopted)> {
     )
 }
 
-fn stage() -> impl Strategy<Value = Stage> {
+fn stage() -> impl Strategy<Value = LeaseStage> {
     let part = (any::<u32>(), amount(), 0..=MAX_AMOUNT);
     let part = part.prop_map(|(uid, taken, used)| Use { uid, taken, used });
     let ended = (any::<bool>(), prop::collection::vec(part, 0..5));
     prop_oneof![
-        Just(Stage::Live),
-        Just(Stage::Expired),
-        ended.prop_map(|(expired, uses)| Stage::Ended(Box::new(Settlement {
+        Just(LeaseStage::Live),
+        Just(LeaseStage::Expired),
+        ended.prop_map(|(expired, uses)| LeaseStage::Ended(Box::new(Settlement {
             expired,
             repeated: false,
             uses: uses.into(),

@@ -21,7 +21,7 @@ pub struct LeaseBounds {
 /// Of what may be remembered, half is for whichever ledger needs it; the other half
 /// is divided evenly, so that no busy ledger makes the others forget.
 #[derive(Debug)]
-pub struct LeaseRoom {
+pub struct LeaseCounts {
     held: AtomicUsize,
     remembered: AtomicUsize,
     ledgers: usize,
@@ -30,8 +30,8 @@ pub struct LeaseRoom {
     max_remembered: AtomicUsize,
 }
 
-impl LeaseRoom {
-    /// Room for `max_leases` leases of any keys, for one ledger that forgets none
+impl LeaseCounts {
+    /// Counts for at most `max_leases` leases of any keys, for one ledger that forgets none
     /// before its time.
     #[must_use]
     pub const fn new(max_leases: usize) -> Self {
@@ -43,7 +43,7 @@ impl LeaseRoom {
         Self::bounded(bounds, 1)
     }
 
-    /// Room within `bounds` for so many ledgers.
+    /// Counts within `bounds` for so many ledgers.
     #[must_use]
     pub const fn bounded(bounds: LeaseBounds, ledgers: usize) -> Self {
         Self {
@@ -91,12 +91,12 @@ impl LeaseRoom {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release(&self) {
         self.held.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether a ledger that remembers so many may remember one more.
-    pub(crate) fn has_room_beside(&self, has: usize) -> bool {
+    pub(crate) fn may_remember_beside(&self, has: usize) -> bool {
         let half = self.max_remembered.load(Ordering::Relaxed) / 2;
         has < (half / self.ledgers).max(1) || self.remembered() < half
     }
