@@ -5,8 +5,8 @@
 //! multiplication away from the clock, and the arithmetic is the bucket's own:
 //! the law `a_packed_bucket_decides_as_its_bucket` holds the two together. A bucket
 //! whose numbers would not fit cannot be packed ([`PackedBucket::new`] answers `None`), and
-//! is kept as a [`bucket::State`] instead; so is a key whose leases may still give back, or whose burst
-//! was lowered to less than it had used.
+//! is kept as a [`bucket::State`] instead; so is a key whose leases may still give back,
+//! or whose burst was lowered to less than it had used.
 
 use crate::amount::{self, Amount};
 use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
@@ -146,7 +146,7 @@ impl PackedBucket {
     }
 
     /// The packed form of a bucket's state at an instant within reach, if it
-    /// [is plain](bucket::State::is_plain): nothing more can be packed.
+    /// [is plain](bucket::State::is_packable): nothing more can be packed.
     #[must_use]
     pub fn pack(&self, state: &bucket::State) -> u64 {
         if state.level == 0 {
@@ -166,7 +166,7 @@ impl PackedBucket {
     }
 
     /// The packed form of a state that is fresh, or a bucket's that
-    /// [is plain](bucket::State::is_plain).
+    /// [is plain](bucket::State::is_packable).
     #[must_use]
     pub fn pack_state(&self, state: &State) -> u64 {
         match state {

@@ -323,20 +323,20 @@ fn a_roll_out_admits_no_more_than_the_larger_alone() {
 
 /// What was forgiven is forgotten once the larger would have been full again.
 #[test]
-fn a_lowered_bucket_that_stays_in_use_is_plain_again_after_a_period() {
+fn a_lowered_bucket_that_stays_in_use_can_be_packed_again_after_a_period() {
     let rate = |n| Rule::Bucket(Bucket::new(n, Span::from_secs(60), n).unwrap());
     let mut state = State::Fresh;
     rate(40).charge(&mut state, 40, &at(0), None);
     rate(20).adopt(&mut state, &rate(40), &at(0));
-    let is_plain = |state: &State| matches!(state, State::Bucket(state) if state.is_plain());
+    let is_packable = |state: &State| matches!(state, State::Bucket(state) if state.is_packable());
     for second in (0..=60).step_by(3) {
-        assert_eq!(is_plain(&state), second > 60);
+        assert_eq!(is_packable(&state), second > 60);
         let now = at(second * 1_000_000);
         if rate(20).quote(&state, 1, &now).admitted() {
             rate(20).charge(&mut state, 1, &now, None);
         }
     }
-    assert!(is_plain(&state), "{state:?}");
+    assert!(is_packable(&state), "{state:?}");
     assert_eq!(rate(20).standing(&state, &at(60_000_000)).remaining, 0);
 }
 

@@ -41,7 +41,7 @@ enum Form {
 #[derive(Debug)]
 enum UnpackedState {
     Present(bucket::State),
-    /// With the store: for the length of one command, or for as long as it is not plain.
+    /// With the store: for the length of one command, or for as long as it cannot be packed.
     Taken,
     /// It has moved: ask the table, which knows where.
     Stale,
@@ -165,7 +165,7 @@ impl AtomicBucket {
         }
     }
 
-    /// Puts a state back that [is plain](bucket::State::is_plain), or fresh.
+    /// Puts a state back that [is plain](bucket::State::is_packable), or fresh.
     pub fn put_back(&self, state: State) {
         match &self.0 {
             Form::Packed { packed, rule } => {
@@ -325,7 +325,7 @@ impl AtomicBucketRule {
     pub fn pack(&self, state: &State) -> Option<u64> {
         match (self, state) {
             (Self::Packed(rule), State::Bucket(bucket)) => {
-                bucket.is_plain().then(|| rule.pack_state(state))
+                bucket.is_packable().then(|| rule.pack_state(state))
             }
             (Self::Unpacked(_), State::Bucket(bucket)) => {
                 bucket.is_spent().then_some(PackedBucket::FRESH)

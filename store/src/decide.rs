@@ -1,4 +1,4 @@
-//! A command executed on rows that are at hand: load, decide, swap, without
+//! A command executed on rows that are at hand: load, decide, write, without
 //! I/O. A store that keeps state near the code runs this; a store that runs a
 //! translation beside its data is compared with it.
 //!
@@ -7,7 +7,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `step` | a part, a moment, a cell for each limit that the key reaches |
+//! | `step` | a part, a time, a state for each limit that the key reaches |
 //! | `take` | takes, with and without a lease; debits and peeks |
 //! | `end` | how a lease ends, and how it lasts longer |
 //! | `adjust` | how a lease comes to hold more or less |
@@ -33,7 +33,7 @@ pub use take::{known, scoped_idempotency_key};
 use adjust::adjust;
 use end::{end, renew};
 use reset::reset;
-use step::with_cell;
+use step::with_state;
 use take::{debit, lease, peek, take};
 
 /// Executes `command` on its rows and the ledger that holds the key's leases.
@@ -122,12 +122,14 @@ pub fn expire<O>(
         return None;
     }
     for share in &record.shares {
-        let refund = |limit: &PlanLimit, cell: &mut State, time: &DecisionTime| {
+        let refund = |limit: &PlanLimit, state: &mut State, time: &DecisionTime| {
             if limit.refund_on_expiry && !share.forgotten {
-                limit.rule.refund(cell, share.amount, share.reference, time);
+                limit
+                    .rule
+                    .refund(state, share.amount, share.reference, time);
             }
         };
-        with_cell(plan, rows, share.uid, &DecisionTime::at(now), refund);
+        with_state(plan, rows, share.uid, &DecisionTime::at(now), refund);
     }
     record.stage = LeaseStage::Expired;
     Some(record.granted.expires_at + plan.keep())
@@ -144,16 +146,16 @@ pub fn adopt_row(
     calendars: &[Option<Bounds>],
 ) -> Row {
     let mut adopted = fresh_row(plan, level);
-    for (cell, new) in adopted.iter_mut().zip(plan.range(level)) {
+    for (state, new) in adopted.iter_mut().zip(plan.range(level)) {
         let limit = &plan.limits()[new];
         let calendar = calendars.get(new).copied().flatten();
         let before = old.range(level).find(|&i| old.limits()[i].uid == limit.uid);
         if let Some(position) = before {
-            *cell = std::mem::take(&mut row[position - old.range(level).start]);
+            *state = std::mem::take(&mut row[position - old.range(level).start]);
             let rule = &old.limits()[position].rule;
             limit
                 .rule
-                .adopt(cell, rule, &DecisionTime { now, calendar });
+                .adopt(state, rule, &DecisionTime { now, calendar });
         }
     }
     adopted

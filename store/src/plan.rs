@@ -80,7 +80,7 @@ impl PlanLimit {
     /// Whether it is its rule and nothing else: what is taken must fit, and an expired
     /// lease gives nothing back. Stores have faster ways for those.
     #[must_use]
-    pub const fn is_plain(&self) -> bool {
+    pub const fn is_simple(&self) -> bool {
         matches!(self.payment, Payment::Prepaid)
             && !self.shadow
             && !self.refund_on_expiry
@@ -94,11 +94,11 @@ impl PlanLimit {
         self.rule.with_capacity(capacity).ok()
     }
 
-    /// Its bucket, if it is [nothing else](Self::is_plain).
+    /// Its bucket, if it is [nothing else](Self::is_simple).
     #[must_use]
-    pub const fn plain_bucket(&self) -> Option<&Bucket> {
+    pub const fn simple_bucket(&self) -> Option<&Bucket> {
         match &self.rule {
-            Rule::Bucket(bucket) if self.is_plain() => Some(bucket),
+            Rule::Bucket(bucket) if self.is_simple() => Some(bucket),
             _ => None,
         }
     }

@@ -58,16 +58,16 @@ impl Reply {
         }
     }
 
-    /// The decision in full, however lean it came.
+    /// The decision in full, however short it came.
     ///
     /// # Errors
     /// [`StoreError::Mismatch`] if it is none.
     pub fn decision(self) -> Result<Decision, StoreError> {
         match self {
             Self::Decision(decision) => Ok(decision),
-            Self::Verdict(verdict) => Ok(Decision::lone(verdict)),
+            Self::Verdict(verdict) => Ok(Decision::single(verdict)),
             Self::One(verdict, standing) => {
-                let mut decision = Decision::lone(verdict);
+                let mut decision = Decision::single(verdict);
                 decision.standings.push(Some(standing));
                 Ok(decision)
             }
@@ -122,7 +122,7 @@ pub struct Decision {
 
 impl Decision {
     /// A bare verdict on one limit without ancestors.
-    fn lone(verdict: Verdict) -> Self {
+    fn single(verdict: Verdict) -> Self {
         let refused = !verdict.admitted();
         let mut decision = Self::bare(verdict, refused.then_some(0));
         decision.refused_levels = u8::from(refused);
@@ -180,7 +180,7 @@ pub struct Granted {
     pub expires_at: Timestamp,
     /// Larger than that of every earlier lease on the same slots; 0 without slots.
     pub fence: u64,
-    /// It was given before, to an ask with the same idempotency key.
+    /// It was given before, to a request with the same idempotency key.
     pub repeated: bool,
 }
 

@@ -4,7 +4,7 @@
 //! older one, and a row goes to and fro between them. What the plan at hand does not know
 //! of a row, the row *retains*, with the rule that it was written by, so that a server
 //! that knows it goes on where the last one left it: otherwise the limit would begin anew
-//! with every ask at a server that is behind.
+//! with every request at a server that is behind.
 //!
 //! A change of limits still forgets the limits that it removes, of every row that was not
 //! written since. One that was is another server's, which goes on by the older limits.
@@ -59,7 +59,7 @@ pub fn carry_row(
 ) -> Row {
     let unknown = unknown_to(plan, old, level, row);
     let mut carried = decide::adopt_row(plan, old, level, row, now, calendars);
-    for (cell, new) in carried.iter_mut().zip(plan.range(level)) {
+    for (state, new) in carried.iter_mut().zip(plan.range(level)) {
         let limit = &plan.limits()[new];
         let known = retained.iter().position(|state| state.uid == limit.uid);
         let Some(known) = known.map(|at| retained.remove(at)) else {
@@ -67,10 +67,10 @@ pub fn carry_row(
         };
         if !knows(old, level, limit.uid) {
             let calendar = calendars.get(new).copied().flatten();
-            *cell = known.state;
+            *state = known.state;
             limit
                 .rule
-                .adopt(cell, &known.rule, &DecisionTime { now, calendar });
+                .adopt(state, &known.rule, &DecisionTime { now, calendar });
         }
     }
     retained.retain(|state| !unknown.iter().any(|newer| newer.uid == state.uid));
@@ -223,8 +223,8 @@ mod tests {
 
     fn charged(plan: &Plan, now: Timestamp) -> Row {
         let mut row = decide::fresh_row(plan, 0);
-        for (limit, cell) in plan.limits().iter().zip(&mut row) {
-            limit.rule.charge(cell, 1, &DecisionTime::at(now), None);
+        for (limit, state) in plan.limits().iter().zip(&mut row) {
+            limit.rule.charge(state, 1, &DecisionTime::at(now), None);
         }
         row
     }

@@ -72,7 +72,7 @@ impl State {
     /// back, and nothing of the level is forgiven.
     #[must_use]
     #[inline]
-    pub const fn is_plain(&self) -> bool {
+    pub const fn is_packable(&self) -> bool {
         self.low_water.get().is_none() && self.forgiven.is_none()
     }
 
@@ -85,7 +85,7 @@ impl State {
     /// Whether it decides like "never seen", whatever the clock says.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
-        self.level == 0 && self.is_plain()
+        self.level == 0 && self.is_packable()
     }
 }
 
@@ -194,10 +194,10 @@ impl Bucket {
 
     /// Takes `amount` for good if it fits: [`quote`](Self::quote) and
     /// [`charge`](Self::charge) as one step, which is short for a state that
-    /// [is plain](State::is_plain).
+    /// [is plain](State::is_packable).
     #[inline]
     pub fn take(&self, state: &mut State, amount: Amount, now: Timestamp) -> Verdict {
-        if now < state.at || amount > self.burst || !state.is_plain() {
+        if now < state.at || amount > self.burst || !state.is_packable() {
             return self.take_slowly(state, amount, now);
         }
         let level = self.level(state, now) + self.weigh(amount);

@@ -23,8 +23,10 @@ pub(super) fn adjust<O: PartialEq>(
     let expires_at = held_until(command, ledger, owner, id)?;
     let plan = command.plan;
     let mut record = ledger.remove(id, owner)?;
-    let changes: SmallVec<[Change; 4]> = (plan.limits().iter().enumerate())
-        .map(|(position, limit)| Change::of(limit, &record, to.get(position).copied().flatten()))
+    let changes: SmallVec<[AmountChange; 4]> = (plan.limits().iter().enumerate())
+        .map(|(position, limit)| {
+            AmountChange::of(limit, &record, to.get(position).copied().flatten())
+        })
         .collect();
     let asked: SmallVec<[Amount; 4]> = changes.iter().map(|c| c.asked(overdraw)).collect();
     let mut parts = parts(command, rows, &asked);
@@ -69,13 +71,13 @@ pub(super) fn adjust<O: PartialEq>(
 }
 
 /// What an adjustment does to one limit's share of a lease.
-struct Change {
+struct AmountChange {
     is_held: bool,
     taken: Amount,
     target: Amount,
 }
 
-impl Change {
+impl AmountChange {
     fn of<O>(limit: &PlanLimit, record: &Record<O>, to: Option<Amount>) -> Self {
         let taken = record.taken(limit.uid);
         Self {

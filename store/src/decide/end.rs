@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Amount, DecisionTime, LeaseTerm, State, Timestamp};
 
-use super::step::{Row, decision_time, with_cell, with_cell_at};
+use super::step::{Row, decision_time, with_state, with_state_at};
 use super::take::lease_term;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
@@ -69,22 +69,22 @@ fn end_shares<O>(
             }),
         }
     }
-    let plain = DecisionTime::at(command.now);
+    let without_calendar = DecisionTime::at(command.now);
     for (at, of) in uses[untaken..].iter_mut().enumerate() {
         let position = command.plan.position_near(of.uid, at);
         of.used = position.map_or(of.taken, |i| used(ending, i, of.taken));
         let Some(position) = position else { continue };
         let time = match command.calendars.is_empty() {
-            true => &plain,
+            true => &without_calendar,
             false => &decision_time(command, position),
         };
-        with_cell_at(command.plan, rows, position, time, |limit, cell, at| {
-            end_charges(limit, cell, of, record, at);
+        with_state_at(command.plan, rows, position, time, |limit, state, at| {
+            end_charges(limit, state, of, record, at);
         });
     }
 }
 
-/// Charges what was used of limits that were not taken: left out by the ask,
+/// Charges what was used of limits that were not taken: left out by the request,
 /// or added since. (A shadow that would have refused goes on as if it had.)
 fn charge_untaken<O>(
     command: &KeyCommand<'_>,
@@ -103,9 +103,9 @@ fn charge_untaken<O>(
             continue;
         }
         let time = decision_time(command, position);
-        with_cell(command.plan, rows, limit.uid, &time, |limit, cell, at| {
-            limit.rule.observe(cell, at);
-            limit.rule.charge(cell, used, at, None);
+        with_state(command.plan, rows, limit.uid, &time, |limit, state, at| {
+            limit.rule.observe(state, at);
+            limit.rule.charge(state, used, at, None);
             uses.push(Use {
                 uid: limit.uid,
                 taken: 0,
@@ -129,38 +129,38 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
 #[inline]
 fn end_charges<O>(
     limit: &PlanLimit,
-    cell: &mut State,
+    state: &mut State,
     of: &Use,
     record: &Record<O>,
     time: &DecisionTime,
 ) {
-    limit.rule.observe(cell, time);
+    limit.rule.observe(state, time);
     if limit.rule.is_held() {
         limit
             .rule
-            .release(cell, lease_term(&record.granted), time.now);
+            .release(state, lease_term(&record.granted), time.now);
         return;
     }
     let refunded = limit.refund_on_expiry && matches!(record.stage, LeaseStage::Expired);
     let charged = if refunded { 0 } else { of.taken };
     if of.used > charged {
-        limit.rule.charge(cell, of.used - charged, time, None);
+        limit.rule.charge(state, of.used - charged, time, None);
     } else if of.used < charged {
-        give_back(limit, cell, record, charged - of.used, time);
+        give_back(limit, state, record, charged - of.used, time);
     }
 }
 
 /// Gives `amount` of a limit back where it was charged.
 pub(super) fn give_back<O>(
     limit: &PlanLimit,
-    cell: &mut State,
+    state: &mut State,
     record: &Record<O>,
     amount: Amount,
     time: &DecisionTime,
 ) {
     for (share, part) in record.latest_first(limit.uid, amount) {
         if !share.forgotten {
-            limit.rule.refund(cell, part, share.reference, time);
+            limit.rule.refund(state, part, share.reference, time);
         }
     }
 }
@@ -193,9 +193,9 @@ pub(super) fn renew<O: PartialEq>(
     let term = LeaseTerm { id, expires_at };
     for share in &record.shares {
         let time = DecisionTime::at(command.now);
-        with_cell(command.plan, rows, share.uid, &time, |limit, cell, at| {
-            limit.rule.observe(cell, at);
-            limit.rule.renew(cell, term, until, at.now);
+        with_state(command.plan, rows, share.uid, &time, |limit, state, at| {
+            limit.rule.observe(state, at);
+            limit.rule.renew(state, term, until, at.now);
         });
     }
     record.granted.expires_at = until;

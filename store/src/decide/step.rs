@@ -1,4 +1,4 @@
-//! One step on rows: a part, a moment, a cell for each of the plan's limits that the key
+//! One step on rows: a part, a time, a state for each of the plan's limits that the key
 //! reaches, and what they come to.
 
 use smallvec::SmallVec;
@@ -31,16 +31,16 @@ pub(super) fn parts<'a>(
     rows: &'a mut [Row],
     amounts: &[Amount],
 ) -> Parts<'a> {
-    let cells = rows.iter_mut().flat_map(|row| row.iter_mut());
+    let states = rows.iter_mut().flat_map(|row| row.iter_mut());
     let limits = command.plan.limits().iter().enumerate();
-    let part = |((position, limit), cell): ((usize, &'a PlanLimit), &'a mut State)| {
+    let part = |((position, limit), state): ((usize, &'a PlanLimit), &'a mut State)| {
         let amount = amounts.get(position).copied().unwrap_or(0);
-        let mut part = Part::new(&limit.rule, cell, amount, decision_time(command, position));
+        let mut part = Part::new(&limit.rule, state, amount, decision_time(command, position));
         part.payment = limit.payment;
         part.shadow = limit.shadow;
         part
     };
-    limits.zip(cells).map(part).collect()
+    limits.zip(states).map(part).collect()
 }
 
 pub(super) fn decision_time(command: &KeyCommand<'_>, position: usize) -> DecisionTime {
@@ -76,29 +76,29 @@ pub(super) fn decision(
     decision
 }
 
-/// Runs `act` on every limit that the rows reach, in the plan's order, with its cell and
-/// its moment.
+/// Runs `act` on every limit that the rows reach, in the plan's order, with its state and
+/// its time.
 #[inline]
 pub(super) fn each_limit(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     mut act: impl FnMut(usize, &PlanLimit, &mut State, &DecisionTime),
 ) {
-    let plain = DecisionTime::at(command.now);
+    let without_calendar = DecisionTime::at(command.now);
     let mut limits = command.plan.limits().iter().enumerate();
     for row in rows {
-        for (cell, (position, limit)) in row.iter_mut().zip(&mut limits) {
+        for (state, (position, limit)) in row.iter_mut().zip(&mut limits) {
             let time = match command.calendars.is_empty() {
-                true => &plain,
+                true => &without_calendar,
                 false => &decision_time(command, position),
             };
-            act(position, limit, cell, time);
+            act(position, limit, state, time);
         }
     }
 }
 
-/// Runs `act` on the limit with `uid` and its cell, if both are still there.
-pub(super) fn with_cell(
+/// Runs `act` on the limit with `uid` and its state, if both are still there.
+pub(super) fn with_state(
     plan: &Plan,
     rows: &mut [Row],
     uid: u32,
@@ -106,12 +106,12 @@ pub(super) fn with_cell(
     act: impl FnOnce(&PlanLimit, &mut State, &DecisionTime),
 ) {
     if let Some(position) = plan.position(uid) {
-        with_cell_at(plan, rows, position, time, act);
+        with_state_at(plan, rows, position, time, act);
     }
 }
 
-/// Runs `act` on the limit at `position` and its cell, if the rows reach it.
-pub(super) fn with_cell_at(
+/// Runs `act` on the limit at `position` and its state, if the rows reach it.
+pub(super) fn with_state_at(
     plan: &Plan,
     rows: &mut [Row],
     position: usize,
@@ -123,7 +123,7 @@ pub(super) fn with_cell_at(
     };
     let offset = position - plan.start(limit.level);
     let row = rows.get_mut(limit.level);
-    if let Some(cell) = row.and_then(|row| row.get_mut(offset)) {
-        act(limit, cell, time);
+    if let Some(state) = row.and_then(|row| row.get_mut(offset)) {
+        act(limit, state, time);
     }
 }

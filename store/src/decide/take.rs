@@ -75,12 +75,12 @@ pub(super) fn lease<O: PartialEq>(
 #[inline]
 fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bool {
     let mut all = true;
-    each_limit(command, rows, |position, limit, cell, time| {
+    each_limit(command, rows, |position, limit, state, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
-        limit.rule.observe(cell, time);
+        limit.rule.observe(state, time);
         if amount > 0 {
             let must_fit = limit.payment.must_fit(amount);
-            all &= limit.rule.quote(cell, must_fit, time).admitted();
+            all &= limit.rule.quote(state, must_fit, time).admitted();
         }
     });
     all
@@ -94,10 +94,10 @@ fn charge_all<O>(
     record: &mut Record<O>,
 ) {
     let term = Some(lease_term(&record.granted));
-    each_limit(command, rows, |position, limit, cell, time| {
+    each_limit(command, rows, |position, limit, state, time| {
         let amount = amounts.get(position).copied().unwrap_or(0);
         if amount > 0 {
-            let receipt = limit.rule.charge(cell, amount, time, term);
+            let receipt = limit.rule.charge(state, amount, time, term);
             record.charged(limit.uid, amount, receipt);
         }
     });

@@ -1,8 +1,8 @@
 //! The two shapes of a table's rows.
 //!
 //! A plan of one prepaid bucket on one level keeps a [`PackedBucket`] a key, or, if its numbers
-//! fit none, a state aside; every other plan keeps the states of its limits. A change of limits turns all
-//! rows of a shard from one plan's shape into the other's.
+//! fit none, a state aside; every other plan keeps the states of its limits. A change of
+//! limits turns all rows of a shard from one plan's shape into the other's.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl Words {
         let aside = self.asides.get_mut(*place);
         let own = aside.as_ref().is_some_and(|aside| aside.own.is_some());
         if !own
-            && is_plain(&state)
+            && is_packable(&state)
             && let Some(bucket) = aside.as_ref().and_then(|aside| aside.bucket.as_ref())
         {
             return bucket.put_back(state);
@@ -147,7 +147,7 @@ impl Words {
             // One that fits no word is aside only for want of a cell.
             if let Some(state) = aside
                 .wide
-                .take_if(|state| aside.own.is_none() && is_plain(state))
+                .take_if(|state| aside.own.is_none() && is_packable(state))
             {
                 bucket.put_back(state);
             }
@@ -289,7 +289,7 @@ fn take_back(bucket: &AtomicBucket, now: Timestamp) -> Timestamp {
 /// The rule of a lone bucket, if `plan` is one.
 pub(crate) fn lone_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBucketRule> {
     let [limit] = plan.limits() else { return None };
-    let bucket = limit.plain_bucket().filter(|_| plan.levels() == 1)?;
+    let bucket = limit.simple_bucket().filter(|_| plan.levels() == 1)?;
     let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));
     Some(AtomicBucketRule::new(bucket, epoch))
 }
@@ -371,8 +371,8 @@ pub(crate) fn own_rule(plan: &Plan, key: &[u8]) -> Option<Rule> {
 }
 
 /// Whether a cell holds all of a bucket's state.
-fn is_plain(state: &State) -> bool {
-    !matches!(state, State::Bucket(state) if !state.is_plain())
+fn is_packable(state: &State) -> bool {
+    !matches!(state, State::Bucket(state) if !state.is_packable())
 }
 
 /// Whether a stored prefix is the same ancestor by both plans. One whose level

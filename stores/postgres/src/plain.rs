@@ -58,7 +58,7 @@ impl Plain {
         let ([limit], [amount]) = (request.plan.limits(), &*request.amounts) else {
             return None;
         };
-        let bucket = limit.plain_bucket()?;
+        let bucket = limit.simple_bucket()?;
         let is_common = request.rules.is_none() && request.plan.levels() <= 1;
         let in_time = clock == Clock::Server || INSTANTS.contains(&request.now.as_micros());
         if request.verb != TAKE || !is_common || !request.is_indexed() {

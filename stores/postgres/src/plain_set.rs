@@ -68,7 +68,7 @@ fn numbers(limit: &PlanLimit) -> Option<[i64; 6]> {
     };
     let capacity = u128::from(limit.rule.capacity());
     let numbers = [kind, limit.uid.into(), capacity, drain, weight, brim];
-    let fits = limit.is_plain() && numbers.iter().all(|&number| number < BOUND);
+    let fits = limit.is_simple() && numbers.iter().all(|&number| number < BOUND);
     fits.then(|| numbers.map(|number| number as i64))
 }
 

@@ -107,7 +107,7 @@ impl Plain {
 
 /// `None` for what is no plain bucket, or has numbers that are not.
 fn numbers(limit: &PlanLimit) -> Option<[i64; 4]> {
-    let bucket = limit.plain_bucket()?;
+    let bucket = limit.simple_bucket()?;
     let (drain, weight, brim) = (bucket.drain(), bucket.weight(), bucket.brim());
     let most = brim + u128::from(weight);
     if most.max(u128::from(drain)) >= PLAIN {
@@ -187,5 +187,5 @@ fn lone(plan: &Plan, amounts: &[Amount], detail: Detail, now: Timestamp) -> Opti
     let ([limit], [amount]) = (plan.limits(), amounts) else {
         return None;
     };
-    Lone::new(limit.plain_bucket()?, *amount, detail, now)
+    Lone::new(limit.simple_bucket()?, *amount, detail, now)
 }
