@@ -10,7 +10,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
-use tidegate_store::{Board, Definition, Definitions, Follower, Store, StoreError, StoreFuture};
+use tidegate_store::{
+    Definition, Definitions, Follower, LocalDefinitions, Store, StoreError, StoreFuture,
+};
 
 use super::access::{Caller, Credentials};
 use super::ad_hoc::AdHoc;
@@ -48,7 +50,7 @@ struct Shared {
     generation: AtomicU64,
     store: Option<Arc<dyn Store>>,
     /// What is defined where there is no store.
-    board: Board,
+    local_definitions: LocalDefinitions,
     clock: Clock,
     denials: Arc<Denials>,
     longest_wait: Duration,
@@ -113,7 +115,7 @@ impl ServiceBuilder {
             credentials: ArcSwap::from_pointee(self.credentials),
             generation: AtomicU64::new(0),
             store: self.store,
-            board: Board::default(),
+            local_definitions: LocalDefinitions::default(),
             clock: self.clock,
             denials,
             longest_wait: self.longest_wait.unwrap_or(LONGEST_WAIT),
@@ -125,7 +127,7 @@ impl ServiceBuilder {
         let shared = Arc::downgrade(&service.0);
         match &service.0.store {
             Some(store) => store.follow(OWNER, shared),
-            None => service.0.board.follow(OWNER, shared),
+            None => service.0.local_definitions.follow(OWNER, shared),
         }
         Ok(service)
     }
@@ -405,7 +407,7 @@ impl Service {
     pub(super) fn tell(&self, definition: Definition) -> StoreFuture<bool> {
         match &self.0.store {
             Some(store) => store.define(OWNER, definition),
-            None => at_once(self.0.board.define(OWNER, definition)),
+            None => at_once(self.0.local_definitions.define(OWNER, definition)),
         }
     }
 

@@ -5,7 +5,7 @@
 //! step. Who [follows](crate::Store::follow) an owner says up to which version it knows,
 //! and is given what has [changed since](Definitions): an answer that comes late, twice
 //! or out of order goes on from a version that is no longer its own, and changes nothing.
-//! [`Board`] has all of it for a store of one process.
+//! [`LocalDefinitions`] has all of it for a store of one process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
@@ -124,14 +124,14 @@ impl std::fmt::Debug for Followers {
 
 /// The definitions of one process, and who follows them.
 #[derive(Debug, Default)]
-pub struct Board {
-    owners: Mutex<HashMap<String, Kept>>,
+pub struct LocalDefinitions {
+    owners: Mutex<HashMap<String, OwnerDefinitions>>,
     followers: Followers,
 }
 
 /// What is kept for one owner.
 #[derive(Debug, Default)]
-struct Kept {
+struct OwnerDefinitions {
     version: u64,
     /// Who knows less is given everything.
     floor: u64,
@@ -142,14 +142,14 @@ struct Kept {
     changed_at: HashMap<Vec<u8>, u64>,
 }
 
-impl Board {
+impl LocalDefinitions {
     /// As [`Store::definitions`](crate::Store::definitions).
     #[must_use]
     pub fn definitions(&self, owner: &str, newer_than: u64) -> Definitions {
         let owners = self.owners.lock();
         match owners.get(owner) {
             Some(kept) => kept.since(newer_than),
-            None => Kept::default().since(newer_than),
+            None => OwnerDefinitions::default().since(newer_than),
         }
     }
 
@@ -205,7 +205,7 @@ pub fn check_lasts(definition: &Definition) -> Result<(), StoreError> {
     }
 }
 
-impl Kept {
+impl OwnerDefinitions {
     fn put(&mut self, definition: Definition) -> bool {
         let Definition { key, value, .. } = definition;
         match value {

@@ -66,7 +66,7 @@ pub use block::{block_on, block_on_within};
 pub use command::{
     Command, Detail, Ending, Hold, Item, KeyCommand, Op, Patience, Seat, Terms, Verb,
 };
-pub use definitions::{Board, Definition, Definitions, Follower, Followers};
+pub use definitions::{Definition, Definitions, Follower, Followers, LocalDefinitions};
 pub use error::StoreError;
 pub use execution::{Execution, Out};
 pub use key::{KeyError, KeyPath};

@@ -65,10 +65,10 @@ type Amounts = SmallVec<[Amount; 2]>;
 
 /// A [`Verb`] that borrows nothing.
 #[derive(Clone, Debug)]
-pub struct OwnedVerb(Kind);
+pub struct OwnedVerb(OwnedVerbKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum OwnedVerbKind {
     Take(Amounts, Option<OwnedTerms>, Detail),
     Debit(Amounts),
     Peek(Amounts),
@@ -132,7 +132,7 @@ impl OwnedCommand {
     pub fn shift(&mut self, now: Timestamp) {
         let later = now.since(self.now);
         if let OwnedOp::One(item) = &mut self.op
-            && let OwnedVerb(Kind::Take(_, Some(terms), _)) = &mut item.verb
+            && let OwnedVerb(OwnedVerbKind::Take(_, Some(terms), _)) = &mut item.verb
         {
             terms.expires_at = terms.expires_at + later;
         }
@@ -202,23 +202,23 @@ impl OwnedVerb {
                     expires_at: terms.expires_at,
                     idempotency: terms.idempotency.map(Into::into),
                 });
-                Kind::Take(amounts.into(), terms, detail)
+                OwnedVerbKind::Take(amounts.into(), terms, detail)
             }
-            Verb::Debit { amounts } => Kind::Debit(amounts.into()),
-            Verb::Peek { amounts } => Kind::Peek(amounts.into()),
+            Verb::Debit { amounts } => OwnedVerbKind::Debit(amounts.into()),
+            Verb::Peek { amounts } => OwnedVerbKind::Peek(amounts.into()),
             Verb::End {
                 id,
                 ending,
                 remember,
-            } => Kind::End(id, OwnedEnding::of(ending), remember),
-            Verb::Renew { id, until } => Kind::Renew(id, until),
+            } => OwnedVerbKind::End(id, OwnedEnding::of(ending), remember),
+            Verb::Renew { id, until } => OwnedVerbKind::Renew(id, until),
             Verb::Adjust {
                 id,
                 to,
                 overdraw,
                 detail,
-            } => Kind::Adjust(id, to.into(), overdraw, detail),
-            Verb::Reset => Kind::Reset,
+            } => OwnedVerbKind::Adjust(id, to.into(), overdraw, detail),
+            Verb::Reset => OwnedVerbKind::Reset,
         })
     }
 
@@ -226,7 +226,7 @@ impl OwnedVerb {
     #[must_use]
     pub fn lend(&self) -> Verb<'_> {
         match &self.0 {
-            Kind::Take(amounts, terms, detail) => Verb::Take {
+            OwnedVerbKind::Take(amounts, terms, detail) => Verb::Take {
                 amounts,
                 lease: terms.as_ref().map(|terms| Terms {
                     id: terms.id,
@@ -235,24 +235,24 @@ impl OwnedVerb {
                 }),
                 detail: *detail,
             },
-            Kind::Debit(amounts) => Verb::Debit { amounts },
-            Kind::Peek(amounts) => Verb::Peek { amounts },
-            Kind::End(id, ending, remember) => Verb::End {
+            OwnedVerbKind::Debit(amounts) => Verb::Debit { amounts },
+            OwnedVerbKind::Peek(amounts) => Verb::Peek { amounts },
+            OwnedVerbKind::End(id, ending, remember) => Verb::End {
                 id: *id,
                 ending: ending.lend(),
                 remember: *remember,
             },
-            Kind::Renew(id, until) => Verb::Renew {
+            OwnedVerbKind::Renew(id, until) => Verb::Renew {
                 id: *id,
                 until: *until,
             },
-            Kind::Adjust(id, to, overdraw, detail) => Verb::Adjust {
+            OwnedVerbKind::Adjust(id, to, overdraw, detail) => Verb::Adjust {
                 id: *id,
                 to,
                 overdraw: *overdraw,
                 detail: *detail,
             },
-            Kind::Reset => Verb::Reset,
+            OwnedVerbKind::Reset => Verb::Reset,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::sync::Mutex;
 
 /// A change of limits that is to become a revision.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct PlanChange {
     /// The limits from then on.
     pub plan: Arc<Plan>,
     /// When they came into force, by the caller's clock.
@@ -26,7 +26,7 @@ pub struct Change {
     pub before: Option<Arc<Plan>>,
 }
 
-impl Change {
+impl PlanChange {
     /// The first since the table was opened: no change if nothing differs.
     #[must_use]
     pub const fn is_first(&self) -> bool {
@@ -70,20 +70,20 @@ pub struct Revision<N> {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub struct Revisions<N>(Mutex<State<N>>);
+pub struct Revisions<N>(Mutex<RevisionState<N>>);
 
 #[derive(Debug)]
-struct State<N> {
+struct RevisionState<N> {
     newest: Option<Arc<Plan>>,
     /// The one that was written last.
     last: Option<Revision<N>>,
     /// What is to be written before anything is decided.
-    changes: VecDeque<Change>,
+    changes: VecDeque<PlanChange>,
 }
 
 impl<N> Default for Revisions<N> {
     fn default() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(RevisionState {
             newest: None,
             last: None,
             changes: VecDeque::new(),
@@ -113,7 +113,7 @@ impl<N: Clone> Revisions<N> {
         }
         let before = state.newest.replace(Arc::clone(plan));
         let calendars = calendars.to_vec();
-        state.changes.push_back(Change {
+        state.changes.push_back(PlanChange {
             plan: Arc::clone(plan),
             adopted: Adopted { at: now, calendars },
             before,
@@ -151,7 +151,7 @@ impl<N: Clone> Revisions<N> {
     /// The change that is to be written next. One at a time asks, writes it, and says so by
     /// [`written`](Self::written).
     #[must_use]
-    pub fn next_change(&self) -> Option<Change> {
+    pub fn next_change(&self) -> Option<PlanChange> {
         self.0.lock().changes.front().cloned()
     }
 
@@ -163,7 +163,7 @@ impl<N: Clone> Revisions<N> {
     }
 }
 
-impl<N> State<N> {
+impl<N> RevisionState<N> {
     fn settled(&self) -> Option<&Revision<N>> {
         let last = self.last.as_ref();
         last.filter(|_| self.changes.is_empty())

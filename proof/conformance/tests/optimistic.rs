@@ -14,8 +14,8 @@ use tidegate_store::optimistic::{
 };
 use tidegate_store::revisions::{Revision, Revisions};
 use tidegate_store::{
-    Abilities, Board, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand, Op,
-    Out, Plan, Reply, Store, StoreError, StoreFuture, Table,
+    Abilities, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
+    LocalDefinitions, Op, Out, Plan, Reply, Store, StoreError, StoreFuture, Table,
 };
 
 /// Random commands in a run.
@@ -39,7 +39,7 @@ struct TableKept {
 #[derive(Default)]
 struct Maps {
     tables: Mutex<BTreeMap<String, Arc<Mutex<TableKept>>>>,
-    board: Board,
+    local_definitions: LocalDefinitions,
 }
 
 struct MapTable {
@@ -236,15 +236,15 @@ impl Store for Maps {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
-        at_once(Ok(self.board.definitions(owner, newer_than)))
+        at_once(Ok(self.local_definitions.definitions(owner, newer_than)))
     }
 
     fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        at_once(self.board.define(owner, definition))
+        at_once(self.local_definitions.define(owner, definition))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        self.board.follow(owner, follower);
+        self.local_definitions.follow(owner, follower);
     }
 
     fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {

@@ -21,5 +21,5 @@ mod version;
 pub use plan::{decode_plan, encode_plan};
 pub use reader::Reader;
 pub use record::{decode_record, encode_record};
-pub use row::{Written, decode_row, encode_own, encode_row, row_head};
+pub use row::{EncodedRow, decode_row, encode_own, encode_row, row_head};
 pub use version::{VERSION, versioned};

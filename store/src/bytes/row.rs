@@ -47,7 +47,7 @@ pub fn row_head(serial: u32, has_rules: bool) -> [u8; 5] {
 
 /// A row as it was written.
 #[derive(PartialEq, Debug)]
-pub struct Written {
+pub struct EncodedRow {
     /// The serial of its plan.
     pub serial: u32,
     /// The rules it goes by, if they are not its plan's.
@@ -60,7 +60,7 @@ pub struct Written {
 ///
 /// # Errors
 /// [`DecodeError`]; nothing is guessed.
-pub fn decode_row(bytes: &[u8]) -> Result<Written, DecodeError> {
+pub fn decode_row(bytes: &[u8]) -> Result<EncodedRow, DecodeError> {
     let mut reader = Reader::new(bytes);
     let has_rules = match reader.u8()? {
         VERSION => false,
@@ -80,7 +80,7 @@ pub fn decode_row(bytes: &[u8]) -> Result<Written, DecodeError> {
     let count = reader.count(6)?;
     let states: Result<Row, _> = (0..count).map(|_| codec::decode(reader.bytes()?)).collect();
     reader.end()?;
-    Ok(Written {
+    Ok(EncodedRow {
         serial,
         own,
         states: states?,

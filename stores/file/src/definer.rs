@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 use tidegate_store::definitions::{at_once, check_lasts};
 use tidegate_store::{
-    Board, Definition, Reply, Responder, StoreError, StoreFuture, response_channel,
+    Definition, LocalDefinitions, Reply, Responder, StoreError, StoreFuture, response_channel,
 };
 
 use crate::journal::Journal;
@@ -22,7 +22,7 @@ const MOST: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct Definer {
     /// What is defined, as it is in the file.
-    board: Arc<Board>,
+    local_definitions: Arc<LocalDefinitions>,
     /// Only `None` while it is dropped.
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<()>>,
@@ -39,21 +39,24 @@ struct Order {
 impl Definer {
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(board: Board, journal: Arc<Journal>) -> io::Result<Self> {
-        let board = Arc::new(board);
+    pub(crate) fn start(
+        local_definitions: LocalDefinitions,
+        journal: Arc<Journal>,
+    ) -> io::Result<Self> {
+        let local_definitions = Arc::new(local_definitions);
         let (orders, given) = sync_channel(MOST);
-        let writer = Arc::clone(&board);
+        let writer = Arc::clone(&local_definitions);
         let thread = thread::Builder::new().name("tidegate-definitions".to_owned());
         let thread = thread.spawn(move || write(&given, &writer, &journal))?;
         Ok(Self {
-            board,
+            local_definitions,
             orders: Some(orders),
             thread: Some(thread),
         })
     }
 
-    pub(crate) const fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(crate) const fn local_definitions(&self) -> &Arc<LocalDefinitions> {
+        &self.local_definitions
     }
 
     /// Whether it is a change, once it is written.
@@ -84,7 +87,7 @@ impl Definer {
 }
 
 /// Until there are no more orders, and nobody who gives any.
-fn write(given: &Receiver<Order>, board: &Board, journal: &Journal) {
+fn write(given: &Receiver<Order>, local_definitions: &LocalDefinitions, journal: &Journal) {
     for order in given {
         let Order {
             owner,
@@ -94,7 +97,7 @@ fn write(given: &Receiver<Order>, board: &Board, journal: &Journal) {
         } = order;
         let place = definition_key(&owner, &definition.key);
         let written = journal.define((place, definition.value.clone()));
-        let defined = written.and_then(|()| board.define(&owner, definition));
+        let defined = written.and_then(|()| local_definitions.define(&owner, definition));
         drop(told.answer(defined.map(|changed| {
             *kept.lock() = Some(changed);
             Reply::Done

@@ -9,8 +9,8 @@ use tidegate_memory::journal::Adopted;
 use tidegate_memory::{Bounds, MemoryTable};
 use tidegate_store::definitions::at_once;
 use tidegate_store::{
-    Abilities, Board, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture,
-    Table, TableBounds,
+    Abilities, Definition, Definitions, Follower, LocalDefinitions, Plan, Store, StoreError,
+    StoreFuture, Table, TableBounds,
 };
 
 use crate::birth;
@@ -68,12 +68,12 @@ impl FileStore {
             let (name, journal) = (tracked.name.clone(), Arc::clone(&journal));
             (name, Arc::new(FileTable::new(tracked, journal)))
         });
-        let board = Board::default();
+        let local_definitions = LocalDefinitions::default();
         for (owner, key, value) in opened.definitions {
-            let kept = board.define(&owner, Definition::new(key, value));
+            let kept = local_definitions.define(&owner, Definition::new(key, value));
             kept.map_err(|error| FileError::Journal(error.to_string()))?;
         }
-        let definer = Definer::start(board, Arc::clone(&journal));
+        let definer = Definer::start(local_definitions, Arc::clone(&journal));
         let definer = definer.map_err(|error| about(error.into()))?;
         Ok(Self {
             bounds: options.bounds,
@@ -136,7 +136,10 @@ impl Store for FileStore {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
-        at_once(Ok(self.definer.board().definitions(owner, newer_than)))
+        at_once(Ok(self
+            .definer
+            .local_definitions()
+            .definitions(owner, newer_than)))
     }
 
     /// Kept once it is in the file, whatever the [`SyncMode`]; and synced,
@@ -146,7 +149,7 @@ impl Store for FileStore {
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        self.definer.board().follow(owner, follower);
+        self.definer.local_definitions().follow(owner, follower);
     }
 
     fn forget(&self, name: &str) {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use tidegate_store::definitions::at_once;
 use tidegate_store::sync::Mutex;
 use tidegate_store::{
-    Abilities, Board, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture,
-    Table, TableBounds,
+    Abilities, Definition, Definitions, Follower, LocalDefinitions, Plan, Store, StoreError,
+    StoreFuture, Table, TableBounds,
 };
 
 use crate::bounds::Bounds;
@@ -19,7 +19,7 @@ use crate::table::MemoryTable;
 pub struct MemoryStore {
     bounds: Bounds,
     tables: Mutex<HashMap<String, Arc<Queued<MemoryTable>>>>,
-    board: Board,
+    local_definitions: LocalDefinitions,
 }
 
 impl MemoryStore {
@@ -29,7 +29,7 @@ impl MemoryStore {
         Self {
             bounds,
             tables: Mutex::default(),
-            board: Board::default(),
+            local_definitions: LocalDefinitions::default(),
         }
     }
 }
@@ -49,15 +49,15 @@ impl Store for MemoryStore {
     }
 
     fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
-        at_once(Ok(self.board.definitions(owner, newer_than)))
+        at_once(Ok(self.local_definitions.definitions(owner, newer_than)))
     }
 
     fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
-        at_once(self.board.define(owner, definition))
+        at_once(self.local_definitions.define(owner, definition))
     }
 
     fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
-        self.board.follow(owner, follower);
+        self.local_definitions.follow(owner, follower);
     }
 
     fn forget(&self, name: &str) {

@@ -7,7 +7,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tidegate_store::core::Timestamp;
 use tidegate_store::optimistic::{Clock, PlanRevision};
-use tidegate_store::revisions::Change;
+use tidegate_store::revisions::PlanChange;
 use tidegate_store::{Adopted, Plan, StoreError, bytes};
 
 use crate::error::{Trouble, garbled, made_anew};
@@ -61,7 +61,7 @@ pub(crate) async fn add(
     conn: &mut Conn,
     place: Place<'_>,
     clock: Clock,
-    change: Change,
+    change: PlanChange,
 ) -> Result<PlanRevision, Trouble> {
     conn.query_drop("START TRANSACTION").await?;
     let prefix = place.prefix;

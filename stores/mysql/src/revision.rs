@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_net::Writer;
 use tidegate_store::Plan;
 use tidegate_store::optimistic::PlanRevision;
-use tidegate_store::revisions::{Change, Revision};
+use tidegate_store::revisions::{PlanChange, Revision};
 
 use crate::error::Trouble;
 use crate::inner::Inner;
@@ -42,7 +42,7 @@ impl Writer<Arc<PlanRevision>> for Registering {
         self.0.shared.driver.deadline()
     }
 
-    async fn write(&self, change: &Change) -> Result<Arc<PlanRevision>, Trouble> {
+    async fn write(&self, change: &PlanChange) -> Result<Arc<PlanRevision>, Trouble> {
         let inner = &self.0;
         let mut lent = inner.shared.pool.lend().await?;
         let (clock, change) = (inner.shared.clock, change.clone());
@@ -58,5 +58,5 @@ impl Writer<Arc<PlanRevision>> for Registering {
     }
 
     /// A row is carried over when it is asked for.
-    async fn touch(&self, _: &Change, _: &[Revision<Arc<PlanRevision>>]) {}
+    async fn touch(&self, _: &PlanChange, _: &[Revision<Arc<PlanRevision>>]) {}
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_store::core::{Bounds, Timestamp};
-use tidegate_store::revisions::{Change, Revision, Revisions};
+use tidegate_store::revisions::{PlanChange, Revision, Revisions};
 use tidegate_store::{Plan, StoreError};
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +21,7 @@ pub trait Writer<N>: Clone + Send + Sync + 'static {
     /// Why a change is not written.
     type Error: From<StoreError> + Send + 'static;
 
-    /// Whether a change is written that [goes on](Change::goes_on) from the plan before it;
+    /// Whether a change is written that [goes on](PlanChange::goes_on) from the plan before it;
     /// else the server goes on to know both as one.
     const WRITES_EACH: bool = false;
 
@@ -29,12 +29,16 @@ pub trait Writer<N>: Clone + Send + Sync + 'static {
     fn deadline(&self) -> Duration;
 
     /// Writes a change; answers what its plan is known by from then on.
-    fn write(&self, change: &Change) -> impl Future<Output = Result<N, Self::Error>> + Send;
+    fn write(&self, change: &PlanChange) -> impl Future<Output = Result<N, Self::Error>> + Send;
 
     /// Carries over the rows of the keys that a change touches, as of it: by each
     /// of these revisions in order. What fails is carried over when it is asked
     /// for; it may be dropped before it is done.
-    fn touch(&self, change: &Change, revisions: &[Revision<N>]) -> impl Future<Output = ()> + Send;
+    fn touch(
+        &self,
+        change: &PlanChange,
+        revisions: &[Revision<N>],
+    ) -> impl Future<Output = ()> + Send;
 }
 
 /// The changes of one table: every one is written to the server, in order, before
@@ -177,7 +181,7 @@ mod tests {
             }
         }
 
-        async fn write(&self, _: &Change) -> Result<usize, StoreError> {
+        async fn write(&self, _: &PlanChange) -> Result<usize, StoreError> {
             let number = self.begun.fetch_add(1, Ordering::Relaxed);
             if self.hangs {
                 pending().await
@@ -188,7 +192,7 @@ mod tests {
             Ok(number)
         }
 
-        async fn touch(&self, _: &Change, _: &[Revision<usize>]) {
+        async fn touch(&self, _: &PlanChange, _: &[Revision<usize>]) {
             if self.hangs_on_rows {
                 pending().await
             }

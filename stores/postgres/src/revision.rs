@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_net::{MOST_TOUCHED, Writer};
-use tidegate_store::revisions::{Change, Revision};
+use tidegate_store::revisions::{PlanChange, Revision};
 use tidegate_store::{KeyPath, StoreError};
 use tokio::task::JoinSet;
 
@@ -32,7 +32,7 @@ impl Writer<i64> for Calls {
         self.link.deadline()
     }
 
-    async fn write(&self, change: &Change) -> Result<i64, StoreError> {
+    async fn write(&self, change: &PlanChange) -> Result<i64, StoreError> {
         let plan = &change.plan;
         let (version, keep) = (
             plan.version().to_string(),
@@ -62,7 +62,7 @@ impl Writer<i64> for Calls {
     }
 
     /// As many at a time as there are connections.
-    async fn touch(&self, change: &Change, revisions: &[Revision<i64>]) {
+    async fn touch(&self, change: &PlanChange, revisions: &[Revision<i64>]) {
         let mut tasks = JoinSet::new();
         for key in change.touched(MOST_TOUCHED) {
             let looks = revisions.iter().filter_map(|revision| {

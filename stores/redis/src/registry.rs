@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use tidegate_store::revisions::Change;
+use tidegate_store::revisions::PlanChange;
 use tidegate_store::{Plan, StoreError};
 use tokio::time::Instant;
 
@@ -97,7 +97,7 @@ impl Registry {
         &self,
         link: &Link,
         scripts: &Scripts,
-        change: &Change,
+        change: &PlanChange,
     ) -> Result<Registered, StoreError> {
         let at = match self.clock {
             Clock::Server => String::new(),

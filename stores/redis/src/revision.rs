@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_net::{MOST_TOUCHED, Writer};
-use tidegate_store::revisions::{Change, Revision};
+use tidegate_store::revisions::{PlanChange, Revision};
 use tidegate_store::{KeyPath, OwnedKey, Plan, StoreError};
 use tokio::task::JoinSet;
 
@@ -40,7 +40,7 @@ impl Inner {
     }
 
     /// A look at the row of `key` by `plan`, as of the change.
-    fn look(&self, key: &OwnedKey, change: &Change, plan: &Arc<Plan>) -> Option<Request> {
+    fn look(&self, key: &OwnedKey, change: &PlanChange, plan: &Arc<Plan>) -> Option<Request> {
         let key = KeyPath::new(key.bytes(), plan.levels()).ok()?;
         let (calendars, clock) = (&change.adopted.calendars, self.shared.clock);
         let at = change.adopted.at;
@@ -69,7 +69,7 @@ impl Writer<Arc<Known>> for Registering {
         self.0.shared.link.deadline()
     }
 
-    async fn write(&self, change: &Change) -> Result<Arc<Known>, StoreError> {
+    async fn write(&self, change: &PlanChange) -> Result<Arc<Known>, StoreError> {
         let inner = &self.0;
         let (link, scripts) = (&inner.shared.link, &inner.shared.scripts);
         let registered = inner.registry.add(link, scripts, change).await?;
@@ -82,7 +82,7 @@ impl Writer<Arc<Known>> for Registering {
         }))
     }
 
-    async fn touch(&self, change: &Change, revisions: &[Revision<Arc<Known>>]) {
+    async fn touch(&self, change: &PlanChange, revisions: &[Revision<Arc<Known>>]) {
         for keys in change.touched(MOST_TOUCHED).chunks(TOUCHED_AT_ONCE) {
             let mut tasks = JoinSet::new();
             for key in keys {

@@ -11,7 +11,7 @@ use tidegate_store::ledger::{LeaseStage, Record, Share};
 use tidegate_store::{Granted, OwnedKey, Plan, PlanLimit, Settlement, Use};
 
 use super::*;
-use tidegate_store::bytes::Written;
+use tidegate_store::bytes::EncodedRow;
 
 const LONGEST: u64 = 400 * 86_400_000_000;
 
@@ -197,7 +197,7 @@ fn a_row_and_a_table_are_read_as_they_were_written() {
     let mut bytes = row_head(9, false).to_vec();
     encode_row(&[State::Fresh, held.clone()], &mut bytes);
     let states = [State::Fresh, held];
-    let written = |own| Written {
+    let written = |own| EncodedRow {
         serial: 9,
         own,
         states: states.clone().into(),
