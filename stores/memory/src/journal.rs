@@ -154,7 +154,7 @@ pub(crate) fn fresh_row(plan: &Plan, level: usize, floor: u64) -> Row {
 
 /// Whether nothing was seen in a row that was [fresh](fresh_row), with fences from
 /// `floor`: whoever grants raises them.
-pub(crate) fn says_nothing(row: &[State], floor: u64) -> bool {
+pub(crate) fn is_unseen(row: &[State], floor: u64) -> bool {
     row.iter().all(|state| match state {
         State::Slots(state) => state.fence() <= floor,
         state => state.is_fresh(),

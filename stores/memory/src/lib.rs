@@ -11,20 +11,20 @@
 //! | `shard` | the rows of some roots under one lock: decide, retire, sweep |
 //! | `listing` | keys and leases, a page at a time |
 //! | `rows` | the two shapes a row can have, and how one turns into the other |
-//! | `asides` | rows that are more than a word: shared, or with leases that may give back |
+//! | `side_table` | rows that are more than a word: shared, or with leases that may give back |
 //! | `hash` | where a key's row is looked for |
 //! | `slab` | rows in a dense array, found by hash through an index |
 //!
 //! A key and all its ancestors live in one shard (the root's hash picks it),
 //! so one lock makes a step atomic and no two locks are ever held at once.
 //! A plan of a single bucket keeps one 64-bit word a key (but for as long as a
-//! lease may give back); every other plan keeps the states of its limits. Nothing is dropped that does not equal
-//! "never seen": a store full of live keys answers with an error.
+//! lease may give back); every other plan keeps the states of its limits. Nothing is
+//! dropped that does not equal "never seen": a store full of live keys answers with an
+//! error.
 //!
 //! Deliberately absent: a clock, unsafe code, a background thread.
 #![forbid(unsafe_code)]
 
-mod asides;
 mod bounds;
 mod hash;
 pub mod journal;
@@ -33,6 +33,7 @@ mod queue;
 mod room;
 mod rows;
 mod shard;
+mod side_table;
 mod slab;
 mod store;
 mod table;

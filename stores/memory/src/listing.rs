@@ -12,10 +12,10 @@ use tidegate_store::core::Timestamp;
 use tidegate_store::ledger::Record;
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
-use crate::asides::Asides;
 use crate::hash::hash_of;
 use crate::rows::{self, Rows, Words};
 use crate::shard::Shard;
+use crate::side_table::SideTable;
 use crate::table::MemoryTable;
 
 /// How many rows are looked at for one page, about.
@@ -60,12 +60,12 @@ impl Place {
         let (marked, rest) = bytes.split_first_chunk()?;
         let (shard, rest) = rest.split_first_chunk()?;
         let (at, rank) = rest.split_first_chunk()?;
-        let place = Self {
+        let packed_slot = Self {
             shard: u16::from_le_bytes(*shard),
             at: i64::from_le_bytes(*at),
             rank: u64::from_le_bytes(rank.try_into().ok()?),
         };
-        (u32::from_le_bytes(*marked) == mark).then_some(place)
+        (u32::from_le_bytes(*marked) == mark).then_some(packed_slot)
     }
 }
 
@@ -74,11 +74,14 @@ impl MemoryTable {
         if let Select::Key(key) = listing.select {
             return Ok(self.one_key(key, listing.now));
         }
-        self.page(listing, |shard, place, page| {
+        self.page(listing, |shard, packed_slot, page| {
             let most = listing.most - page.len();
-            let (keys, next) = shard.keys_from(place.rank, most, listing);
+            let (keys, next) = shard.keys_from(packed_slot.rank, most, listing);
             page.extend(keys);
-            next.map(|rank| Place { rank, ..place })
+            next.map(|rank| Place {
+                rank,
+                ..packed_slot
+            })
         })
     }
 
@@ -86,8 +89,8 @@ impl MemoryTable {
         &self,
         listing: &Listing<'_>,
     ) -> Result<Page<HeldLease>, StoreError> {
-        let leases = |shard: &Shard, place: Place, page: &mut Vec<HeldLease>| {
-            let after = (Timestamp::from_micros(place.at), place.rank);
+        let leases = |shard: &Shard, packed_slot: Place, page: &mut Vec<HeldLease>| {
+            let after = (Timestamp::from_micros(packed_slot.at), packed_slot.rank);
             let most = listing.most - page.len();
             let (held, next) = shard
                 .ledger
@@ -100,7 +103,7 @@ impl MemoryTable {
             next.map(|(at, rank)| Place {
                 at: at.as_micros(),
                 rank,
-                ..place
+                ..packed_slot
             })
         };
         match listing.select {
@@ -130,20 +133,20 @@ impl MemoryTable {
         listing: &Listing<'_>,
         list: impl Fn(&Shard, Place, &mut Vec<T>) -> Option<Place>,
     ) -> Result<Page<T>, StoreError> {
-        let mut place = self.place(listing)?;
+        let mut packed_slot = self.packed_slot(listing)?;
         let mut page = Page::empty();
         for _ in 0..LOOKED_AT / AT_ONCE {
-            let Some(shard) = self.shards.get(usize::from(place.shard)) else {
+            let Some(shard) = self.shards.get(usize::from(packed_slot.shard)) else {
                 return Ok(page);
             };
-            let next = list(&shard.0.lock(), place, &mut page.items);
-            place = next.unwrap_or(Place::shard(place.shard + 1));
+            let next = list(&shard.0.lock(), packed_slot, &mut page.items);
+            packed_slot = next.unwrap_or(Place::shard(packed_slot.shard + 1));
             if page.items.len() >= listing.most {
                 break;
             }
         }
-        if usize::from(place.shard) < self.shards.len() {
-            page.next = Some(place.write(self.mark()));
+        if usize::from(packed_slot.shard) < self.shards.len() {
+            page.next = Some(packed_slot.write(self.mark()));
         }
         Ok(page)
     }
@@ -155,17 +158,17 @@ impl MemoryTable {
         listing: &Listing<'_>,
         list: impl Fn(&Shard, Place, &mut Vec<T>) -> Option<Place>,
     ) -> Result<Page<T>, StoreError> {
-        let place = self.place(listing)?;
+        let packed_slot = self.packed_slot(listing)?;
         let mut page = Page::empty();
         if let Ok(path) = KeyPath::new(key, self.last_plan().levels()) {
             let shard = self.shard(hash_of(&self.hasher, path.root())).lock();
-            let next = list(&shard, place, &mut page.items);
-            page.next = next.map(|place| place.write(self.mark()));
+            let next = list(&shard, packed_slot, &mut page.items);
+            page.next = next.map(|packed_slot| packed_slot.write(self.mark()));
         }
         Ok(page)
     }
 
-    fn place(&self, listing: &Listing<'_>) -> Result<Place, StoreError> {
+    fn packed_slot(&self, listing: &Listing<'_>) -> Result<Place, StoreError> {
         let Some(after) = listing.after else {
             return Ok(Place::START);
         };
@@ -231,13 +234,13 @@ impl Shard {
     /// From when the row at `at` equals "never seen", if it is kept aside.
     fn aside_until(&self, words: &Words, at: usize) -> Option<Timestamp> {
         let word = words.slab.slot(at)?.value;
-        if !Asides::is_mark(word) {
+        if !SideTable::is_mark(word) {
             return None;
         }
-        let aside = words.asides.get(word)?;
-        match (&aside.wide, &aside.bucket) {
+        let side_row = words.side_table.get(word)?;
+        match (&side_row.state, &side_row.bucket) {
             (Some(state), _) => {
-                let rule = aside.own.as_ref().unwrap_or(&self.plan.limits()[0].rule);
+                let rule = side_row.own.as_ref().unwrap_or(&self.plan.limits()[0].rule);
                 Some(rule.forget_at(state))
             }
             (None, Some(bucket)) => Some(bucket.forget_at()),

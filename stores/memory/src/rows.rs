@@ -11,7 +11,7 @@ use tidegate_store::core::{Bounds, PackedBucket, Rule, Span, State, Timestamp};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::{AtomicBucket, AtomicBucketRule, KeyPath, OwnedKey, Plan};
 
-use crate::asides::{Aside, Asides};
+use crate::side_table::{SideRow, SideTable};
 use crate::slab::Slab;
 
 /// How long before the first command a word's epoch lies, so that a clock
@@ -30,17 +30,17 @@ pub(crate) enum Rows {
 pub(crate) struct Words {
     pub(crate) rule: AtomicBucketRule,
     pub(crate) slab: Slab<u64>,
-    pub(crate) asides: Asides,
+    pub(crate) side_table: SideTable,
 }
 
 impl Rows {
     /// No rows yet, in the shape that suits `plan`.
     pub(crate) fn new(plan: &Plan, now: Timestamp) -> Self {
-        match lone_rule(plan, now) {
+        match single_bucket_rule(plan, now) {
             Some(rule) => Self::Words(Words {
                 rule,
                 slab: Slab::new(),
-                asides: Asides::default(),
+                side_table: SideTable::default(),
             }),
             None => Self::Wide(Slab::new()),
         }
@@ -66,13 +66,13 @@ impl Words {
     /// cell, or from aside.
     pub(crate) fn take_out(&mut self, at: usize, now: Timestamp) -> State {
         let word = *self.slab.value_mut(at);
-        let Some(aside) = self.asides.get_mut(word) else {
+        let Some(side_row) = self.side_table.get_mut(word) else {
             return self.rule.unpack(word, now);
         };
-        if let Some(state) = aside.wide.take() {
+        if let Some(state) = side_row.state.take() {
             return state;
         }
-        let shared = aside.bucket.as_ref();
+        let shared = side_row.bucket.as_ref();
         shared.map_or(State::Fresh, |bucket| bucket.take_out(now))
     }
 
@@ -82,8 +82,8 @@ impl Words {
         let Some(slot) = self.slab.slot(at) else {
             return State::Fresh;
         };
-        match self.asides.get(slot.value) {
-            Some(aside) => aside.wide.clone().unwrap_or_default(),
+        match self.side_table.get(slot.value) {
+            Some(side_row) => side_row.state.clone().unwrap_or_default(),
             None => self.rule.unpack(slot.value, now),
         }
     }
@@ -91,25 +91,33 @@ impl Words {
     /// Puts a state back where [`take_out`](Self::take_out) found it; aside, for
     /// as long as a word cannot hold it.
     pub(crate) fn put_back(&mut self, at: usize, state: State) {
-        let place = self.slab.value_mut(at);
-        let aside = self.asides.get_mut(*place);
-        let own = aside.as_ref().is_some_and(|aside| aside.own.is_some());
+        let packed_slot = self.slab.value_mut(at);
+        let side_row = self.side_table.get_mut(*packed_slot);
+        let own = side_row
+            .as_ref()
+            .is_some_and(|side_row| side_row.own.is_some());
         if !own
             && is_packable(&state)
-            && let Some(bucket) = aside.as_ref().and_then(|aside| aside.bucket.as_ref())
+            && let Some(bucket) = side_row
+                .as_ref()
+                .and_then(|side_row| side_row.bucket.as_ref())
         {
             return bucket.put_back(state);
         }
         match self.rule.pack(&state).filter(|_| !own) {
-            Some(word) if aside.as_ref().is_none_or(|aside| aside.bucket.is_none()) => {
-                self.asides.remove(*place);
-                *place = word;
+            Some(word)
+                if side_row
+                    .as_ref()
+                    .is_none_or(|side_row| side_row.bucket.is_none()) =>
+            {
+                self.side_table.remove(*packed_slot);
+                *packed_slot = word;
             }
             _ => {
-                let (bucket, wide, own) = (None, Some(state), None);
-                match aside {
-                    Some(aside) => aside.wide = wide,
-                    None => *place = self.asides.add(Aside { bucket, wide, own }),
+                let (bucket, state, own) = (None, Some(state), None);
+                match side_row {
+                    Some(side_row) => side_row.state = state,
+                    None => *packed_slot = self.side_table.add(SideRow { bucket, state, own }),
                 }
             }
         }
@@ -117,12 +125,16 @@ impl Words {
 
     /// Puts a state back that goes by `own` from here on, or by the table's rule.
     pub(crate) fn put_back_by(&mut self, at: usize, state: State, own: Option<Rule>) {
-        let place = self.slab.value_mut(at);
-        match self.asides.get_mut(*place) {
-            Some(aside) => aside.own = own,
+        let packed_slot = self.slab.value_mut(at);
+        match self.side_table.get_mut(*packed_slot) {
+            Some(side_row) => side_row.own = own,
             None if own.is_some() => {
-                let (bucket, wide) = (None, None);
-                *place = self.asides.add(Aside { bucket, wide, own });
+                let (bucket, unpacked) = (None, None);
+                *packed_slot = self.side_table.add(SideRow {
+                    bucket,
+                    state: unpacked,
+                    own,
+                });
             }
             None => {}
         }
@@ -130,7 +142,7 @@ impl Words {
     }
 
     /// Whether `state` equals "never seen", so that it needs no row.
-    pub(crate) fn says_nothing(&self, state: &State) -> bool {
+    pub(crate) fn is_unseen(&self, state: &State) -> bool {
         self.rule.pack(state) == Some(PackedBucket::FRESH)
     }
 
@@ -138,16 +150,16 @@ impl Words {
     /// is aside is taken from the start. The clock of those who ask may be a steady one.
     pub(crate) fn pin(&mut self, at: usize, steady_clock: bool) -> Arc<AtomicBucket> {
         let word = self.slab.value_mut(at);
-        if let Some(aside) = self.asides.get_mut(*word) {
+        if let Some(side_row) = self.side_table.get_mut(*word) {
             let rule = self.rule;
-            let bucket = aside
+            let bucket = side_row
                 .bucket
                 .get_or_insert_with(|| Arc::new(AtomicBucket::taken(rule, steady_clock)));
             let bucket = Arc::clone(bucket);
             // One that fits no word is aside only for want of a cell.
-            if let Some(state) = aside
-                .wide
-                .take_if(|state| aside.own.is_none() && is_packable(state))
+            if let Some(state) = side_row
+                .state
+                .take_if(|state| side_row.own.is_none() && is_packable(state))
             {
                 bucket.put_back(state);
             }
@@ -161,9 +173,9 @@ impl Words {
             bucket.put_back(State::Fresh);
         }
         let shared = Some(Arc::clone(&bucket));
-        *word = self.asides.add(Aside {
+        *word = self.side_table.add(SideRow {
             bucket: shared,
-            wide: None,
+            state: None,
             own: None,
         });
         bucket
@@ -172,10 +184,10 @@ impl Words {
     /// Moves the word back once no handle shares the cell; a state that no word
     /// can hold stays aside.
     pub(crate) fn unpin(&mut self, at: usize) {
-        let place = self.slab.value_mut(at);
+        let packed_slot = self.slab.value_mut(at);
         let unshared = |bucket: &mut Arc<AtomicBucket>| Arc::strong_count(bucket) == 1;
-        if let Some(aside) = self.asides.get_mut(*place)
-            && let Some(bucket) = aside.bucket.take_if(unshared)
+        if let Some(side_row) = self.side_table.get_mut(*packed_slot)
+            && let Some(bucket) = side_row.bucket.take_if(unshared)
         {
             self.retire(at, &bucket);
         }
@@ -183,8 +195,8 @@ impl Words {
 
     /// Moves the word back from its cell, whoever shares that.
     pub(crate) fn recall(&mut self, at: usize) {
-        let aside = self.asides.get_mut(*self.slab.value_mut(at));
-        if let Some(bucket) = aside.and_then(|aside| aside.bucket.take()) {
+        let side_row = self.side_table.get_mut(*self.slab.value_mut(at));
+        if let Some(bucket) = side_row.and_then(|side_row| side_row.bucket.take()) {
             self.retire(at, &bucket);
         }
     }
@@ -192,16 +204,18 @@ impl Words {
     /// Takes the word out of what was the row's cell, unless the state is aside anyhow.
     fn retire(&mut self, at: usize, bucket: &AtomicBucket) {
         let kept = bucket.retire();
-        let place = self.slab.value_mut(at);
-        let Some(aside) = self.asides.get_mut(*place) else {
+        let packed_slot = self.slab.value_mut(at);
+        let Some(side_row) = self.side_table.get_mut(*packed_slot) else {
             return;
         };
         match kept {
-            _ if aside.wide.is_some() => {}
-            Retired::State(state) if self.rule.pack(&state).is_none() => aside.wide = Some(state),
+            _ if side_row.state.is_some() => {}
+            Retired::State(state) if self.rule.pack(&state).is_none() => {
+                side_row.state = Some(state)
+            }
             kept => {
-                self.asides.remove(*place);
-                *place = match kept {
+                self.side_table.remove(*packed_slot);
+                *packed_slot = match kept {
                     Retired::Packed(word) => word,
                     Retired::State(_) => PackedBucket::FRESH,
                 };
@@ -212,13 +226,16 @@ impl Words {
     /// From when the row kept aside at `mark` equals "never seen". Its cell is
     /// taken back if it can be dropped now.
     pub(crate) fn take_back(&self, mark: u64, rule: &Rule, now: Timestamp) -> Option<Timestamp> {
-        let aside = self.asides.get(mark)?;
-        let Some(state) = &aside.wide else {
-            return aside.bucket.as_deref().map(|bucket| take_back(bucket, now));
+        let side_row = self.side_table.get(mark)?;
+        let Some(state) = &side_row.state else {
+            return side_row
+                .bucket
+                .as_deref()
+                .map(|bucket| take_back(bucket, now));
         };
-        let when = aside.own.as_ref().unwrap_or(rule).forget_at(state);
+        let when = side_row.own.as_ref().unwrap_or(rule).forget_at(state);
         if is_past(when, now)
-            && let Some(bucket) = &aside.bucket
+            && let Some(bucket) = &side_row.bucket
         {
             bucket.retire();
         }
@@ -228,12 +245,12 @@ impl Words {
     /// From when the row at `at` equals "never seen"; its cell is left alone.
     pub(crate) fn spent_at(&self, at: usize, rule: &Rule) -> Option<Timestamp> {
         let word = self.slab.slot(at)?.value;
-        let Some(aside) = self.asides.get(word) else {
+        let Some(side_row) = self.side_table.get(word) else {
             return Some(self.rule.forget_at(word));
         };
-        match &aside.wide {
-            Some(state) => Some(aside.own.as_ref().unwrap_or(rule).forget_at(state)),
-            None => aside.bucket.as_deref().map(AtomicBucket::forget_at),
+        match &side_row.state {
+            Some(state) => Some(side_row.own.as_ref().unwrap_or(rule).forget_at(state)),
+            None => side_row.bucket.as_deref().map(AtomicBucket::forget_at),
         }
     }
 
@@ -242,26 +259,26 @@ impl Words {
         let Some(slot) = self.slab.slot(at) else {
             return false;
         };
-        match self.asides.get(slot.value) {
+        match self.side_table.get(slot.value) {
             None => slot.value <= ticks,
-            Some(aside) => {
-                let rule = aside.own.as_ref().unwrap_or(rule);
+            Some(side_row) => {
+                let rule = side_row.own.as_ref().unwrap_or(rule);
                 let spent = |state: &State| is_past(rule.forget_at(state), now);
-                aside.bucket.is_none() && aside.wide.as_ref().is_some_and(spent)
+                side_row.bucket.is_none() && side_row.state.as_ref().is_some_and(spent)
             }
         }
     }
 
     /// Every row as the state of its bucket; its cells are retired.
     fn into_states(self, now: Timestamp) -> impl Iterator<Item = (OwnedKey, State)> {
-        let (rule, mut asides) = (self.rule, self.asides);
+        let (rule, mut side_table) = (self.rule, self.side_table);
         let mut state = move |word: u64| {
-            let Some(aside) = asides.remove(word) else {
+            let Some(side_row) = side_table.remove(word) else {
                 return rule.unpack(word, now);
             };
             // A handle that comes too late finds the mark, and asks the table.
-            let kept = aside.bucket.map(|bucket| bucket.retire());
-            aside.wide.unwrap_or_else(|| match kept {
+            let kept = side_row.bucket.map(|bucket| bucket.retire());
+            side_row.state.unwrap_or_else(|| match kept {
                 None => State::Fresh,
                 Some(Retired::Packed(word)) => rule.unpack(word, now),
                 Some(Retired::State(state)) => state,
@@ -287,7 +304,7 @@ fn take_back(bucket: &AtomicBucket, now: Timestamp) -> Timestamp {
 }
 
 /// The rule of a lone bucket, if `plan` is one.
-pub(crate) fn lone_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBucketRule> {
+pub(crate) fn single_bucket_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBucketRule> {
     let [limit] = plan.limits() else { return None };
     let bucket = limit.simple_bucket().filter(|_| plan.levels() == 1)?;
     let epoch = Timestamp::from_micros(now.as_micros().saturating_sub(EPOCH_MARGIN));

@@ -12,11 +12,11 @@ use tidegate_store::{
     Reply, StoreError, Verb,
 };
 
-use crate::asides::Asides;
 use crate::hash::hash_of;
 use crate::journal::{self, Watch};
 use crate::room::Room;
 use crate::rows::{self, Rows, Words};
+use crate::side_table::SideTable;
 use crate::slab::Slab;
 use tidegate_store::OwnedKey;
 
@@ -247,7 +247,7 @@ impl Shard {
             None => self.admit_new((hash, key), amount, (now, ticks), room)?,
             Some(at) => {
                 let word = words.slab.value_mut(at);
-                if Asides::is_mark(*word) {
+                if SideTable::is_mark(*word) {
                     return Ok(None);
                 }
                 match rule.take(*word, amount, ticks) {
@@ -617,7 +617,7 @@ impl Shard {
         match &self.rows {
             Rows::Words(words) => {
                 let word = words.slab.slot(at)?.value;
-                if Asides::is_mark(word) {
+                if SideTable::is_mark(word) {
                     return words.take_back(word, &self.plan.limits()[0].rule, now);
                 }
                 let dead = words.rule.ticks(now).is_some_and(|t| word <= t);
@@ -648,7 +648,7 @@ impl Shard {
         match &mut self.rows {
             Rows::Words(words) => {
                 let row = words.slab.remove(at, rehash);
-                words.asides.remove(row.value);
+                words.side_table.remove(row.value);
             }
             Rows::Wide(slab) => {
                 let row = slab.remove(at, rehash);
@@ -714,7 +714,7 @@ fn with_word(
     let after = std::mem::take(&mut row[0]);
     match found {
         Some(at) => words.put_back(at, after),
-        None if words.says_nothing(&after) => room.give_back(1),
+        None if words.is_unseen(&after) => room.give_back(1),
         None => {
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
@@ -749,7 +749,7 @@ fn with_wide(
     for ((level, at), row) in found.into_iter().enumerate().zip(rows) {
         match at {
             Some(at) => *slab.value_mut(at) = row,
-            None if journal::says_nothing(&row, floor) => room.give_back(1),
+            None if journal::is_unseen(&row, floor) => room.give_back(1),
             None => {
                 let rehash = |key: &[u8]| hash_of(hasher, key);
                 slab.insert(hash(level), OwnedKey::new(path.prefix(level)), row, rehash);

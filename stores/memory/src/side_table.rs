@@ -1,6 +1,6 @@
 //! Rows that are more than a word: shared with handles, with leases that may
-//! still give back, or by limits of their own. Such a row keeps, in place of its word, a mark that says
-//! where the rest of it is.
+//! still give back, or by limits of their own. Such a row keeps, in place of its word, a
+//! mark that says where the rest of it is.
 
 use std::sync::Arc;
 
@@ -9,49 +9,49 @@ use tidegate_store::core::{PackedBucket, Rule, State};
 
 /// A row kept aside: a cell, a state, or both.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct SideRow {
     /// The cell that handles share.
     pub(crate) bucket: Option<Arc<AtomicBucket>>,
     /// The state, if no word can hold it; the cell stays taken for as long.
-    pub(crate) wide: Option<State>,
+    pub(crate) state: Option<State>,
     /// The rule it goes by, if that is not the table's: then it is always wide.
     pub(crate) own: Option<Rule>,
 }
 
 /// Rows by mark.
 #[derive(Debug, Default)]
-pub(crate) struct Asides {
-    rows: Vec<Option<Aside>>,
+pub(crate) struct SideTable {
+    rows: Vec<Option<SideRow>>,
     vacant: Vec<usize>,
 }
 
-impl Asides {
+impl SideTable {
     /// Whether a row's word is a mark.
     #[inline]
-    pub(crate) const fn is_mark(word: u64) -> bool {
-        word >= PackedBucket::SPARE_FROM
+    pub(crate) const fn is_mark(packed: u64) -> bool {
+        packed >= PackedBucket::SPARE_FROM
     }
 
-    /// The row that `word` marks, if it is a mark.
+    /// The row that `packed` marks, if it is a mark.
     #[inline]
-    pub(crate) fn get(&self, word: u64) -> Option<&Aside> {
-        if !Self::is_mark(word) {
+    pub(crate) fn get(&self, packed: u64) -> Option<&SideRow> {
+        if !Self::is_mark(packed) {
             return None;
         }
-        self.rows.get(index(word))?.as_ref()
+        self.rows.get(index(packed))?.as_ref()
     }
 
-    /// The row that `word` marks, if it is a mark.
+    /// The row that `packed` marks, if it is a mark.
     #[inline]
-    pub(crate) fn get_mut(&mut self, word: u64) -> Option<&mut Aside> {
-        if !Self::is_mark(word) {
+    pub(crate) fn get_mut(&mut self, packed: u64) -> Option<&mut SideRow> {
+        if !Self::is_mark(packed) {
             return None;
         }
-        self.rows.get_mut(index(word))?.as_mut()
+        self.rows.get_mut(index(packed))?.as_mut()
     }
 
     /// Adds a row; answers its mark.
-    pub(crate) fn add(&mut self, row: Aside) -> u64 {
+    pub(crate) fn add(&mut self, row: SideRow) -> u64 {
         let at = self.vacant.pop().unwrap_or_else(|| {
             self.rows.push(None);
             self.rows.len() - 1
@@ -61,7 +61,7 @@ impl Asides {
     }
 
     /// Takes out the row that `mark` marks, if it is a mark.
-    pub(crate) fn remove(&mut self, mark: u64) -> Option<Aside> {
+    pub(crate) fn remove(&mut self, mark: u64) -> Option<SideRow> {
         if !Self::is_mark(mark) {
             return None;
         }
