@@ -13,7 +13,7 @@ use tidegate_store::ledger::Record;
 use tidegate_store::{HeldLease, KeyPath, Listing, OwnedKey, Page, Select, StoreError};
 
 use crate::hash::hash_of;
-use crate::rows::{self, Rows, Words};
+use crate::rows::{self, PackedRows, Rows};
 use crate::shard::Shard;
 use crate::side_table::SideTable;
 use crate::table::MemoryTable;
@@ -208,36 +208,36 @@ impl Shard {
     fn scan(&self, from: u64, rows: usize) -> (Vec<(u64, usize)>, Option<u64>) {
         let hash = |key: &[u8]| hash_of(&self.hasher, key);
         match &self.rows {
-            Rows::Words(words) => words.slab.scan(from, rows, hash),
-            Rows::Wide(slab) => slab.scan(from, rows, hash),
+            Rows::Packed(packed_rows) => packed_rows.slab.scan(from, rows, hash),
+            Rows::General(slab) => slab.scan(from, rows, hash),
         }
     }
 
     fn key_at(&self, at: usize) -> Option<&OwnedKey> {
         match &self.rows {
-            Rows::Words(words) => words.slab.slot(at).map(|slot| &slot.key),
-            Rows::Wide(slab) => slab.slot(at).map(|slot| &slot.key),
+            Rows::Packed(packed_rows) => packed_rows.slab.slot(at).map(|slot| &slot.key),
+            Rows::General(slab) => slab.slot(at).map(|slot| &slot.key),
         }
     }
 
     /// Whether the row at `at` is more than "never seen". Nothing is changed.
     fn matters_at(&self, at: usize, now: Timestamp) -> bool {
         let when = match &self.rows {
-            Rows::Words(words) => self
-                .aside_until(words, at)
+            Rows::Packed(packed_rows) => self
+                .aside_until(packed_rows, at)
                 .or_else(|| self.forget_at(at, now)),
-            Rows::Wide(_) => self.forget_at(at, now),
+            Rows::General(_) => self.forget_at(at, now),
         };
         when.is_some_and(|when| !rows::is_past(when, now))
     }
 
     /// From when the row at `at` equals "never seen", if it is kept aside.
-    fn aside_until(&self, words: &Words, at: usize) -> Option<Timestamp> {
-        let word = words.slab.slot(at)?.value;
-        if !SideTable::is_mark(word) {
+    fn aside_until(&self, packed_rows: &PackedRows, at: usize) -> Option<Timestamp> {
+        let packed = packed_rows.slab.slot(at)?.value;
+        if !SideTable::is_mark(packed) {
             return None;
         }
-        let side_row = words.side_table.get(word)?;
+        let side_row = packed_rows.side_table.get(packed)?;
         match (&side_row.state, &side_row.bucket) {
             (Some(state), _) => {
                 let rule = side_row.own.as_ref().unwrap_or(&self.plan.limits()[0].rule);
@@ -252,8 +252,8 @@ impl Shard {
 impl Rows {
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
         match self {
-            Self::Words(words) => words.slab.find(hash, key),
-            Self::Wide(slab) => slab.find(hash, key),
+            Self::Packed(packed_rows) => packed_rows.slab.find(hash, key),
+            Self::General(slab) => slab.find(hash, key),
         }
     }
 }

@@ -21,13 +21,13 @@ const EPOCH_MARGIN: i64 = 86_400_000_000;
 /// The rows of one shard.
 #[derive(Debug)]
 pub(crate) enum Rows {
-    Words(Words),
-    Wide(Slab<Row>),
+    Packed(PackedRows),
+    General(Slab<Row>),
 }
 
 /// Rows that are one word each, or stand aside.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct PackedRows {
     pub(crate) rule: AtomicBucketRule,
     pub(crate) slab: Slab<u64>,
     pub(crate) side_table: SideTable,
@@ -37,37 +37,37 @@ impl Rows {
     /// No rows yet, in the shape that suits `plan`.
     pub(crate) fn new(plan: &Plan, now: Timestamp) -> Self {
         match single_bucket_rule(plan, now) {
-            Some(rule) => Self::Words(Words {
+            Some(rule) => Self::Packed(PackedRows {
                 rule,
                 slab: Slab::new(),
                 side_table: SideTable::default(),
             }),
-            None => Self::Wide(Slab::new()),
+            None => Self::General(Slab::new()),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Words(words) => words.slab.len(),
-            Self::Wide(slab) => slab.len(),
+            Self::Packed(packed_rows) => packed_rows.slab.len(),
+            Self::General(slab) => slab.len(),
         }
     }
 
     fn reserve(&mut self, more: usize, hash: impl Fn(&[u8]) -> u64) {
         match self {
-            Self::Words(words) => words.slab.reserve(more, hash),
-            Self::Wide(slab) => slab.reserve(more, hash),
+            Self::Packed(packed_rows) => packed_rows.slab.reserve(more, hash),
+            Self::General(slab) => slab.reserve(more, hash),
         }
     }
 }
 
-impl Words {
+impl PackedRows {
     /// The state of the row at `at`, for one command: from its word, from its
     /// cell, or from aside.
     pub(crate) fn take_out(&mut self, at: usize, now: Timestamp) -> State {
-        let word = *self.slab.value_mut(at);
-        let Some(side_row) = self.side_table.get_mut(word) else {
-            return self.rule.unpack(word, now);
+        let packed = *self.slab.value_mut(at);
+        let Some(side_row) = self.side_table.get_mut(packed) else {
+            return self.rule.unpack(packed, now);
         };
         if let Some(state) = side_row.state.take() {
             return state;
@@ -105,13 +105,13 @@ impl Words {
             return bucket.put_back(state);
         }
         match self.rule.pack(&state).filter(|_| !own) {
-            Some(word)
+            Some(packed)
                 if side_row
                     .as_ref()
                     .is_none_or(|side_row| side_row.bucket.is_none()) =>
             {
                 self.side_table.remove(*packed_slot);
-                *packed_slot = word;
+                *packed_slot = packed;
             }
             _ => {
                 let (bucket, state, own) = (None, Some(state), None);
@@ -149,8 +149,8 @@ impl Words {
     /// Moves the row's word into a cell that handles may share. One whose state
     /// is aside is taken from the start. The clock of those who ask may be a steady one.
     pub(crate) fn pin(&mut self, at: usize, steady_clock: bool) -> Arc<AtomicBucket> {
-        let word = self.slab.value_mut(at);
-        if let Some(side_row) = self.side_table.get_mut(*word) {
+        let packed = self.slab.value_mut(at);
+        if let Some(side_row) = self.side_table.get_mut(*packed) {
             let rule = self.rule;
             let bucket = side_row
                 .bucket
@@ -166,14 +166,14 @@ impl Words {
             return bucket;
         }
         let bucket = Arc::new(match self.rule {
-            AtomicBucketRule::Packed(rule) => AtomicBucket::new(rule, *word),
+            AtomicBucketRule::Packed(rule) => AtomicBucket::new(rule, *packed),
             AtomicBucketRule::Unpacked(_) => AtomicBucket::taken(self.rule, steady_clock),
         });
         if matches!(self.rule, AtomicBucketRule::Unpacked(_)) {
             bucket.put_back(State::Fresh);
         }
         let shared = Some(Arc::clone(&bucket));
-        *word = self.side_table.add(SideRow {
+        *packed = self.side_table.add(SideRow {
             bucket: shared,
             state: None,
             own: None,
@@ -216,7 +216,7 @@ impl Words {
             kept => {
                 self.side_table.remove(*packed_slot);
                 *packed_slot = match kept {
-                    Retired::Packed(word) => word,
+                    Retired::Packed(packed) => packed,
                     Retired::State(_) => PackedBucket::FRESH,
                 };
             }
@@ -244,9 +244,9 @@ impl Words {
 
     /// From when the row at `at` equals "never seen"; its cell is left alone.
     pub(crate) fn spent_at(&self, at: usize, rule: &Rule) -> Option<Timestamp> {
-        let word = self.slab.slot(at)?.value;
-        let Some(side_row) = self.side_table.get(word) else {
-            return Some(self.rule.forget_at(word));
+        let packed = self.slab.slot(at)?.value;
+        let Some(side_row) = self.side_table.get(packed) else {
+            return Some(self.rule.forget_at(packed));
         };
         match &side_row.state {
             Some(state) => Some(side_row.own.as_ref().unwrap_or(rule).forget_at(state)),
@@ -272,15 +272,15 @@ impl Words {
     /// Every row as the state of its bucket; its cells are retired.
     fn into_states(self, now: Timestamp) -> impl Iterator<Item = (OwnedKey, State)> {
         let (rule, mut side_table) = (self.rule, self.side_table);
-        let mut state = move |word: u64| {
-            let Some(side_row) = side_table.remove(word) else {
-                return rule.unpack(word, now);
+        let mut state = move |packed: u64| {
+            let Some(side_row) = side_table.remove(packed) else {
+                return rule.unpack(packed, now);
             };
             // A handle that comes too late finds the mark, and asks the table.
             let kept = side_row.bucket.map(|bucket| bucket.retire());
             side_row.state.unwrap_or_else(|| match kept {
                 None => State::Fresh,
-                Some(Retired::Packed(word)) => rule.unpack(word, now),
+                Some(Retired::Packed(packed)) => rule.unpack(packed, now),
                 Some(Retired::State(state)) => state,
             })
         };
@@ -334,20 +334,22 @@ pub(crate) fn adopt(
         let mut row = decide::adopt_row(by.0, by.1, level, &mut row, now, calendars);
         let (hash_of, own) = (hash(key.bytes()), own_rule(plan, key.bytes()));
         match &mut adopted {
-            Rows::Words(words) => {
-                let at = words.slab.insert(hash_of, key, PackedBucket::FRESH, &hash);
-                words.put_back_by(at, std::mem::take(&mut row[0]), own);
+            Rows::Packed(packed_rows) => {
+                let at = packed_rows
+                    .slab
+                    .insert(hash_of, key, PackedBucket::FRESH, &hash);
+                packed_rows.put_back_by(at, std::mem::take(&mut row[0]), own);
             }
-            Rows::Wide(slab) => {
+            Rows::General(slab) => {
                 slab.insert(hash_of, key, row, &hash);
             }
         }
     };
     match rows {
-        Rows::Words(words) => words
+        Rows::Packed(packed_rows) => packed_rows
             .into_states(now)
             .for_each(|(key, state)| keep(key, Box::new([state]))),
-        Rows::Wide(slab) => slab.into_rows().for_each(|slot| keep(slot.key, slot.value)),
+        Rows::General(slab) => slab.into_rows().for_each(|slot| keep(slot.key, slot.value)),
     }
     adopted
 }
@@ -365,13 +367,13 @@ pub(crate) fn adopt_one(
     let by = (plan.of_row(key), old.of_row(key));
     let adopt = |row: &mut [State]| decide::adopt_row(by.0, by.1, level, row, now, calendars);
     match rows {
-        Rows::Words(words) => {
-            if let Some(at) = words.slab.find(hash, key) {
-                let mut row = adopt(&mut [words.take_out(at, now)]);
-                words.put_back_by(at, std::mem::take(&mut row[0]), own_rule(plan, key));
+        Rows::Packed(packed_rows) => {
+            if let Some(at) = packed_rows.slab.find(hash, key) {
+                let mut row = adopt(&mut [packed_rows.take_out(at, now)]);
+                packed_rows.put_back_by(at, std::mem::take(&mut row[0]), own_rule(plan, key));
             }
         }
-        Rows::Wide(slab) => {
+        Rows::General(slab) => {
             if let Some(at) = slab.find(hash, key) {
                 let row = adopt(slab.value_mut(at));
                 *slab.value_mut(at) = row;

@@ -15,7 +15,7 @@ use tidegate_store::{
 use crate::hash::hash_of;
 use crate::journal::{self, Watch};
 use crate::room::Room;
-use crate::rows::{self, Rows, Words};
+use crate::rows::{self, PackedRows, Rows};
 use crate::side_table::SideTable;
 use crate::slab::Slab;
 use tidegate_store::OwnedKey;
@@ -233,35 +233,35 @@ impl Shard {
     ) -> Result<Option<Reply>, StoreError> {
         let now = self.instant(now, &[], room);
         self.prepare(plan, now, &[], room)?;
-        let Rows::Words(words) = &mut self.rows else {
+        let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok(None);
         };
-        let AtomicBucketRule::Packed(rule) = words.rule else {
+        let AtomicBucketRule::Packed(rule) = packed_rows.rule else {
             return Ok(None);
         };
         let Some(ticks) = rule.ticks(now) else {
             return Ok(None);
         };
-        let (verdict, word) = match words.slab.find(hash, key) {
+        let (verdict, packed) = match packed_rows.slab.find(hash, key) {
             None if self.plan.overrides().get(key).is_some() => return Ok(None),
             None => self.admit_new((hash, key), amount, (now, ticks), room)?,
             Some(at) => {
-                let word = words.slab.value_mut(at);
-                if SideTable::is_mark(*word) {
+                let packed = packed_rows.slab.value_mut(at);
+                if SideTable::is_mark(*packed) {
                     return Ok(None);
                 }
-                match rule.take(*word, amount, ticks) {
+                match rule.take(*packed, amount, ticks) {
                     Ok(next) => {
-                        *word = next;
+                        *packed = next;
                         self.note(key);
                         (Verdict::Admit, next)
                     }
-                    Err(refusal) => (refusal, *word),
+                    Err(refusal) => (refusal, *packed),
                 }
             }
         };
         Ok(Some(match detail {
-            Detail::Always => Reply::One(verdict, rule.standing(word, now, ticks)),
+            Detail::Always => Reply::One(verdict, rule.standing(packed, now, ticks)),
             Detail::Verdict | Detail::OnRefusal => Reply::Verdict(verdict),
         }))
     }
@@ -275,22 +275,24 @@ impl Shard {
         room: &Room,
     ) -> Result<(Verdict, u64), StoreError> {
         self.glance(now.0, room);
-        let Rows::Words(words) = &mut self.rows else {
+        let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok((Verdict::Never, PackedBucket::FRESH));
         };
-        let AtomicBucketRule::Packed(rule) = words.rule else {
+        let AtomicBucketRule::Packed(rule) = packed_rows.rule else {
             return Ok((Verdict::Never, PackedBucket::FRESH));
         };
-        let word = match rule.take(PackedBucket::FRESH, amount, now.1) {
-            Ok(word) => word,
+        let packed = match rule.take(PackedBucket::FRESH, amount, now.1) {
+            Ok(packed) => packed,
             Err(refusal) => return Ok((refusal, PackedBucket::FRESH)),
         };
         room.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
-        let at = words.slab.insert(hash, OwnedKey::new(key), word, rehash);
+        let at = packed_rows
+            .slab
+            .insert(hash, OwnedKey::new(key), packed, rehash);
         self.may_be_spent(at, room);
         self.note(key);
-        Ok((Verdict::Admit, word))
+        Ok((Verdict::Admit, packed))
     }
 
     /// A cell for `key` that handles may share.
@@ -302,23 +304,25 @@ impl Shard {
         room: &Room,
     ) -> Result<Option<Arc<AtomicBucket>>, StoreError> {
         self.prepare(plan, now, &[], room)?;
-        let Rows::Words(words) = &mut self.rows else {
+        let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok(None);
         };
-        let at = match words.slab.find(hash, key) {
+        let at = match packed_rows.slab.find(hash, key) {
             Some(at) => at,
             None => {
                 room.reserve(1)?;
                 let rehash = |key: &[u8]| hash_of(&self.hasher, key);
                 let owned = OwnedKey::new(key);
-                let at = words.slab.insert(hash, owned, PackedBucket::FRESH, rehash);
-                words.put_back_by(at, State::Fresh, rows::own_rule(&self.plan, key));
+                let at = packed_rows
+                    .slab
+                    .insert(hash, owned, PackedBucket::FRESH, rehash);
+                packed_rows.put_back_by(at, State::Fresh, rows::own_rule(&self.plan, key));
                 at
             }
         };
         // One that goes by limits of its own is shared as a cell that is taken:
         // whoever holds it asks the table.
-        let bucket = words.pin(at, room.has_steady_clock());
+        let bucket = packed_rows.pin(at, room.has_steady_clock());
         self.may_be_spent(at, room);
         Ok(Some(bucket))
     }
@@ -351,10 +355,10 @@ impl Shard {
         room: &Room,
     ) {
         drop(bucket);
-        if let Rows::Words(words) = &mut self.rows
-            && let Some(at) = words.slab.find(hash, key)
+        if let Rows::Packed(packed_rows) = &mut self.rows
+            && let Some(at) = packed_rows.slab.find(hash, key)
         {
-            words.unpin(at);
+            packed_rows.unpin(at);
             self.may_be_spent(at, room);
         }
     }
@@ -395,10 +399,10 @@ impl Shard {
 
     /// Takes the cell of `key` back: whoever holds it asks the table from now on.
     pub(crate) fn recall(&mut self, (hash, key): (u64, &[u8])) {
-        if let Rows::Words(words) = &mut self.rows
-            && let Some(at) = words.slab.find(hash, key)
+        if let Rows::Packed(packed_rows) = &mut self.rows
+            && let Some(at) = packed_rows.slab.find(hash, key)
         {
-            words.recall(at);
+            packed_rows.recall(at);
         }
     }
 
@@ -502,14 +506,14 @@ impl Shard {
     #[inline]
     fn in_reach(&self, now: Timestamp) -> bool {
         match &self.rows {
-            Rows::Words(words) => words.rule.ticks(now).is_some(),
-            Rows::Wide(_) => true,
+            Rows::Packed(packed_rows) => packed_rows.rule.ticks(now).is_some(),
+            Rows::General(_) => true,
         }
     }
 
     /// Turns the rows into those of `plan`.
     fn carry_over(&mut self, plan: &Arc<Plan>, now: Timestamp, calendars: &[Option<Bounds>]) {
-        let rows = std::mem::replace(&mut self.rows, Rows::Wide(Slab::new()));
+        let rows = std::mem::replace(&mut self.rows, Rows::General(Slab::new()));
         let hash = |key: &[u8]| hash_of(&self.hasher, key);
         self.rows = rows::adopt(rows, &self.plan, plan, now, calendars, hash);
         self.plan = Arc::clone(plan);
@@ -560,7 +564,7 @@ impl Shard {
         act: impl FnOnce(&mut [Row], &mut Ledger<OwnedKey>),
     ) -> Result<(), StoreError> {
         let (hasher, ledger) = (&self.hasher, &mut self.ledger);
-        if let Rows::Wide(slab) = &mut self.rows
+        if let Rows::General(slab) = &mut self.rows
             && path.depth() == 1
             && let Some(at) = slab.find(root, path.bytes())
         {
@@ -570,15 +574,23 @@ impl Shard {
         let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
         let before = self.rows.len();
         match &mut self.rows {
-            Rows::Words(words) => {
+            Rows::Packed(packed_rows) => {
                 let (scratch, plan) = (&mut self.scratch, &self.plan);
-                with_word(words, hasher, (path, plan), now, room, scratch, |row| {
-                    act(row, ledger);
-                })?;
+                with_packed(
+                    packed_rows,
+                    hasher,
+                    (path, plan),
+                    now,
+                    room,
+                    scratch,
+                    |row| {
+                        act(row, ledger);
+                    },
+                )?;
             }
-            Rows::Wide(slab) => {
+            Rows::General(slab) => {
                 let plan = &self.plan;
-                with_wide(slab, (plan, floor), hasher, path, room, |rows| {
+                with_general(slab, (plan, floor), hasher, path, room, |rows| {
                     act(rows, ledger);
                 })?;
             }
@@ -606,8 +618,8 @@ impl Shard {
 
     fn positions(&self) -> usize {
         match &self.rows {
-            Rows::Words(words) => words.slab.positions(),
-            Rows::Wide(slab) => slab.positions(),
+            Rows::Packed(packed_rows) => packed_rows.slab.positions(),
+            Rows::General(slab) => slab.positions(),
         }
     }
 
@@ -615,19 +627,19 @@ impl Shard {
     /// row. A shared one's cell is taken back if it can be dropped now.
     pub(crate) fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
-            Rows::Words(words) => {
-                let word = words.slab.slot(at)?.value;
-                if SideTable::is_mark(word) {
-                    return words.take_back(word, &self.plan.limits()[0].rule, now);
+            Rows::Packed(packed_rows) => {
+                let packed = packed_rows.slab.slot(at)?.value;
+                if SideTable::is_mark(packed) {
+                    return packed_rows.take_back(packed, &self.plan.limits()[0].rule, now);
                 }
-                let dead = words.rule.ticks(now).is_some_and(|t| word <= t);
+                let dead = packed_rows.rule.ticks(now).is_some_and(|t| packed <= t);
                 Some(if dead {
                     now
                 } else {
-                    words.rule.forget_at(word)
+                    packed_rows.rule.forget_at(packed)
                 })
             }
-            Rows::Wide(slab) => {
+            Rows::General(slab) => {
                 let slot = slab.slot(at)?;
                 let key = slot.key.bytes();
                 let level = rows::level_of(key, self.plan.levels());
@@ -646,11 +658,11 @@ impl Shard {
         }
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         match &mut self.rows {
-            Rows::Words(words) => {
-                let row = words.slab.remove(at, rehash);
-                words.side_table.remove(row.value);
+            Rows::Packed(packed_rows) => {
+                let row = packed_rows.slab.remove(at, rehash);
+                packed_rows.side_table.remove(row.value);
             }
-            Rows::Wide(slab) => {
+            Rows::General(slab) => {
                 let row = slab.remove(at, rehash);
                 self.count_down(row.key.bytes());
             }
@@ -674,19 +686,19 @@ impl Shard {
     /// As [`forget_at`](Self::forget_at), and no cell is taken back.
     fn spent_at(&self, at: usize) -> Option<Timestamp> {
         match &self.rows {
-            Rows::Words(words) => words.spent_at(at, &self.plan.limits()[0].rule),
-            Rows::Wide(_) => self.forget_at(at, Timestamp::MIN),
+            Rows::Packed(packed_rows) => packed_rows.spent_at(at, &self.plan.limits()[0].rule),
+            Rows::General(_) => self.forget_at(at, Timestamp::MIN),
         }
     }
 
     /// Whether the row at `at` equals "never seen", and is shared with nobody.
     fn is_spent(&self, at: usize, now: Timestamp) -> bool {
         match &self.rows {
-            Rows::Words(words) => {
-                let (rule, ticks) = (&self.plan.limits()[0].rule, words.rule.ticks(now));
-                ticks.is_some_and(|ticks| words.is_spent(at, rule, (now, ticks)))
+            Rows::Packed(packed_rows) => {
+                let (rule, ticks) = (&self.plan.limits()[0].rule, packed_rows.rule.ticks(now));
+                ticks.is_some_and(|ticks| packed_rows.is_spent(at, rule, (now, ticks)))
             }
-            Rows::Wide(_) => {
+            Rows::General(_) => {
                 let when = self.forget_at(at, now);
                 when.is_some_and(|when| rows::is_past(when, now))
             }
@@ -695,8 +707,8 @@ impl Shard {
 }
 
 /// One word as a row of one state, and back.
-fn with_word(
-    words: &mut Words,
+fn with_packed(
+    packed_rows: &mut PackedRows,
     hasher: &RandomState,
     (path, plan): (&KeyPath<'_>, &Plan),
     now: Timestamp,
@@ -705,28 +717,30 @@ fn with_word(
     act: impl FnOnce(&mut [Row]),
 ) -> Result<(), StoreError> {
     let hash = hash_of(hasher, path.bytes());
-    let found = words.slab.find(hash, path.bytes());
+    let found = packed_rows.slab.find(hash, path.bytes());
     if found.is_none() {
         claim.reserve(room, 1)?;
     }
-    row[0] = found.map_or(State::Fresh, |at| words.take_out(at, now));
+    row[0] = found.map_or(State::Fresh, |at| packed_rows.take_out(at, now));
     act(std::slice::from_mut(row));
     let after = std::mem::take(&mut row[0]);
     match found {
-        Some(at) => words.put_back(at, after),
-        None if words.is_unseen(&after) => room.give_back(1),
+        Some(at) => packed_rows.put_back(at, after),
+        None if packed_rows.is_unseen(&after) => room.give_back(1),
         None => {
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
-            let at = words.slab.insert(hash, key, PackedBucket::FRESH, rehash);
-            words.put_back_by(at, after, rows::own_rule(plan, path.bytes()));
+            let at = packed_rows
+                .slab
+                .insert(hash, key, PackedBucket::FRESH, rehash);
+            packed_rows.put_back_by(at, after, rows::own_rule(plan, path.bytes()));
         }
     }
     Ok(())
 }
 
 /// The rows of a path out of the slab, and those that matter back in.
-fn with_wide(
+fn with_general(
     slab: &mut Slab<Row>,
     (plan, floor): (&Plan, u64),
     hasher: &RandomState,

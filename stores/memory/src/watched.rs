@@ -86,7 +86,7 @@ impl Shard {
     /// From here on, notes what changes.
     fn be_watched(&mut self, watch: Watch) {
         // A word counts from an epoch near the clock's, which is not known yet.
-        self.rows = Rows::Wide(Slab::new());
+        self.rows = Rows::General(Slab::new());
         self.ledger.note_changes();
         self.watch = Some(Box::new(watch));
     }
@@ -104,8 +104,8 @@ impl Shard {
     pub(crate) fn note_at(&mut self, at: usize) {
         let Some(watch) = &mut self.watch else { return };
         let key = match &self.rows {
-            Rows::Words(words) => words.slab.slot(at).map(|slot| &slot.key),
-            Rows::Wide(slab) => slab.slot(at).map(|slot| &slot.key),
+            Rows::Packed(packed_rows) => packed_rows.slab.slot(at).map(|slot| &slot.key),
+            Rows::General(slab) => slab.slot(at).map(|slot| &slot.key),
         };
         key.into_iter().for_each(|key| watch.note(key.bytes()));
     }
@@ -129,8 +129,8 @@ impl Shard {
             calendars: calendars.to_vec(),
         };
         match &self.rows {
-            Rows::Words(words) => words.slab.keys().for_each(|key| watch.note(key)),
-            Rows::Wide(slab) => slab.keys().for_each(|key| watch.note(key)),
+            Rows::Packed(packed_rows) => packed_rows.slab.keys().for_each(|key| watch.note(key)),
+            Rows::General(slab) => slab.keys().for_each(|key| watch.note(key)),
         }
     }
 
@@ -157,11 +157,11 @@ impl Shard {
         let hash = hash_of(&self.hasher, key);
         let mut tell = |states: &[State]| sink.row(key, self.told(key, states, latest));
         match &self.rows {
-            Rows::Words(words) => {
-                let at = words.slab.find(hash, key);
-                tell(&[at.map_or(State::Fresh, |at| words.look(at, latest))]);
+            Rows::Packed(packed_rows) => {
+                let at = packed_rows.slab.find(hash, key);
+                tell(&[at.map_or(State::Fresh, |at| packed_rows.look(at, latest))]);
             }
-            Rows::Wide(slab) => {
+            Rows::General(slab) => {
                 let found = slab.find(hash, key).and_then(|at| slab.slot(at));
                 tell(found.map_or(&[], |slot| &slot.value[..]));
             }
@@ -195,7 +195,7 @@ impl Shard {
         if !as_written || row.is_none() {
             watch.note(key);
         }
-        if let (Some(row), Rows::Wide(slab)) = (row, &mut self.rows) {
+        if let (Some(row), Rows::General(slab)) = (row, &mut self.rows) {
             room.reserve_anyway(1);
             let rehash = |key: &[u8]| hash_of(&self.hasher, key);
             slab.insert(rehash(key), OwnedKey::new(key), row, rehash);
