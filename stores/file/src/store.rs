@@ -184,7 +184,7 @@ impl Store for FileStore {
                 });
             }
             table.tracked().memory.bound(bounds);
-            table.tracked().memory.asked_by(asked.steady_clock);
+            table.tracked().memory.set_steady_clock(asked.steady_clock);
             return Ok(Arc::clone(table) as Arc<dyn Table>);
         }
         self.journal.check()?;
@@ -192,7 +192,7 @@ impl Store for FileStore {
         let ids = ids.chain(self.journal.forgotten());
         let id = ids.max().map_or(0, |id| id + 1);
         let table = Arc::new(self.make(id, name, plan, bounds));
-        table.tracked().memory.asked_by(asked.steady_clock);
+        table.tracked().memory.set_steady_clock(asked.steady_clock);
         // If it cannot be written now, it is there to be opened again later.
         tables.insert(name.to_owned(), Arc::clone(&table));
         self.journal.add(Arc::clone(table.tracked()))?;

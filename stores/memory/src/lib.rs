@@ -3,7 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`store`](MemoryStore) | the store, and the tables by name |
-//! | [`bounds`](Bounds), `room` | how much a table may hold, and how much it does |
+//! | [`bounds`](Bounds), `capacity` | how much a table may hold, and how much it does |
 //! | [`queue`](Queued) | requests that wait for their turn, in order, before a table |
 //! | `table` | one set's keys, spread over shards |
 //! | [`journal`] | what changed since it was last asked, for a store that keeps a journal |
@@ -26,11 +26,11 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod capacity;
 mod hash;
 pub mod journal;
 mod listing;
 mod queue;
-mod room;
 mod rows;
 mod shard;
 mod side_table;

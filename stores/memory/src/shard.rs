@@ -12,9 +12,9 @@ use tidegate_store::{
     Reply, StoreError, Verb,
 };
 
+use crate::capacity::Capacity;
 use crate::hash::hash_of;
 use crate::journal::{self, Watch};
-use crate::room::Room;
 use crate::rows::{self, PackedRows, Rows};
 use crate::side_table::SideTable;
 use crate::slab::Slab;
@@ -57,11 +57,11 @@ enum Claim {
 }
 
 impl Claim {
-    fn reserve(self, room: &Room, rows: usize) -> Result<(), StoreError> {
+    fn reserve(self, capacity: &Capacity, rows: usize) -> Result<(), StoreError> {
         match self {
-            Self::Bounded => room.reserve(rows),
+            Self::Bounded => capacity.reserve(rows),
             Self::Anyway => {
-                room.reserve_anyway(rows);
+                capacity.reserve_anyway(rows);
                 Ok(())
             }
         }
@@ -101,23 +101,28 @@ impl Shard {
         &mut self,
         command: &KeyCommand<'_>,
         root: u64,
-        room: &Room,
+        capacity: &Capacity,
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
-        let now = self.instant(command.now, command.calendars, room);
+        let now = self.instant(command.now, command.calendars, capacity);
         if now > command.now {
             let held_up = KeyCommand { now, ..*command };
-            return self.execute_now(&held_up, root, room, answer);
+            return self.execute_now(&held_up, root, capacity, answer);
         }
-        self.execute_now(command, root, room, answer)
+        self.execute_now(command, root, capacity, answer)
     }
 
     /// The instant that a command is decided as of. Its caller may have been held up
     /// between a look at the clock and the lock here, while others were decided: as of an
     /// earlier instant, time would pass twice for its key.
     #[inline]
-    fn instant(&mut self, now: Timestamp, calendars: &[Option<Bounds>], room: &Room) -> Timestamp {
-        if !room.has_steady_clock() {
+    fn instant(
+        &mut self,
+        now: Timestamp,
+        calendars: &[Option<Bounds>],
+        capacity: &Capacity,
+    ) -> Timestamp {
+        if !capacity.has_steady_clock() {
             return now;
         }
         self.latest = self.latest.max(now);
@@ -136,29 +141,29 @@ impl Shard {
         &mut self,
         command: &KeyCommand<'_>,
         root: u64,
-        room: &Room,
+        capacity: &Capacity,
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
-        self.prepare(command.plan, command.now, command.calendars, room)?;
+        self.prepare(command.plan, command.now, command.calendars, capacity)?;
         let owner = || OwnedKey::new(command.key.bytes());
         let claim = match command.verb {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
             _ => Claim::Anyway,
         };
         if matches!(claim, Claim::Bounded) {
-            self.make_room_at(&command.key, command.now, room)?;
+            self.ensure_capacity_at(&command.key, command.now, capacity)?;
         }
         self.with_rows(
             &command.key,
             root,
             command.now,
-            (claim, room),
+            (claim, capacity),
             |rows, ledger| {
                 decide::execute(command, rows, ledger, owner, answer);
             },
         )?;
         if command.verb.gives_back() && answer.is_ok() {
-            self.gave_back(&command.key, command.now, room);
+            self.gave_back(&command.key, command.now, capacity);
         }
         if let (Some(watch), Ok(reply)) = (&mut self.watch, answer) {
             watch.note_command(command, reply);
@@ -168,32 +173,32 @@ impl Shard {
 
     /// Checks that there is room for the rows of `path` under its root; where there
     /// is none, drops those that are spent.
-    fn make_room_at(
+    fn ensure_capacity_at(
         &mut self,
         path: &KeyPath<'_>,
         now: Timestamp,
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<(), StoreError> {
         if self.plan.levels() == 1 {
             return Ok(());
         }
-        match self.check_root(path, room) {
+        match self.check_root(path, capacity) {
             Err(StoreError::RootKeysFull { .. }) => {
-                let swept = self.sweep(now, room);
-                room.give_back(swept.dropped);
-                self.check_root(path, room)
+                let swept = self.sweep(now, capacity);
+                capacity.give_back(swept.dropped);
+                self.check_root(path, capacity)
             }
             checked => checked,
         }
     }
 
-    fn check_root(&self, path: &KeyPath<'_>, room: &Room) -> Result<(), StoreError> {
+    fn check_root(&self, path: &KeyPath<'_>, capacity: &Capacity) -> Result<(), StoreError> {
         let hash = |level: usize| hash_of(&self.hasher, path.prefix(level));
         let has = self.of_root.get(&hash(0)).copied().unwrap_or(0);
         // Only who is near the bound is worth a look at what is there.
-        room.check_root(has, path.depth()).or_else(|_| {
+        capacity.check_root(has, path.depth()).or_else(|_| {
             let absent = |&level: &usize| self.rows.find(hash(level), path.prefix(level)).is_none();
-            room.check_root(has, (0..path.depth()).filter(absent).count())
+            capacity.check_root(has, (0..path.depth()).filter(absent).count())
         })
     }
 
@@ -229,10 +234,10 @@ impl Shard {
         amount: Amount,
         now: Timestamp,
         detail: Detail,
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<Option<Reply>, StoreError> {
-        let now = self.instant(now, &[], room);
-        self.prepare(plan, now, &[], room)?;
+        let now = self.instant(now, &[], capacity);
+        self.prepare(plan, now, &[], capacity)?;
         let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok(None);
         };
@@ -244,7 +249,7 @@ impl Shard {
         };
         let (verdict, packed) = match packed_rows.slab.find(hash, key) {
             None if self.plan.overrides().get(key).is_some() => return Ok(None),
-            None => self.admit_new((hash, key), amount, (now, ticks), room)?,
+            None => self.admit_new((hash, key), amount, (now, ticks), capacity)?,
             Some(at) => {
                 let packed = packed_rows.slab.value_mut(at);
                 if SideTable::is_mark(*packed) {
@@ -272,9 +277,9 @@ impl Shard {
         (hash, key): (u64, &[u8]),
         amount: Amount,
         now: (Timestamp, u64),
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<(Verdict, u64), StoreError> {
-        self.glance(now.0, room);
+        self.glance(now.0, capacity);
         let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok((Verdict::Never, PackedBucket::FRESH));
         };
@@ -285,12 +290,12 @@ impl Shard {
             Ok(packed) => packed,
             Err(refusal) => return Ok((refusal, PackedBucket::FRESH)),
         };
-        room.reserve(1)?;
+        capacity.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
         let at = packed_rows
             .slab
             .insert(hash, OwnedKey::new(key), packed, rehash);
-        self.may_be_spent(at, room);
+        self.may_be_spent(at, capacity);
         self.note(key);
         Ok((Verdict::Admit, packed))
     }
@@ -301,16 +306,16 @@ impl Shard {
         plan: &Arc<Plan>,
         (hash, key): (u64, &[u8]),
         now: Timestamp,
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<Option<Arc<AtomicBucket>>, StoreError> {
-        self.prepare(plan, now, &[], room)?;
+        self.prepare(plan, now, &[], capacity)?;
         let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok(None);
         };
         let at = match packed_rows.slab.find(hash, key) {
             Some(at) => at,
             None => {
-                room.reserve(1)?;
+                capacity.reserve(1)?;
                 let rehash = |key: &[u8]| hash_of(&self.hasher, key);
                 let owned = OwnedKey::new(key);
                 let at = packed_rows
@@ -322,8 +327,8 @@ impl Shard {
         };
         // One that goes by limits of its own is shared as a cell that is taken:
         // whoever holds it asks the table.
-        let bucket = packed_rows.pin(at, room.has_steady_clock());
-        self.may_be_spent(at, room);
+        let bucket = packed_rows.pin(at, capacity.has_steady_clock());
+        self.may_be_spent(at, capacity);
         Ok(Some(bucket))
     }
 
@@ -338,13 +343,13 @@ impl Shard {
         plan: &Arc<Plan>,
         now: Timestamp,
         calendars: &[Option<Bounds>],
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<(), StoreError> {
         if Arc::ptr_eq(&self.plan, plan) {
             return Ok(());
         }
         self.spent_from = Timestamp::MIN;
-        self.adopt(plan, now, calendars, room)
+        self.adopt(plan, now, calendars, capacity)
     }
 
     /// Gives a pin back.
@@ -352,48 +357,49 @@ impl Shard {
         &mut self,
         (hash, key): (u64, &[u8]),
         bucket: Arc<AtomicBucket>,
-        room: &Room,
+        capacity: &Capacity,
     ) {
         drop(bucket);
         if let Rows::Packed(packed_rows) = &mut self.rows
             && let Some(at) = packed_rows.slab.find(hash, key)
         {
             packed_rows.unpin(at);
-            self.may_be_spent(at, room);
+            self.may_be_spent(at, capacity);
         }
     }
 
     /// Takes note of when the row at `at` is spent, which was added or changed.
     #[inline]
-    fn may_be_spent(&mut self, at: usize, room: &Room) {
+    fn may_be_spent(&mut self, at: usize, capacity: &Capacity) {
         if self.spent_from > Timestamp::MIN
             && let Some(when) = self.spent_at(at)
             && when < self.spent_from
         {
             self.spent_from = when;
-            room.spent_from(when);
+            capacity.spent_from(when);
         }
     }
 
     /// Takes note of what was given back to `path`; where there is no room for
     /// another row, drops those that are spent by it.
     #[inline]
-    fn gave_back(&mut self, path: &KeyPath<'_>, now: Timestamp, room: &Room) {
+    fn gave_back(&mut self, path: &KeyPath<'_>, now: Timestamp, capacity: &Capacity) {
         if self.spent_from > Timestamp::MIN {
-            (0..path.depth()).for_each(|level| self.gave_back_at(path.prefix(level), now, room));
+            (0..path.depth())
+                .for_each(|level| self.gave_back_at(path.prefix(level), now, capacity));
         }
     }
 
     #[cold]
-    fn gave_back_at(&mut self, key: &[u8], now: Timestamp, room: &Room) {
+    fn gave_back_at(&mut self, key: &[u8], now: Timestamp, capacity: &Capacity) {
         let Some(at) = self.rows.find(hash_of(&self.hasher, key), key) else {
             return;
         };
-        if room.is_taken_up() && self.is_spent(at, now) {
+        if capacity.is_taken_up() && self.is_spent(at, now) {
             self.drop_row(at);
-            room.give_back(1);
+            capacity.give_back(1);
         } else {
-            self.may_be_spent(at, room);
+            self.may_be_spent(at, capacity);
         }
     }
 
@@ -407,8 +413,8 @@ impl Shard {
     }
 
     /// Drops every row that equals "never seen".
-    pub(crate) fn sweep(&mut self, now: Timestamp, room: &Room) -> Swept {
-        self.retire(now, room);
+    pub(crate) fn sweep(&mut self, now: Timestamp, capacity: &Capacity) -> Swept {
+        self.retire(now, capacity);
         if now < self.spent_from && now >= self.swept_at {
             return Swept {
                 dropped: 0,
@@ -445,18 +451,18 @@ impl Shard {
         plan: &Arc<Plan>,
         now: Timestamp,
         calendars: &[Option<Bounds>],
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<(), StoreError> {
         if !self.in_reach(now) || !Arc::ptr_eq(&self.plan, plan) {
-            self.adopt(plan, now, calendars, room)?;
+            self.adopt(plan, now, calendars, capacity)?;
             self.spent_from = Timestamp::MIN;
-            room.reopen();
+            capacity.reopen();
         }
         if let Some(watch) = &mut self.watch {
             watch.follow_clock(now);
         }
         if self.ledger.next_due().is_some_and(|due| due <= now) {
-            self.retire(now, room);
+            self.retire(now, capacity);
         }
         Ok(())
     }
@@ -467,7 +473,7 @@ impl Shard {
         plan: &Arc<Plan>,
         now: Timestamp,
         calendars: &[Option<Bounds>],
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<(), StoreError> {
         if plan.version() < self.plan.version() {
             return Err(StoreError::StalePlan);
@@ -477,7 +483,7 @@ impl Shard {
             self.carry_over(&same, now, &[]);
         }
         // What has expired by now did so under the limits of its time.
-        self.retire(now, room);
+        self.retire(now, capacity);
         if plan.goes_on_from(&self.plan) {
             self.adopt_overrides(plan, now, calendars);
             return Ok(());
@@ -520,16 +526,16 @@ impl Shard {
     }
 
     /// Ends every lease that has expired; whether there was one.
-    pub(crate) fn expire_leases(&mut self, now: Timestamp, room: &Room) -> bool {
+    pub(crate) fn expire_leases(&mut self, now: Timestamp, capacity: &Capacity) -> bool {
         let held = self.ledger.held(Timestamp::MIN);
-        self.retire(now, room);
+        self.retire(now, capacity);
         self.ledger.held(Timestamp::MIN) < held
     }
 
     /// Ends every lease that has expired, and forgets some that are to be
     /// forgotten.
     #[cold]
-    fn retire(&mut self, now: Timestamp, room: &Room) {
+    fn retire(&mut self, now: Timestamp, capacity: &Capacity) {
         while let Some(mut record) = self.ledger.take_expired(now) {
             let owner = record.owner.clone();
             let Ok(path) = KeyPath::new(owner.bytes(), self.plan.levels()) else {
@@ -544,8 +550,8 @@ impl Shard {
             };
             let root = hash_of(&self.hasher, path.root());
             // Nothing is claimed that could be refused, so nothing fails.
-            let _ = self.with_rows(&path, root, now, (Claim::Anyway, room), expire);
-            self.gave_back(&path, now, room);
+            let _ = self.with_rows(&path, root, now, (Claim::Anyway, capacity), expire);
+            self.gave_back(&path, now, capacity);
             if let Some(watch) = &mut self.watch {
                 watch.note_path(&path);
             }
@@ -560,7 +566,7 @@ impl Shard {
         path: &KeyPath<'_>,
         root: u64,
         now: Timestamp,
-        room: (Claim, &Room),
+        capacity: (Claim, &Capacity),
         act: impl FnOnce(&mut [Row], &mut Ledger<OwnedKey>),
     ) -> Result<(), StoreError> {
         let (hasher, ledger) = (&self.hasher, &mut self.ledger);
@@ -581,7 +587,7 @@ impl Shard {
                     hasher,
                     (path, plan),
                     now,
-                    room,
+                    capacity,
                     scratch,
                     |row| {
                         act(row, ledger);
@@ -590,30 +596,30 @@ impl Shard {
             }
             Rows::General(slab) => {
                 let plan = &self.plan;
-                with_general(slab, (plan, floor), hasher, path, room, |rows| {
+                with_general(slab, (plan, floor), hasher, path, capacity, |rows| {
                     act(rows, ledger);
                 })?;
             }
         }
         let added = self.rows.len().saturating_sub(before);
         if added > 0 {
-            self.added(added, path, now, room.1);
+            self.added(added, path, now, capacity.1);
         }
         Ok(())
     }
 
     /// So many rows of `path` were added: as many others are dropped, if they are
     /// spent.
-    fn added(&mut self, rows: usize, path: &KeyPath<'_>, now: Timestamp, room: &Room) {
+    fn added(&mut self, rows: usize, path: &KeyPath<'_>, now: Timestamp, capacity: &Capacity) {
         self.count_row(hash_of(&self.hasher, path.root()), rows);
         let swept = self.spent_from > Timestamp::MIN;
         for level in 0..path.depth() * usize::from(swept) {
             let key = path.prefix(level);
             if let Some(at) = self.rows.find(hash_of(&self.hasher, key), key) {
-                self.may_be_spent(at, room);
+                self.may_be_spent(at, capacity);
             }
         }
-        (0..rows).for_each(|_| self.glance(now, room));
+        (0..rows).for_each(|_| self.glance(now, capacity));
     }
 
     fn positions(&self) -> usize {
@@ -670,7 +676,7 @@ impl Shard {
     }
 
     /// Looks at the next few rows and drops those that are spent.
-    fn glance(&mut self, now: Timestamp, room: &Room) {
+    fn glance(&mut self, now: Timestamp, capacity: &Capacity) {
         for _ in 0..GLANCES {
             self.hand += 1;
             if self.hand >= self.positions() {
@@ -678,7 +684,7 @@ impl Shard {
             }
             if self.is_spent(self.hand, now) {
                 self.drop_row(self.hand);
-                room.give_back(1);
+                capacity.give_back(1);
             }
         }
     }
@@ -712,21 +718,21 @@ fn with_packed(
     hasher: &RandomState,
     (path, plan): (&KeyPath<'_>, &Plan),
     now: Timestamp,
-    (claim, room): (Claim, &Room),
+    (claim, capacity): (Claim, &Capacity),
     row: &mut Row,
     act: impl FnOnce(&mut [Row]),
 ) -> Result<(), StoreError> {
     let hash = hash_of(hasher, path.bytes());
     let found = packed_rows.slab.find(hash, path.bytes());
     if found.is_none() {
-        claim.reserve(room, 1)?;
+        claim.reserve(capacity, 1)?;
     }
     row[0] = found.map_or(State::Fresh, |at| packed_rows.take_out(at, now));
     act(std::slice::from_mut(row));
     let after = std::mem::take(&mut row[0]);
     match found {
         Some(at) => packed_rows.put_back(at, after),
-        None if packed_rows.is_unseen(&after) => room.give_back(1),
+        None if packed_rows.is_unseen(&after) => capacity.give_back(1),
         None => {
             let rehash = |key: &[u8]| hash_of(hasher, key);
             let key = OwnedKey::new(path.bytes());
@@ -745,7 +751,7 @@ fn with_general(
     (plan, floor): (&Plan, u64),
     hasher: &RandomState,
     path: &KeyPath<'_>,
-    (claim, room): (Claim, &Room),
+    (claim, capacity): (Claim, &Capacity),
     act: impl FnOnce(&mut [Row]),
 ) -> Result<(), StoreError> {
     // Before anything is found: from here on, no row moves.
@@ -753,7 +759,7 @@ fn with_general(
     let hash = |level: usize| hash_of(hasher, path.prefix(level));
     let find = |level: usize| slab.find(hash(level), path.prefix(level));
     let found: SmallVec<[Option<usize>; 4]> = (0..path.depth()).map(find).collect();
-    claim.reserve(room, found.iter().filter(|at| at.is_none()).count())?;
+    claim.reserve(capacity, found.iter().filter(|at| at.is_none()).count())?;
     let mut load = |(level, at): (usize, &Option<usize>)| match at {
         Some(at) => std::mem::take(slab.value_mut(*at)),
         None => journal::fresh_row(plan, level, floor),
@@ -763,7 +769,7 @@ fn with_general(
     for ((level, at), row) in found.into_iter().enumerate().zip(rows) {
         match at {
             Some(at) => *slab.value_mut(at) = row,
-            None if journal::is_unseen(&row, floor) => room.give_back(1),
+            None if journal::is_unseen(&row, floor) => capacity.give_back(1),
             None => {
                 let rehash = |key: &[u8]| hash_of(hasher, key);
                 slab.insert(hash(level), OwnedKey::new(path.prefix(level)), row, rehash);

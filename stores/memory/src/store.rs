@@ -92,7 +92,7 @@ impl Store for MemoryStore {
             });
         }
         table.table().bound(bounds);
-        table.table().asked_by(asked.steady_clock);
+        table.table().set_steady_clock(asked.steady_clock);
         Ok(Arc::clone(table) as Arc<dyn Table>)
     }
 }

@@ -12,9 +12,9 @@ use tidegate_store::{
 };
 
 use crate::bounds::Bounds;
+use crate::capacity::Capacity;
 use crate::hash::hash_of;
 use crate::queue::Immediate;
-use crate::room::Room;
 use crate::shard::Shard;
 
 /// Enough that two cores seldom meet, few enough that a small set stays small.
@@ -25,7 +25,7 @@ const SHARDS: usize = 64;
 pub struct MemoryTable {
     pub(crate) shards: Box<[Padded]>,
     pub(crate) hasher: RandomState,
-    pub(crate) room: Room,
+    pub(crate) capacity: Capacity,
     leases: Arc<LeaseCounts>,
 }
 
@@ -43,7 +43,7 @@ impl MemoryTable {
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             hasher: hasher.clone(),
-            room: Room::new(bounds),
+            capacity: Capacity::new(bounds),
             leases,
         }
     }
@@ -51,16 +51,16 @@ impl MemoryTable {
     /// From here on these are the bounds; what is beyond them stays for as long as
     /// it matters.
     pub fn bound(&self, bounds: Bounds) {
-        self.room.bound(bounds);
+        self.capacity.bound(bounds);
         self.leases.bound(bounds.of_leases());
     }
 
     /// From here on it is asked by another clock, which steps back or never does.
-    pub fn asked_by(&self, steady_clock: bool) {
+    pub fn set_steady_clock(&self, steady_clock: bool) {
         for shard in &self.shards {
             shard.0.lock().latest = Timestamp::MIN;
         }
-        self.room.asked_by(steady_clock);
+        self.capacity.set_steady_clock(steady_clock);
     }
 
     /// The plan that its rows go by.
@@ -85,7 +85,7 @@ impl MemoryTable {
     ) -> Result<T, StoreError> {
         loop {
             match act() {
-                Err(StoreError::KeysFull { .. }) if self.make_room(now) => {}
+                Err(StoreError::KeysFull { .. }) if self.ensure_capacity(now) => {}
                 Err(StoreError::LeasesFull { .. }) if self.expire_leases(now) => {}
                 answer => return answer,
             }
@@ -96,29 +96,32 @@ impl MemoryTable {
     /// since; whether there were any.
     #[cold]
     fn expire_leases(&self, now: Timestamp) -> bool {
-        let expire = |shard: &Padded| shard.0.lock().expire_leases(now, &self.room);
+        let expire = |shard: &Padded| shard.0.lock().expire_leases(now, &self.capacity);
         self.shards.iter().filter(|shard| expire(shard)).count() > 0
     }
 
     /// Drops every row that equals "never seen", shard by shard, until some
     /// were; remembers until when there is no point in trying again.
     #[cold]
-    fn make_room(&self, now: Timestamp) -> bool {
-        if self.room.is_full_at(now) {
+    fn ensure_capacity(&self, now: Timestamp) -> bool {
+        if self.capacity.is_full_at(now) {
             return false;
         }
-        let lowered = self.room.lowered.load(Ordering::SeqCst);
+        let lowered = self.capacity.lowered.load(Ordering::SeqCst);
         let mut next = Timestamp::MAX;
         for _ in 0..SHARDS {
-            let turn = self.room.hand.fetch_add(1, Ordering::Relaxed);
-            let swept = self.shards[turn % SHARDS].0.lock().sweep(now, &self.room);
+            let turn = self.capacity.hand.fetch_add(1, Ordering::Relaxed);
+            let swept = self.shards[turn % SHARDS]
+                .0
+                .lock()
+                .sweep(now, &self.capacity);
             if swept.dropped > 0 {
-                self.room.give_back(swept.dropped);
+                self.capacity.give_back(swept.dropped);
                 return true;
             }
             next = next.min(swept.next);
         }
-        self.room.stay_full(now, next, lowered);
+        self.capacity.note_full(now, next, lowered);
         false
     }
 }
@@ -164,7 +167,7 @@ impl MemoryTable {
             let shard = self.shard(hash);
             let lean = || {
                 let mut shard = shard.lock();
-                shard.take_one(plan, (hash, key), amount, now, detail, &self.room)
+                shard.take_one(plan, (hash, key), amount, now, detail, &self.capacity)
             };
             match self.with_room(now, lean) {
                 Ok(Some(reply)) => return out.ready(Ok(reply)),
@@ -189,7 +192,9 @@ impl MemoryTable {
         let shard = self.shard(root);
         out.write(|answer| {
             let executed = self.with_room(command.now, || {
-                shard.lock().execute(&command, root, &self.room, answer)?;
+                shard
+                    .lock()
+                    .execute(&command, root, &self.capacity, answer)?;
                 full(answer)
             });
             if let Err(error) = executed {
@@ -227,15 +232,15 @@ impl MemoryTable {
         for shard in &self.shards {
             let mut shard = shard.0.lock();
             // An error says that a newer plan is here already.
-            let _ = shard.follow(command.plan, command.now, command.calendars, &self.room);
+            let _ = shard.follow(command.plan, command.now, command.calendars, &self.capacity);
         }
-        self.room.reopen();
+        self.capacity.reopen();
     }
 
     fn count(&self, now: Timestamp) -> Count {
         let shards = self.shards.iter();
         Count {
-            keys: self.room.rows.load(Ordering::Relaxed),
+            keys: self.capacity.rows.load(Ordering::Relaxed),
             leases: Some(shards.map(|shard| shard.0.lock().ledger.held(now)).sum()),
             remembered: Some(self.leases.remembered()),
         }
@@ -266,7 +271,7 @@ impl AtomicBuckets for MemoryTable {
         let pin = || {
             self.shard(hash)
                 .lock()
-                .pin(plan, (hash, key), now, &self.room)
+                .pin(plan, (hash, key), now, &self.capacity)
         };
         self.with_room(now, pin).ok().flatten()
     }
@@ -275,7 +280,7 @@ impl AtomicBuckets for MemoryTable {
         let hash = hash_of(&self.hasher, key);
         self.shard(hash)
             .lock()
-            .unpin((hash, key), bucket, &self.room);
+            .unpin((hash, key), bucket, &self.capacity);
     }
 }
 

@@ -7,9 +7,9 @@ use tidegate_store::ledger::Record;
 use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan};
 
 use crate::bounds::Bounds;
+use crate::capacity::Capacity;
 use crate::hash::hash_of;
 use crate::journal::{self, Adopted, Collected, Journalled, Sink, Told, Watch};
-use crate::room::Room;
 use crate::rows::{self, Rows};
 use crate::shard::Shard;
 use crate::slab::Slab;
@@ -58,7 +58,7 @@ impl MemoryTable {
         let path = KeyPath::new(journalled.key, last.levels());
         let root = path.map_or(journalled.key, |path| path.root());
         let shard = self.shard(hash_of(&self.hasher, root));
-        shard.lock().restore_row(journalled, &self.room);
+        shard.lock().restore_row(journalled, &self.capacity);
     }
 
     /// From here on these keys have limits of their own, as they were when their
@@ -186,7 +186,7 @@ impl Shard {
         collected.leases.iter().for_each(|&id| self.ledger.note(id));
     }
 
-    fn restore_row(&mut self, journalled: Journalled<'_>, room: &Room) {
+    fn restore_row(&mut self, journalled: Journalled<'_>, capacity: &Capacity) {
         let Some(watch) = &mut self.watch else { return };
         let key = journalled.key;
         let plan = self.plan.of_row(key);
@@ -196,7 +196,7 @@ impl Shard {
             watch.note(key);
         }
         if let (Some(row), Rows::General(slab)) = (row, &mut self.rows) {
-            room.reserve_anyway(1);
+            capacity.reserve_anyway(1);
             let rehash = |key: &[u8]| hash_of(&self.hasher, key);
             slab.insert(rehash(key), OwnedKey::new(key), row, rehash);
             let path = KeyPath::new(key, self.plan.levels());

@@ -8,7 +8,7 @@ use crate::bounds::Bounds;
 
 /// How many rows there are, and may be.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Capacity {
     pub(crate) rows: AtomicUsize,
     max_keys: AtomicUsize,
     max_keys_per_root: AtomicUsize,
@@ -24,7 +24,7 @@ pub(crate) struct Room {
     pub(crate) hand: AtomicUsize,
 }
 
-impl Room {
+impl Capacity {
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             rows: AtomicUsize::new(0),
@@ -65,7 +65,7 @@ impl Room {
     }
 
     /// At `now`, there was no row to drop before `next`; `lowered` as it was then.
-    pub(crate) fn stay_full(&self, now: Timestamp, next: Timestamp, lowered: usize) {
+    pub(crate) fn note_full(&self, now: Timestamp, next: Timestamp, lowered: usize) {
         self.full_since.store(now.as_micros(), Ordering::SeqCst);
         self.full_until.store(next.as_micros(), Ordering::SeqCst);
         if self.lowered.load(Ordering::SeqCst) != lowered {
@@ -118,7 +118,7 @@ impl Room {
     }
 
     /// Whether the clock of those who ask never steps back from here on.
-    pub(crate) fn asked_by(&self, steady_clock: bool) {
+    pub(crate) fn set_steady_clock(&self, steady_clock: bool) {
         self.steady_clock.store(steady_clock, Ordering::Relaxed);
     }
 }
