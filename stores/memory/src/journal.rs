@@ -19,7 +19,7 @@ use tidegate_store::{KeyCommand, KeyPath, OwnedKey, Plan, PlanLimit, Reply, Verb
 
 /// What a row is, and by which limits.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct RowView<'a> {
     /// Its states.
     pub states: &'a [State],
     /// The limits of its level, if they are the key's own and not the plan's.
@@ -29,7 +29,7 @@ pub struct Told<'a> {
 /// Is told what changed rows and leases are now.
 pub trait Sink {
     /// A row; `None`: it equals "never seen".
-    fn row(&mut self, key: &[u8], row: Option<Told<'_>>);
+    fn row(&mut self, key: &[u8], row: Option<RowView<'_>>);
     /// A lease's record; `None`: it is forgotten.
     fn lease(&mut self, id: u128, record: Option<&Record<OwnedKey>>);
 }

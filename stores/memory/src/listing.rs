@@ -26,16 +26,16 @@ const AT_ONCE: usize = 512;
 /// A place in a table: the shard, and where in it. Written in this order, after
 /// the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct PageCursor {
     shard: u16,
     at: i64,
     rank: u64,
 }
 
 /// How many bytes a place has, with its mark.
-const PLACE: usize = 4 + 2 + 8 + 8;
+const CURSOR_BYTES: usize = 4 + 2 + 8 + 8;
 
-impl Place {
+impl PageCursor {
     const START: Self = Self::shard(0);
 
     const fn shard(shard: u16) -> Self {
@@ -47,7 +47,7 @@ impl Place {
     }
 
     fn write(self, mark: u32) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(PLACE);
+        let mut bytes = Vec::with_capacity(CURSOR_BYTES);
         bytes.extend(mark.to_le_bytes());
         bytes.extend(self.shard.to_le_bytes());
         bytes.extend(self.at.to_le_bytes());
@@ -56,7 +56,7 @@ impl Place {
     }
 
     fn read(bytes: &[u8], mark: u32) -> Option<Self> {
-        let bytes: &[u8; PLACE] = bytes.try_into().ok()?;
+        let bytes: &[u8; CURSOR_BYTES] = bytes.try_into().ok()?;
         let (marked, rest) = bytes.split_first_chunk()?;
         let (shard, rest) = rest.split_first_chunk()?;
         let (at, rank) = rest.split_first_chunk()?;
@@ -78,7 +78,7 @@ impl MemoryTable {
             let most = listing.most - page.len();
             let (keys, next) = shard.keys_from(packed_slot.rank, most, listing);
             page.extend(keys);
-            next.map(|rank| Place {
+            next.map(|rank| PageCursor {
                 rank,
                 ..packed_slot
             })
@@ -89,7 +89,7 @@ impl MemoryTable {
         &self,
         listing: &Listing<'_>,
     ) -> Result<Page<HeldLease>, StoreError> {
-        let leases = |shard: &Shard, packed_slot: Place, page: &mut Vec<HeldLease>| {
+        let leases = |shard: &Shard, packed_slot: PageCursor, page: &mut Vec<HeldLease>| {
             let after = (Timestamp::from_micros(packed_slot.at), packed_slot.rank);
             let most = listing.most - page.len();
             let (held, next) = shard
@@ -100,7 +100,7 @@ impl MemoryTable {
                     && record.granted.expires_at > listing.now
             });
             page.extend(held.map(told));
-            next.map(|(at, rank)| Place {
+            next.map(|(at, rank)| PageCursor {
                 at: at.as_micros(),
                 rank,
                 ..packed_slot
@@ -131,7 +131,7 @@ impl MemoryTable {
     fn page<T>(
         &self,
         listing: &Listing<'_>,
-        list: impl Fn(&Shard, Place, &mut Vec<T>) -> Option<Place>,
+        list: impl Fn(&Shard, PageCursor, &mut Vec<T>) -> Option<PageCursor>,
     ) -> Result<Page<T>, StoreError> {
         let mut packed_slot = self.packed_slot(listing)?;
         let mut page = Page::empty();
@@ -140,7 +140,7 @@ impl MemoryTable {
                 return Ok(page);
             };
             let next = list(&shard.0.lock(), packed_slot, &mut page.items);
-            packed_slot = next.unwrap_or(Place::shard(packed_slot.shard + 1));
+            packed_slot = next.unwrap_or(PageCursor::shard(packed_slot.shard + 1));
             if page.items.len() >= listing.most {
                 break;
             }
@@ -156,7 +156,7 @@ impl MemoryTable {
         &self,
         key: &[u8],
         listing: &Listing<'_>,
-        list: impl Fn(&Shard, Place, &mut Vec<T>) -> Option<Place>,
+        list: impl Fn(&Shard, PageCursor, &mut Vec<T>) -> Option<PageCursor>,
     ) -> Result<Page<T>, StoreError> {
         let packed_slot = self.packed_slot(listing)?;
         let mut page = Page::empty();
@@ -168,11 +168,11 @@ impl MemoryTable {
         Ok(page)
     }
 
-    fn packed_slot(&self, listing: &Listing<'_>) -> Result<Place, StoreError> {
+    fn packed_slot(&self, listing: &Listing<'_>) -> Result<PageCursor, StoreError> {
         let Some(after) = listing.after else {
-            return Ok(Place::START);
+            return Ok(PageCursor::START);
         };
-        Place::read(after, self.mark()).ok_or(StoreError::UnknownPage)
+        PageCursor::read(after, self.mark()).ok_or(StoreError::UnknownPage)
     }
 
     /// What no other table's hashes have.

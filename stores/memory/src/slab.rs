@@ -176,7 +176,7 @@ impl<T: Default> Slab<T> {
     ) -> usize {
         self.reserve(1, rehash);
         self.rows += 1;
-        self.place(hash, Slot { key, value })
+        self.put(hash, Slot { key, value })
     }
 
     /// Takes the row at `at` out; rows after it move up (Knuth, TAOCP 3, 6.4,
@@ -206,12 +206,12 @@ impl<T: Default> Slab<T> {
         let larger = (0..length).map(|_| Slot::vacant()).collect();
         for slot in std::mem::replace(&mut self.slots, larger) {
             if !slot.is_vacant() {
-                self.place(rehash(slot.key.bytes()), slot);
+                self.put(rehash(slot.key.bytes()), slot);
             }
         }
     }
 
-    fn place(&mut self, hash: u64, slot: Slot<T>) -> usize {
+    fn put(&mut self, hash: u64, slot: Slot<T>) -> usize {
         let mut at = self.home(hash);
         while !self.slots[at].is_vacant() {
             at = self.after(at);

@@ -9,7 +9,7 @@ use tidegate_store::{KeyPath, Overrides, OwnedKey, Plan};
 use crate::bounds::Bounds;
 use crate::capacity::Capacity;
 use crate::hash::hash_of;
-use crate::journal::{self, Adopted, Collected, Journalled, Sink, Told, Watch};
+use crate::journal::{self, Adopted, Collected, Journalled, RowView, Sink, Watch};
 use crate::rows::{self, Rows};
 use crate::shard::Shard;
 use crate::slab::Slab;
@@ -144,7 +144,7 @@ impl Shard {
             leases: self.ledger.take_changed().into_iter().collect(),
         };
         for key in &collected.rows {
-            self.tell_row(key.bytes(), collected.latest, sink);
+            self.report_row(key.bytes(), collected.latest, sink);
         }
         for &id in &collected.leases {
             sink.lease(id, self.ledger.get(id));
@@ -153,30 +153,35 @@ impl Shard {
     }
 
     /// Tells what the row of `key` is now.
-    fn tell_row(&self, key: &[u8], latest: Timestamp, sink: &mut dyn Sink) {
+    fn report_row(&self, key: &[u8], latest: Timestamp, sink: &mut dyn Sink) {
         let hash = hash_of(&self.hasher, key);
-        let mut tell = |states: &[State]| sink.row(key, self.told(key, states, latest));
+        let mut report = |states: &[State]| sink.row(key, self.view(key, states, latest));
         match &self.rows {
             Rows::Packed(packed_rows) => {
                 let at = packed_rows.slab.find(hash, key);
-                tell(&[at.map_or(State::Fresh, |at| packed_rows.look(at, latest))]);
+                report(&[at.map_or(State::Fresh, |at| packed_rows.look(at, latest))]);
             }
             Rows::General(slab) => {
                 let found = slab.find(hash, key).and_then(|at| slab.slot(at));
-                tell(found.map_or(&[], |slot| &slot.value[..]));
+                report(found.map_or(&[], |slot| &slot.value[..]));
             }
         }
     }
 
     /// What is told of a row, if it matters.
-    fn told<'a>(&'a self, key: &[u8], states: &'a [State], latest: Timestamp) -> Option<Told<'a>> {
+    fn view<'a>(
+        &'a self,
+        key: &[u8],
+        states: &'a [State],
+        latest: Timestamp,
+    ) -> Option<RowView<'a>> {
         let (plan, level) = (&self.plan, rows::level_of(key, self.plan.levels()));
         let own = plan.overrides().get(key);
-        let told = Told {
+        let view = RowView {
             states,
             own: own.map(|own| &own.limits()[own.range(level)]),
         };
-        (journal::forget_at(plan.of_row(key), level, states) > latest).then_some(told)
+        (journal::forget_at(plan.of_row(key), level, states) > latest).then_some(view)
     }
 
     fn note_again(&mut self, collected: Collected) {

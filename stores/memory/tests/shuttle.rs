@@ -56,7 +56,7 @@ impl Row {
     fn pin(&self) -> Arc<AtomicBucket> {
         let buckets = self.table.atomic_buckets().expect("memory has cells");
         let bucket = buckets.pin(&self.plans[0], KEY, NOW);
-        bucket.expect("a lone bucket is pinned")
+        bucket.expect("a single bucket is pinned")
     }
 
     /// As a handle asks: its cell, or else the table, by the oldest plan that

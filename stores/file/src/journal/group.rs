@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redb::{ReadableTable, Table, WriteTransaction};
-use tidegate_memory::journal::{Collected, Sink, Told};
+use tidegate_memory::journal::{Collected, RowView, Sink};
 use tidegate_store::OwnedKey;
 use tidegate_store::core::{State, Timestamp};
 use tidegate_store::ledger::Record;
@@ -51,7 +51,7 @@ impl Gathered {
 }
 
 impl Sink for Gathered {
-    fn row(&mut self, key: &[u8], row: Option<Told<'_>>) {
+    fn row(&mut self, key: &[u8], row: Option<RowView<'_>>) {
         self.bytes.extend(key);
         let key = self.bytes.len();
         let own = row.and_then(|row| row.own);

@@ -35,12 +35,12 @@ fn table(plan: &Arc<Plan>) -> Arc<dyn Table> {
 
 proptest! {
     #[test]
-    fn a_lean_check_answers_as_a_full_one(
+    fn a_check_on_the_fast_path_answers_as_a_full_one(
         (amount, millis, burst) in (1_u64..5_000, 1_u64..100_000, 1_u64..2_000),
         asks in vec((0_u8..3, 1_u64..2_500, 0_i64..2_000_000), 1..60),
     ) {
         let plans = plans(amount, Span::from_millis(millis), burst);
-        let (lean, full) = (table(&plans[0]), table(&plans[1]));
+        let (fast, full) = (table(&plans[0]), table(&plans[1]));
         let mut now = Timestamp::from_micros(1_700_000_000_000_000);
         for (key, amount, gap) in asks {
             now = Timestamp::from_micros(now.as_micros() + gap);
@@ -50,7 +50,7 @@ proptest! {
                 let verb = Verb::Take { amounts, lease: None, detail: Detail::Always };
                 table.ask(&KeyCommand { plan, key, now, calendars: &[], verb }.into())
             };
-            let Ok(Reply::One(verdict, standing)) = ask(&*lean, &plans[0], &amounts[..1]) else {
+            let Ok(Reply::One(verdict, standing)) = ask(&*fast, &plans[0], &amounts[..1]) else {
                 panic!("a take of one plain bucket is answered by its standing");
             };
             let Ok(Reply::Decision(decision)) = ask(&*full, &plans[1], &amounts) else {
