@@ -73,7 +73,7 @@ impl Capacity {
         }
     }
 
-    /// Whether there is room for no row more.
+    /// Whether the table is full.
     pub(crate) fn is_taken_up(&self) -> bool {
         self.rows.load(Ordering::Relaxed) >= self.max_keys.load(Ordering::Relaxed)
     }

@@ -153,7 +153,7 @@ pub(crate) fn fresh_row(plan: &Plan, level: usize, floor: u64) -> Row {
 }
 
 /// Whether nothing was seen in a row that was [fresh](fresh_row), with fences from
-/// `floor`: whoever grants raises them.
+/// `floor`: a grant raises them.
 pub(crate) fn is_unseen(row: &[State], floor: u64) -> bool {
     row.iter().all(|state| match state {
         State::Slots(state) => state.fence() <= floor,

@@ -1,9 +1,9 @@
 //! Keys and leases, a page at a time.
 //!
 //! A page goes through the shards in order; each is locked for a bounded number
-//! of its rows. Where a page ends is a shard and a place in it: for keys a hash
-//! (a row's place in the array changes, its hash does not), for leases an
-//! expiry. Hashes are seeded at random, so a place is good for this table alone;
+//! of its rows. Where a page ends is a shard and a position in it: for keys a hash
+//! (a row's index in the array changes, its hash does not), for leases an
+//! expiry. Hashes are seeded at random, so a cursor is good for this table alone;
 //! a mark made of the seed tells it from every other's.
 
 use std::hash::BuildHasher;
@@ -23,7 +23,7 @@ const LOOKED_AT: usize = 8_192;
 /// How many of one shard's at a time, about.
 const AT_ONCE: usize = 512;
 
-/// A place in a table: the shard, and where in it. Written in this order, after
+/// A position in a table: the shard, and where in it. Written in this order, after
 /// the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PageCursor {
@@ -32,7 +32,7 @@ struct PageCursor {
     rank: u64,
 }
 
-/// How many bytes a place has, with its mark.
+/// How many bytes a cursor has, with its mark.
 const CURSOR_BYTES: usize = 4 + 2 + 8 + 8;
 
 impl PageCursor {

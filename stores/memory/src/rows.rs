@@ -1,8 +1,9 @@
 //! The two shapes of a table's rows.
 //!
 //! A plan of one prepaid bucket on one level keeps a [`PackedBucket`] a key, or, if its numbers
-//! fit none, a state aside; every other plan keeps the states of its limits. A change of
-//! limits turns all rows of a shard from one plan's shape into the other's.
+//! cannot be packed, a state in the side table; every other plan keeps the states of its
+//! limits. A change of limits turns all rows of a shard from one plan's shape into the
+//! other's.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use tidegate_store::{AtomicBucket, AtomicBucketRule, KeyPath, OwnedKey, Plan};
 use crate::side_table::{SideRow, SideTable};
 use crate::slab::Slab;
 
-/// How long before the first command a word's epoch lies, so that a clock
+/// How long before the first command the epoch of packed states lies, so that a clock
 /// slightly behind is still within reach.
 const EPOCH_MARGIN: i64 = 86_400_000_000;
 
@@ -25,7 +26,7 @@ pub(crate) enum Rows {
     General(Slab<Row>),
 }
 
-/// Rows that are one word each, or stand aside.
+/// Rows that are one packed state each, or are in the side table.
 #[derive(Debug)]
 pub(crate) struct PackedRows {
     pub(crate) rule: AtomicBucketRule,
@@ -62,8 +63,8 @@ impl Rows {
 }
 
 impl PackedRows {
-    /// The state of the row at `at`, for one command: from its word, from its
-    /// cell, or from aside.
+    /// The state of the row at `at`, for one command: from its packed state, its
+    /// atomic bucket, or the side table.
     pub(crate) fn take_out(&mut self, at: usize, now: Timestamp) -> State {
         let packed = *self.slab.value_mut(at);
         let Some(side_row) = self.side_table.get_mut(packed) else {
@@ -88,8 +89,8 @@ impl PackedRows {
         }
     }
 
-    /// Puts a state back where [`take_out`](Self::take_out) found it; aside, for
-    /// as long as a word cannot hold it.
+    /// Puts a state back where [`take_out`](Self::take_out) found it; in the side table, for
+    /// as long as it cannot be packed.
     pub(crate) fn put_back(&mut self, at: usize, state: State) {
         let packed_slot = self.slab.value_mut(at);
         let side_row = self.side_table.get_mut(*packed_slot);
@@ -146,8 +147,9 @@ impl PackedRows {
         self.rule.pack(state) == Some(PackedBucket::FRESH)
     }
 
-    /// Moves the row's word into a cell that handles may share. One whose state
-    /// is aside is taken from the start. The clock of those who ask may be a steady one.
+    /// Moves the row's packed state into an atomic bucket that handles may share. One whose state
+    /// is in the side table is taken from the start. The clock of those who ask may be a
+    /// steady one.
     pub(crate) fn pin(&mut self, at: usize, steady_clock: bool) -> Arc<AtomicBucket> {
         let packed = self.slab.value_mut(at);
         if let Some(side_row) = self.side_table.get_mut(*packed) {
@@ -156,7 +158,7 @@ impl PackedRows {
                 .bucket
                 .get_or_insert_with(|| Arc::new(AtomicBucket::taken(rule, steady_clock)));
             let bucket = Arc::clone(bucket);
-            // One that fits no word is aside only for want of a cell.
+            // One that cannot be packed is there only for want of an atomic bucket.
             if let Some(state) = side_row
                 .state
                 .take_if(|state| side_row.own.is_none() && is_packable(state))
@@ -181,8 +183,8 @@ impl PackedRows {
         bucket
     }
 
-    /// Moves the word back once no handle shares the cell; a state that no word
-    /// can hold stays aside.
+    /// Moves the packed state back once no handle shares it; a state that
+    /// cannot be packed stays.
     pub(crate) fn unpin(&mut self, at: usize) {
         let packed_slot = self.slab.value_mut(at);
         let unshared = |bucket: &mut Arc<AtomicBucket>| Arc::strong_count(bucket) == 1;
@@ -193,7 +195,7 @@ impl PackedRows {
         }
     }
 
-    /// Moves the word back from its cell, whoever shares that.
+    /// Moves the packed state back from its atomic bucket, even if handles share that.
     pub(crate) fn recall(&mut self, at: usize) {
         let side_row = self.side_table.get_mut(*self.slab.value_mut(at));
         if let Some(bucket) = side_row.and_then(|side_row| side_row.bucket.take()) {
@@ -201,7 +203,8 @@ impl PackedRows {
         }
     }
 
-    /// Takes the word out of what was the row's cell, unless the state is aside anyhow.
+    /// Takes the packed state out of what was the row's atomic bucket, unless the state is in
+    /// the side table.
     fn retire(&mut self, at: usize, bucket: &AtomicBucket) {
         let kept = bucket.retire();
         let packed_slot = self.slab.value_mut(at);
@@ -223,7 +226,7 @@ impl PackedRows {
         }
     }
 
-    /// From when the row kept aside at `mark` equals "never seen". Its cell is
+    /// From when the row kept aside at `mark` equals "never seen". Its atomic bucket is
     /// taken back if it can be dropped now.
     pub(crate) fn take_back(&self, mark: u64, rule: &Rule, now: Timestamp) -> Option<Timestamp> {
         let side_row = self.side_table.get(mark)?;
@@ -242,7 +245,7 @@ impl PackedRows {
         Some(when)
     }
 
-    /// From when the row at `at` equals "never seen"; its cell is left alone.
+    /// From when the row at `at` equals "never seen"; its atomic bucket is left alone.
     pub(crate) fn spent_at(&self, at: usize, rule: &Rule) -> Option<Timestamp> {
         let packed = self.slab.slot(at)?.value;
         let Some(side_row) = self.side_table.get(packed) else {
@@ -269,7 +272,7 @@ impl PackedRows {
         }
     }
 
-    /// Every row as the state of its bucket; its cells are retired.
+    /// Every row as the state of its bucket; its atomic buckets are retired.
     fn into_states(self, now: Timestamp) -> impl Iterator<Item = (OwnedKey, State)> {
         let (rule, mut side_table) = (self.rule, self.side_table);
         let mut state = move |packed: u64| {
@@ -295,7 +298,7 @@ pub(crate) fn is_past(when: Timestamp, now: Timestamp) -> bool {
     when <= now && when < Timestamp::MAX
 }
 
-/// Takes a cell back if it equals "never seen", or says when it will.
+/// Takes an atomic bucket back if it equals "never seen", or says when it will.
 fn take_back(bucket: &AtomicBucket, now: Timestamp) -> Timestamp {
     if bucket.retire_if_spent(now) {
         return now;
@@ -303,7 +306,7 @@ fn take_back(bucket: &AtomicBucket, now: Timestamp) -> Timestamp {
     bucket.forget_at().max(now + Span::from_micros(1))
 }
 
-/// The rule of a lone bucket, if `plan` is one.
+/// The rule of a single bucket, if `plan` is one.
 pub(crate) fn single_bucket_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBucketRule> {
     let [limit] = plan.limits() else { return None };
     let bucket = limit.simple_bucket().filter(|_| plan.levels() == 1)?;
@@ -312,7 +315,7 @@ pub(crate) fn single_bucket_rule(plan: &Plan, now: Timestamp) -> Option<AtomicBu
 }
 
 /// All rows of a shard, carried over from the plan that wrote them; also when
-/// the plan is the same and only a word's epoch has to move.
+/// the plan is the same and only the epoch of packed states has to move.
 pub(crate) fn adopt(
     rows: Rows,
     old: &Plan,
@@ -323,7 +326,7 @@ pub(crate) fn adopt(
 ) -> Rows {
     let mut adopted = Rows::new(plan, now);
     // Rows come in the order of their hashes: in an array still too short, they
-    // would all crowd into its front.
+    // would all be near its beginning.
     adopted.reserve(rows.len(), &hash);
     let mut keep = |key: OwnedKey, mut row: Row| {
         let level = level_of(key.bytes(), old.levels());
@@ -382,14 +385,14 @@ pub(crate) fn adopt_one(
     }
 }
 
-/// The rule of a lone limit that `key` has for itself.
+/// The rule of a single limit that `key` has for itself.
 #[inline]
 pub(crate) fn own_rule(plan: &Plan, key: &[u8]) -> Option<Rule> {
     let variant = plan.overrides().get(key)?;
     variant.limits().first().map(|limit| limit.rule)
 }
 
-/// Whether a cell holds all of a bucket's state.
+/// Whether an atomic bucket holds all of a bucket's state.
 fn is_packable(state: &State) -> bool {
     !matches!(state, State::Bucket(state) if !state.is_packable())
 }

@@ -41,7 +41,7 @@ pub(crate) struct Shard {
     swept_at: Timestamp,
     /// The latest instant that anything was decided at, by a clock that never steps back.
     pub(crate) latest: Timestamp,
-    /// The row that a word is unpacked into, so that no command allocates one.
+    /// The row that a packed state is unpacked into, so that no command allocates one.
     scratch: Row,
     /// What a journal is to be told, if there is one.
     pub(crate) watch: Option<Box<Watch>>,
@@ -195,7 +195,7 @@ impl Shard {
     fn check_root(&self, path: &KeyPath<'_>, capacity: &Capacity) -> Result<(), StoreError> {
         let hash = |level: usize| hash_of(&self.hasher, path.prefix(level));
         let has = self.of_root.get(&hash(0)).copied().unwrap_or(0);
-        // Only who is near the bound is worth a look at what is there.
+        // Only a root near the bound is worth a look at what is there.
         capacity.check_root(has, path.depth()).or_else(|_| {
             let absent = |&level: &usize| self.rows.find(hash(level), path.prefix(level)).is_none();
             capacity.check_root(has, (0..path.depth()).filter(absent).count())
@@ -224,8 +224,8 @@ impl Shard {
         }
     }
 
-    /// A take from a lone bucket whose row is a word, answered by the verdict or the
-    /// standing; `None` where it is more than a word: then nothing was done.
+    /// A take from a single bucket whose row is packed, answered by the verdict or the
+    /// standing; `None` where it is more than that: then nothing was done.
     #[inline]
     pub(crate) fn take_one(
         &mut self,
@@ -271,7 +271,7 @@ impl Shard {
         }))
     }
 
-    /// As `take_one`, for a key that has no row yet; and its word.
+    /// As `take_one`, for a key that has no row yet; and its packed state.
     fn admit_new(
         &mut self,
         (hash, key): (u64, &[u8]),
@@ -325,8 +325,8 @@ impl Shard {
                 at
             }
         };
-        // One that goes by limits of its own is shared as a cell that is taken:
-        // whoever holds it asks the table.
+        // One that goes by limits of its own is shared as an atomic bucket that is taken:
+        // its holders ask the table.
         let bucket = packed_rows.pin(at, capacity.has_steady_clock());
         self.may_be_spent(at, capacity);
         Ok(Some(bucket))
@@ -403,7 +403,7 @@ impl Shard {
         }
     }
 
-    /// Takes the cell of `key` back: whoever holds it asks the table from now on.
+    /// Takes the cell of `key` back: its holders ask the table from now on.
     pub(crate) fn recall(&mut self, (hash, key): (u64, &[u8])) {
         if let Rows::Packed(packed_rows) = &mut self.rows
             && let Some(at) = packed_rows.slab.find(hash, key)
@@ -429,7 +429,7 @@ impl Shard {
         while at < self.positions() {
             match self.forget_at(at, now) {
                 Some(when) if rows::is_past(when, now) => {
-                    // Another row moves up to this place: look there again.
+                    // Another row moves up to this index: look there again.
                     self.drop_row(at);
                     swept.dropped += 1;
                     continue;
@@ -443,7 +443,7 @@ impl Shard {
         swept
     }
 
-    /// Follows a change of limits, keeps words within reach of the clock, and
+    /// Follows a change of limits, keeps packed states within reach of the clock, and
     /// retires what is due.
     #[inline(always)]
     fn prepare(
@@ -630,7 +630,7 @@ impl Shard {
     }
 
     /// From when the row at `at` equals "never seen"; `None` if there is no
-    /// row. A shared one's cell is taken back if it can be dropped now.
+    /// row. A shared one's atomic bucket is taken back if it can be dropped now.
     pub(crate) fn forget_at(&self, at: usize, now: Timestamp) -> Option<Timestamp> {
         match &self.rows {
             Rows::Packed(packed_rows) => {
@@ -689,7 +689,7 @@ impl Shard {
         }
     }
 
-    /// As [`forget_at`](Self::forget_at), and no cell is taken back.
+    /// As [`forget_at`](Self::forget_at), and no atomic bucket is taken back.
     fn spent_at(&self, at: usize) -> Option<Timestamp> {
         match &self.rows {
             Rows::Packed(packed_rows) => packed_rows.spent_at(at, &self.plan.limits()[0].rule),
@@ -712,7 +712,7 @@ impl Shard {
     }
 }
 
-/// One word as a row of one state, and back.
+/// One packed state as a row of one state, and back.
 fn with_packed(
     packed_rows: &mut PackedRows,
     hasher: &RandomState,

@@ -1,4 +1,4 @@
-//! Rows that are more than a word: shared with handles, with leases that may
+//! Rows that are more than a packed bucket: shared with handles, with leases that may
 //! still give back, or by limits of their own. Such a row keeps, in place of its word, a
 //! mark that says where the rest of it is.
 
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use tidegate_store::AtomicBucket;
 use tidegate_store::core::{PackedBucket, Rule, State};
 
-/// A row kept aside: a cell, a state, or both.
+/// A row in the side table: an atomic bucket, a state, or both.
 #[derive(Debug)]
 pub(crate) struct SideRow {
-    /// The cell that handles share.
+    /// The atomic bucket that handles share.
     pub(crate) bucket: Option<Arc<AtomicBucket>>,
-    /// The state, if no word can hold it; the cell stays taken for as long.
+    /// The state, if it cannot be packed; the atomic bucket stays taken for as long.
     pub(crate) state: Option<State>,
-    /// The rule it goes by, if that is not the table's: then it is always wide.
+    /// The rule it goes by, if that is not the table's: then its state is always here.
     pub(crate) own: Option<Rule>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct SideTable {
 }
 
 impl SideTable {
-    /// Whether a row's word is a mark.
+    /// Whether a row's packed state is a mark.
     #[inline]
     pub(crate) const fn is_mark(packed: u64) -> bool {
         packed >= PackedBucket::SPARE_FROM

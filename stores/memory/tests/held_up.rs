@@ -1,4 +1,4 @@
-//! A thread that is held up between its look at the clock and the cell that handles
+//! A thread that is held up between its look at the clock and the atomic bucket that handles
 //! share. A bucket whose numbers fit no word took its older instant for a clock that was
 //! set back, went on from there, and gave the time in between out a second time.
 

@@ -59,7 +59,7 @@ impl Row {
         bucket.expect("a single bucket is pinned")
     }
 
-    /// As a handle asks: its cell, or else the table, by the oldest plan that
+    /// As a handle asks: its atomic bucket, or else the table, by the oldest plan that
     /// is not stale.
     fn admit(&self, bucket: &AtomicBucket) -> bool {
         if let Ok(verdict) = bucket.admit(1, NOW) {
@@ -77,7 +77,7 @@ impl Row {
         reply.verdict().expect("a verdict").admitted()
     }
 
-    /// `askers` threads with `asks` each, by one cell; joined, they say how
+    /// `askers` threads with `asks` each, by one atomic bucket; joined, they say how
     /// many were admitted.
     fn start(&self, askers: usize, asks: usize) -> Vec<thread::JoinHandle<Amount>> {
         let bucket = self.pin();
