@@ -90,7 +90,7 @@ fn free(row: &[u8]) -> u64 {
     standing.remaining
 }
 
-/// What a row of a root's has before its states: `store/src/optimistic/entry.rs`.
+/// What a row of a root's has before its states: `store/src/optimistic/stored_row.rs`.
 fn behind_its_head(row: &[u8]) -> Result<&[u8], DecodeError> {
     let mut row = versioned(row)?;
     row.instant()?;
