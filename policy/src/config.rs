@@ -85,7 +85,7 @@ pub struct ServerSettings {
     pub max_connections: Option<usize>,
     /// How many requests are served at once.
     pub max_in_flight: Option<usize>,
-    /// How long an ask may wait at most.
+    /// How long a request may wait at most.
     pub longest_wait: Option<Duration>,
     /// How long whoever is inside may take to be answered at a stop.
     pub shutdown_timeout: Option<Duration>,

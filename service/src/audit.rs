@@ -4,6 +4,12 @@
 /// The target of the events.
 pub const TARGET: &str = "tidegate::audit";
 
+/// Notes what a service begins with.
+pub(crate) fn begin(policies: &str) {
+    let (by, action) = ("the start", "policies");
+    tracing::info!(target: TARGET, by, action, subject = policies, "policies in use");
+}
+
 /// Notes that `by` (a token's name, or what else changes things) did `action`
 /// to `subject`.
 pub fn note(by: &str, action: &str, subject: &str) {

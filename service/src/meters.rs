@@ -199,7 +199,7 @@ pub(super) fn describe() {
     describe_histogram!(
         "tidegate_wait_seconds",
         metrics::Unit::Seconds,
-        "Time that admitted asks have waited for their turn"
+        "Time that admitted requests have waited for their turn"
     );
     describe_gauge!("tidegate_waiting", "Asks waiting now");
     describe_gauge!(

@@ -39,7 +39,7 @@ pub struct Served {
     meters: Meters,
     name: Arc<str>,
     denials: Arc<Denials>,
-    /// How long an ask may wait.
+    /// How long a request may wait.
     longest_wait: Duration,
 }
 

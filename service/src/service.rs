@@ -33,7 +33,7 @@ use tidegate::{Clock, Error, Key, LimitSet, Pending};
 use tidegate_policy::{Credential, FailureMode, Policy, PolicyFile, PolicyMember, Scope};
 use tidegate_store::block_on;
 
-/// How long an ask may wait if nothing is said.
+/// How long a request may wait if nothing is said.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
@@ -93,7 +93,7 @@ impl ServiceBuilder {
         self
     }
 
-    /// The longest that an ask may wait, over every protocol: 300 s if not said. A
+    /// The longest that a request may wait, over every protocol: 300 s if not said. A
     /// longer one is an error, [`ServiceError::WaitTooLong`].
     #[must_use]
     pub fn longest_wait(mut self, longest_wait: Duration) -> Self {
@@ -123,7 +123,9 @@ impl ServiceBuilder {
             overrides: RwLock::new(overrides),
             version: AtomicU64::new(version),
         }));
-        service.exchange("the start", file)?;
+        service.go_over(file)?;
+        let names = file.policies.iter().map(|policy| policy.name.as_str());
+        audit::begin(&names.collect::<Vec<_>>().join(", "));
         let shared = Arc::downgrade(&service.0);
         match &service.0.store {
             Some(store) => store.follow(OWNER, shared),
@@ -324,6 +326,15 @@ impl Service {
     /// A store that cannot do it; then the old policies go on.
     pub fn exchange(&self, by: &str, file: &PolicyFile) -> Result<Vec<Change>, Error> {
         let _one_at_a_time = self.0.exchange.lock();
+        let changes = self.go_over(file)?;
+        for change in &changes {
+            audit::note(by, "policies", &change.to_string());
+        }
+        Ok(changes)
+    }
+
+    /// One at a time does it.
+    fn go_over(&self, file: &PolicyFile) -> Result<Vec<Change>, Error> {
         let changes = self.compare(file);
         let old = self.0.policies.load_full();
         let mut new = Policies::default();
@@ -351,9 +362,6 @@ impl Service {
             let gone = old.values().flat_map(|served| table_names(served));
             let gone = gone.filter(|name| !kept.contains(name));
             gone.for_each(|name| store.forget(&name));
-        }
-        for change in &changes {
-            audit::note(by, "policies", &change.to_string());
         }
         Ok(changes)
     }

@@ -1,5 +1,9 @@
 //! What every store must do, and nothing about how.
 //!
+//! Whoever writes a store begins with [`Store`] and [`Table`], whose one method answers a
+//! [`Command`]. A store that keeps bytes has [`optimistic`] decide: `examples/own_store` is
+//! one, in maps behind a mutex. A store in this process may run [`decide`] on its own rows.
+//!
 //! | room | holds |
 //! |---|---|
 //! | [`key`] | keys as paths of bytes, and their ancestors |

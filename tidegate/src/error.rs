@@ -59,10 +59,10 @@ pub enum Error {
         known: String,
     },
     /// The ask names a limit twice.
-    #[error("the ask names limit `{0}` twice; add the amounts up")]
+    #[error("the request names limit `{0}` twice; add the amounts up")]
     NamedTwice(String),
     /// A rate without an amount.
-    #[error("limit `{0}` needs an amount: name it in the ask, or give the ask a cost")]
+    #[error("limit `{0}` needs an amount: name it in the request, or give the request a cost")]
     NoAmount(String),
     /// Everything is excluded, or the cost is 0.
     #[error("the request takes nothing; ask for at least one unit of some limit")]
@@ -146,7 +146,7 @@ pub enum Error {
     )]
     NotAdaptive(String),
     /// The queue of those who wait is full.
-    #[error("{0} asks wait already; raise max_waiting or shed load")]
+    #[error("{0} requests wait already; raise max_waiting or shed load")]
     QueueFull(usize),
     /// No slot of a leased lock was free in the time that it was waited for.
     #[error(

@@ -35,7 +35,7 @@ pub enum Command {
     Debit(Debit),
     /// Say what `check` would answer now; nothing changes
     Peek(Lookup),
-    /// Say how many such asks fit, limit by limit, and when one does
+    /// Say how many such requests fit, limit by limit, and when one does
     Forecast(Lookup),
     /// Forget what a key has used (what leases hold stays)
     Reset(Reset),
@@ -43,7 +43,6 @@ pub enum Command {
     CheckMany(CheckMany),
     /// List the keys that are in use, and what is left of their limits
     Keys(Keys),
-    /// List the leases that are held, or end one
     Leases(Leases),
     Override(Override),
     Run(Run),

@@ -53,12 +53,16 @@ pub struct Keys {
     what: What,
 }
 
-/// Leases.
+/// List the leases that are held, or end one
+///
+/// A line for each: its handle, its key, since when and until when it is held, and how much of
+/// which limit. The handle stands for the lease's id, which only its holder knows: whoever
+/// has a handle can end the lease by --revoke, and cannot renew or settle it.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub struct Leases {
-    /// End the lease of this handle, as its holder's release would; takes the
-    /// scope `administer`
+    /// End the lease of this handle (the first word of its line), as its holder's release
+    /// would; takes the scope `administer`
     #[arg(long, value_name = "HANDLE")]
     revoke: Option<String>,
 

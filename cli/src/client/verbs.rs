@@ -119,9 +119,18 @@ pub struct Which {
         short,
         value_name = "ID",
         env = "TIDEGATE_LEASE",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = lease_id
     )]
     lease: String,
+}
+
+/// Not empty, as a variable is that nobody has set; the server reads the rest.
+fn lease_id(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("it is empty; a lease's id is what `tidegate acquire` printed".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
 
 /// How the work went.

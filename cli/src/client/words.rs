@@ -179,7 +179,7 @@ fn what_fits(words: &mut String, body: &Value) {
         let until = one["not_until"].as_str();
         let until = until.map_or(String::new(), |at| format!(", the next at {at}"));
         format!(
-            "{} such asks fit{until}; {}",
+            "{} such requests fit{until}; {}",
             amount(&one["spendable"]),
             standing(one)
         )

@@ -15,7 +15,7 @@ Bounds of each listener by itself; those with a name are settings of the file's
   max_in_flight      4,096  requests read and answered at once (HTTP, gRPC; a
                             RESP connection has one at a time); who waits for a
                             lease is bounded by its policy's max_waiting
-  longest_wait        300s  that an ask may wait; a longer one is an error
+  longest_wait        300s  that a request may wait; a longer one is an error
   shutdown_timeout     10s  for finishing requests in flight at a stop
   a request                 64 KiB (HTTP, RESP), 256 KiB (gRPC); a head 32 KiB
   a slow request            30s for its head, 10s for its body;

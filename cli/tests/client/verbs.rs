@@ -156,7 +156,7 @@ fn a_debit_is_charged_whether_it_fits_or_not_and_a_forecast_counts() {
     assert_eq!(forecast["limits"]["rpm"]["spendable"], 3);
     assert_eq!(forecast["limits"]["tpm"]["spendable"], 0);
     let said = server.ask(&with("forecast", CHAT, &["rpm=1"])).ends(0).out;
-    assert!(said.contains("3 such asks fit"), "{said}");
+    assert!(said.contains("3 such requests fit"), "{said}");
 }
 
 /// It printed nothing.
@@ -170,9 +170,9 @@ fn a_forecast_of_a_pool_is_told_member_by_member() {
     let lines: Vec<&str> = said.lines().collect();
     let begins = [
         "member eu",
-        "  rpm  3 such asks fit",
+        "  rpm  3 such requests fit",
         "member us",
-        "  rpm  7 such asks fit",
+        "  rpm  7 such requests fit",
     ];
     assert_eq!(lines.len(), begins.len(), "{said}");
     assert!(
@@ -294,11 +294,11 @@ fn of_a_pool_a_member_is_named_and_told() {
     let forecast = ask("forecast", &[]).ends(0).out;
     assert_eq!(
         forecast,
-        "member eu\n  rpm  30 such asks fit; 30 of 30 left\n\
-         member us\n  rpm  10 such asks fit; 10 of 10 left\n"
+        "member eu\n  rpm  30 such requests fit; 30 of 30 left\n\
+         member us\n  rpm  10 such requests fit; 10 of 10 left\n"
     );
     let us = ask("forecast", &["--member", "us"]).ends(0).out;
-    assert_eq!(us, "  rpm  10 such asks fit; 10 of 10 left\n");
+    assert_eq!(us, "  rpm  10 such requests fit; 10 of 10 left\n");
     let nowhere = ask("debit", &["rpm=4"]).ends(2).error;
     assert!(nowhere.contains("which member is meant"), "{nowhere}");
     let debit = ask("debit", &["rpm=4", "--member", "us"]).ends(0).out;

@@ -238,7 +238,7 @@ fn leases() -> Vec<Case> {
             .resp(&format!("TG.RENEW pool k {LEASE} {ms}"))
     };
     let (wait, lasts) = (
-        ["an ask may wait"; 2],
+        ["a request may wait"; 2],
         ["a lease lasts from 1 ms to 400 days"; 2],
     );
     let priority = ["`priority`", "PRIORITY is not a number from 0 to 255"];

@@ -501,7 +501,7 @@ fn a_wait_that_is_too_long_is_refused() {
     let mut client = served.client();
     let refused = client.ask("TG.ACQUIRE slots k WAIT 300001");
     assert!(
-        refused.starts_with("-ERR an ask may wait 300s at most here"),
+        refused.starts_with("-ERR a request may wait 300s at most here"),
         "{refused}"
     );
     lease(&client.ask("TG.ACQUIRE slots k WAIT 300000"));
@@ -595,7 +595,7 @@ fn what_is_full_is_told_apart_from_a_store_that_cannot_tell() {
     assert!(
         client
             .ask("TG.ACQUIRE line k WAIT 60000")
-            .starts_with("-BUSY 1 asks wait already")
+            .starts_with("-BUSY 1 requests wait already")
     );
 }
 

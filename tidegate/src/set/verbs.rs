@@ -111,7 +111,7 @@ impl LimitSet {
         Pending::new(async move { self.0.peek(key, &ask).await })
     }
 
-    /// For every limit that `ask` takes: how many such asks fit now, when one
+    /// For every limit that `ask` takes: how many such requests fit now, when one
     /// does, and the standing. Changes nothing.
     ///
     /// # Errors

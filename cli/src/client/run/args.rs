@@ -90,7 +90,9 @@ pub struct Run {
     pub cost: Option<Quantity>,
 
     /// Wait in line, at most this long, and on while the store of --store is away; without
-    /// it, be refused at once
+    /// it, be refused at once. A server lets nobody wait for longer than its `longest_wait`
+    /// (300s unless its file says otherwise), and refuses what is longer; --store waits as
+    /// long as is said
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
 

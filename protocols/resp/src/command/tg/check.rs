@@ -53,7 +53,7 @@ pub(in crate::command) async fn peek(
     Ok(Flow::Next)
 }
 
-/// By limit: how many such asks fit, when one does, and the standing. For a pool
+/// By limit: how many such requests fit, when one does, and the standing. For a pool
 /// as a whole, that by member.
 pub(in crate::command) async fn forecast(
     session: &mut Session,

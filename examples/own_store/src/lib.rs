@@ -1,0 +1,283 @@
+//! A store of your own to begin with: maps behind a mutex.
+//!
+//! It keeps rows and leases as the bytes that it is given, and decides nothing: the
+//! [optimistic loop](tidegate_store::optimistic) says what to load, decides, and says what
+//! to write. Yours puts its database where the maps are, and a transaction where the lock is
+//! (or a version that is compared when it writes).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidegate::{Limit, LimitSet};
+//! use tidegate_own_store::MapStore;
+//!
+//! # fn main() -> Result<(), tidegate::Error> {
+//! let set = LimitSet::builder()
+//!     .name("jobs")
+//!     .limit(Limit::concurrency("running", 2))
+//!     .store(Arc::new(MapStore::default()))
+//!     .build()?;
+//! let lease = set.try_acquire("alice", ()).wait()?.granted();
+//! assert!(lease.is_some());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Deliberately absent: waiting (a request that may wait is refused at once, like any other:
+//! `tidegate-net` brings a queue to stores beyond a network), listing what is held, and
+//! deleting rows that nobody needs any more (after `RowWrite::keep_until`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tidegate_store::core::Timestamp;
+use tidegate_store::definitions::at_once;
+use tidegate_store::optimistic::exchange::LeaseRow;
+use tidegate_store::optimistic::{
+    Attempt, Clock, DueRange, KnownRevisions, LoadReply, LoadRequest, OwnedKeyCommand,
+    PlanRevision, Step, StoredLease, WriteSet,
+};
+use tidegate_store::revisions::{PlanChange, Revision, Revisions};
+use tidegate_store::{
+    Abilities, Answer, Command, Count, Definition, Definitions, Execution, Follower, KeyCommand,
+    LocalDefinitions, Op, Out, Plan, Reply, Store, StoreError, StoreFuture, Table,
+};
+
+/// Everything of one root: its row and those below it by their keys, and its leases.
+#[derive(Default)]
+struct Root {
+    rows: BTreeMap<Box<[u8]>, Vec<u8>>,
+    leases: BTreeMap<u128, LeaseRow>,
+}
+
+/// What is kept of one table.
+#[derive(Default)]
+struct Maps {
+    /// The limits, one revision for each time that they were changed.
+    revisions: Vec<PlanRevision>,
+    roots: BTreeMap<Box<[u8]>, Root>,
+}
+
+/// The store. Tables of one name share what they keep.
+#[derive(Default)]
+pub struct MapStore {
+    tables: Mutex<BTreeMap<String, Arc<Mutex<Maps>>>>,
+    /// Overrides, and what else owners define.
+    definitions: LocalDefinitions,
+}
+
+/// A table as it was opened once.
+struct MapTable {
+    maps: Arc<Mutex<Maps>>,
+    /// By which limits it decides, and what is not written yet.
+    revisions: Revisions<Arc<PlanRevision>>,
+    /// The revisions that its rows were met with.
+    known: KnownRevisions,
+}
+
+impl Root {
+    fn load(&self, wanted: &LoadRequest) -> LoadReply {
+        let is_wanted = |id: u128, row: &LeaseRow| {
+            let by_key =
+                wanted.idempotency_key.is_some() && wanted.idempotency_key == row.idempotency_key;
+            by_key || wanted.all_leases || wanted.ids.contains(&id)
+        };
+        let leases = self.leases.iter();
+        let leases = leases.filter(|(id, row)| is_wanted(**id, row));
+        LoadReply {
+            // By `Clock::Caller` nobody looks at it. A database has a clock of its own.
+            now: Timestamp::MIN,
+            version: None,
+            rows: wanted
+                .rows
+                .iter()
+                .map(|key| self.rows.get(key).cloned())
+                .collect(),
+            leases: leases.map(|(_, row)| kept(row)).collect(),
+            due: wanted.due.map_or_else(Vec::new, |due| self.due(due)),
+        }
+    }
+
+    /// The leases that are due next: an index of a database.
+    fn due(&self, due: DueRange) -> Vec<StoredLease> {
+        let order = |row: &&LeaseRow| (row.due, row.sequence);
+        let mut all: Vec<_> = self.leases.values().collect();
+        all.retain(|row| due.after.is_none_or(|after| order(row) > after));
+        all.sort_by_key(order);
+        all.into_iter().take(due.most).map(kept).collect()
+    }
+
+    fn write(&mut self, set: WriteSet) {
+        for row in set.rows {
+            match row.bytes {
+                Some(bytes) => self.rows.insert(row.key, bytes),
+                None => self.rows.remove(&row.key),
+            };
+        }
+        for lease in set.leases {
+            match lease.kept {
+                Some(row) => self.leases.insert(lease.id, row),
+                None => self.leases.remove(&lease.id),
+            };
+        }
+    }
+}
+
+fn kept(row: &LeaseRow) -> StoredLease {
+    StoredLease {
+        sequence: row.sequence,
+        bytes: row.bytes.clone(),
+    }
+}
+
+impl Maps {
+    /// Writes a change of limits. A table that is opened with the limits that the newest
+    /// revision has needs none of its own.
+    fn revise(&mut self, change: &PlanChange) -> PlanRevision {
+        let newest = self.revisions.last();
+        let same =
+            newest.filter(|newest| change.is_first() && newest.plan.has_limits_of(&change.plan));
+        let revision = PlanRevision {
+            number: newest.map_or(1, |newest| newest.number + u32::from(same.is_none())),
+            plan: Arc::clone(&change.plan),
+            adopted: same.map_or_else(|| change.adopted.clone(), |same| same.adopted.clone()),
+            knows_keys: true,
+        };
+        self.revisions.truncate(revision.number as usize - 1);
+        self.revisions.push(revision.clone());
+        revision
+    }
+}
+
+impl MapTable {
+    /// The limits to decide by, written first if they are new.
+    fn revision(&self, maps: &mut Maps) -> Option<Arc<PlanRevision>> {
+        while let Some(change) = self.revisions.next_change() {
+            let known = Arc::new(maps.revise(&change));
+            self.known.note(&known);
+            let plan = change.plan;
+            self.revisions.written(Revision { plan, known });
+        }
+        Some(self.revisions.settled()?.known)
+    }
+
+    /// One command on one root: one step, since the maps are locked.
+    fn one(&self, command: &KeyCommand<'_>) -> Answer {
+        let maps = &mut *self.maps.lock();
+        self.revisions
+            .follow(command.plan, command.now, command.calendars)?;
+        let request = OwnedKeyCommand::of(command);
+        loop {
+            if let Some(answer) = self.attempt(&request, maps)? {
+                return answer;
+            }
+        }
+    }
+
+    /// `None`: so much was due that it goes on in another step.
+    fn attempt(
+        &self,
+        request: &OwnedKeyCommand,
+        maps: &mut Maps,
+    ) -> Result<Option<Answer>, StoreError> {
+        let own = self.revision(maps).ok_or(StoreError::StalePlan)?;
+        if !Arc::ptr_eq(&own.plan, &request.plan) {
+            return Err(StoreError::StalePlan);
+        }
+        let mut attempt = Attempt::new(request, own, self.known.all(), Clock::Caller);
+        let mut step = Step::Load(attempt.begin()?);
+        let root = maps.roots.entry(request.root()?.into()).or_default();
+        loop {
+            step = match step {
+                Step::Load(wanted) => attempt.found(root.load(&wanted)),
+                Step::Revisions(numbers) => {
+                    let revision = |number: &u32| maps.revisions.get(*number as usize - 1).cloned();
+                    self.known
+                        .learn(numbers.iter().filter_map(revision).collect());
+                    attempt.learned(self.known.all())
+                }
+                Step::Write(set, answer) => {
+                    root.write(set);
+                    return Ok(answer);
+                }
+                Step::Done(answer) => return Ok(Some(answer)),
+            }
+        }
+    }
+
+    fn adopt(&self, command: &Command<'_>) {
+        let maps = &mut *self.maps.lock();
+        // An error says that a newer plan is here already.
+        let _newer = self
+            .revisions
+            .follow(command.plan, command.now, command.calendars);
+        self.revision(maps);
+    }
+
+    fn count(&self) -> Count {
+        let maps = self.maps.lock();
+        Count {
+            keys: maps.roots.values().map(|root| root.rows.len()).sum(),
+            leases: None,
+            remembered: None,
+        }
+    }
+}
+
+impl Table for MapTable {
+    fn execute(&self, command: &Command<'_>, out: Out<'_>) -> Execution {
+        let one = |&(path, verb): &_| self.one(&command.one(path, verb));
+        out.ready(match command.op {
+            Op::One(path, verb) => one(&(path, verb)),
+            Op::Batch(items) => Ok(Reply::Batch(items.iter().map(one).collect())),
+            Op::Adopt => {
+                self.adopt(command);
+                Ok(Reply::Done)
+            }
+            Op::ListKeys(_) | Op::ListLeases(_) => Err(StoreError::CannotList),
+            Op::Count => Ok(Reply::Count(self.count())),
+        })
+    }
+}
+
+impl Store for MapStore {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: false,
+            shared: true,
+            own_clock: false,
+        }
+    }
+
+    fn last_plan(&self, name: &str) -> Result<Option<Arc<Plan>>, StoreError> {
+        let maps = self.tables.lock().get(name).cloned();
+        Ok(maps.and_then(|maps| Some(Arc::clone(&maps.lock().revisions.last()?.plan))))
+    }
+
+    fn definitions(&self, owner: &str, newer_than: u64) -> StoreFuture<Definitions> {
+        at_once(Ok(self.definitions.definitions(owner, newer_than)))
+    }
+
+    fn define(&self, owner: &str, definition: Definition) -> StoreFuture<bool> {
+        at_once(self.definitions.define(owner, definition))
+    }
+
+    fn follow(&self, owner: &str, follower: Weak<dyn Follower>) {
+        self.definitions.follow(owner, follower);
+    }
+
+    fn open(&self, name: &str, plan: &Arc<Plan>) -> Result<Arc<dyn Table>, StoreError> {
+        match self.last_plan(name)?.map(|kept| kept.levels()) {
+            Some(kept) if kept != plan.levels() => Err(StoreError::OtherLevels {
+                name: name.to_owned(),
+                kept,
+                asked: plan.levels(),
+            }),
+            _ => Ok(Arc::new(MapTable {
+                maps: Arc::clone(self.tables.lock().entry(name.to_owned()).or_default()),
+                revisions: Revisions::default(),
+                known: KnownRevisions::default(),
+            })),
+        }
+    }
+}
