@@ -69,6 +69,10 @@ impl Renewal {
                 Ok(Renewed::Rest) => return,
                 Err(error) => {
                     self.term.note(error.to_string());
+                    // A store that fails at once leaves no moment to be told of it.
+                    if self.term.end().is_some() {
+                        return;
+                    }
                     self.after(|left| pace.unanswered(left))
                 }
             };

@@ -2,9 +2,11 @@
 
 use std::future::ready;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use tidegate::ManualClock;
 use tidegate_memory::MemoryStore;
 use tidegate_store::{
     Abilities, Command, Execution, Op, Out, Plan, Store, StoreError, StoreFuture, Table,
@@ -27,12 +29,17 @@ pub struct Flaky {
     store: MemoryStore,
     mood: Arc<AtomicUsize>,
     asked: Arc<AtomicUsize>,
+    takes: Arc<Takes>,
 }
+
+/// By which clock the next request takes how long.
+type Takes = Mutex<Option<(ManualClock, Duration)>>;
 
 struct FlakyTable {
     table: Arc<dyn Table>,
     mood: Arc<AtomicUsize>,
     asked: Arc<AtomicUsize>,
+    takes: Arc<Takes>,
 }
 
 const AWAY: usize = usize::MAX;
@@ -45,6 +52,11 @@ impl Flaky {
             Mood::Mute(times) => times,
         };
         self.mood.store(mood, Ordering::SeqCst);
+    }
+
+    /// The next request takes it so long.
+    pub fn takes(&self, clock: &ManualClock, long: Duration) {
+        *self.takes.lock().expect("nobody panics") = Some((clock.clone(), long));
     }
 
     /// How often it was.
@@ -63,6 +75,7 @@ impl Store for Flaky {
             table: self.store.open(name, plan)?,
             mood: Arc::clone(&self.mood),
             asked: Arc::clone(&self.asked),
+            takes: Arc::clone(&self.takes),
         }))
     }
 }
@@ -73,6 +86,10 @@ impl Table for FlakyTable {
             return self.table.execute(command, out);
         }
         self.asked.fetch_add(1, Ordering::SeqCst);
+        let takes = self.takes.lock().expect("nobody panics").take();
+        if let Some((clock, long)) = takes {
+            clock.advance(long);
+        }
         let away = Err(StoreError::Unavailable("nobody answers".into()));
         match self.mood.load(Ordering::SeqCst) {
             0 => self.table.execute(command, out),

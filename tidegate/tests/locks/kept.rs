@@ -245,3 +245,20 @@ fn a_kept_lease_is_kept_with_another_ttl_from_there_on() {
     assert!(!job.is_held());
     assert!(matches!(lost.wait(), Some(Loss::NotRenewed(_))));
 }
+
+/// Nothing was left of it, so it was tried again without a pause, and without an end: the
+/// thread of its set did nothing else any more.
+#[test]
+fn a_lease_that_expires_while_its_renewal_fails_is_renewed_no_more() {
+    let clock = clock();
+    let (set, store) = flaky(&clock);
+    let job = keep(&set);
+    let asked = store.asked();
+    store.is(Mood::Away);
+    store.takes(&clock, TTL);
+    clock.advance(TTL / 3);
+    let lost = job.lost().wait();
+    assert!(matches!(lost, Some(Loss::NotRenewed(_))), "{lost:?}");
+    until(|| clock.next_alarm().is_none());
+    assert_eq!(store.asked(), asked + 1);
+}
