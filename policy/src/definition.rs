@@ -13,13 +13,14 @@ use super::suggest::write_instead;
 use tidegate::{Balance, Limit, Metadata};
 
 /// What a policy may say.
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 18] = [
     "limits",
     "member",
     "balancer",
     "metadata",
     "key",
     "levels",
+    "partial_keys",
     "ttl",
     "shadow",
     "max_keys",
@@ -86,6 +87,8 @@ pub struct Policy {
     pub metadata: Metadata,
     /// The names of a key's levels, outermost first; empty if keys are flat.
     pub levels: Vec<String>,
+    /// Whether keys with fewer levels are let in.
+    pub partial_keys: bool,
     /// How long a lease lasts that does not say; by its limits if not said.
     pub ttl: Option<Duration>,
     /// Whether all its limits are only recorded.
@@ -137,6 +140,7 @@ impl Policy {
             balance: Balance::default(),
             metadata: Metadata::new(),
             levels: Vec::new(),
+            partial_keys: false,
             ttl: None,
             shadow: false,
             max_keys: None,
@@ -183,6 +187,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     check_name(entry, faults);
     let mut fields = entry.table(&format!("`[policy.{}.limits]`", entry.name), faults)?;
     let levels = levels::read(&mut fields, faults);
+    let partial_keys = levels::partial(&mut fields, &levels, faults);
     let shadow = fields.take("shadow").and_then(|field| field.flag(faults));
     let ttl = duration(&mut fields, "ttl", faults);
     let max_keys = count(&mut fields, "max_keys", faults);
@@ -213,6 +218,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         shadow: common.shadow,
         metadata,
         levels,
+        partial_keys,
         max_keys,
         max_keys_per_root,
         max_leases,

@@ -30,6 +30,19 @@ pub(super) fn read(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Vec<Stri
     }
 }
 
+/// Whether keys with fewer levels are let in.
+pub(super) fn partial(fields: &mut Fields<'_>, levels: &[String], faults: &mut Faults<'_>) -> bool {
+    let Some(field) = fields.take("partial_keys") else {
+        return false;
+    };
+    if levels.len() < 2 {
+        let message = "`partial_keys` is for keys of two and more levels";
+        let help = "name the levels: `key = \"org/user\"`; or remove it";
+        faults.add(&field.key_span, message, help);
+    }
+    field.flag(faults).unwrap_or_default()
+}
+
 fn names<'t>(
     written: impl Iterator<Item = (&'t str, Range<usize>)>,
     faults: &mut Faults<'_>,

@@ -54,7 +54,7 @@ pub(super) const POLICIES: &[&str] = &[
     "[policy.p]\nkey = 'org/team/user'\nttl = '30s'\nshadow = true\nmax_keys = 10\n\
      failure_mode = 'admit'\nmetadata = { owner = 'ops' }\n\
      [policy.p.limits]\nrpm = { calls = 300, per = '1m', level = 'team' }\n",
-    "[policy.chat]\nbalancer = 'weighted'\nlevels = ['org', 'user']\nmax_waiting = 5\n\
+    "[policy.chat]\nbalancer = 'weighted'\nlevels = ['org', 'user']\npartial_keys = true\nmax_waiting = 5\n\
      metadata = { team = 'ml' }\n\
      [policy.chat.member.eu]\nmetadata = { region = 'eu-west' }\nweight = 2\ncool_down = '30s'\n\
      [policy.chat.member.eu.limits]\nrpm = { calls = 300, per = '1m' }\n\
@@ -253,10 +253,11 @@ fn policies_and_limits_keep_the_order_of_the_file() {
 
 #[test]
 fn a_policys_own_settings_are_read() {
-    let text = "[policy.p]\nlevels = ['org', 'user']\nmax_keys = 10\nmax_waiting = 5\nlimits.a = { concurrency = 1 }";
+    let text = "[policy.p]\nlevels = ['org', 'user']\npartial_keys = true\nmax_keys = 10\nmax_waiting = 5\nlimits.a = { concurrency = 1 }";
     let file = parse("p.toml", text).unwrap();
     let policy = &file.policies[0];
     assert_eq!(policy.levels, ["org", "user"]);
+    assert!(policy.partial_keys);
     assert_eq!((policy.max_keys, policy.max_waiting), (Some(10), Some(5)));
 }
 

@@ -127,6 +127,14 @@ pub enum Error {
     /// The overrides of a policy's set are set at its service.
     #[error("the overrides of this set are its service's; set them there")]
     Governed,
+    /// A key of fewer or more levels than those of the set.
+    #[error("the key has {levels} of {needed} levels{}", how_to_mend(*.levels < *.needed))]
+    KeyDepth {
+        /// How many levels the key has.
+        levels: usize,
+        /// How many levels the set's keys have.
+        needed: usize,
+    },
     /// No limit at the levels that the key has.
     #[error(
         "the key has {depth} of {levels} levels, and none of them has a limit that was asked for"
@@ -164,4 +172,14 @@ pub enum Error {
     /// No worker could be started at all.
     #[error("no worker could be started: {0}")]
     NoWorker(String),
+}
+
+/// What to change about a key of other levels than the set's.
+const fn how_to_mend(is_short: bool) -> &'static str {
+    match is_short {
+        true => {
+            ": write every level, as in `acme/alice`; or let shorter keys in with `partial_keys = true` in the policy (in Rust `.partial_keys()`)"
+        }
+        false => ": write a `/` within a level as %2F",
+    }
 }

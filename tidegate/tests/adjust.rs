@@ -225,6 +225,7 @@ fn all_of_a_short_keys_tokens_are_given_back() {
     let time = ManualClock::default();
     let set = LimitSet::builder()
         .levels(["org", "user"])
+        .partial_keys()
         .clock(time.clock());
     let set = set.limit(Limit::budget("tokens", 100, HOUR).at_level("org"));
     let set = set.limit(Limit::budget("own", 100, HOUR).at_level("user"));
@@ -271,6 +272,7 @@ fn a_short_keys_lease_is_adjusted_by_the_cost_that_it_was_asked_for_with() {
     let time = ManualClock::default();
     let set = LimitSet::builder()
         .levels(["org", "user"])
+        .partial_keys()
         .clock(time.clock());
     let set = set.limit(Limit::budget("tokens", 100, HOUR).at_level("org"));
     let set = set.limit(Limit::budget("own", 100, HOUR).at_level("user"));

@@ -247,6 +247,7 @@ proptest! {
 fn a_debit_that_would_not_be_charged_in_full_is_refused() {
     let limits = [Limit::rate("tokens", 1_000, SECOND).at_level("user")];
     let builder = LimitSet::builder().levels(["org", "user"]).limits(limits);
+    let builder = builder.partial_keys();
     let set = builder.clock(ManualClock::default().clock()).build();
     let set = set.expect("sensible limits");
     let twice = [("tokens", 600), ("tokens", 1)];
@@ -266,7 +267,7 @@ fn a_debit_that_would_not_be_charged_in_full_is_refused() {
 fn a_look_at_a_key_that_reaches_no_limit_is_refused_as_its_check_is() {
     let limits = [Limit::calls("calls", 5, SECOND).at_level("user")];
     let set = LimitSet::builder().levels(["org", "user"]).limits(limits);
-    let set = set.build().expect("sensible limits");
+    let set = set.partial_keys().build().expect("sensible limits");
     let checked = set.check("acme", ()).wait().unwrap_err();
     assert!(matches!(checked, Error::KeyTooShort { .. }), "{checked:?}");
     assert_eq!(set.peek("acme", ()).wait().unwrap_err(), checked);
@@ -274,6 +275,51 @@ fn a_look_at_a_key_that_reaches_no_limit_is_refused_as_its_check_is() {
     let pool = LimitPool::builder().member("a", set).build().unwrap();
     assert_eq!(pool.peek("acme", ()).wait().unwrap_err(), checked);
     assert!(pool.peek("acme/alice", ()).wait().unwrap().admitted());
+}
+
+/// A shorter key was decided without the limits of the levels that it lacked, and each `/`
+/// too many began a count of its own.
+#[test]
+fn a_key_of_other_levels_than_its_sets_is_refused_by_every_verb() {
+    let limits = || {
+        [
+            Limit::rate("org", 9, SECOND).at_level("org"),
+            Limit::rate("user", 5, SECOND).at_level("user"),
+        ]
+    };
+    let builder = || LimitSet::builder().levels(["org", "user"]).limits(limits());
+    let set = builder().build().expect("sensible limits");
+    let pool = LimitPool::builder().member("a", set.clone()).build();
+    let pool = pool.expect("a sensible pool");
+    for (key, levels) in [("acme", 1), ("acme/alice/1", 3), ("acme/alice/1/2", 4)] {
+        let wrong = Error::KeyDepth { levels, needed: 2 };
+        assert_eq!(set.check(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.admit(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.peek(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.forecast(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.debit(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.try_acquire(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.acquire(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.check_many([key], 1).wait().unwrap_err(), wrong);
+        assert_eq!(set.handle(key).unwrap_err(), wrong);
+        assert_eq!(pool.check(key, 1).wait().unwrap_err(), wrong);
+        assert_eq!(pool.try_acquire(key, 1).wait().unwrap_err(), wrong);
+    }
+    let told = |key| set.check(key, 1).wait().unwrap_err().to_string();
+    let short = "the key has 1 of 2 levels: write every level";
+    assert!(told("acme").starts_with(short), "{}", told("acme"));
+    assert!(told("a/b/c").contains("%2F"), "{}", told("a/b/c"));
+    assert!(set.check("acme/a%2Fb", 1).wait().unwrap().admitted());
+    set.reset("acme").wait().expect("an ancestor can be reset");
+
+    let set = builder().partial_keys().build().expect("sensible limits");
+    let decision = set.check("acme", &[("org", 9)]).wait().unwrap();
+    assert!(decision.admitted());
+    let refused = set.check("acme/alice", 1).wait().unwrap();
+    assert_eq!(refused.binding(), Some("org"));
+    let deep = set.check("acme/alice/1", 1).wait().unwrap_err();
+    let levels = 3;
+    assert_eq!(deep, Error::KeyDepth { levels, needed: 2 });
 }
 
 #[test]

@@ -217,7 +217,9 @@ fn a_full_store_makes_room_for_a_key_and_its_ancestors() {
         Limit::rate("org", 5, SECOND).at_level("org"),
         Limit::rate("user", 5, SECOND),
     ];
-    let builder = builder(&time, limits).levels(["org", "user"]);
+    let builder = builder(&time, limits)
+        .levels(["org", "user"])
+        .partial_keys();
     let set = builder.max_keys(2).build().unwrap();
     for org in ["b", "c"] {
         assert!(set.check(org, 5).wait().unwrap().admitted());

@@ -259,6 +259,7 @@ fn a_full_store_still_answers_peeks_and_settles() {
 #[test]
 fn a_key_that_is_too_short_for_every_limit_asked_is_an_error() {
     let levels = builder(&ManualClock::default()).levels(["org", "user"]);
+    let levels = levels.partial_keys();
     let limits = [
         Limit::calls("each", 1, HOUR),
         Limit::rate("all", 10, HOUR).at_level("org"),

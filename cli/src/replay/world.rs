@@ -59,7 +59,11 @@ pub fn play(
 
 fn build(policy: &Policy, trace: &Trace, time: &ManualClock) -> Result<LimitSet, Error> {
     let keys = KEYS.max(trace.keys.len().saturating_mul(policy.levels.len().max(1)));
-    LimitSet::builder()
+    let builder = match policy.partial_keys {
+        true => LimitSet::builder().partial_keys(),
+        false => LimitSet::builder(),
+    };
+    builder
         .name(&policy.name)
         .limits(policy.limits.iter().cloned())
         .levels(policy.levels.iter().cloned())

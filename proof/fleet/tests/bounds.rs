@@ -18,6 +18,8 @@ use tonic::{Code, Status};
 const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n\
                         [policy.slots.limits]\nrunning = { concurrency = 2 }\n\
                         [policy.pool.member.eu.limits]\nrunning = { concurrency = 2 }\n\
+                        [policy.deep]\nkey = 'org/user'\n\
+                        [policy.deep.limits]\nall = { calls = 10, per = '1h' }\n\
                         [policy.spend.limits]\ntpm = { rate = 1000, per = '1h' }\n\
                         usd = { budget = '2.00', per = '1h', unit = '0.01' }\n";
 
@@ -152,6 +154,20 @@ fn checks() -> Vec<Case> {
         .post("/v1/check", check("chat", &long))
         .grpc(Ask::Check(about("chat", &long)))
         .resp(&format!("TG.CHECK chat {long}")),
+        Case::new(
+            "a key of too few levels",
+            ["the key has 1 of 2 levels: write"; 2],
+        )
+        .post("/v1/check", check("deep", "acme"))
+        .grpc(Ask::Check(about("deep", "acme")))
+        .resp("TG.CHECK deep acme"),
+        Case::new(
+            "a key of too many levels",
+            ["the key has 3 of 2 levels: write"; 2],
+        )
+        .post("/v1/check", check("deep", "acme/a/b"))
+        .grpc(Ask::Check(about("deep", "acme/a/b")))
+        .resp("TG.CHECK deep acme/a/b"),
         // What is wrong by its form is told before what there is not.
         Case::new("an empty key of no policy", ["the key is empty"; 2])
             .post("/v1/check", check("none", ""))

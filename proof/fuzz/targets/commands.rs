@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         .max_waiting(3)
         .clock(time.clock());
     if levels {
-        builder = builder.levels(["org", "user"]);
+        builder = builder.levels(["org", "user"]).partial_keys();
     }
     let Ok(set) = builder.build() else { return };
     let mut play = Play::new(&set, &time, levels);

@@ -171,6 +171,9 @@ impl Served {
         let given =
             entities.filter_map(|entity| Some((entity.into(), given(stored, entity, name)?)));
         let given: Overrides = given.collect();
+        let partial_keys = self.policy().partial_keys;
+        self.every_set()
+            .for_each(|set| set.let_partial_keys_in(partial_keys));
         self.parts().enumerate().try_for_each(|(nth, (set, own))| {
             let limits = limits(stored, self.policy(), own);
             set.replace_all(&limits, given.clone())?;

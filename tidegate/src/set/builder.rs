@@ -29,6 +29,7 @@ pub struct LimitSetBuilder {
     pub(super) unlimited: bool,
     pub(super) governed: bool,
     pub(super) levels: Vec<String>,
+    pub(super) partial_keys: bool,
     pub(super) bounds: TableBounds,
     pub(super) remember: Option<Duration>,
     pub(super) max_waiting: Option<usize>,
@@ -76,10 +77,20 @@ impl LimitSetBuilder {
     }
 
     /// Names the levels of its keys, outermost first; at most 8. Keys are then
-    /// paths such as `acme/search/alice`.
+    /// paths such as `acme/search/alice`, with a segment for each level; a `/` within one
+    /// is written `%2F` ([`Key::path`](crate::Key::path) does so). Any other key is
+    /// [`Error::KeyDepth`]: one that is too short would skip limits.
     #[must_use]
     pub fn levels<S: Into<String>>(mut self, levels: impl IntoIterator<Item = S>) -> Self {
         self.levels = levels.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets keys with fewer levels in, too: they are decided by the limits of the levels
+    /// that they have.
+    #[must_use]
+    pub fn partial_keys(mut self) -> Self {
+        self.partial_keys = true;
         self
     }
 
@@ -241,7 +252,7 @@ impl Inner {
         let known = last.as_deref().map_or(&[][..], Plan::limits);
         let numbered = numbered(limits, |name| uid_in(known, name));
         let remember = builder.remember.map(lease_length).transpose()?;
-        let versions = Versions::new(builder.levels.clone(), remember);
+        let versions = Versions::new(builder.levels.clone(), builder.partial_keys, remember);
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered, remember)?;
         let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));

@@ -88,6 +88,17 @@ impl Deref for Seen {
 }
 
 impl Asking<'_> {
+    /// Checks that the key has as many levels as it is to have, and that `amounts` take
+    /// something at one of them.
+    ///
+    /// # Errors
+    /// [`Error::KeyDepth`], [`Error::KeyTooShort`].
+    #[inline]
+    pub(super) fn check_reach(&self, amounts: &[Amount]) -> Result<(), Error> {
+        self.inner.versions.check_depth(&self.path, self.view)?;
+        self.view.check_reach(&self.path, amounts)
+    }
+
     /// Begins the command. Inlined, so that it is made where it stays: what was just
     /// written piece by piece is slow to copy.
     #[inline(always)]
@@ -277,7 +288,7 @@ impl Inner {
         let id = rand::rng().random();
         let begin = move |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
-            view.check_reach(&asking.path, &amounts)?;
+            asking.check_reach(&amounts)?;
             let detail = match ask.standings {
                 true => Detail::Always,
                 false => Detail::OnRefusal,
@@ -570,7 +581,7 @@ fn charge(
 ) -> Result<Execution, Error> {
     let amounts = view.amounts(ask)?;
     view.check_unheld(&amounts)?;
-    view.check_reach(&asking.path, &amounts)?;
+    asking.check_reach(&amounts)?;
     Ok(asking.verb(Verb::Take {
         amounts: &amounts,
         lease: None,

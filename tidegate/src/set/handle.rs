@@ -71,8 +71,9 @@ impl LimitSet {
 
 impl Handle {
     pub(super) fn new(set: LimitSet, key: &[u8]) -> Result<Self, Error> {
-        let levels = set.inner().view.load().plan.levels();
-        KeyPath::new(key, levels)?;
+        let view = set.inner().view.load();
+        let path = KeyPath::new(key, view.plan.levels())?;
+        set.inner().versions.check_depth(&path, &view)?;
         let pinned = pin(set.inner(), key);
         Ok(Self {
             set,

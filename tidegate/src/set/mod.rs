@@ -9,6 +9,7 @@
 //! | [`LimitSetBuilder`] | how one is made |
 //! | [`Handle`] | the verbs for one key, without look-up |
 //! | `listing` | what a set holds, a page at a time |
+//! | `depth` | whether a key has as many levels as the set's keys |
 //! | `crowd` | those of this process who wait: bounded, and stopped together |
 //! | `versions` | what successive versions of the limits share |
 //! | `change` | limits added, replaced and removed while in use |
@@ -28,6 +29,7 @@ mod change;
 mod commands;
 mod cooling;
 mod crowd;
+mod depth;
 mod ending;
 mod follow;
 mod handle;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Amount, Forecast, Timestamp, Verdict};
+use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     self as store, Command, Count, Item, KeyPath, Op, Out, Reply, StoreError, Verb,
 };
@@ -202,6 +203,13 @@ impl LimitSet {
         self.0.crowd.stop_all();
     }
 
+    /// Whether keys with fewer levels are let in from here on: a policy has changed.
+    #[doc(hidden)]
+    pub fn let_partial_keys_in(&self, partial_keys: bool) {
+        let is_partial = &self.0.versions.partial_keys;
+        is_partial.store(partial_keys, Ordering::Relaxed);
+    }
+
     /// Whether both are the same set.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -247,7 +255,7 @@ impl Inner {
     pub(crate) async fn peek(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.amounts(ask)?;
-            view.check_reach(&asking.path, &amounts)?;
+            asking.check_reach(&amounts)?;
             Ok(asking.verb(Verb::Peek { amounts: &amounts }))
         };
         self.decide(key, begin).await
@@ -256,7 +264,7 @@ impl Inner {
     async fn debit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.debits(ask)?;
-            view.check_reach(&asking.path, &amounts)?;
+            asking.check_reach(&amounts)?;
             Ok(asking.verb(Verb::Debit { amounts: &amounts }))
         };
         self.decide(key, begin).await
@@ -274,7 +282,9 @@ impl Inner {
     async fn forecast(&self, key: &[u8], ask: &Ask<'_>) -> Result<Vec<(String, Forecast)>, Error> {
         let view = self.view_at(key)?;
         let amounts = view.amounts(ask)?;
-        view.check_reach(&KeyPath::new(key, view.plan.levels())?, &amounts)?;
+        let path = KeyPath::new(key, view.plan.levels())?;
+        self.versions.check_depth(&path, &view)?;
+        view.check_reach(&path, &amounts)?;
         let mut forecasts = Vec::new();
         for (limit, &amount) in view.limits.iter().zip(&amounts).filter(|(_, a)| **a > 0) {
             let name = limit.name();
@@ -371,6 +381,7 @@ impl Inner {
             let view = newest.at(&path).unwrap_or_else(|| Arc::clone(&newest));
             let amounts = view.amounts(ask)?;
             view.check_unheld(&amounts)?;
+            self.versions.check_depth(&path, &view)?;
             view.check_reach(&path, &amounts)?;
             takes.push((path, amounts));
             Ok(view)

@@ -1,16 +1,21 @@
 //! What successive versions of a set's limits share.
 
 use tidegate_core::Span;
+use tidegate_store::KeyPath;
 use tidegate_store::sync::Mutex;
-use tidegate_store::sync::atomic::{AtomicU64, Ordering};
+use tidegate_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::depth;
 use super::variants::{Overrides, Variants};
 use super::view::View;
+use crate::error::Error;
 
 /// What successive versions share.
 #[derive(Debug)]
 pub(crate) struct Versions {
     pub(super) levels: Vec<String>,
+    /// Keys with fewer levels are let in.
+    pub(super) partial_keys: AtomicBool,
     /// How long ended leases are remembered, if that was said.
     pub(super) remember: Option<Span>,
     /// One change at a time.
@@ -26,16 +31,27 @@ pub(super) struct Ledger {
 }
 
 impl Versions {
-    pub(super) fn new(levels: Vec<String>, remember: Option<Span>) -> Self {
+    pub(super) fn new(levels: Vec<String>, partial_keys: bool, remember: Option<Span>) -> Self {
         let ledger = Ledger {
             variants: Variants::default(),
         };
         Self {
             levels,
+            partial_keys: AtomicBool::new(partial_keys),
             remember,
             ledger: Mutex::new(ledger),
             capacities: AtomicU64::new(0),
         }
+    }
+
+    /// Checks that a key has as many levels as the limits of `view` are over.
+    ///
+    /// # Errors
+    /// [`Error::KeyDepth`].
+    #[inline]
+    pub(super) fn check_depth(&self, path: &KeyPath<'_>, view: &View) -> Result<(), Error> {
+        let partial = self.partial_keys.load(Ordering::Relaxed);
+        depth::check(path, view.plan.levels(), partial)
     }
 
     /// How often a capacity was set.

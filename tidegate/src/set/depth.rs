@@ -1,0 +1,30 @@
+//! Whether a key has as many levels as the keys of its set.
+//!
+//! A shorter one would skip the limits of the levels that it lacks, and each `/` too many
+//! would begin a count of its own.
+
+use tidegate_store::KeyPath;
+
+use crate::error::Error;
+
+/// Checks that `path` has `needed` levels; fewer, too, where keys may be `partial`.
+///
+/// # Errors
+/// [`Error::KeyDepth`].
+#[inline]
+pub(super) fn check(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), Error> {
+    if needed < 2 {
+        return Ok(());
+    }
+    let depth = path.depth();
+    // The last level has what is left, separators included.
+    let last = match depth {
+        1 => path.bytes(),
+        _ => &path.bytes()[path.prefix(depth - 2).len() + 1..],
+    };
+    let levels = depth + last.iter().filter(|&&byte| byte == b'/').count();
+    match levels == needed || (partial && levels < needed) {
+        true => Ok(()),
+        false => Err(Error::KeyDepth { levels, needed }),
+    }
+}
