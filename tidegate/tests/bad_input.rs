@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{
-    Algorithm, Ask, Error, Limit, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY, ManualClock, Period,
-};
+use tidegate::{Algorithm, Ask, Error, Limit, LimitError, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY, ManualClock, OnFailure, Period, Unit};
 use tidegate::{KeyError, StoreError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -57,13 +55,62 @@ fn limits_that_make_no_sense_are_refused_by_name_and_parameter() {
     build_error(Limit::rate("x", 1, Period::day("UTC")).algorithm(Algorithm::SlidingLog));
     build_error(Limit::budget("x", 1, SECOND).burst(2));
     let said = |limit| build_error(limit).to_string();
-    let burst = said(Limit::concurrency("x", 2).burst(3));
-    assert!(burst.contains("this is concurrency"), "{burst}");
     let period = said(Limit::rate("x", 1, Duration::from_micros(999)));
     assert!(
         period.contains("period is 999µs; it must be 1ms to 400 days"),
         "{period}"
     );
+}
+
+/// But for a burst they were passed over.
+#[test]
+fn a_setting_that_means_nothing_to_a_limit_of_its_kind_is_an_error() {
+    let calls = || Limit::calls("x", 2, SECOND);
+    let rate = || Limit::rate("x", 2, SECOND);
+    let budget = || Limit::budget("x", 2, SECOND);
+    let slots = || Limit::concurrency("x", 2);
+    let wrong = [
+        ("burst", slots().burst(3)),
+        ("burst", budget().burst(3)),
+        ("burst", rate().algorithm(Algorithm::SlidingLog).burst(3)),
+        ("burst", Limit::rate("x", 2, Period::day("UTC")).burst(3)),
+        ("ttl", rate().ttl(SECOND)),
+        ("ttl", calls().ttl(SECOND)),
+        ("algorithm", slots().algorithm(Algorithm::SlidingLog)),
+        ("sub_windows", rate().sub_windows(9)),
+        ("sub_windows", slots().sub_windows(9)),
+        ("max_entries", budget().max_entries(9)),
+        (
+            "max_entries",
+            rate().algorithm(Algorithm::SlidingWindow).max_entries(9),
+        ),
+        ("postpaid", slots().postpaid()),
+        ("on_failure", slots().on_failure(OnFailure::Refund)),
+        ("unit", calls().unit(Unit::decimal(2))),
+        ("unit", slots().unit(Unit::decimal(2))),
+    ];
+    for (named, limit) in wrong {
+        let error = build_error(limit);
+        let Error::Limit {
+            source: LimitError::NoSetting { setting, .. },
+            ..
+        } = &error
+        else {
+            panic!("{named}: {error}");
+        };
+        assert_eq!(*setting, named);
+        let said = format!("limit `x`: `{named}` does not go with ");
+        assert!(error.to_string().starts_with(&said), "{error}");
+    }
+    let right = [
+        rate().burst(3).postpaid().on_failure(OnFailure::Refund),
+        budget().unit(Unit::decimal(2)),
+        rate().algorithm(Algorithm::SlidingWindow).sub_windows(9),
+        slots().ttl(SECOND).shadow(),
+    ];
+    for limit in right {
+        assert!(LimitSet::new([limit]).is_ok());
+    }
 }
 
 /// They were bounded over HTTP alone: two thousand asks for one token of a million, each

@@ -15,6 +15,7 @@ use super::unit::Unit;
 pub(crate) mod bytes;
 mod over;
 mod said;
+mod settings;
 
 /// How long slots are held unless the limit or the ask says otherwise.
 const DEFAULT_TTL: Duration = Duration::from_secs(120);
@@ -42,7 +43,8 @@ pub(crate) enum Kind {
 }
 
 /// One constraint with a name. Amounts: 1 to 2^53 - 1; periods: 1 ms to 400
-/// days; ttl: 1 ms to 400 days. See the constructors for what each counts.
+/// days; ttl: 1 ms to 400 days. See the constructors for what each counts. A setting that
+/// means nothing to a limit of its kind is [`LimitError::NoSetting`] when a set is built.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Limit {
     name: String,
@@ -123,28 +125,31 @@ impl Limit {
         self
     }
 
-    /// What may be used at once after a pause; the amount per period if not said.
+    /// What may be used at once after a pause; the amount per period if not said. Of a
+    /// bucket over a length of time.
     #[must_use]
     pub fn burst(mut self, burst: Amount) -> Self {
         self.burst = Some(burst);
         self
     }
 
-    /// How long slots are held unless renewed (2 minutes if not said).
+    /// How long slots of concurrency are held unless renewed (2 minutes if not said).
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How finely a sliding window tells instants apart: 1 to 10,000 (60).
+    /// How finely a [sliding window](Algorithm::SlidingWindow) tells instants apart: 1 to
+    /// 10,000 (60).
     #[must_use]
     pub fn sub_windows(mut self, sub_windows: u32) -> Self {
         self.sub_windows = Some(sub_windows);
         self
     }
 
-    /// How many instants a sliding log keeps apart: 2 to 1,048,576 (4,096).
+    /// How many instants a [sliding log](Algorithm::SlidingLog) keeps apart: 2 to 1,048,576
+    /// (4,096).
     #[must_use]
     pub fn max_entries(mut self, entries: u32) -> Self {
         self.max_entries = Some(entries);
@@ -179,7 +184,7 @@ impl Limit {
         self
     }
 
-    /// The unit that this limit's amounts are given in.
+    /// The unit that the amounts of this rate or budget are given in.
     #[must_use]
     pub fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
@@ -250,7 +255,6 @@ impl Limit {
         self
     }
 
-    /// This limit as a store is given it.
     /// Whether it makes a limit of a set whose keys have these levels.
     ///
     /// # Errors
@@ -259,6 +263,7 @@ impl Limit {
         self.plan(0, levels).map(drop)
     }
 
+    /// This limit as a store is given it.
     pub(crate) fn plan(&self, uid: u32, levels: &[String]) -> Result<PlanLimit, LimitError> {
         if self.name.is_empty() {
             return Err(LimitError::NoName);
@@ -289,13 +294,7 @@ impl Limit {
     }
 
     fn rule(&self) -> Result<Rule, LimitError> {
-        if self.burst.is_some() && !self.bursts() {
-            return Err(LimitError::NoBurst(match &self.period {
-                None => "concurrency: at most its slots are held at once",
-                Some(period) if period.span().is_none() => "a calendar's window",
-                Some(_) => "a window or a log",
-            }));
-        }
+        self.check_settings()?;
         let Some(period) = &self.period else {
             return Ok(Rule::Slots(Slots::new(
                 self.capacity,
@@ -333,18 +332,5 @@ impl Limit {
 
     fn window(&self, align: Align) -> Result<Rule, RuleError> {
         Window::new(self.capacity, align).map(Rule::Window)
-    }
-
-    /// Whether a burst of its own makes sense.
-    fn bursts(&self) -> bool {
-        let by_the_clock = |period: &Period| period.span().is_some();
-        self.takes_burst() && self.period.as_ref().is_some_and(by_the_clock)
-    }
-
-    const fn takes_burst(&self) -> bool {
-        matches!(
-            self.algorithm,
-            Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket
-        )
     }
 }

@@ -26,7 +26,12 @@ pub enum LimitError {
     /// An override that would count in another way.
     #[error("an override changes how much, not how it is counted: {0}")]
     Unlike(&'static str),
-    /// A burst for what has none, in words.
-    #[error("a burst goes with a bucket over a fixed period, and this is {0}; leave the burst out")]
-    NoBurst(&'static str),
+    /// A setting that means nothing to a limit of its kind.
+    #[error("`{setting}` does not go with {kind}; leave it out")]
+    NoSetting {
+        /// The setting, as policy files call it.
+        setting: &'static str,
+        /// What the limit is, in words.
+        kind: &'static str,
+    },
 }
