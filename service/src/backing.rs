@@ -31,7 +31,7 @@ impl Backing {
         items: &[(Key<'_>, Ask<'_>)],
     ) -> Vec<Result<Decision, Error>> {
         match self {
-            Self::Set(set) => match set.check_each(items).await {
+            Self::Set(set) => match set.check_many(items.iter().copied()).await {
                 Ok(answers) => answers,
                 Err(error) => items.iter().map(|_| Err(error.clone())).collect(),
             },

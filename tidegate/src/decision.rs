@@ -18,6 +18,8 @@ pub struct Decision {
     /// Which of the view's limits binds.
     binding: Option<u32>,
     shadowed: bool,
+    /// When it was made.
+    at: Timestamp,
     /// In the order of the view's limits.
     standings: SmallVec<[Option<Standing>; 1]>,
     view: Arc<View>,
@@ -31,29 +33,40 @@ impl Decision {
     /// # Errors
     /// It was no decision.
     #[inline]
-    pub(crate) fn of_reply(reply: &mut Reply, view: Arc<View>) -> Result<Self, Error> {
+    pub(crate) fn of_reply(
+        reply: &mut Reply,
+        view: Arc<View>,
+        at: Timestamp,
+    ) -> Result<Self, Error> {
         match reply {
             Reply::Decision(answer) => Ok(Self {
                 verdict: answer.verdict,
                 binding: answer.binding.map(|position| position as u32),
                 shadowed: answer.shadowed,
+                at,
                 standings: std::mem::take(&mut answer.standings),
                 view,
                 member: None,
                 degraded: false,
             }),
-            Reply::One(verdict, standing) => Ok(Self::of_one(*verdict, *standing, view)),
+            Reply::One(verdict, standing) => Ok(Self::of_one(*verdict, *standing, view, at)),
             _ => Err(StoreError::Mismatch.into()),
         }
     }
 
     /// That of a lone limit.
     #[inline]
-    pub(crate) fn of_one(verdict: Verdict, standing: Standing, view: Arc<View>) -> Self {
+    pub(crate) fn of_one(
+        verdict: Verdict,
+        standing: Standing,
+        view: Arc<View>,
+        at: Timestamp,
+    ) -> Self {
         Self {
             verdict,
             binding: (!verdict.admitted()).then_some(0),
             shadowed: false,
+            at,
             standings: SmallVec::from_buf([Some(standing)]),
             view,
             member: None,
@@ -174,6 +187,50 @@ impl Decision {
     pub fn standings(&self) -> impl Iterator<Item = (&str, Standing)> {
         let named = self.view.limits.iter().zip(&self.standings);
         named.filter_map(|(limit, standing)| Some((limit.name(), (*standing)?)))
+    }
+}
+
+/// In words: `admitted`, `refused by tpm; retry after 1.2 s` (as of when it was made),
+/// `never: tpm grants at most 100 at once`.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = self.binding().unwrap_or("the queue");
+        match self.verdict {
+            _ if self.admitted() => f.write_str("admitted"),
+            Verdict::NotUntil(at) => {
+                write!(
+                    f,
+                    "refused by {by}; retry after {}",
+                    wait(at.since(self.at))
+                )
+            }
+            _ => {
+                write!(f, "never: {by} grants ")?;
+                match self.binding.map(|binding| binding as usize) {
+                    Some(binding) => {
+                        let unit = self.view.limits[binding].amounts();
+                        let most = unit.show(self.view.capacity(binding));
+                        write!(f, "at most {most} at once")
+                    }
+                    None => f.write_str("less at once"),
+                }
+            }
+        }
+    }
+}
+
+/// A length of time as people write it, not shorter than it is: `350 ms`, `1.2 s`.
+fn wait(span: Span) -> String {
+    let millis = span.as_micros().div_ceil(1_000).max(1);
+    match millis {
+        ..1_000 => format!("{millis} ms"),
+        _ => {
+            let tenths = millis.div_ceil(100);
+            match tenths % 10 {
+                0 => format!("{} s", tenths / 10),
+                tenth => format!("{}.{tenth} s", tenths / 10),
+            }
+        }
     }
 }
 

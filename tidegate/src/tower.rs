@@ -95,7 +95,7 @@ impl Share {
 #[non_exhaustive]
 pub enum LayerError<E> {
     /// The limits have refused it.
-    #[error("refused: {}", why(.decision))]
+    #[error("{decision}")]
     Refused {
         /// Which limit, and until when.
         decision: Decision,
@@ -109,14 +109,6 @@ pub enum LayerError<E> {
     /// The service's own.
     #[error(transparent)]
     Service(E),
-}
-
-fn why(decision: &Decision) -> String {
-    let limit = decision.binding().unwrap_or("the queue");
-    match decision.not_until() {
-        Some(at) => format!("{limit} admits it at {at}"),
-        None => format!("{limit} never admits as much"),
-    }
 }
 
 /// Lets requests through within the limits of a set; `share` says of each whose it is and

@@ -130,7 +130,7 @@ fn a_handle_and_a_batch_go_by_the_newest_capacity() {
     assert!(!handle.admit(1).wait().expect("an answer").admitted());
     set.set_capacity("calls", 7).expect("an adaptive limit");
     assert!(handle.admit(1).wait().expect("an answer").admitted());
-    let many = set.check_many(["k", "k"], ());
+    let many = set.check_many([("k", ()), ("k", ())]);
     let many = many.wait().expect("an answer");
     let admitted = many
         .iter()

@@ -30,7 +30,8 @@ fn each_refusal_counts_for_the_limit_that_binds() {
     };
     // A key's refusals are another's, too: what is counted has no keys.
     for key in ["k", "other"] {
-        let many = set.check_many([key, key], &[("a", 3), ("b", 0), ("c", 0)]);
+        let asked = &[("a", 3), ("b", 0), ("c", 0)];
+        let many = set.check_many([(key, asked), (key, asked)]);
         assert_eq!(many.wait().expect("sound").len(), 2);
     }
     assert!(check(0, 5));
@@ -79,4 +80,25 @@ fn what_is_no_limit_any_more_leaves_its_place() {
     let refusals = set.refusals();
     assert!(refusals.len() <= 256, "{}", refusals.len());
     assert!(refusals.contains(&("limit999".to_owned(), 1)));
+}
+
+/// As of when it was decided, whoever reads it when.
+#[test]
+fn a_decision_reads_as_a_sentence() {
+    let time = ManualClock::default();
+    let limits = [Limit::rate("tpm", 600, Duration::from_secs(60))];
+    let set = LimitSet::builder().limits(limits).clock(time.clock());
+    let set = set.build().expect("a sound limit");
+    let said = |key, amount| set.check(key, amount).wait().expect("sound").to_string();
+    assert_eq!(said("k", 600), "admitted");
+    assert_eq!(said("k", 12), "refused by tpm; retry after 1.2 s");
+    assert_eq!(said("k", 20), "refused by tpm; retry after 2 s");
+    assert_eq!(said("k", 1), "refused by tpm; retry after 100 ms");
+    let refused = set.check("k", 12).wait().expect("sound");
+    time.advance(Duration::from_secs(1));
+    assert_eq!(refused.to_string(), "refused by tpm; retry after 1.2 s");
+    assert_eq!(said("k", 12), "refused by tpm; retry after 200 ms");
+    let handle = set.handle("k").expect("a key");
+    let refused = handle.check(12).wait().expect("sound");
+    assert_eq!(refused.to_string(), "refused by tpm; retry after 200 ms");
 }

@@ -74,7 +74,7 @@ fn a_refused_request_does_not_reach_the_service_and_says_which_limit_and_when() 
     match now(service.oneshot(1)) {
         Err(error @ LayerError::Refused { .. }) => {
             let text = error.to_string();
-            assert!(text.starts_with("refused: tpm admits it at "), "{text}");
+            assert!(text.starts_with("refused by tpm; retry after "), "{text}");
             let LayerError::Refused { retry_after, .. } = error else {
                 return;
             };

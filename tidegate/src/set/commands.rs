@@ -42,6 +42,8 @@ pub(super) struct Answered<'a> {
     pub(super) view: Seen,
     /// When it was asked.
     pub(super) now: Timestamp,
+    /// When it was answered.
+    answered_at: Timestamp,
     /// It did not come at once.
     pub(super) later: bool,
 }
@@ -52,7 +54,7 @@ impl Answered<'_> {
     /// # Errors
     /// It was none.
     fn decision(self) -> Result<Decision, Error> {
-        Decision::of_reply(self.reply, self.view.keep())
+        Decision::of_reply(self.reply, self.view.keep(), self.answered_at)
     }
 }
 
@@ -186,6 +188,10 @@ impl Inner {
                         reply,
                         view,
                         now,
+                        answered_at: match is_later {
+                            true => self.clock.now(),
+                            false => now,
+                        },
                         later: is_later,
                     });
                 }

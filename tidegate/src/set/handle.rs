@@ -49,11 +49,12 @@ impl Pinned {
     #[inline]
     fn check(&self, ask: &Ask<'_>, inner: &Inner) -> Option<Decision> {
         let amount = self.view.lone_amount(ask)?;
-        let (verdict, standing) = self.bucket.check(amount, inner.clock.now()).ok()?;
+        let now = inner.clock.now();
+        let (verdict, standing) = self.bucket.check(amount, now).ok()?;
         if verdict == Verdict::Never {
             return None;
         }
-        let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view));
+        let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view), now);
         inner.counters.decided(&decision);
         Some(decision)
     }

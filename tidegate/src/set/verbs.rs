@@ -59,38 +59,33 @@ impl LimitSet {
         })
     }
 
-    /// As [`check`](Self::check), for each key by itself, in order, all at one instant:
-    /// an answer to each.
+    /// As [`check`](Self::check), of many keys, each with what it asks for; each by itself,
+    /// in order, all at one instant: an answer to each. What makes no sense is an error
+    /// there alone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate::{Limit, LimitSet};
+    /// let set = LimitSet::new([Limit::rate("tpm", 100, Duration::from_secs(60))])?;
+    /// let answers = set.check_many([("alice", 70), ("bob", 70), ("alice", 70)]).wait()?;
+    /// let admitted = answers.into_iter().map(|one| one.is_ok_and(|one| one.admitted()));
+    /// assert!(admitted.eq([true, true, false]));
+    /// # Ok::<(), tidegate::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// A key that cannot be one, or what makes no sense to ask of any: then nothing was
-    /// changed.
-    pub fn check_many<'k, 'a, K: Into<Key<'k>>>(
+    /// The store, for all of them; each answer has errors of its own.
+    pub fn check_many<'k, 'a, K: Into<Key<'k>>, A: Into<Ask<'a>>>(
         &self,
-        keys: impl IntoIterator<Item = K>,
-        ask: impl Into<Ask<'a>>,
+        items: impl IntoIterator<Item = (K, A)>,
     ) -> Pending<impl Future<Output = Result<Vec<Result<Decision, Error>>, Error>> + Send> {
-        let ask = ask.into();
-        let items: Vec<_> = keys.into_iter().map(|key| (key.into(), ask)).collect();
+        let items = items.into_iter();
+        let items: Vec<_> = items.map(|(key, ask)| (key.into(), ask.into())).collect();
         Pending::new(async move {
-            let answers = self.0.check_many(&items, Unsound::Fails).await?;
+            let answers = self.0.check_many(&items).await?;
             self.count_all(&answers);
             Ok(answers)
         })
-    }
-
-    /// As [`check_many`](Self::check_many), each by an ask of its own; what makes no
-    /// sense is an error there alone.
-    ///
-    /// # Errors
-    /// As [`check_many`](Self::check_many), for all; each answer has errors of its own.
-    pub async fn check_each(
-        &self,
-        items: &[(Key<'_>, Ask<'_>)],
-    ) -> Result<Vec<Result<Decision, Error>>, Error> {
-        let answers = self.0.check_many(items, Unsound::IsAnswered).await?;
-        self.count_all(&answers);
-        Ok(answers)
     }
 
     fn count_all(&self, answers: &[Result<Decision, Error>]) {
@@ -311,13 +306,12 @@ impl Inner {
     async fn check_many(
         &self,
         items: &[(Key<'_>, Ask<'_>)],
-        unsound: Unsound,
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
         let mut decisions: Vec<_> = items.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..items.len()).collect();
         while !left.is_empty() {
             let asked: Vec<_> = left.iter().map(|&at| items[at]).collect();
-            let answers = match self.ask_many(&asked, unsound).await {
+            let answers = match self.ask_many(&asked).await {
                 Ok(answers) => answers,
                 Err(error) if left.len() == items.len() => return Err(error),
                 // Others are decided already: it is told to those that are left.
@@ -331,7 +325,9 @@ impl Inner {
             for (at, answered) in left.into_iter().zip(answers) {
                 match answered {
                     Ok((Err(StoreError::StalePlan), _)) => stale.push(at),
-                    Ok((answer, view)) => decisions[at] = Some(decided(answer, view)),
+                    Ok((answer, view)) => {
+                        decisions[at] = Some(decided(answer, view, self.clock.now()))
+                    }
                     Err(error) => decisions[at] = Some(Err(error)),
                 }
             }
@@ -344,10 +340,9 @@ impl Inner {
     async fn ask_many(
         &self,
         items: &[(Key<'_>, Ask<'_>)],
-        unsound: Unsound,
     ) -> Result<Vec<Result<(store::Answer, Arc<View>), Error>>, Error> {
         let mut answer = Ok(Reply::Batch(Vec::new()));
-        let (later, views) = self.begin_many(items, unsound, &mut answer)?;
+        let (later, views) = self.begin_many(items, &mut answer)?;
         if let Some(later) = later {
             answer = later.await;
         }
@@ -370,7 +365,6 @@ impl Inner {
     fn begin_many(
         &self,
         items: &[(Key<'_>, Ask<'_>)],
-        unsound: Unsound,
         answer: &mut store::Answer,
     ) -> Result<(Option<store::StoreFuture>, Views), Error> {
         let newest = self.view.load_full();
@@ -387,11 +381,6 @@ impl Inner {
             Ok(view)
         });
         let views: Views = views.collect();
-        if unsound == Unsound::Fails
-            && let Some(Err(error)) = views.iter().find(|view| view.is_err())
-        {
-            return Err(error.clone());
-        }
         if takes.is_empty() {
             return Ok((None, views));
         }
@@ -425,17 +414,8 @@ impl Inner {
 /// The limits of each of many, or why it makes no sense.
 type Views = Vec<Result<Arc<View>, Error>>;
 
-/// What it means for the others that one of many makes no sense.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unsound {
-    /// None of them is decided.
-    Fails,
-    /// It is answered by an error, and the others are decided.
-    IsAnswered,
-}
-
-fn decided(answer: store::Answer, view: Arc<View>) -> Result<Decision, Error> {
-    Decision::of_reply(&mut answer?, view)
+fn decided(answer: store::Answer, view: Arc<View>, now: Timestamp) -> Result<Decision, Error> {
+    Decision::of_reply(&mut answer?, view, now)
 }
 
 impl fmt::Debug for LimitSet {
