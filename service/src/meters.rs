@@ -201,7 +201,7 @@ pub(super) fn describe() {
         metrics::Unit::Seconds,
         "Time that admitted requests have waited for their turn"
     );
-    describe_gauge!("tidegate_waiting", "Asks waiting now");
+    describe_gauge!("tidegate_waiting", "Requests waiting now");
     describe_gauge!(
         "tidegate_keys",
         "Keys whose state is held; of memory and file stores alone"

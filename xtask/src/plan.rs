@@ -24,6 +24,7 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-grpc",
     "tidegate-protocol",
     "tidegate-resp",
+    "tidegate-protocol",
     "tidegate-own-store",
     "xtask",
     "tidegate-house",
