@@ -140,16 +140,22 @@ impl Decision {
     }
 
     /// Whether a rate of `plan`, by which this was decided, admits it after `deadline`
-    /// only, unless something is given back to it. A slot may be released at any time, and
-    /// a lease that expires within the deadline may give back what it took.
+    /// only, unless something is given back to it. Not where the limit that refuses longest
+    /// is one of slots, which may be released at any time; where its capacity is adapted; or
+    /// where a lease that expires by the deadline gives back what it took.
     #[must_use]
     pub fn is_too_late_for(&self, plan: &Plan, deadline: Timestamp) -> bool {
         let Verdict::NotUntil(at) = self.verdict else {
             return false;
         };
         let binding = self.binding.and_then(|limit| plan.limits().get(limit));
-        let is_rate = binding.is_some_and(|limit| !matches!(limit.rule, Rule::Slots(_)));
-        is_rate && self.refund_at.map_or(at, |refund| refund.min(at)) > deadline
+        binding.is_some_and(|limit| {
+            let may_change = matches!(limit.rule, Rule::Slots(_)) || limit.adaptive.is_some();
+            let refund_at = self
+                .refund_at
+                .or(limit.refund_on_expiry.then_some(deadline));
+            !may_change && refund_at.map_or(at, |refund| refund.min(at)) > deadline
+        })
     }
 
     /// A bare verdict.

@@ -10,7 +10,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::{Admission, Ask, Error, Limit, LimitPool, LimitSet, ManualClock, Span, Timestamp};
+use tidegate::{
+    Admission, Algorithm, Ask, Error, Limit, LimitPool, LimitSet, ManualClock, Span, Timestamp,
+};
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
 
@@ -243,12 +245,11 @@ fn a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once() {
     );
     let mut in_time = Polled::new(set.acquire("k", within(300)));
     assert!(in_time.poll().is_none());
-    // One behind it that has no hope keeps nobody back either.
+    // Also behind one that waits.
     let mut behind = Polled::new(set.acquire("k", within(100)));
-    let _ = behind.poll();
+    assert!(behind.poll().expect("at once").unwrap().refused().is_some());
     time.advance(Duration::from_millis(300));
     assert!(in_time.granted().is_some());
-    assert!(behind.poll().expect("told").unwrap().refused().is_some());
     assert_eq!(set.statistics().waiting, 0);
 }
 
@@ -285,6 +286,47 @@ fn a_request_that_hopes_for_refunds_waits_for_them() {
     lease.settle(&[("budget", 1)]).wait().expect("it is held");
     assert!(waits.woken());
     assert!(waits.granted().is_some());
+}
+
+/// It is adapted to what a provider says at any time: with the capacity there may be room.
+#[test]
+fn a_rate_whose_capacity_adapts_is_waited_for() {
+    let time = ManualClock::default();
+    let limit = Limit::rate("tpm", 100, Duration::from_secs(60));
+    let limit = limit.algorithm(Algorithm::SlidingWindow).adaptive();
+    let set = LimitSet::builder().limit(limit).clock(time.clock());
+    let set = set.build().expect("a sensible set");
+    assert!(set.check("k", 60).wait().unwrap().admitted());
+    set.set_capacity("tpm", 50).unwrap();
+    let half_a_minute = Duration::from_secs(30);
+    let mut waits = Polled::new(set.acquire("k", Ask::from(30).within(half_a_minute)));
+    assert!(waits.poll().is_none());
+    set.set_capacity("tpm", 100).unwrap();
+    assert!(waits.granted().is_some());
+}
+
+/// Nobody has waited, and no deadline has come.
+#[test]
+fn a_request_that_is_refused_at_once_has_not_timed_out() {
+    let time = ManualClock::default();
+    let set = rate(&time, 10);
+    let pool = LimitPool::builder().member("only", set.clone());
+    let pool = pool.build().expect("a pool");
+    assert!(set.check("k", 10).wait().unwrap().admitted());
+    let soon = || Ask::from(3).within(Duration::from_millis(100));
+    let mut of_pool = Polled::new(pool.acquire("k", soon()));
+    assert!(
+        of_pool
+            .poll()
+            .expect("at once")
+            .unwrap()
+            .refused()
+            .is_some()
+    );
+    let mut of_set = Polled::new(set.acquire("k", soon()));
+    assert!(of_set.poll().expect("at once").unwrap().refused().is_some());
+    let timed_out = (set.statistics().timed_out, pool.statistics().timed_out);
+    assert_eq!(timed_out, (0, 0));
 }
 
 #[test]

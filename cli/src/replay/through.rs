@@ -185,6 +185,8 @@ impl Stage {
         });
         if let Some(wait) = wait {
             body["wait_ms"] = json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            // As the replay by itself: a request waits as long as it may.
+            body["wait_for_refunds"] = json!(true);
         }
         Ok(self.server.client.post("/v1/acquire", &body).await?)
     }

@@ -279,7 +279,7 @@ impl<T: Immediate> Shared<T> {
         patience: &Patience,
         mut out: Out<'_>,
     ) -> Execution {
-        let Op::One(path, _) = command.op else {
+        let Op::One(path, verb) = command.op else {
             return out.ready(Err(StoreError::Mismatch));
         };
         let take = command.about(command.op);
@@ -296,6 +296,15 @@ impl<T: Immediate> Shared<T> {
         }
         if let Some(repeated) = self.repeated(&take) {
             return out.ready(Ok(repeated));
+        }
+        if let (Some(deadline), Verb::Take { amounts, .. }) = (patience.deadline_of_rates(), verb) {
+            // Also behind others, where the table is not asked to take.
+            let answer = self.not_yet(&take, path, amounts, None);
+            if let Ok(Reply::Decision(decision)) = &answer
+                && decision.is_too_late_for(command.plan, deadline)
+            {
+                return out.ready(answer);
+            }
         }
         self.join(&take, path, patience)
     }

@@ -25,12 +25,13 @@ impl Ledger {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A wait of `wait` has ended with `admission`.
-    pub(super) fn waited(&self, refusal: Option<&Decision>, wait: Span) {
+    /// A wait of `wait` has ended; one that was refused had this deadline.
+    pub(super) fn waited(&self, refusal: Option<&Decision>, wait: Span, longest: Span) {
         self.counters.answered(refusal);
         match refusal {
             None => self.counters.waited(wait),
-            Some(_) => self.counters.timed_out(),
+            Some(_) if wait >= longest => self.counters.timed_out(),
+            Some(_) => {}
         }
     }
 

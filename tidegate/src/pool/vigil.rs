@@ -33,6 +33,7 @@ pub(super) struct Vigil<'a> {
     ledger: &'a Ledger,
     clock: &'a Clock,
     since: Timestamp,
+    longest: Span,
     /// When a member that has not answered is late.
     ends: Sleep,
     told: bool,
@@ -81,6 +82,7 @@ impl<'a> Vigil<'a> {
             ledger,
             clock,
             since,
+            longest,
             ends: Sleep::until(clock.clone(), since + longest + Span::from(LATE)),
             told: false,
         }
@@ -96,7 +98,7 @@ impl<'a> Vigil<'a> {
             None => Admission::Refused(std::mem::take(&mut self.tally).decision()?),
         };
         let wait = self.clock.now().since(self.since);
-        self.ledger.waited(admission.refusal(), wait);
+        self.ledger.waited(admission.refusal(), wait, self.longest);
         Ok(admission)
     }
 

@@ -364,11 +364,14 @@ impl Inner {
         left.0 = None;
         let (admission, waited) = taken?;
         self.counters.answered(admission.refusal());
-        let is_granted = matches!(admission, Admission::Granted(_));
         if waited {
-            match is_granted {
-                true => self.counters.waited(self.clock.now().since(since)),
-                false => self.counters.timed_out(),
+            let wait = self.clock.now().since(since);
+            let longest = ask.within.unwrap_or(Duration::MAX);
+            match admission {
+                Admission::Granted(_) => self.counters.waited(wait),
+                Admission::Refused(_) if wait >= Span::from(longest) => self.counters.timed_out(),
+                // It was told at once that there is nothing to wait for.
+                Admission::Refused(_) => {}
             }
         }
         Ok(admission)

@@ -96,6 +96,11 @@ pub struct Run {
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
 
+    /// Wait also where the rates cannot admit it in time: other leases may give back
+    /// enough when they are settled
+    #[arg(long, requires = "wait")]
+    pub wait_for_refunds: bool,
+
     /// How urgent: each step counts as having come a second earlier
     #[arg(long, value_name = "0-255", default_value_t = 0)]
     pub priority: u8,
@@ -124,6 +129,17 @@ pub struct Run {
 }
 
 impl Run {
+    /// What a refused caller may do.
+    pub fn advice(&self) -> &'static str {
+        match (self.wait, self.wait_for_refunds) {
+            (None, _) => "--wait DURATION waits for it",
+            (Some(_), false) => {
+                "wait longer with --wait, or with --wait-for-refunds for what others give back"
+            }
+            (Some(_), true) => "wait longer with --wait",
+        }
+    }
+
     /// The policy, or with a store the name that its limits are shared by. Unless it is
     /// said, it is the limits' own: a script with other limits under one name would
     /// replace these, and what they hold would be forgotten.

@@ -107,6 +107,9 @@ impl<'r> Direct<'r> {
         if !self.wait().is_zero() {
             ask = ask.idempotency(&attempt.word);
         }
+        if run.wait_for_refunds {
+            ask = ask.wait_for_refunds();
+        }
         ask.within(longest)
     }
 
@@ -126,7 +129,8 @@ impl<'r> Direct<'r> {
             }
             Entry::Refused(decision) => {
                 let by = decision.binding().unwrap_or("a limit");
-                let message = format!("refused by `{by}`; --wait DURATION waits for it");
+                let advice = self.run.advice();
+                let message = format!("refused by `{by}`; {advice}");
                 return Err(Stop::new(Exit::Refused, message));
             }
             Entry::Degraded(error) => return Err(Stop::failed(error)),

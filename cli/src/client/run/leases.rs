@@ -56,6 +56,8 @@ pub struct Remote {
     ask: Value,
     wait: Duration,
     ttl: Duration,
+    /// What a refused caller may do.
+    advice: &'static str,
 }
 
 impl Remote {
@@ -72,6 +74,9 @@ impl Remote {
         if !wait.is_zero() {
             ask.insert("wait_ms".to_owned(), millis(wait).into());
         }
+        if run.wait_for_refunds {
+            ask.insert("wait_for_refunds".to_owned(), true.into());
+        }
         ask.insert("ttl_ms".to_owned(), millis(run.ttl).into());
         ask.insert("priority".to_owned(), run.priority.into());
         Ok(Self {
@@ -80,6 +85,7 @@ impl Remote {
             ask: Value::Object(ask),
             wait,
             ttl: run.ttl,
+            advice: run.advice(),
         })
     }
 
@@ -117,7 +123,7 @@ impl Leases for Remote {
         let reply = asked.await?;
         match reply.exit() {
             Exit::Done => self.granted(&reply, sent),
-            Exit::Refused => Err(Stop::new(Exit::Refused, refusal(&reply))),
+            Exit::Refused => Err(Stop::new(Exit::Refused, refusal(&reply, self.advice))),
             _ => Err(reply.stop()),
         }
     }
@@ -151,7 +157,7 @@ impl Leases for Remote {
     }
 }
 
-fn refusal(reply: &Reply) -> String {
+fn refusal(reply: &Reply, advice: &str) -> String {
     let detail = reply.text("detail").unwrap_or("not now");
-    format!("refused: {detail}; --wait DURATION waits for it")
+    format!("refused: {detail}; {advice}")
 }
