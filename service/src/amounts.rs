@@ -53,16 +53,25 @@ impl Served {
         number.of(limit, self.unit(limit))
     }
 
-    /// `number` of every rate that is not `named`, in their unit.
+    /// `number` of every rate that is not `named`, in their unit; of a pool, of the rates of
+    /// `member`, or of all if none is named.
     ///
     /// # Errors
     /// [`Error::CostOfUnits`] where they have several; as [`amount`](Self::amount).
-    pub fn cost(&self, number: Number<'_>, named: &[(&str, u64)]) -> Result<u64, ServiceError> {
+    pub fn cost(
+        &self,
+        number: Number<'_>,
+        member: Option<&str>,
+        named: &[(&str, u64)],
+    ) -> Result<u64, ServiceError> {
         if !self.has_units() {
             return number.of("cost", Unit::ONE);
         }
         let is_named = |limit: &&Limit| named.iter().any(|(name, _)| *name == limit.name());
-        let limits = self.policy().limit_lists().flatten();
+        let policy = self.policy();
+        let of_member = policy.members.iter().find(|one| Some(&*one.name) == member);
+        let all = policy.limit_lists().filter(|_| of_member.is_none());
+        let limits = all.chain(of_member.map(|member| &*member.limits)).flatten();
         let mut rates = limits.filter(|limit| !limit.is_counted() && !is_named(limit));
         let Some(first) = rates.next() else {
             return number.of("cost", Unit::ONE);

@@ -10,6 +10,8 @@ pub enum Field {
     Policy,
     /// Whose limits.
     Key,
+    /// The member of a pool.
+    Member,
     /// How many seconds earlier it counts as having come.
     Priority,
     /// How long a lease lasts.
@@ -39,6 +41,7 @@ impl Field {
         match self {
             Self::Policy => "policy",
             Self::Key => "key",
+            Self::Member => "member",
             Self::Priority => "priority",
             Self::Ttl => "ttl_ms",
             Self::Wait => "wait_ms",

@@ -3,6 +3,7 @@
 //! | room | holds |
 //! |---|---|
 //! | [`Service`] | the policies by name, on one store; exchanged while in use |
+//! | [`Call`], [`Answer`] | what a protocol asks, and is answered: [`Service::call`] |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
 //! | `tables` | what the store calls the tables of policies, members and rates |
 //! | [`check_many()`] | the checks of one request, all at one instant |
@@ -26,9 +27,11 @@
 mod access;
 mod ad_hoc;
 mod amounts;
+mod answer;
 pub mod audit;
 mod backing;
 pub mod bounds;
+mod call;
 mod change;
 mod denials;
 mod effect;
@@ -57,6 +60,8 @@ mod undelivered;
 pub use access::Caller;
 pub use ad_hoc::MOST as MOST_RATES;
 pub use amounts::Number;
+pub use answer::{Answer, Decided};
+pub use call::{Amounts, Call, Listing, OfLease, Question, Terms};
 pub use change::{Change, compare};
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{Kind, ServiceError};
@@ -69,7 +74,7 @@ pub use outlook::Outlook;
 pub use overrides::{Level, LimitFault, Pending, Place, Placed, Setting, read_limits, settings_of};
 pub use rate::{LIMIT as AD_HOC_LIMIT, POLICY as AD_HOC_POLICY, Rate};
 pub use rated::Rated;
-pub use served::{Answer, Entry, Served, Ticket};
+pub use served::{Charge, Entry, Served, Ticket};
 pub use service::{Service, ServiceBuilder};
 pub use sort::Sort;
 pub use spans::RequestSpan;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::error::ServiceError;
-use super::served::{Answer, Served};
+use super::served::{Charge, Served};
 use tidegate::{Ask, Key, Pending};
 
 /// A check: of a policy, for a key.
 pub type Check<'a> = (Arc<Served>, Key<'a>, Ask<'a>);
 
 /// Its answer, with the policy.
-pub type Checked = (Arc<Served>, Answer);
+pub type Checked = (Arc<Served>, Charge);
 
 /// Checks each by itself, as [`Served::check`] would, and answers each in its place.
 /// Those of one policy are one batch, which its limits decide at one instant and its

@@ -5,7 +5,7 @@ use tidegate::{Error, Key, Standing, Timestamp, Verdict};
 use super::access::Caller;
 use super::error::ServiceError;
 use super::rate::{LIMIT, Rate};
-use super::served::{Answer, Served};
+use super::served::{Charge, Served};
 use super::service::Service;
 
 /// What a rate that came with the call has decided.
@@ -38,8 +38,8 @@ impl Service {
             return look(&served, key, rate, quantity).await;
         }
         let decision = match served.check(key, quantity).await? {
-            Answer::Decided(decision) => decision,
-            Answer::Degraded(store) => return Err(Error::from(store).into()),
+            Charge::Decided(decision) => decision,
+            Charge::Degraded(store) => return Err(Error::from(store).into()),
         };
         let standing = decision.standing(LIMIT);
         Ok(Rated::of(&served, rate, decision.verdict(), standing))

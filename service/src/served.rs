@@ -45,7 +45,7 @@ pub struct Served {
 
 /// The answer to an ask without a lease.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum Charge {
     /// What the limits say.
     Decided(Decision),
     /// The store could not tell; admitted, as the policy's failure mode says.
@@ -108,7 +108,7 @@ impl Ticket {
     }
 }
 
-impl Answer {
+impl Charge {
     /// Whether it may start.
     #[must_use]
     pub fn admitted(&self) -> bool {
@@ -259,7 +259,7 @@ impl Served {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Pending<impl Future<Output = Result<Answer, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
             let decision = self.decide(self.backing.check(key, ask)).await;
@@ -272,7 +272,7 @@ impl Served {
     pub(super) async fn check_each(
         &self,
         items: &[(Key<'_>, Ask<'_>)],
-    ) -> Vec<Result<Answer, ServiceError>> {
+    ) -> Vec<Result<Charge, ServiceError>> {
         let decisions = self.decide(self.backing.check_each(items)).await;
         let mut answers = Vec::with_capacity(items.len());
         for (&(key, ask), decision) in items.iter().zip(decisions) {
@@ -287,7 +287,7 @@ impl Served {
         key: Key<'_>,
         ask: Ask<'_>,
         mut decision: Result<Decision, Error>,
-    ) -> Result<Answer, ServiceError> {
+    ) -> Result<Charge, ServiceError> {
         if let Some(share) = self.share_for_error(&decision)
             && let Some(by_share) = share.check(key, ask).await
         {
@@ -307,7 +307,7 @@ impl Served {
         member: Option<&str>,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Pending<impl Future<Output = Result<Answer, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
             let mut decision = self.decide(self.backing.debit(member, key, ask)).await;
@@ -321,9 +321,9 @@ impl Served {
                 // It was used, whatever there was.
                 Ok(decision) => {
                     self.admitted(key);
-                    Ok(Answer::Decided(decision))
+                    Ok(Charge::Decided(decision))
                 }
-                Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
+                Err(error) => self.by_failure_mode(key, error).map(Charge::Degraded),
             }
         })
     }
@@ -336,7 +336,7 @@ impl Served {
         &self,
         key: impl Into<Key<'k>>,
         ask: impl Into<Ask<'a>>,
-    ) -> Pending<impl Future<Output = Result<Answer, ServiceError>> + Send> {
+    ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         self.debit_at(None, key, ask)
     }
 
@@ -696,7 +696,7 @@ impl Served {
         &self,
         key: Key<'_>,
         decision: Result<Decision, Error>,
-    ) -> Result<Answer, ServiceError> {
+    ) -> Result<Charge, ServiceError> {
         match decision {
             Ok(decision) => {
                 match decision.admitted() {
@@ -706,9 +706,9 @@ impl Served {
                 if decision.shadowed() {
                     self.meters.shadowed();
                 }
-                Ok(Answer::Decided(decision))
+                Ok(Charge::Decided(decision))
             }
-            Err(error) => self.by_failure_mode(key, error).map(Answer::Degraded),
+            Err(error) => self.by_failure_mode(key, error).map(Charge::Degraded),
         }
     }
 

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use tidegate::{Decision, Span, Standing, Timestamp, Unit, Verdict};
 
-use super::served::{Answer, Entry, Served, Ticket};
+use super::served::{Charge, Entry, Served, Ticket};
 
 /// What was answered to somebody who may begin, or not.
 #[derive(Debug)]
@@ -52,10 +52,10 @@ impl<'a> Told<'a> {
 
     /// What was answered to an ask without a lease.
     #[must_use]
-    pub fn answered(served: &'a Served, answer: &'a Answer) -> Self {
+    pub fn answered(served: &'a Served, answer: &'a Charge) -> Self {
         match answer {
-            Answer::Decided(decision) => Self::decided(served, decision),
-            Answer::Degraded(_) => Self::blindly(served),
+            Charge::Decided(decision) => Self::decided(served, decision),
+            Charge::Degraded(_) => Self::blindly(served),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::{Ask, Key, LeaseId, ManualClock, Outcome, PageOf, Select};
 use tidegate_service::{
-    Answer, Entry, Finish, HeldTicket, Kind, Report, Scope, Served, Service, ServiceError, Ticket,
+    Charge, Entry, Finish, HeldTicket, Kind, Report, Scope, Served, Service, ServiceError, Ticket,
 };
 
 use support::{file, now};
@@ -151,7 +151,7 @@ fn what_was_used_is_debited_at_a_member_that_is_named() {
     assert!(unknown.to_string().contains("there is `eu`, `us`"));
     assert!(matches!(
         chat.debit_at(Some("eu"), "k", ask()).wait(),
-        Ok(Answer::Decided(_))
+        Ok(Charge::Decided(_))
     ));
     assert_eq!(granted(&chat, "k").member(), Some("us"));
 }
@@ -324,7 +324,7 @@ fn a_policy_in_shadow_records_and_refuses_nobody() {
     let chat = chat(&service);
     assert!(!granted(&chat, "k").shadowed);
     assert!(granted(&chat, "k").shadowed);
-    let Answer::Decided(decision) = chat.check("k", &[("slots", 0)]).wait().unwrap() else {
+    let Charge::Decided(decision) = chat.check("k", &[("slots", 0)]).wait().unwrap() else {
         panic!("it decides");
     };
     assert!(decision.admitted() && decision.shadowed());
@@ -351,7 +351,7 @@ fn a_refusal_names_the_level() {
     );
     let chat = chat(&service);
     let refused = |key: &str| match chat.check(key, Ask::default()).wait().unwrap() {
-        Answer::Decided(decision) => chat.level(&decision).map(str::to_owned),
+        Charge::Decided(decision) => chat.level(&decision).map(str::to_owned),
         other => panic!("{other:?}"),
     };
     assert_eq!(refused("acme/alice"), None);

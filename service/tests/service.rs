@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate::{Ask, Key, ManualClock};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
-    Answer, Credential, Entry, Kind, MOST_RATES, Rate, Scope, Service, ServiceError, Sort,
+    Charge, Credential, Entry, Kind, MOST_RATES, Rate, Scope, Service, ServiceError, Sort,
 };
 
 use away::Away;
@@ -177,7 +177,7 @@ fn a_full_table_is_an_answer_of_its_own_whatever_the_failure_mode() {
         let ask = Ask::named(&[("running", 0)]);
         assert!(matches!(
             chat.check("a", ask).wait(),
-            Ok(Answer::Decided(_))
+            Ok(Charge::Decided(_))
         ));
         let full = chat.check("b", ask).wait().unwrap_err();
         assert_eq!((full.kind(), full.kind().code()), (Kind::Full, "full"));
@@ -198,7 +198,7 @@ fn a_store_that_is_away_is_answered_as_the_failure_mode_says() {
         let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
         chat.check("b", ask).wait()
     };
-    assert!(matches!(check(), Ok(Answer::Degraded(_))));
+    assert!(matches!(check(), Ok(Charge::Degraded(_))));
     let closed = open.replace("'admit'", "'deny'");
     service.exchange("test", &file(&closed)).unwrap();
     assert_eq!(check().unwrap_err().kind(), Kind::Unavailable);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::{Ask, Key, Limit, ManualClock};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
-use tidegate_service::{Answer, Entry, Kind, Place, Scope, Served, Service, Ticket};
+use tidegate_service::{Charge, Entry, Kind, Place, Scope, Served, Service, Ticket};
 use tidegate_store::{
     Abilities, Command, Definition, Definitions, Execution, Follower, Out, Plan, Store, StoreError,
     StoreFuture, Table,
@@ -120,7 +120,7 @@ fn admitted(house: &House, key: &str) -> (usize, bool) {
     let chat = house.chat();
     let answers = (0..20).map(|_| chat.check(key, Ask::named(CALL)).wait().unwrap());
     let decisions = answers.map(|answer| match answer {
-        Answer::Decided(decision) => decision,
+        Charge::Decided(decision) => decision,
         other => panic!("{other:?}"),
     });
     let decisions: Vec<_> = decisions.collect();

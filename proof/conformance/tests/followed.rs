@@ -11,7 +11,7 @@ use tidegate_mysql::MysqlStore;
 use tidegate_policy::parse;
 use tidegate_postgres::PostgresStore;
 use tidegate_redis::RedisStore;
-use tidegate_service::{Answer, Place, Scope, Service};
+use tidegate_service::{Charge, Place, Scope, Service};
 use tidegate_store::{Definition, Store};
 
 /// No window ends while a test runs.
@@ -124,8 +124,8 @@ impl Server {
             .policy(&caller, Scope::Decide, policy)
             .expect("it is there");
         match served.check(key, 1).wait().expect("the store answers") {
-            Answer::Decided(decision) => decision.admitted(),
-            Answer::Degraded(error) => panic!("{error}"),
+            Charge::Decided(decision) => decision.admitted(),
+            Charge::Degraded(error) => panic!("{error}"),
         }
     }
 

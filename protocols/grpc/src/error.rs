@@ -30,19 +30,9 @@ pub fn status(error: &ServiceError) -> Status {
 }
 
 /// What is wrong with one of several.
-impl From<ServiceError> for proto::Problem {
-    fn from(error: ServiceError) -> Self {
-        Self {
-            code: error.kind().code().to_owned(),
-            message: error.to_string(),
-        }
-    }
-}
-
-/// One of several that makes no sense.
-pub fn invalid(message: &str) -> proto::Problem {
+pub fn problem(error: &ServiceError) -> proto::Problem {
     proto::Problem {
-        code: Kind::Invalid.code().to_owned(),
-        message: message.to_owned(),
+        code: error.kind().code().to_owned(),
+        message: error.to_string(),
     }
 }

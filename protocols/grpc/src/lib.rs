@@ -11,9 +11,8 @@
 //! | `connection`, `unary`, `long_calls` | how many, and how slow they may be |
 //! | [`proto`] | messages, server and client, made from the proto file |
 //! | `app` | each call, over the service |
-//! | `words` | from the service's words to the protocol's, and back |
+//! | `parse`, `render` | calls out of messages, and answers into them |
 //! | `error` | what is said instead: a status |
-//! | `listing` | keys and leases, and a lease that is revoked |
 //! | `overrides` | limits in place of what the policies say |
 //! | `denials` | refusals as a stream |
 //!
@@ -25,15 +24,15 @@ mod connection;
 mod denials;
 mod error;
 mod listen;
-mod listing;
 mod long_calls;
 mod overrides;
+mod parse;
 pub mod proto;
+mod render;
 mod routes;
 mod settings;
 mod unary;
 mod unasked;
-mod words;
 
 pub use listen::Server;
 pub use settings::{Settings, Trace};

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use tidegate::{Limit, Page};
-use tidegate_service::{Caller, Level, Place, Placed, Service, Setting, settings_of};
+use tidegate_service::{Caller, Level, Place, Placed, Service, Setting, bounds, settings_of};
 use tonic::Status;
 
-use crate::listing::{after, most};
+use crate::parse::{after, most};
 use crate::{error, proto};
 
 /// The place of a request that must name one.
@@ -54,7 +54,8 @@ pub fn list(
     caller: &Caller,
     request: &proto::ListOverridesRequest,
 ) -> Result<proto::ListOverridesResponse, Status> {
-    let most = most(request.limit)?;
+    let most = bounds::page(most(request.limit));
+    let most = most.map_err(|wrong| error::status(&wrong))?;
     let of = request.of.as_ref().map(placed_at).transpose()?;
     let of = of.unwrap_or_default();
     let page = match request.exact {

@@ -11,7 +11,7 @@ use tidegate_policy::PolicyErrors;
 use tidegate_protocol::Late;
 use tidegate_service::{Field, Kind, ServiceError};
 
-use crate::instant::Instant;
+use crate::render::instant::Instant;
 
 /// The registered types of the IETF's RateLimit fields.
 pub(crate) const QUOTA_EXCEEDED: &str =

@@ -23,9 +23,8 @@
 //! | [`Settings`], [`Ready`] | bounds, and what the caller brings |
 //! | `app`, `router` | what every handler shares; which path is which verb |
 //! | `verbs` | one handler for each path |
-//! | `visit`, `extract` | who asks, and what: token, query, body |
-//! | `request`, `object`, `amount`, `written`, `key` | what may be said in a body |
-//! | `answer`, `headers`, `instant` | what is said back |
+//! | `parse` | who asks, and what |
+//! | `render` | what is said back |
 //! | `error` | what is said instead: RFC 9457 |
 //!
 //! The document that describes all of it is `openapi.json`, kept by hand beside
@@ -35,23 +34,15 @@
 //! and a recorder of metrics (the caller's).
 #![forbid(unsafe_code)]
 
-mod amount;
-mod answer;
 mod app;
 mod error;
-mod extract;
-mod headers;
-mod instant;
-mod key;
 mod listen;
-mod object;
-mod request;
+mod parse;
+mod render;
 mod router;
 mod server;
 mod settings;
 mod verbs;
-mod visit;
-mod written;
 
 pub use server::{Answering, Server};
 pub use settings::{Application, Apply, Ready, Render, Settings};

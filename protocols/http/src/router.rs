@@ -6,7 +6,7 @@ use axum::routing::{delete, get, post, put};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::verbs::{decide, forward, lease, listing, operate, overrides, policies};
+use crate::verbs::{decide, forward, listing, operate, overrides, policies};
 
 /// Everything that the server answers.
 ///
@@ -25,12 +25,12 @@ fn verbs() -> Router<App> {
     Router::new()
         .route("/v1/check", post(decide::check))
         .route("/v1/check-many", post(decide::check_many))
-        .route("/v1/acquire", post(lease::acquire))
-        .route("/v1/settle", post(lease::settle))
-        .route("/v1/release", post(lease::release))
-        .route("/v1/cancel", post(lease::cancel))
-        .route("/v1/renew", post(lease::renew))
-        .route("/v1/adjust", post(lease::adjust))
+        .route("/v1/acquire", post(decide::acquire))
+        .route("/v1/settle", post(decide::settle))
+        .route("/v1/release", post(decide::release))
+        .route("/v1/cancel", post(decide::cancel))
+        .route("/v1/renew", post(decide::renew))
+        .route("/v1/adjust", post(decide::adjust))
         .route("/v1/debit", post(decide::debit))
         .route("/v1/peek", post(decide::peek))
         .route("/v1/forecast", post(decide::forecast))
@@ -38,7 +38,7 @@ fn verbs() -> Router<App> {
         .route("/v1/auth", get(forward::auth))
         .route("/v1/keys", get(listing::keys))
         .route("/v1/leases", get(listing::leases))
-        .route("/v1/leases/revoke", post(listing::revoke))
+        .route("/v1/leases/revoke", post(decide::revoke))
         .route("/v1/denied", get(listing::denied))
         .route("/v1/overrides", get(overrides::all))
         .route("/v1/overrides", put(overrides::set))

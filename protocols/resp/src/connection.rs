@@ -54,7 +54,7 @@ pub(crate) struct Connection<S> {
 #[derive(Default)]
 struct Outgoing {
     bytes: Vec<u8>,
-    leases: Vec<Undelivered>,
+    leases: Vec<Arc<Undelivered>>,
 }
 
 /// Why no more is answered for now.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`Server`], [`Settings`] | talks on connections |
 //! | [`parse`] | requests out of bytes |
-//! | `reply` | answers into bytes, in RESP2 and RESP3 |
+//! | `render` | answers into bytes, in RESP2 and RESP3 |
 //! | `connection` | reads, has everything answered that was read, writes once |
 //! | `session` | who is there, and what they have said about themselves |
 //! | `command` | the commands by name; each in a file of its own |
@@ -20,7 +20,7 @@ mod connection;
 mod error;
 mod listen;
 pub mod parse;
-mod reply;
+mod render;
 mod session;
 mod settings;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tidegate_service::{Caller, Service, Undelivered};
 
 use crate::error::Fault;
-use crate::reply::{Protocol, Replies};
+use crate::render::reply::{Protocol, Replies};
 
 /// What the connections of one server share.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Session {
     pub(crate) library: [Vec<u8>; 2],
     pub(crate) replies: Replies,
     /// Leases whose answers are yet to go out.
-    pub(crate) undelivered: Vec<Undelivered>,
+    pub(crate) undelivered: Vec<Arc<Undelivered>>,
     caller: Option<Caller>,
     /// As of which of the service's tokens the caller was let in.
     generation: u64,

@@ -81,7 +81,7 @@ impl<'r> Direct<'r> {
         let cost = run
             .cost
             .as_ref()
-            .map(|cost| served.cost(cost.number(), &amounts));
+            .map(|cost| served.cost(cost.number(), None, &amounts));
         let cost = cost.transpose().map_err(stop)?;
         Ok(Self {
             run,

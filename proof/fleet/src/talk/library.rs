@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::Select;
 use tidegate::{Ask, Decision, Key, LONGEST_PAGE, LeaseId, PageOf};
 use tidegate_service::{
-    Answer as Told, Caller, Entry, Finish, Finished, Kind, Place, Placed, Rate, Report, Scope,
+    Caller, Charge as Told, Entry, Finish, Finished, Kind, Place, Placed, Rate, Report, Scope,
     Served, Service, ServiceError, Setting, settings_of,
 };
 use tokio::runtime::{Builder, Runtime};

@@ -11,14 +11,13 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use tidegate::Ask;
-use tidegate_service::{Scope, Served, Told};
+use tidegate_service::{Answer, Call, Question};
 
-use crate::amount;
-use crate::answer;
 use crate::app::App;
 use crate::error::Problem;
-use crate::visit::{self, Visit};
+use crate::parse::amount;
+use crate::parse::visit::{self, Visit};
+use crate::render::{answer, render};
 
 const TOKEN: &str = "x-tidegate-token";
 
@@ -33,34 +32,26 @@ struct Query {
     headers: Option<String>,
 }
 
-/// What is asked, wherever it stood.
-struct Question<'q> {
-    policy: &'q str,
-    key: &'q str,
-    cost: Option<&'q str>,
-}
-
 pub(crate) async fn auth(
     State(app): State<App>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let visit = Visit::begin(&app, token(&headers))?;
+    let mut visit = Visit::begin(&app, token(&headers))?;
     let query: Query = visit::query(&uri)?;
     let style = visit::style(&app, query.headers.as_deref())?;
     let denied = denied(query.denied.as_deref())?;
     let question = question(&query, &headers)?;
-    let served = visit.policy(Scope::Decide, question.policy)?;
-    let ask = question.ask(&served)?;
-    let response = match served.check(question.key, ask).await {
-        Ok(answered) => {
-            let told = Told::answered(&served, &answered);
+    let response = match visit.call(Call::Check(question)).await {
+        Ok(Answer::Decided(decided)) => {
+            let told = decided.told();
             let status = denied.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
             match told.admitted() {
                 true => without_body(answer::told(&told, style)),
                 false => answer::refused_as(status, &told, style),
             }
         }
+        Ok(answer) => render(answer, style),
         Err(error) => never(error.into(), denied).into_response(),
     };
     Ok(unstored(response))
@@ -124,10 +115,12 @@ fn question<'q>(query: &'q Query, headers: &'q HeaderMap) -> Result<Question<'q>
                       or both in the headers X-Tidegate-Policy and X-Tidegate-Key";
         Problem::invalid(detail)
     };
+    let wrong = |wrong| Problem::invalid(format!("`cost`: {wrong}"));
     Ok(Question {
         policy: policy.ok_or_else(missing)?,
-        key: key.ok_or_else(missing)?,
-        cost,
+        key: key.ok_or_else(missing)?.as_bytes(),
+        cost: cost.map(amount::parse).transpose().map_err(wrong)?,
+        ..Question::default()
     })
 }
 
@@ -138,15 +131,4 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Pro
     let text = std::str::from_utf8(value.as_bytes());
     text.map(Some)
         .map_err(|_| Problem::invalid(format!("the header `{name}` is not UTF-8")))
-}
-
-impl Question<'_> {
-    fn ask(&self, served: &Served) -> Result<Ask<'static>, Problem> {
-        let Some(cost) = self.cost else {
-            return Ok(Ask::default());
-        };
-        let cost =
-            amount::parse(cost).map_err(|wrong| Problem::invalid(format!("`cost`: {wrong}")))?;
-        Ok(Ask::from(served.cost(cost, &[])?))
-    }
 }

@@ -2,9 +2,8 @@
 //!
 //! | room | paths |
 //! |---|---|
-//! | `decide` | check, check-many, debit, peek, forecast, reset |
-//! | `lease` | acquire, settle, release, cancel, renew, adjust |
-//! | `listing` | keys, leases, leases/revoke, denied: what a policy holds |
+//! | `decide` | check, check-many, debit, peek, forecast, reset; acquire and what becomes of leases |
+//! | `listing` | keys, leases, denied: what a policy holds |
 //! | `forward` | auth, for proxies that ask before they pass a request on |
 //! | `overrides` | overrides: limits in place of what the policies say |
 //! | `policies` | what the policies say |
@@ -12,7 +11,6 @@
 
 pub(crate) mod decide;
 pub(crate) mod forward;
-pub(crate) mod lease;
 pub(crate) mod listing;
 pub(crate) mod operate;
 pub(crate) mod overrides;

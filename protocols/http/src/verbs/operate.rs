@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidegate_service::Scope;
 
-use crate::answer;
 use crate::app::App;
 use crate::error::Problem;
-use crate::visit::Visit;
+use crate::parse::visit::Visit;
+use crate::render::answer;
 
 /// The document, kept by hand; the tests hold it against the router.
 const OPENAPI: &str = include_str!("../../openapi.json");

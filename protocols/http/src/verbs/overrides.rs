@@ -3,18 +3,19 @@
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate::{Limit, Page, Unit};
 use tidegate_service::{Place, Placed, Setting, bounds, settings_of};
 
-use super::listing::{Name, bytes};
-use crate::amount::InUnit;
-use crate::answer;
+use super::listing::{bytes, key};
 use crate::error::Problem;
-use crate::extract::Body;
-use crate::request::OverrideRequest;
-use crate::visit::{self, Visit};
+use crate::parse::amount::InUnit;
+use crate::parse::body::Body;
+use crate::parse::request::OverrideRequest;
+use crate::parse::visit::{self, Visit};
+use crate::render::answer;
+use crate::render::listing::Name;
 
 /// What a listing is asked.
 #[derive(Deserialize)]
@@ -87,13 +88,7 @@ fn named(
     text: Option<String>,
     base64: Option<&str>,
 ) -> Result<Place, Problem> {
-    let key = match (text, base64) {
-        (Some(_), Some(_)) => {
-            return Err(Problem::invalid("give `key` or `key_base64`, not both"));
-        }
-        (text, None) => text.map(String::into_bytes),
-        (None, Some(text)) => Some(bytes(&STANDARD, text, "key_base64")?),
-    };
+    let key = key(text, base64)?;
     Ok(Place::read(policy.as_deref(), key.as_deref())?)
 }
 

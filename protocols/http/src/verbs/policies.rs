@@ -9,13 +9,13 @@ use tidegate::{Algorithm, Balance, Limit, Member, Metadata, Period, Unit};
 use tidegate_policy::{FailureMode, Kind, PolicyMember, Shape, Written as WrittenLimit};
 use tidegate_service::{Change, Scope, Served};
 
-use crate::amount::InUnit;
-use crate::answer;
 use crate::error::Problem;
-use crate::extract::Document;
-use crate::instant::Instant;
+use crate::parse::amount::InUnit;
+use crate::parse::body::Document;
+use crate::parse::visit::Visit;
+use crate::render::answer;
+use crate::render::instant::Instant;
 use crate::settings::Application;
-use crate::visit::Visit;
 
 pub(crate) async fn all(visit: Visit) -> Response {
     let served = visit.app().service().policies(visit.caller());

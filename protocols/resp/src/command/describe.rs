@@ -5,7 +5,7 @@ use super::shape::{Command, Group};
 use super::table::{COMMANDS, find};
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
-use crate::reply::Replies;
+use crate::render::reply::Replies;
 use crate::session::Session;
 
 pub(super) fn command(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {

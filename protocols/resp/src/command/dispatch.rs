@@ -1,12 +1,13 @@
 //! One request: found, checked, run.
 
-use tidegate_service::RequestSpan;
+use tidegate_service::{Answer, Call, RequestSpan};
 
 use super::describe;
 use super::shape::{Command, Flow, Run};
 use super::table::find;
 use crate::error::{Fault, quoted};
 use crate::parse::{Arguments, ProtocolError};
+use crate::render::render;
 use crate::session::Session;
 
 /// Answers one request, a fault included.
@@ -45,8 +46,21 @@ async fn run(
     match command.run {
         Run::Now(run) => span.within(|| run(session, arguments)),
         Run::Describe => span.within(|| describe::command(session, arguments)),
+        Run::Call(parse) => span.around(call(session, parse(arguments)?)).await,
         Run::Later(run) => span.around(run(session, arguments)).await,
     }
+}
+
+/// Has the service answer. Its lease goes out with the answer.
+#[inline]
+async fn call(session: &mut Session, call: Call<'_>) -> Result<Flow, Fault> {
+    let (service, caller) = session.at_the_service()?;
+    let answer = service.call(caller, call).await?;
+    render(&mut session.replies, &answer);
+    if let Answer::Acquired(_, _, Some(lease)) = answer {
+        session.undelivered.push(lease);
+    }
+    Ok(Flow::Next)
 }
 
 #[cold]

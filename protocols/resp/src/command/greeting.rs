@@ -4,7 +4,7 @@ use super::client::set_name;
 use super::shape::Flow;
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
-use crate::reply::Protocol;
+use crate::render::reply::Protocol;
 use crate::session::Session;
 
 /// Whom a token alone speaks for.

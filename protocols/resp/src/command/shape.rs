@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use tidegate_service::Call;
+
 use crate::error::Fault;
 use crate::parse::Arguments;
 use crate::session::Session;
@@ -36,7 +38,9 @@ pub(super) enum Run {
     Describe,
     /// What needs no policy is answered at once.
     Now(fn(&mut Session, Arguments<'_>) -> Result<Flow, Fault>),
-    /// What asks one may have to wait for its store, or for its turn.
+    /// What the service answers; it may have to wait for its store, or for its turn.
+    Call(for<'a> fn(Arguments<'a>) -> Result<Call<'a>, Fault>),
+    /// The same, of what is no call.
     Later(for<'a> fn(&'a mut Session, Arguments<'a>) -> Running<'a>),
 }
 

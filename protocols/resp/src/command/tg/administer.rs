@@ -1,25 +1,18 @@
 //! RESET, POLICIES.
 
 use tidegate::{Limit, Period};
-use tidegate_service::{Scope, Served};
+use tidegate_service::{Call, Served};
 
-use super::facts;
-use super::named::{key, policy_for};
+use super::named::{key, policy};
 use crate::command::shape::Flow;
 use crate::error::Fault;
 use crate::parse::Arguments;
-use crate::reply::Replies;
+use crate::render::facts;
+use crate::render::reply::Replies;
 use crate::session::Session;
 
-pub(in crate::command) async fn reset(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-) -> Result<Flow, Fault> {
-    let served = policy_for(session, arguments, Scope::Administer)?;
-    let caller = session.caller()?.clone();
-    served.reset(&caller, key(arguments)).await?;
-    session.replies.ok();
-    Ok(Flow::Next)
+pub(in crate::command) fn reset(arguments: Arguments<'_>) -> Result<Call<'_>, Fault> {
+    Ok(Call::Reset(policy(arguments)?, key(arguments).into()))
 }
 
 /// Those that the caller may observe, by name.

@@ -1,30 +1,23 @@
-//! The service's own verbs, on policies.
+//! The service's own verbs, on policies: a command is a call.
 //!
 //! | room | holds |
 //! |---|---|
-//! | `named` | the policy, key and lease that a command begins with |
-//! | `ask` | `COST`, `AMOUNT` and the other words of an ask |
-//! | `check` | CHECK, DEBIT, PEEK, FORECAST |
-//! | `acquire` | ACQUIRE |
-//! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST |
-//! | `listing` | KEYS, LEASES, REVOKE |
+//! | `named` | the policy, key, lease and amounts of a command |
+//! | `ask` | CHECK, DEBIT, PEEK, FORECAST, ACQUIRE |
+//! | `ending` | SETTLE, RELEASE, CANCEL, RENEW, ADJUST, REVOKE |
+//! | `listing` | KEYS, LEASES |
 //! | `overrides` | OVERRIDE |
 //! | `administer` | RESET, POLICIES |
-//! | `facts` | decisions, standings and instants into replies |
 
-mod acquire;
 mod administer;
 mod ask;
-mod check;
 mod ending;
-mod facts;
 mod listing;
 mod named;
 mod overrides;
 
-pub(super) use acquire::acquire;
 pub(super) use administer::{policies, reset};
-pub(super) use check::{check, debit, forecast, peek};
-pub(super) use ending::{adjust, cancel, release, renew, settle};
-pub(super) use listing::{keys, leases, revoke};
+pub(super) use ask::{acquire, check, debit, forecast, peek};
+pub(super) use ending::{adjust, cancel, release, renew, revoke, settle};
+pub(super) use listing::{keys, leases};
 pub(super) use overrides::override_;

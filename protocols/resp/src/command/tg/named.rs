@@ -1,62 +1,42 @@
-//! The policy, key and lease that a command begins with.
+//! The policy, key, lease and amounts of a command.
 
-use std::sync::Arc;
-
-use tidegate::{Key, LeaseId, MAX_AMOUNT};
-use tidegate_service::{Number, Scope, Served, bounds};
+use tidegate::MAX_AMOUNT;
+use tidegate_service::{Number, OfLease, bounds};
 
 use crate::command::number::natural;
 use crate::error::Fault;
 use crate::parse::Arguments;
-use crate::session::Session;
 
-/// The policy of the first argument, if the caller may use it like this.
-pub(super) fn policy(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-    scope: Scope,
-) -> Result<Arc<Served>, Fault> {
-    let name = text(arguments.get(1).unwrap_or_default(), "the policy's name")?;
-    let (service, caller) = session.at_the_service()?;
-    Ok(service.policy(caller, scope, name)?)
+/// The first argument.
+pub(super) fn policy<'a>(arguments: Arguments<'a>) -> Result<&'a str, Fault> {
+    text(arguments.get(1).unwrap_or_default(), "the policy's name")
 }
 
-/// The policy of the first argument, if the caller may use it like this, for a command whose
-/// second argument is a key.
-pub(super) fn policy_for(
-    session: &mut Session,
-    arguments: Arguments<'_>,
-    scope: Scope,
-) -> Result<Arc<Served>, Fault> {
-    let name = text(arguments.get(1).unwrap_or_default(), "the policy's name")?;
-    let (service, caller) = session.at_the_service()?;
-    Ok(service.policy_for(caller, scope, name, key(arguments))?)
+/// The second one.
+pub(super) fn key<'a>(arguments: Arguments<'a>) -> &'a [u8] {
+    arguments.get(2).unwrap_or_default()
 }
 
-pub(super) fn key<'a>(arguments: Arguments<'a>) -> Key<'a> {
-    Key::from(arguments.get(2).unwrap_or_default())
-}
-
-/// The lease's id, of 32 hexadecimal digits.
-pub(super) fn lease(arguments: Arguments<'_>) -> Result<LeaseId, Fault> {
-    Ok(bounds::lease(arguments.get(3).unwrap_or_default())?)
+/// All three; the lease's id has 32 hexadecimal digits.
+pub(super) fn of_lease<'a>(arguments: Arguments<'a>) -> Result<OfLease<'a>, Fault> {
+    Ok(OfLease {
+        lease: bounds::lease(arguments.get(3).unwrap_or_default())?,
+        policy: policy(arguments)?,
+        key: key(arguments),
+    })
 }
 
 pub(super) fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Fault> {
     std::str::from_utf8(bytes).map_err(|_| Fault::NotText(what))
 }
 
-/// `limit n`: so much of the limit of that name, in its own unit.
+/// `limit n`: so much of the limit of that name.
 pub(super) fn amount<'a>(
-    served: &Served,
     limit: &'a [u8],
-    number: &[u8],
-) -> Result<(&'a str, u64), Fault> {
+    amount: &'a [u8],
+) -> Result<(&'a str, Number<'a>), Fault> {
     let limit = text(limit, "the limit's name")?;
-    Ok((
-        limit,
-        served.amount(limit, self::number(number, "the amount")?)?,
-    ))
+    Ok((limit, number(amount, "the amount")?))
 }
 
 /// A whole number, or a decimal.

@@ -1,17 +1,17 @@
 //! OVERRIDE: limits in place of what the policies say.
 
 use tidegate::{Limit, MAX_AMOUNT};
-use tidegate_service::{Place, Placed, Setting, settings_of};
+use tidegate_service::{Place, Placed, Setting, bounds, settings_of};
 
 use super::ask::once;
-use super::facts;
-use super::listing::{Cursor, most};
+use super::listing::{cursor, most};
 use super::named::text;
 use crate::command::number::natural;
 use crate::command::shape::Flow;
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
-use crate::reply::Replies;
+use crate::render::facts;
+use crate::render::reply::Replies;
 use crate::session::Session;
 
 const SET: &str = "TG.OVERRIDE SET [POLICY name] [KEY key] LIMIT name field value \
@@ -67,8 +67,8 @@ async fn del(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fa
 
 fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> {
     let said = Said::read(arguments, LIST)?;
-    let most = most(said.count)?;
-    let after = said.cursor.map(Cursor::bytes).transpose()?;
+    let most = bounds::page(most(said.count)?)?;
+    let after = said.cursor.map(cursor).transpose()?;
     let (service, caller) = session.at_the_service()?;
     let page = service.list_overrides(caller, &said.place()?, after.as_deref(), most)?;
     let placed = page.items;
@@ -77,8 +77,7 @@ fn list(session: &mut Session, arguments: Arguments<'_>) -> Result<Flow, Fault> 
     replies.text("overrides");
     replies.array(placed.len());
     placed.iter().for_each(|placed| shown(replies, placed));
-    replies.text("cursor");
-    Cursor::write(replies, page.next.as_deref());
+    facts::cursor(replies, page.next.as_deref());
     Ok(Flow::Next)
 }
 
@@ -120,7 +119,8 @@ impl<'a> Said<'a> {
     fn field(&mut self, field: &[u8], value: &[u8]) -> Result<(), Fault> {
         let field = text(field, "the field's name")?.to_ascii_lowercase();
         let value = text(value, "the field's value")?;
-        let setting = match value.bytes().all(|byte| byte.is_ascii_digit()) {
+        let digits = value.strip_prefix('-').unwrap_or(value);
+        let setting = match digits.bytes().all(|byte| byte.is_ascii_digit()) {
             true => {
                 let most = MAX_AMOUNT.cast_signed();
                 Setting::Integer(natural(value.as_bytes(), 0..=most, "a limit's number")?)

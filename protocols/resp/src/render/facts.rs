@@ -4,16 +4,18 @@
 //! (`_us`), lengths of time milliseconds, rounded up (`_ms`). An amount of a
 //! limit with a finer unit than one is a decimal text.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate::{Standing, Timestamp, Unit, Verdict};
 use tidegate_service::Told;
 
-use crate::reply::Replies;
+use super::reply::Replies;
 
 /// How many facts [`told`] writes.
-pub(super) const DECISION_FACTS: usize = 9;
+pub(crate) const DECISION_FACTS: usize = 9;
 
 /// Verdict, what binds, until when, and where every limit stands.
-pub(super) fn told(replies: &mut Replies, told: &Told<'_>) {
+pub(crate) fn told(replies: &mut Replies, told: &Told<'_>) {
     verdict(replies, told.verdict(), || told.at());
     replies.text("binding");
     optional_text(replies, told.binding());
@@ -30,7 +32,7 @@ pub(super) fn told(replies: &mut Replies, told: &Told<'_>) {
 }
 
 /// Where every limit stands, by its name.
-pub(super) fn standings(replies: &mut Replies, told: &Told<'_>) {
+pub(crate) fn standings(replies: &mut Replies, told: &Told<'_>) {
     replies.map(told.limits().count());
     for stand in told.limits() {
         replies.text(stand.name);
@@ -40,7 +42,7 @@ pub(super) fn standings(replies: &mut Replies, told: &Told<'_>) {
 }
 
 /// Three facts: the word, the instant, and how far away it is.
-pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: impl FnOnce() -> Timestamp) {
+pub(crate) fn verdict(replies: &mut Replies, verdict: Verdict, now: impl FnOnce() -> Timestamp) {
     replies.text("verdict");
     replies.text(match verdict {
         Verdict::Admit => "admitted",
@@ -63,7 +65,7 @@ pub(super) fn verdict(replies: &mut Replies, verdict: Verdict, now: impl FnOnce(
 }
 
 /// Three facts: the most, what is left, and when all of it is back.
-pub(super) fn stands(
+pub(crate) fn stands(
     replies: &mut Replies,
     unit: Unit,
     standing: &Standing,
@@ -79,25 +81,32 @@ pub(super) fn stands(
 }
 
 /// An amount in its limit's unit.
-pub(super) fn amount(replies: &mut Replies, unit: Unit, amount: u64) {
+pub(crate) fn amount(replies: &mut Replies, unit: Unit, amount: u64) {
     match unit == Unit::ONE {
         true => replies.count(amount),
         false => replies.text(&unit.show(amount).to_string()),
     }
 }
 
-pub(super) fn optional_text(replies: &mut Replies, text: Option<&str>) {
+pub(crate) fn optional_text(replies: &mut Replies, text: Option<&str>) {
     match text {
         Some(text) => replies.text(text),
         None => replies.null(),
     }
 }
 
-pub(super) fn optional_instant(replies: &mut Replies, at: Option<Timestamp>) {
+pub(crate) fn optional_instant(replies: &mut Replies, at: Option<Timestamp>) {
     match at {
         Some(at) => replies.integer(at.as_micros()),
         None => replies.null(),
     }
+}
+
+/// Where a page has ended, as people can type it.
+pub(crate) fn cursor(replies: &mut Replies, end: Option<&[u8]>) {
+    let end = end.map(|end| URL_SAFE_NO_PAD.encode(end));
+    replies.text("cursor");
+    optional_text(replies, end.as_deref());
 }
 
 #[cfg(test)]

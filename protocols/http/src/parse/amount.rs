@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 use tidegate::{MAX_AMOUNT, Unit};
-use tidegate_service::{Number, Served, ServiceError};
+use tidegate_service::Number;
 
 /// What an amount must be, wherever it stands.
 const WHOLE: &str = "a whole number from 0 to 9007199254740991";
@@ -40,14 +40,12 @@ impl Amount {
 }
 
 impl Amounts {
-    /// As the engine takes them, in the units of the policy's limits.
-    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, ServiceError> {
+    /// As the service takes them.
+    pub(crate) fn said(&self) -> tidegate_service::Amounts<'_> {
         let pairs = self.0.iter();
-        let named = pairs.map(|(name, amount)| {
-            let amount = served.amount(name, amount.number())?;
-            Ok((name.as_str(), amount))
-        });
-        named.collect()
+        pairs
+            .map(|(name, amount)| (name.as_str(), amount.number()))
+            .collect()
     }
 }
 

@@ -9,28 +9,28 @@ use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::sync::Arc;
 use tidegate_protocol::bearer;
-use tidegate_service::{Caller, Scope, Served, ServiceError};
+use tidegate_service::{Answer, Call, Caller, Scope, Served, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::headers::Style;
+use crate::render::headers::Style;
 
-/// Somebody who was let in. Their place inside is theirs until this is dropped.
+/// Somebody who was let in. Their permit is theirs until this is dropped.
 pub(crate) struct Visit {
     app: App,
     caller: Caller,
-    place: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Visit {
-    /// Lets in whoever has this token, if there is a place.
+    /// Lets in whoever has this token, if there is a permit.
     pub(crate) fn begin(app: &App, token: Option<&[u8]>) -> Result<Self, Problem> {
-        let place = app.enter()?;
+        let permit = app.enter()?;
         Ok(Self {
             caller: app.service().enter_by(token)?,
             app: app.clone(),
-            place: Some(place),
+            permit: Some(permit),
         })
     }
 
@@ -47,9 +47,13 @@ impl Visit {
         self.app.service().policy(&self.caller, scope, name)
     }
 
-    /// Goes to wait outside: who waits does not keep others from being served.
-    pub(crate) fn step_outside(&mut self) {
-        self.place = None;
+    /// What the service answers. Who waits does so outside, and does not keep others from
+    /// being served.
+    pub(crate) async fn call(&mut self, call: Call<'_>) -> Result<Answer, ServiceError> {
+        if matches!(&call, Call::Acquire(_, terms) if terms.wait_ms > 0) {
+            self.permit = None;
+        }
+        self.app.service().call(&self.caller, call).await
     }
 }
 

@@ -6,12 +6,12 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 use tidegate::{Decision, Limit, Metadata, Span, Standing, Timestamp, Unit};
-use tidegate_service::{Level, Ticket, Told};
+use tidegate_service::{Decided, Level, ServiceError, Ticket, Told};
 
-use crate::amount::InUnit;
 use crate::error::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED};
-use crate::headers::{self, Style};
-use crate::instant::Instant;
+use crate::parse::amount::InUnit;
+use crate::render::headers::{self, Style};
+use crate::render::instant::Instant;
 
 /// As much as an answer usually comes to, in bytes.
 const USUAL: usize = 512;
@@ -232,5 +232,32 @@ fn refusal<'a>(status: StatusCode, told: &Told<'a>, at: Timestamp) -> Refusal<'a
         code: "refused",
         violated: binding.into_iter().collect(),
         answer: Answer::of(told),
+    }
+}
+
+/// The answers to several checks: to each what would have been said to it alone.
+#[derive(Serialize)]
+pub(crate) struct Many<'a> {
+    answers: Vec<Each<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Each<'a> {
+    Answered(Answer<'a>),
+    Failed { problem: Problem },
+}
+
+impl<'a> From<&'a [Result<Decided, ServiceError>]> for Many<'a> {
+    fn from(answers: &'a [Result<Decided, ServiceError>]) -> Self {
+        let answers = answers.iter().map(|one| match one {
+            Ok(decided) => Each::Answered(Answer::of(&decided.told())),
+            Err(error) => Each::Failed {
+                problem: error.clone().into(),
+            },
+        });
+        Self {
+            answers: answers.collect(),
+        }
     }
 }

@@ -24,21 +24,17 @@ impl<'de> Deserialize<'de> for Base64 {
 pub(crate) fn chosen<'k>(
     text: Option<&'k String>,
     bytes: Option<&'k Base64>,
-) -> Result<Key<'k>, Problem> {
+) -> Result<&'k [u8], Problem> {
     let key = match (text, bytes) {
-        (Some(text), None) => Key::from(text),
-        (None, Some(Base64(bytes))) => Key::from(bytes),
+        (Some(text), None) => text.as_bytes(),
+        (None, Some(Base64(bytes))) => bytes,
         (None, None) => return Err(Problem::invalid("say who is limited: `key` is missing")),
         (Some(_), Some(_)) => {
             return Err(Problem::invalid("give `key` or `key_base64`, not both"));
         }
     };
-    check(key)?;
+    // Said of each of a batch, before anything is decided.
+    let length = Key::from(key).check();
+    length.map_err(|wrong| Problem::invalid(wrong.to_string()))?;
     Ok(key)
-}
-
-/// Whether these bytes can be a key.
-pub(crate) fn check(key: Key<'_>) -> Result<(), Problem> {
-    let length = key.check();
-    length.map_err(|wrong| Problem::invalid(wrong.to_string()))
 }

@@ -12,7 +12,7 @@ use tidegate_protocol::{Late, TimedBody};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::object::Object;
+use crate::parse::object::Object;
 
 /// The longest file of policies, in bytes.
 const MAX_DOCUMENT: usize = 1 << 20;

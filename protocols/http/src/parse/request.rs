@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use tidegate::{Ask, Key, LeaseId};
-use tidegate_service::{Report, Served, ServiceError};
+use tidegate::LeaseId;
+use tidegate_service::{Call, LeaseHandle, OfLease, Question, Report, Terms};
 
-use crate::amount::{Amount, Amounts};
 use crate::error::Problem;
-use crate::key::{self, Base64};
-use crate::object::Object;
-use crate::written::WrittenLimits;
+use crate::parse::amount::{Amount, Amounts};
+use crate::parse::key::{self, Base64};
+use crate::parse::object::Object;
+use crate::parse::written::WrittenLimits;
 
 /// Check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AskRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -31,9 +31,9 @@ pub(crate) struct AskRequest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
-    pub(crate) member: Option<String>,
+    member: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -55,67 +55,67 @@ pub(crate) struct ManyRequest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
     #[serde(default, deserialize_with = "present")]
-    pub(crate) cost: Option<Amount>,
+    cost: Option<Amount>,
     #[serde(default)]
-    pub(crate) amounts: Amounts,
+    amounts: Amounts,
     #[serde(default)]
     pub(crate) wait_ms: u64,
     #[serde(default)]
-    pub(crate) wait_for_refunds: bool,
+    wait_for_refunds: bool,
     #[serde(default, deserialize_with = "present")]
-    pub(crate) ttl_ms: Option<u64>,
+    ttl_ms: Option<u64>,
     #[serde(default)]
-    pub(crate) priority: u64,
+    priority: u64,
     #[serde(default, deserialize_with = "present")]
-    pub(crate) idempotency_key: Option<String>,
+    idempotency_key: Option<String>,
 }
 
 /// Release and cancel.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
-    pub(crate) lease: LeaseId,
+    lease: LeaseId,
     #[serde(default)]
-    pub(crate) outcome: Outcome,
+    outcome: Outcome,
     #[serde(default, deserialize_with = "present")]
-    pub(crate) cool_down_ms: Option<u64>,
+    cool_down_ms: Option<u64>,
 }
 
 /// Settle.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettleRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
-    pub(crate) lease: LeaseId,
+    lease: LeaseId,
     #[serde(default)]
-    pub(crate) used: Amounts,
+    used: Amounts,
     #[serde(default)]
-    pub(crate) outcome: Outcome,
+    outcome: Outcome,
     #[serde(default, deserialize_with = "present")]
-    pub(crate) cool_down_ms: Option<u64>,
+    cool_down_ms: Option<u64>,
 }
 
 /// How the work went.
 #[derive(Clone, Copy, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+enum Outcome {
     #[default]
     Succeeded,
     Ignored,
@@ -126,37 +126,37 @@ pub(crate) enum Outcome {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RenewRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
-    pub(crate) lease: LeaseId,
-    pub(crate) ttl_ms: u64,
+    lease: LeaseId,
+    ttl_ms: u64,
 }
 
 /// Adjust.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AdjustRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
-    pub(crate) lease: LeaseId,
-    pub(crate) amounts: Amounts,
+    lease: LeaseId,
+    amounts: Amounts,
     #[serde(default)]
-    pub(crate) overdraw: bool,
+    overdraw: bool,
 }
 
 /// Reset.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResetRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -167,12 +167,12 @@ pub(crate) struct ResetRequest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RevokeRequest {
-    pub(crate) policy: String,
+    policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
     #[serde(default, deserialize_with = "present")]
     key_base64: Option<Base64>,
-    pub(crate) handle: String,
+    handle: String,
 }
 
 /// Set an override: for a key or every one, in a policy or in every one.
@@ -194,21 +194,26 @@ impl OverrideRequest {
         if self.key.is_none() && self.key_base64.is_none() {
             return Ok(None);
         }
-        let key = key::chosen(self.key.as_ref(), self.key_base64.as_ref())?;
-        Ok(Some(key.bytes()))
+        key::chosen(self.key.as_ref(), self.key_base64.as_ref()).map(Some)
     }
 }
 
-/// A request about one key.
+/// A request about one key of one policy.
 pub(crate) trait Keyed {
+    fn policy(&self) -> &str;
+
     /// Whose limits are meant.
-    fn key(&self) -> Result<Key<'_>, Problem>;
+    fn key(&self) -> Result<&[u8], Problem>;
 }
 
 macro_rules! keyed {
     ($($request:ty),*) => {$(
         impl Keyed for $request {
-            fn key(&self) -> Result<Key<'_>, Problem> {
+            fn policy(&self) -> &str {
+                &self.policy
+            }
+
+            fn key(&self) -> Result<&[u8], Problem> {
                 key::chosen(self.key.as_ref(), self.key_base64.as_ref())
             }
         }
@@ -228,39 +233,104 @@ keyed!(
 );
 
 impl AskRequest {
-    /// The amounts by name, for [`ask`](Self::ask) to borrow.
-    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, ServiceError> {
-        self.amounts.named(served)
-    }
-
-    /// What is asked for.
-    pub(crate) fn ask<'a>(
-        &self,
-        served: &Served,
-        named: &'a [(&'a str, u64)],
-    ) -> Result<Ask<'a>, ServiceError> {
-        ask(served, self.cost.as_ref(), named)
+    pub(crate) fn question(&self) -> Result<Question<'_>, Problem> {
+        question(self, None, self.cost.as_ref(), &self.amounts)
     }
 }
 
 impl MemberRequest {
-    /// The amounts by name, for [`ask`](Self::ask) to borrow.
-    pub(crate) fn named(&self, served: &Served) -> Result<Vec<(&str, u64)>, ServiceError> {
-        self.amounts.named(served)
-    }
-
-    /// What is asked for.
-    pub(crate) fn ask<'a>(
-        &self,
-        served: &Served,
-        named: &'a [(&'a str, u64)],
-    ) -> Result<Ask<'a>, ServiceError> {
-        ask(served, self.cost.as_ref(), named)
+    pub(crate) fn question(&self) -> Result<Question<'_>, Problem> {
+        question(
+            self,
+            self.member.as_deref(),
+            self.cost.as_ref(),
+            &self.amounts,
+        )
     }
 }
 
+impl AcquireRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let question = question(self, None, self.cost.as_ref(), &self.amounts)?;
+        let terms = Terms {
+            wait_ms: self.wait_ms,
+            wait_for_refunds: self.wait_for_refunds,
+            ttl_ms: self.ttl_ms,
+            priority: self.priority,
+            idempotency: self.idempotency_key.as_deref().map(str::as_bytes),
+            standings: true,
+        };
+        Ok(Call::Acquire(question, terms))
+    }
+}
+
+fn question<'a>(
+    request: &'a impl Keyed,
+    member: Option<&'a str>,
+    cost: Option<&'a Amount>,
+    amounts: &'a Amounts,
+) -> Result<Question<'a>, Problem> {
+    Ok(Question {
+        policy: request.policy(),
+        key: request.key()?,
+        member,
+        cost: cost.map(Amount::number),
+        amounts: amounts.said(),
+    })
+}
+
+impl SettleRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let report = report(self.outcome, self.cool_down_ms);
+        Ok(Call::Settle(
+            of_lease(self, self.lease)?,
+            report,
+            self.used.said(),
+        ))
+    }
+}
+
+impl EndRequest {
+    pub(crate) fn of(&self) -> Result<(OfLease<'_>, Report), Problem> {
+        let report = report(self.outcome, self.cool_down_ms);
+        Ok((of_lease(self, self.lease)?, report))
+    }
+}
+
+impl RenewRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        Ok(Call::Renew(of_lease(self, self.lease)?, self.ttl_ms))
+    }
+}
+
+impl AdjustRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let of = of_lease(self, self.lease)?;
+        Ok(Call::Adjust(of, self.amounts.said(), self.overdraw))
+    }
+}
+
+impl ResetRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        Ok(Call::Reset(&self.policy, self.key()?.into()))
+    }
+}
+
+impl RevokeRequest {
+    pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
+        let key = self.key()?.into();
+        let handle = LeaseHandle::read(self.handle.as_bytes())?;
+        Ok(Call::Revoke(&self.policy, key, handle))
+    }
+}
+
+fn of_lease(request: &impl Keyed, lease: LeaseId) -> Result<OfLease<'_>, Problem> {
+    let (policy, key) = (request.policy(), request.key()?);
+    Ok(OfLease { policy, key, lease })
+}
+
 /// What is said of the work when a lease ends.
-pub(crate) fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Report {
+fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Report {
     Report {
         outcome: match outcome {
             Outcome::Succeeded => tidegate::Outcome::Succeeded,
@@ -269,19 +339,6 @@ pub(crate) fn report(outcome: Outcome, cool_down_ms: Option<u64>) -> Report {
         },
         cool_down: cool_down_ms.map(Duration::from_millis),
     }
-}
-
-/// A cost and named amounts, as the engine takes them.
-pub(crate) fn ask<'a>(
-    served: &Served,
-    cost: Option<&Amount>,
-    named: &'a [(&'a str, u64)],
-) -> Result<Ask<'a>, ServiceError> {
-    let ask = Ask::named(named);
-    Ok(match cost {
-        Some(cost) => ask.cost(served.cost(cost.number(), named)?),
-        None => ask,
-    })
 }
 
 /// A member that is there has a value: null is not the same as nothing.

@@ -1,0 +1,151 @@
+//! Calls out of messages.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tidegate::{Outcome, Select};
+use tidegate_service::{
+    Amounts, Call, LeaseHandle, Listing, Number, OfLease, Question, Report, Terms, bounds,
+};
+use tonic::Status;
+
+use crate::error::status;
+use crate::proto;
+use crate::proto::list_keys_request::Select as OfKeys;
+use crate::proto::list_leases_request::Select as OfLeases;
+
+/// What is asked of a policy's limits.
+pub fn question(request: &proto::CheckRequest) -> Question<'_> {
+    Question {
+        policy: &request.policy,
+        key: &request.key,
+        member: Some(&*request.member).filter(|member| !member.is_empty()),
+        cost: request.cost.map(Number::Units),
+        amounts: amounts(&request.amounts),
+    }
+}
+
+fn amounts(amounts: &HashMap<String, u64>) -> Amounts<'_> {
+    let amounts = amounts.iter();
+    amounts
+        .map(|(name, &amount)| (name.as_str(), Number::Units(amount)))
+        .collect()
+}
+
+pub fn check_many(request: &proto::CheckManyRequest) -> Call<'_> {
+    let questions = request.checks.iter().map(|one| Ok(question(one)));
+    Call::CheckMany(questions.collect())
+}
+
+pub fn acquire(request: &proto::AcquireRequest) -> Result<Call<'_>, Status> {
+    let missing = || Status::invalid_argument("the request has no `ask`");
+    let question = question(request.ask.as_ref().ok_or_else(missing)?);
+    let terms = Terms {
+        wait_ms: request.wait_ms.unwrap_or_default(),
+        wait_for_refunds: request.wait_for_refunds,
+        ttl_ms: request.ttl_ms,
+        priority: request.priority.into(),
+        idempotency: request.idempotency_key.as_deref(),
+        standings: false,
+    };
+    Ok(Call::Acquire(question, terms))
+}
+
+pub fn settle(request: &proto::SettleRequest) -> Result<Call<'_>, Status> {
+    let (of, report) = ended(named(request.lease.as_ref())?)?;
+    Ok(Call::Settle(of, report, amounts(&request.used)))
+}
+
+pub fn renew(request: &proto::RenewRequest) -> Result<Call<'_>, Status> {
+    let of = of_lease(named(request.lease.as_ref())?)?;
+    Ok(Call::Renew(of, request.ttl_ms))
+}
+
+pub fn adjust(request: &proto::AdjustRequest) -> Result<Call<'_>, Status> {
+    let of = of_lease(named(request.lease.as_ref())?)?;
+    Ok(Call::Adjust(
+        of,
+        amounts(&request.amounts),
+        request.overdraw,
+    ))
+}
+
+/// A lease that ends, with what is said of its work.
+pub fn ended(lease: &proto::LeaseRequest) -> Result<(OfLease<'_>, Report), Status> {
+    Ok((of_lease(lease)?, report(lease)?))
+}
+
+fn named(lease: Option<&proto::LeaseRequest>) -> Result<&proto::LeaseRequest, Status> {
+    lease.ok_or_else(|| Status::invalid_argument("the request names no lease"))
+}
+
+fn of_lease(lease: &proto::LeaseRequest) -> Result<OfLease<'_>, Status> {
+    let id = bounds::lease(lease.lease.as_bytes());
+    Ok(OfLease {
+        policy: &lease.policy,
+        key: &lease.key,
+        lease: id.map_err(|error| status(&error))?,
+    })
+}
+
+/// What is said of the work when a lease ends.
+fn report(lease: &proto::LeaseRequest) -> Result<Report, Status> {
+    let unknown = |_| Status::invalid_argument("there is no such outcome");
+    let outcome = proto::Outcome::try_from(lease.outcome).map_err(unknown)?;
+    Ok(Report {
+        outcome: match outcome {
+            proto::Outcome::Succeeded => Outcome::Succeeded,
+            proto::Outcome::Ignored => Outcome::Ignored,
+            proto::Outcome::Dropped => Outcome::Dropped,
+        },
+        cool_down: lease.cool_down_ms.map(Duration::from_millis),
+    })
+}
+
+pub fn revoke(request: &proto::RevokeLeaseRequest) -> Result<Call<'_>, Status> {
+    let handle = LeaseHandle::read(request.handle.as_bytes());
+    let handle = handle.map_err(|error| status(&error))?;
+    Ok(Call::Revoke(
+        &request.policy,
+        (&*request.key).into(),
+        handle,
+    ))
+}
+
+pub fn keys(request: &proto::ListKeysRequest) -> Call<'_> {
+    let select = match &request.select {
+        Some(OfKeys::Key(key)) => Select::Key(key),
+        Some(OfKeys::Prefix(prefix)) => Select::Prefix(prefix),
+        None => Select::All,
+    };
+    let listing = listing(select, &request.cursor, request.limit);
+    Call::Keys(&request.policy, listing)
+}
+
+pub fn leases(request: &proto::ListLeasesRequest) -> Call<'_> {
+    let select = match &request.select {
+        Some(OfLeases::Key(key)) => Select::Key(key),
+        Some(OfLeases::Prefix(prefix)) => Select::Prefix(prefix),
+        None => Select::All,
+    };
+    let listing = listing(select, &request.cursor, request.limit);
+    Call::Leases(&request.policy, listing)
+}
+
+fn listing<'a>(select: Select<'a>, cursor: &'a [u8], limit: u32) -> Listing<'a> {
+    Listing {
+        select,
+        after: after(cursor).map(Into::into),
+        most: most(limit),
+    }
+}
+
+/// How many items a page has; 0 is not said.
+pub fn most(limit: u32) -> Option<u64> {
+    Some(u64::from(limit)).filter(|limit| *limit > 0)
+}
+
+/// Where a page goes on, if it is not the first.
+pub fn after(cursor: &[u8]) -> Option<&[u8]> {
+    Some(cursor).filter(|cursor| !cursor.is_empty())
+}

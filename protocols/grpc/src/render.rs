@@ -1,0 +1,236 @@
+//! Answers into messages; nothing where the answer is that to another call.
+
+use std::collections::HashMap;
+
+use tidegate::{Limit, ListedKey, Metadata, Unit, Verdict};
+use tidegate_service::{Answer, Entry, Finished, HeldTicket, Outlook, Served, Ticket, Told};
+
+use crate::error::problem;
+use crate::{overrides, proto};
+
+/// Whether it may start, or what is charged, or what would be decided.
+pub fn check(answer: Answer) -> Option<proto::CheckResponse> {
+    Some(match answer {
+        Answer::Decided(decided) | Answer::Charged(decided) => told(&decided.told()),
+        Answer::Foretold(decided, overridden) => proto::CheckResponse {
+            overrides: overrides::levels(overridden),
+            ..told(&decided.told())
+        },
+        _ => return None,
+    })
+}
+
+/// The answers to the checks of a batch.
+pub fn many(answer: Answer) -> Option<Vec<proto::CheckResponse>> {
+    let Answer::Many(answers) = answer else {
+        return None;
+    };
+    let answers = answers.into_iter().map(|one| match one {
+        Ok(decided) => told(&decided.told()),
+        Err(error) => proto::CheckResponse {
+            problem: Some(problem(&error)),
+            ..Default::default()
+        },
+    });
+    Some(answers.collect())
+}
+
+/// A lease, or why not.
+pub fn acquired(served: &Served, entry: &Entry) -> proto::AcquireResponse {
+    proto::AcquireResponse {
+        decision: Some(told(&Told::entered(served, entry))),
+        lease: match entry {
+            Entry::Granted(ticket) => Some(lease(ticket)),
+            Entry::Refused(_) | Entry::Degraded(_) => None,
+        },
+    }
+}
+
+/// What fits, by limit, or by that for each member of a pool.
+pub fn forecast(answer: Answer) -> Option<proto::ForecastResponse> {
+    let Answer::Foreseen(_, outlooks, is_one) = answer else {
+        return None;
+    };
+    let limits = |outlook: &Outlook| {
+        let limits = outlook.limits.iter();
+        limits
+            .map(|(name, one)| (name.clone(), foreseen(one)))
+            .collect()
+    };
+    let (limits, members) = match &outlooks[..] {
+        [one] if is_one => (limits(one), HashMap::new()),
+        several => {
+            let members = several.iter().map(|outlook| {
+                let name = outlook.member.clone().unwrap_or_default();
+                let limits = limits(outlook);
+                (name, proto::MemberForecast { limits })
+            });
+            (HashMap::new(), members.collect())
+        }
+    };
+    Some(proto::ForecastResponse { limits, members })
+}
+
+/// How a lease has ended.
+pub fn ended(answer: Answer) -> Option<proto::SettleResponse> {
+    match answer {
+        Answer::Finished(_, finished) => Some(self::finished(&finished)),
+        _ => None,
+    }
+}
+
+/// When a lease expires now.
+pub fn renewed(answer: Answer) -> Option<proto::RenewResponse> {
+    match answer {
+        Answer::Renewed(at) => Some(proto::RenewResponse {
+            expires_at_us: at.as_micros(),
+        }),
+        _ => None,
+    }
+}
+
+pub fn keys(answer: Answer) -> Option<proto::ListKeysResponse> {
+    match answer {
+        Answer::Keys(_, page) => Some(proto::ListKeysResponse {
+            keys: page.items.into_iter().map(key).collect(),
+            cursor: page.next.unwrap_or_default().into(),
+        }),
+        _ => None,
+    }
+}
+
+pub fn leases(answer: Answer) -> Option<proto::ListLeasesResponse> {
+    match answer {
+        Answer::Leases(_, page) => Some(proto::ListLeasesResponse {
+            leases: page.items.into_iter().map(held).collect(),
+            cursor: page.next.unwrap_or_default().into(),
+        }),
+        _ => None,
+    }
+}
+
+fn told(told: &Told<'_>) -> proto::CheckResponse {
+    proto::CheckResponse {
+        admitted: told.admitted(),
+        not_until_us: told.not_until().map(|at| at.as_micros()),
+        binding: told.binding().unwrap_or_default().to_owned(),
+        limits: told
+            .limits()
+            .map(|stand| (stand.name.to_owned(), standing(&stand.standing)))
+            .collect(),
+        shadowed: told.shadowed(),
+        degraded: told.degraded(),
+        problem: None,
+        level: told.level().unwrap_or_default().to_owned(),
+        member: told.member().unwrap_or_default().to_owned(),
+        overrides: HashMap::new(),
+    }
+}
+
+fn standing(standing: &tidegate::Standing) -> proto::Standing {
+    proto::Standing {
+        limit: standing.limit,
+        remaining: standing.remaining,
+        debt: standing.debt,
+        replenish_at_us: standing.replenish_at.map(|at| at.as_micros()),
+        full_at_us: standing.full_at.map(|at| at.as_micros()),
+    }
+}
+
+fn lease(ticket: &Ticket) -> proto::Lease {
+    proto::Lease {
+        id: ticket.id.to_string(),
+        fence: ticket.fence,
+        expires_at_us: ticket.expires_at.as_micros(),
+        repeated: ticket.repeated,
+        member: ticket.member().unwrap_or_default().to_owned(),
+        metadata: words(ticket.metadata()),
+        granted_at_us: ticket.granted_at.as_micros(),
+    }
+}
+
+fn words(metadata: &Metadata) -> HashMap<String, String> {
+    metadata.clone().into_iter().collect()
+}
+
+fn key(listed: ListedKey) -> proto::ListedKey {
+    let standings = listed.decision.standings();
+    let limits = standings.map(|(name, s)| (name.to_owned(), standing(&s)));
+    proto::ListedKey {
+        member: listed.decision.member().unwrap_or_default().to_owned(),
+        limits: limits.collect(),
+        key: listed.key.into(),
+    }
+}
+
+fn held(held: HeldTicket) -> proto::ListedLease {
+    proto::ListedLease {
+        key: held.key.into(),
+        member: held.member.unwrap_or_default(),
+        handle: held.handle.to_string(),
+        fence: held.fence,
+        expires_at_us: held.expires_at.as_micros(),
+        taken: held.taken.into_iter().collect(),
+        granted_at_us: held.granted_at.as_micros(),
+    }
+}
+
+pub fn policy(served: &Served) -> proto::Policy {
+    let policy = served.policy();
+    let members = policy.members.iter().zip(served.members());
+    let names = |limits: &[Limit]| limits.iter().map(|l| l.name().to_owned()).collect();
+    proto::Policy {
+        name: policy.name.clone(),
+        limits: names(&policy.limits),
+        levels: policy.levels.clone(),
+        members: members
+            .map(|(said, stands)| proto::Member {
+                name: said.name.clone(),
+                limits: names(&said.limits),
+                metadata: words(&said.metadata),
+                weight: said.weight,
+                load: stands.load(),
+                cooling_until_us: stands.cooling().map(|at| at.as_micros()),
+            })
+            .collect(),
+        metadata: words(&policy.metadata),
+        shadow: policy.shadow,
+        units: policy
+            .limit_lists()
+            .flatten()
+            .filter(|limit| limit.amounts() != Unit::ONE)
+            .map(|limit| (limit.name().to_owned(), limit.amounts().to_string()))
+            .collect(),
+    }
+}
+
+fn finished(finished: &Finished) -> proto::SettleResponse {
+    let settlement = &finished.settlement;
+    let usage = |usage: tidegate::Usage| proto::Usage {
+        taken: usage.taken,
+        used: usage.used,
+    };
+    let usages = settlement.usages();
+    proto::SettleResponse {
+        expired: settlement.expired(),
+        repeated: settlement.repeated(),
+        limits: usages
+            .map(|(name, used)| (name.to_owned(), usage(used)))
+            .collect(),
+        member: finished.member.clone().unwrap_or_default(),
+        cooling_until_us: finished.cooling_until.map(|at| at.as_micros()),
+    }
+}
+
+fn foreseen(forecast: &tidegate::Forecast) -> proto::Forecast {
+    let not_until = match forecast.verdict {
+        Verdict::NotUntil(at) => Some(at.as_micros()),
+        Verdict::Admit | Verdict::Never => None,
+    };
+    proto::Forecast {
+        spendable: forecast.spendable,
+        not_until_us: not_until,
+        never: forecast.verdict == Verdict::Never,
+        standing: Some(standing(&forecast.standing)),
+    }
+}

@@ -1,0 +1,205 @@
+//! Answers into bytes.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`render`] | what the service has answered |
+//! | `facts` | decisions, standings and instants into replies |
+//! | `reply` | replies into bytes, in RESP2 and RESP3 |
+
+pub(crate) mod facts;
+pub(crate) mod reply;
+
+use tidegate::{ListedKey, Page, Timestamp};
+use tidegate_service::{Answer, Entry, Finished, HeldTicket, Outlook, Served, Ticket, Told};
+
+use crate::error::Fault;
+use reply::Replies;
+
+/// How many facts an answer to ACQUIRE has: the lease's four, the decision's,
+/// the words that come with it, and when it was granted.
+const FACTS: usize = 6 + facts::DECISION_FACTS;
+
+/// Writes what the service has answered.
+#[inline]
+pub(crate) fn render(replies: &mut Replies, answer: &Answer) {
+    match answer {
+        Answer::Decided(decided) | Answer::Charged(decided) | Answer::Foretold(decided, _) => {
+            self::decided(replies, &decided.told());
+        }
+        Answer::Many(answers) => {
+            replies.array(answers.len());
+            answers.iter().for_each(|one| match one {
+                Ok(decided) => self::decided(replies, &decided.told()),
+                Err(error) => {
+                    let fault = Fault::from(error.clone());
+                    replies.error(fault.code(), &fault);
+                }
+            });
+        }
+        Answer::Foreseen(served, outlooks, is_one) => forecast(replies, served, outlooks, *is_one),
+        Answer::Acquired(served, entry, _) => acquired(replies, served, entry),
+        Answer::Finished(served, finished) => self::finished(replies, served, finished),
+        Answer::Renewed(at) => {
+            replies.map(1);
+            replies.text("expires_at_us");
+            replies.integer(at.as_micros());
+        }
+        Answer::Forgotten => replies.ok(),
+        Answer::Keys(served, page) => {
+            let now = served.now();
+            list(replies, "keys", page, |replies, item| {
+                listed(replies, served, item, now);
+            });
+        }
+        Answer::Leases(served, page) => {
+            list(replies, "leases", page, |replies, item| {
+                held(replies, served, item)
+            });
+        }
+    }
+}
+
+fn decided(replies: &mut Replies, told: &Told<'_>) {
+    replies.map(facts::DECISION_FACTS);
+    facts::told(replies, told);
+}
+
+/// By limit: how many such requests fit, when one does, and the standing. For a pool
+/// as a whole, that by member.
+fn forecast(replies: &mut Replies, served: &Served, outlooks: &[Outlook], is_one: bool) {
+    if is_one {
+        outlooks
+            .iter()
+            .for_each(|one| outlook(replies, served, one));
+        return;
+    }
+    replies.map(outlooks.len());
+    for one in outlooks {
+        replies.text(one.member.as_deref().unwrap_or_default());
+        outlook(replies, served, one);
+    }
+}
+
+fn outlook(replies: &mut Replies, served: &Served, outlook: &Outlook) {
+    let now = served.now();
+    replies.map(outlook.limits.len());
+    for (name, forecast) in &outlook.limits {
+        replies.text(name);
+        replies.map(7);
+        replies.text("spendable");
+        replies.count(forecast.spendable);
+        facts::verdict(replies, forecast.verdict, || now);
+        facts::stands(replies, served.unit(name), &forecast.standing, || now);
+    }
+}
+
+fn acquired(replies: &mut Replies, served: &Served, entry: &Entry) {
+    replies.map(FACTS);
+    let ticket = match entry {
+        Entry::Granted(ticket) => Some(ticket),
+        Entry::Refused(_) | Entry::Degraded(_) => None,
+    };
+    lease(replies, ticket);
+    facts::told(replies, &Told::entered(served, entry));
+    replies.text("metadata");
+    let words = ticket.map(Ticket::metadata);
+    replies.map(words.map_or(0, |words| words.len()));
+    for (name, word) in words.into_iter().flatten() {
+        replies.text(name);
+        replies.text(word);
+    }
+    replies.text("granted_at_us");
+    facts::optional_instant(replies, ticket.map(|ticket| ticket.granted_at));
+}
+
+/// Four facts: what settles it, its fence, its expiry, whether it is an old one.
+fn lease(replies: &mut Replies, ticket: Option<&Ticket>) {
+    replies.text("lease");
+    let id = ticket.map(|ticket| ticket.id.to_string());
+    facts::optional_text(replies, id.as_deref());
+    replies.text("fence");
+    optional_count(replies, ticket.map(|ticket| ticket.fence));
+    replies.text("expires_at_us");
+    let expires_at = ticket.map(|ticket| ticket.expires_at.as_micros().unsigned_abs());
+    optional_count(replies, expires_at);
+    replies.text("repeated");
+    replies.boolean(ticket.is_some_and(|ticket| ticket.repeated));
+}
+
+fn optional_count(replies: &mut Replies, count: Option<u64>) {
+    match count {
+        Some(count) => replies.count(count),
+        None => replies.null(),
+    }
+}
+
+/// Whether it had expired, whether it was said before, what was used, and the
+/// member of a pool, with the end of its cool-down.
+fn finished(replies: &mut Replies, served: &Served, finished: &Finished) {
+    let settlement = &finished.settlement;
+    replies.map(5);
+    replies.text("expired");
+    replies.boolean(settlement.expired());
+    replies.text("repeated");
+    replies.boolean(settlement.repeated());
+    replies.text("used");
+    replies.map(settlement.usages().count());
+    for (name, usage) in settlement.usages() {
+        replies.text(name);
+        replies.map(2);
+        replies.text("taken");
+        facts::amount(replies, served.unit(name), usage.taken);
+        replies.text("used");
+        facts::amount(replies, served.unit(name), usage.used);
+    }
+    replies.text("member");
+    facts::optional_text(replies, finished.member.as_deref());
+    replies.text("cooling_until_us");
+    facts::optional_instant(replies, finished.cooling_until);
+}
+
+fn list<T>(
+    replies: &mut Replies,
+    items: &str,
+    page: &Page<T>,
+    mut item: impl FnMut(&mut Replies, &T),
+) {
+    replies.map(2);
+    replies.text(items);
+    replies.array(page.items.len());
+    page.items.iter().for_each(|one| item(replies, one));
+    facts::cursor(replies, page.next.as_deref());
+}
+
+fn listed(replies: &mut Replies, served: &Served, listed: &ListedKey, now: Timestamp) {
+    let decision = &listed.decision;
+    replies.map(3);
+    replies.text("key");
+    replies.bulk(&listed.key);
+    replies.text("member");
+    facts::optional_text(replies, decision.member());
+    replies.text("limits");
+    facts::standings(replies, &Told::decided(served, decision).as_of(now));
+}
+
+fn held(replies: &mut Replies, served: &Served, held: &HeldTicket) {
+    replies.map(7);
+    replies.text("key");
+    replies.bulk(&held.key);
+    replies.text("member");
+    facts::optional_text(replies, held.member.as_deref());
+    replies.text("handle");
+    replies.text(&held.handle.to_string());
+    replies.text("fence");
+    replies.count(held.fence);
+    replies.text("expires_at_us");
+    replies.integer(held.expires_at.as_micros());
+    replies.text("taken");
+    replies.map(held.taken.len());
+    for (name, amount) in &held.taken {
+        replies.text(name);
+        facts::amount(replies, served.unit(name), *amount);
+    }
+    replies.text("granted_at_us");
+    replies.integer(held.granted_at.as_micros());
+}

@@ -1,0 +1,66 @@
+//! What a protocol is answered, with what it takes to write that out.
+
+use std::sync::Arc;
+
+use tidegate_core::Timestamp;
+use tidegate_store::Page;
+
+use super::error::ServiceError;
+use super::finish::Finished;
+use super::listing::HeldTicket;
+use super::outlook::Outlook;
+use super::overrides::Level;
+use super::served::{Charge, Entry, Served};
+use super::told::Told;
+use super::undelivered::Undelivered;
+use tidegate::{Decision, ListedKey};
+
+/// What a [`Call`](super::Call) is answered.
+#[derive(Debug)]
+pub enum Answer {
+    /// Whether it may start, or take more: to a check and an adjustment.
+    Decided(Decided),
+    /// The answers to the checks of a batch, in their order.
+    Many(Vec<Result<Decided, ServiceError>>),
+    /// It is charged: to a debit.
+    Charged(Decided),
+    /// What would be decided, and the limits whose numbers are an override's: to a peek.
+    Foretold(Decided, Vec<(String, Level)>),
+    /// What fits, and whether that is of one set of limits (`true`) or of a pool's members.
+    Foreseen(Arc<Served>, Vec<Outlook>, bool),
+    /// A lease, or why not; one that is to be given back unless it is delivered.
+    Acquired(Arc<Served>, Entry, Option<Arc<Undelivered>>),
+    /// How a lease has ended.
+    Finished(Arc<Served>, Finished),
+    /// When a lease expires now.
+    Renewed(Timestamp),
+    /// The key is forgotten.
+    Forgotten,
+    /// Keys, and where the next page begins.
+    Keys(Arc<Served>, Page<ListedKey>),
+    /// Leases, and where the next page begins.
+    Leases(Arc<Served>, Page<HeldTicket>),
+}
+
+/// A decision, and whose.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    served: Arc<Served>,
+    charge: Charge,
+}
+
+impl Decided {
+    pub(super) const fn charged(served: Arc<Served>, charge: Charge) -> Self {
+        Self { served, charge }
+    }
+
+    pub(super) const fn of(served: Arc<Served>, decision: Decision) -> Self {
+        Self::charged(served, Charge::Decided(decision))
+    }
+
+    /// With what it takes to write it out.
+    #[must_use]
+    pub fn told(&self) -> Told<'_> {
+        Told::answered(&self.served, &self.charge)
+    }
+}

@@ -1,0 +1,358 @@
+//! What a protocol asks, as it was sent: numbers as they were said, and nothing looked up.
+//! [`Service::call`] holds it to its bounds, finds the policy, and answers.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::access::Caller;
+use super::amounts::Number;
+use super::answer::{Answer, Decided};
+use super::bounds;
+use super::error::ServiceError;
+use super::field::Field;
+use super::finish::{Finish, Report};
+use super::listing::LeaseHandle;
+use super::many::check_many;
+use super::served::Served;
+use super::service::Service;
+use super::spans;
+use super::undelivered::Undelivered;
+use tidegate::{Ask, Key, LeaseId, PageOf, Select};
+use tidegate_policy::Scope;
+
+/// Amounts by limit, as they were said; a few, as a rule.
+pub type Amounts<'a> = SmallVec<[(&'a str, Number<'a>); 4]>;
+
+/// The same, in the limits' units.
+type InUnits<'a> = SmallVec<[(&'a str, u64); 8]>;
+
+/// What a protocol asks of the service.
+#[derive(Clone, Debug)]
+pub enum Call<'a> {
+    /// Take it, if it fits.
+    Check(Question<'a>),
+    /// Each of these by itself, all at one instant: 1 to 1,000. What is wrong with one in the
+    /// protocol's own words is its answer.
+    CheckMany(Vec<Result<Question<'a>, ServiceError>>),
+    /// It was used already.
+    Debit(Question<'a>),
+    /// What would a check be answered?
+    Peek(Question<'a>),
+    /// How much fits, and when?
+    Forecast(Question<'a>),
+    /// Take a lease.
+    Acquire(Question<'a>, Terms<'a>),
+    /// A lease has ended, and so much was used.
+    Settle(OfLease<'a>, Report, Amounts<'a>),
+    /// A lease has ended: what was taken was used.
+    Release(OfLease<'a>, Report),
+    /// The work of a lease did not start.
+    Cancel(OfLease<'a>, Report),
+    /// A lease is to last so many milliseconds from now.
+    Renew(OfLease<'a>, u64),
+    /// A lease is to have taken so much in all, with `true` into debt.
+    Adjust(OfLease<'a>, Amounts<'a>, bool),
+    /// Forget a key of a policy.
+    Reset(&'a str, Key<'a>),
+    /// End the lease of a key of a policy that has this handle.
+    Revoke(&'a str, Key<'a>, LeaseHandle),
+    /// The keys of a policy.
+    Keys(&'a str, Listing<'a>),
+    /// The leases that are held of a policy.
+    Leases(&'a str, Listing<'a>),
+}
+
+/// Whose limits of which policy, and how much of them.
+#[derive(Clone, Debug, Default)]
+pub struct Question<'a> {
+    /// The policy's name.
+    pub policy: &'a str,
+    /// Whose limits.
+    pub key: &'a [u8],
+    /// Of a pool, the member that is meant; where the pool chooses, none.
+    pub member: Option<&'a str>,
+    /// How much of each rate and budget that is not named.
+    pub cost: Option<Number<'a>>,
+    /// How much of the limits that are.
+    pub amounts: Amounts<'a>,
+}
+
+/// On which terms a lease is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms<'a> {
+    /// How long to wait, in milliseconds; not at all for 0.
+    pub wait_ms: u64,
+    /// Whether to wait also for what other leases give back.
+    pub wait_for_refunds: bool,
+    /// How long the lease lasts, in milliseconds; as its policy says, if not said.
+    pub ttl_ms: Option<u64>,
+    /// How many seconds earlier the request counts as having come: 0 to 255.
+    pub priority: u64,
+    /// What makes a repeated request the same one: 1 to 255 bytes.
+    pub idempotency: Option<&'a [u8]>,
+    /// Whether a grant tells where the limits stand, too.
+    pub standings: bool,
+}
+
+/// Which lease.
+#[derive(Clone, Copy, Debug)]
+pub struct OfLease<'a> {
+    /// The policy's name.
+    pub policy: &'a str,
+    /// Whose it is.
+    pub key: &'a [u8],
+    /// Its id.
+    pub lease: LeaseId,
+}
+
+/// Which page of a list.
+#[derive(Clone, Debug)]
+pub struct Listing<'a> {
+    /// What is listed.
+    pub select: Select<'a>,
+    /// Where it goes on: the end of the page before.
+    pub after: Option<Cow<'a, [u8]>>,
+    /// How many items: 1 to 1,000; 100 if not said.
+    pub most: Option<u64>,
+}
+
+impl Service {
+    /// Answers `call`, for `caller`.
+    ///
+    /// # Errors
+    /// [`ServiceError`]: what is out of its bounds, before what there is not; as the verbs of
+    /// [`Served`].
+    #[inline]
+    pub async fn call(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+        match call {
+            Call::Check(question) => {
+                let (served, question) = self.asked(caller, Scope::Decide, &question)?;
+                question.belongs_to_no_member()?;
+                let in_units = served.in_units(&question.amounts)?;
+                let ask = question.ask(&served, &in_units)?;
+                let charge = served.check(question.key, ask).await?;
+                Ok(Answer::Decided(Decided::charged(served, charge)))
+            }
+            // What is asked less often takes no room of a check's.
+            call => Box::pin(self.call_other(caller, call)).await,
+        }
+    }
+
+    async fn call_other(&self, caller: &Caller, call: Call<'_>) -> Result<Answer, ServiceError> {
+        match call {
+            Call::Check(_) => unreachable!("it is answered where it comes in"),
+            Call::CheckMany(questions) => self.check_each(caller, questions).await,
+            Call::Debit(question) => {
+                let (served, question) = self.asked(caller, Scope::Decide, &question)?;
+                let in_units = served.in_units(&question.amounts)?;
+                let ask = question.ask(&served, &in_units)?;
+                let charge = served.debit_at(question.member, question.key, ask).await?;
+                Ok(Answer::Charged(Decided::charged(served, charge)))
+            }
+            Call::Peek(question) => {
+                let (served, question) = self.asked(caller, Scope::Observe, &question)?;
+                let in_units = served.in_units(&question.amounts)?;
+                let ask = question.ask(&served, &in_units)?;
+                let decision = served.peek_at(question.member, question.key, ask).await?;
+                let member = question.member.or(decision.member());
+                let overridden = self.overridden(&served, member, question.key.into());
+                let decided = Decided::of(served, decision);
+                Ok(Answer::Foretold(decided, overridden))
+            }
+            Call::Forecast(question) => {
+                let (served, question) = self.asked(caller, Scope::Observe, &question)?;
+                let in_units = served.in_units(&question.amounts)?;
+                let ask = question.ask(&served, &in_units)?;
+                let forecast = served.forecast(question.member, question.key, ask);
+                let outlooks = forecast.await?;
+                // Of a pool as a whole, one may be all that could serve the request.
+                let is_one = question.member.is_some() || !served.policy().is_pool();
+                Ok(Answer::Foreseen(served, outlooks, is_one))
+            }
+            Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
+            Call::Settle(of, report, used) => {
+                let served = self.of_lease(caller, &of)?;
+                let used = served.in_units(&used)?;
+                finish(served, &of, Finish::Settle(&used), &report).await
+            }
+            Call::Release(of, report) => {
+                let served = self.of_lease(caller, &of)?;
+                finish(served, &of, Finish::Release, &report).await
+            }
+            Call::Cancel(of, report) => {
+                let served = self.of_lease(caller, &of)?;
+                finish(served, &of, Finish::Cancel, &report).await
+            }
+            Call::Renew(of, ttl_ms) => {
+                let served = self.of_lease(caller, &of)?;
+                let ttl = Duration::from_millis(ttl_ms);
+                let renewed = served.renew(of.key.into(), of.lease, ttl).await?;
+                Ok(Answer::Renewed(renewed))
+            }
+            Call::Adjust(of, to, overdraw) => {
+                let served = self.of_lease(caller, &of)?;
+                let to = served.in_units(&to)?;
+                let decision = served
+                    .adjust(of.key.into(), of.lease, &to, overdraw)
+                    .await?;
+                Ok(Answer::Decided(Decided::of(served, decision)))
+            }
+            Call::Reset(policy, key) => {
+                let served = self.policy_for(caller, Scope::Administer, policy, key)?;
+                served.reset(caller, key).await?;
+                Ok(Answer::Forgotten)
+            }
+            Call::Revoke(policy, key, handle) => {
+                let served = self.policy_for(caller, Scope::Administer, policy, key)?;
+                let finished = served.revoke(caller, key, handle).await?;
+                Ok(Answer::Finished(served, finished))
+            }
+            Call::Keys(policy, listing) => {
+                let (served, page) = self.listed(caller, policy, &listing)?;
+                let page = served.list_keys(page).await?;
+                Ok(Answer::Keys(served, page))
+            }
+            Call::Leases(policy, listing) => {
+                let (served, page) = self.listed(caller, policy, &listing)?;
+                let page = served.list_leases(page).await?;
+                Ok(Answer::Leases(served, page))
+            }
+        }
+    }
+
+    async fn check_each(
+        &self,
+        caller: &Caller,
+        questions: Vec<Result<Question<'_>, ServiceError>>,
+    ) -> Result<Answer, ServiceError> {
+        spans::entered(bounds::checks(questions.len()))?;
+        let asked = questions.iter().map(|question| {
+            let question = question.as_ref().map_err(Clone::clone)?;
+            let (served, question) = self.asked(caller, Scope::Decide, question)?;
+            question.belongs_to_no_member()?;
+            let in_units = served.in_units(&question.amounts)?;
+            Ok((served, question, in_units))
+        });
+        let asked: Vec<Result<_, ServiceError>> = asked.collect();
+        let checks = asked.iter().map(|asked| {
+            let (served, question, in_units) = asked.as_ref().map_err(Clone::clone)?;
+            let ask = question.ask(served, in_units)?;
+            Ok((Arc::clone(served), Key::from(question.key), ask))
+        });
+        let answers = check_many::<ServiceError>(checks.collect()).await;
+        let answers = answers.into_iter();
+        let decided =
+            answers.map(|one| one.map(|(served, charge)| Decided::charged(served, charge)));
+        Ok(Answer::Many(decided.collect()))
+    }
+
+    async fn acquire(
+        &self,
+        caller: &Caller,
+        question: &Question<'_>,
+        terms: Terms<'_>,
+    ) -> Result<Answer, ServiceError> {
+        let priority = spans::entered(bounds::priority(terms.priority))?;
+        let (served, question) = self.asked(caller, Scope::Decide, question)?;
+        question.belongs_to_no_member()?;
+        let in_units = served.in_units(&question.amounts)?;
+        let mut ask = question.ask(&served, &in_units)?;
+        ask = ask.priority(priority);
+        ask = ask.within(Duration::from_millis(terms.wait_ms));
+        if terms.wait_for_refunds {
+            ask = ask.wait_for_refunds();
+        }
+        if terms.standings {
+            ask = ask.standings();
+        }
+        if let Some(ttl) = terms.ttl_ms {
+            ask = ask.ttl(Duration::from_millis(ttl));
+        }
+        if let Some(key) = terms.idempotency {
+            ask = ask.idempotency(key);
+        }
+        let key = Key::from(question.key);
+        let entry = served.acquire(key, ask).await?;
+        let lease = Undelivered::of(&served, key, &entry, terms.idempotency.is_some());
+        Ok(Answer::Acquired(served, entry, lease.map(Arc::new)))
+    }
+
+    fn asked<'q, 'a>(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        question: &'q Question<'a>,
+    ) -> Result<(Arc<Served>, &'q Question<'a>), ServiceError> {
+        let key = question.key.into();
+        let served = self.policy_for(caller, scope, question.policy, key)?;
+        Ok((served, question))
+    }
+
+    fn of_lease(&self, caller: &Caller, of: &OfLease<'_>) -> Result<Arc<Served>, ServiceError> {
+        self.policy_for(caller, Scope::Decide, of.policy, of.key.into())
+    }
+
+    fn listed<'a>(
+        &self,
+        caller: &Caller,
+        policy: &str,
+        listing: &'a Listing<'_>,
+    ) -> Result<(Arc<Served>, PageOf<'a>), ServiceError> {
+        let most = spans::entered(bounds::page(listing.most))?;
+        let served = self.policy(caller, Scope::Observe, policy)?;
+        let page = PageOf {
+            select: listing.select,
+            after: listing.after.as_deref(),
+            most,
+        };
+        Ok((served, page))
+    }
+}
+
+async fn finish(
+    served: Arc<Served>,
+    of: &OfLease<'_>,
+    how: Finish<'_>,
+    report: &Report,
+) -> Result<Answer, ServiceError> {
+    let finished = served.finish(of.key.into(), of.lease, how, report).await?;
+    Ok(Answer::Finished(served, finished))
+}
+
+impl Question<'_> {
+    fn belongs_to_no_member(&self) -> Result<(), ServiceError> {
+        match self.member {
+            None => Ok(()),
+            Some(_) => spans::entered(Err(ServiceError::Form {
+                field: Field::Member,
+                wrong: "it belongs to a debit, a peek and a forecast; the pool chooses here",
+            })),
+        }
+    }
+
+    /// As the engine is asked.
+    #[inline]
+    fn ask<'a>(
+        &self,
+        served: &Served,
+        in_units: &'a [(&'a str, u64)],
+    ) -> Result<Ask<'a>, ServiceError> {
+        let ask = Ask::named(in_units);
+        Ok(match self.cost {
+            Some(cost) => ask.cost(spans::entered(served.cost(cost, self.member, in_units))?),
+            None => ask,
+        })
+    }
+}
+
+impl Served {
+    #[inline]
+    fn in_units<'a>(&self, amounts: &[(&'a str, Number<'_>)]) -> Result<InUnits<'a>, ServiceError> {
+        let amounts = amounts.iter();
+        let in_units = amounts.map(|(name, number)| Ok((*name, self.amount(name, *number)?)));
+        spans::entered(in_units.collect())
+    }
+}
