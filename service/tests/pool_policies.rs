@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tidegate::{Ask, Key, LeaseId, ManualClock, Outcome, PageOf, Select};
 use tidegate_service::{
-    Charge, Entry, Finish, HeldTicket, Kind, Report, Scope, Served, Service, ServiceError, Ticket,
+    Answer, Call, Charge, Entry, Finish, HeldTicket, Kind, Number, Question, Report, Scope, Served,
+    Service, ServiceError, Ticket,
 };
 
 use support::{file, now};
@@ -432,4 +433,43 @@ fn a_pool_lists_its_keys_and_leases_member_by_member() {
     let handle = seen[of_bob].handle;
     let ended = chat.revoke(&caller, Key::from("bob"), handle);
     assert_eq!(ended.wait().unwrap().member.as_deref(), Some("eu"));
+}
+
+/// One cost is that of one unit: the member's that is named, or else of all.
+#[test]
+fn a_cost_is_in_the_unit_of_the_member_that_is_named() {
+    let (service, _) = service(
+        "[policy.p.member.eu]\nlimits.usd = { budget = '2.00', per = '1h', unit = '0.01' }\n\
+         [policy.p.member.us]\nlimits.tpm = { rate = 1000, per = '1h' }\n",
+    );
+    let caller = service.enter(None).unwrap();
+    let ask = |member, cost| Question {
+        policy: "p",
+        key: b"k",
+        member,
+        cost: Some(Number::Decimal(cost)),
+        ..Question::default()
+    };
+    let debit = |member, cost| now(service.call(&caller, Call::Debit(ask(member, cost))));
+    let Ok(Answer::Charged(decided)) = debit(Some("eu"), "0.75") else {
+        panic!("it is charged");
+    };
+    let told = decided.told();
+    let left: Vec<_> = told
+        .limits()
+        .map(|s| (s.name, s.standing.remaining))
+        .collect();
+    assert_eq!(left, [("usd", 125)]);
+    assert!(matches!(debit(Some("us"), "7"), Ok(Answer::Charged(_))));
+    let fraction = debit(Some("us"), "0.75").unwrap_err();
+    assert!(
+        fraction.to_string().starts_with("limit `tpm`: "),
+        "{fraction}"
+    );
+    let any = now(service.call(&caller, Call::Check(ask(None, "1")))).unwrap_err();
+    assert_eq!(
+        any.to_string(),
+        "limits `usd` and `tpm` have different units, so that one cost cannot be of both; \
+         name their amounts instead"
+    );
 }

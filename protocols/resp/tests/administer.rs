@@ -103,6 +103,10 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
             "TG.OVERRIDE SET POLICY none LIMIT rpm calls 1 per 1h",
             "-ERR there is no policy",
         ),
+        (
+            "TG.OVERRIDE SET POLICY chat LIMIT rpm calls -1 per 1h",
+            "-ERR a limit's number is not a number from 0 to 9007199254740991: '-1'",
+        ),
         ("TG.OVERRIDE GET LIMIT rpm", "-ERR syntax error at 'LIMIT'"),
         (
             "TG.OVERRIDE GET POLICY a POLICY b",

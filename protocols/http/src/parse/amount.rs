@@ -98,6 +98,11 @@ impl Visitor<'_> for OneAmount {
     }
 
     fn visit_f64<E: de::Error>(self, amount: f64) -> Result<Amount, E> {
+        // A reader of JSON has no other number for `-0`.
+        if amount.is_sign_negative() {
+            let message = format_args!("{amount} is negative: an amount is {WHOLE}");
+            return Err(E::custom(message));
+        }
         let message =
             format_args!("{amount:?} is a fraction or too large: an amount is {WHOLE}, {QUOTED}");
         Err(E::custom(message))

@@ -70,6 +70,8 @@ async fn an_amount_is_a_whole_number_that_fits() {
     let house = House::new();
     let cases = [
         ("-1", "-1 is negative"),
+        ("-0", "-0 is negative"),
+        ("\"-0\"", "`-0` is no amount"),
         ("1.5", "1.5 is a fraction or too large"),
         ("1e3", "1000.0 is a fraction or too large"),
         ("9007199254740992", "9007199254740992 is too large"),

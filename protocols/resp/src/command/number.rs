@@ -19,22 +19,31 @@ pub(super) fn integer(
 ) -> Result<i64, Fault> {
     match decimal(text) {
         Some(number) if range.contains(&number) => Ok(number),
-        _ => Err(Fault::Number {
-            name,
-            least: *range.start(),
-            most: *range.end(),
-            found: quoted(text),
-        }),
+        _ => Err(out_of(text, &range, name)),
     }
 }
 
-/// As [`integer`], where nothing is below zero.
+#[cold]
+fn out_of(text: &[u8], range: &RangeInclusive<i64>, name: &'static str) -> Fault {
+    Fault::Number {
+        name,
+        least: *range.start(),
+        most: *range.end(),
+        found: quoted(text),
+    }
+}
+
+/// As [`integer`], where nothing is below zero, and nothing has a sign.
 #[inline]
 pub(super) fn natural(
     text: &[u8],
     range: RangeInclusive<i64>,
     name: &'static str,
 ) -> Result<u64, Fault> {
+    // `-0` is no number that anybody means.
+    if text.starts_with(b"-") {
+        return Err(out_of(text, &range, name));
+    }
     Ok(integer(text, range, name)?.unsigned_abs())
 }
 
@@ -88,5 +97,7 @@ mod tests {
             );
         }
         assert!(integer(b"5", 6..=9, "n").is_err());
+        assert_eq!(natural(b"0", 0..=9, "n"), Ok(0));
+        assert!(natural(b"-0", 0..=9, "n").is_err());
     }
 }
