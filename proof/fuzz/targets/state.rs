@@ -9,7 +9,9 @@
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::codec::{decode, encode};
 use tidegate_core::{Align, Bounds, Bucket, Log, Ring, Slots, Window};
-use tidegate_core::{DecisionTime, ChargeReference, Rule, RuleError, Span, State, LeaseTerm, Timestamp};
+use tidegate_core::{
+    ChargeReference, DecisionTime, LeaseTerm, Rule, RuleError, Span, State, Timestamp,
+};
 use tidegate_fuzz::Feed;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -52,14 +54,14 @@ fn step(rule: &Rule, other: &Rule, state: &mut State, feed: &mut Feed<'_>, time:
         0 if may_charge(rule, state, amount, time) => {
             rule.charge(state, amount, time, Some(term));
         }
-        1 => rule.refund(state, amount, ChargeReference::from_i64(feed.signed()), time),
-        2 => drop(rule.release(state, term, time.now)),
-        3 => drop(rule.renew(
+        1 => rule.refund(
             state,
-            term,
-            Timestamp::from_micros(feed.signed()),
-            time.now,
-        )),
+            amount,
+            ChargeReference::from_i64(feed.signed()),
+            time,
+        ),
+        2 => drop(rule.release(state, term, time.now)),
+        3 => drop(rule.renew(state, term, Timestamp::from_micros(feed.signed()), time.now)),
         4 => rule.adopt(state, other, time),
         _ => forecast_is_a_quote(rule, state, amount, time),
     }
