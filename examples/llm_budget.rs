@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Admission, Ask, Error, Limit, LimitSet, Period, Unit};
+use tidegate::{Admission, Error, Limit, LimitSet, Period, Request, Unit};
 
 /// Dollars are counted in millionths, so that no cent is lost to rounding.
 const DOLLAR: u64 = 1_000_000;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Error> {
         // Reserve the most that it can cost. 3 dollars a million tokens in, 15 out.
         let cost = |output: u64| input * 3 + output * 15;
         let estimate = [("tpm", input + most), ("usd", cost(most))];
-        let ask = Ask::named(&estimate);
+        let ask = Request::named(&estimate);
         match set.try_acquire("acme/alice", ask).wait()? {
             Admission::Granted(mut lease) => {
                 // ... the call to the provider, whose answer says what was used ...
@@ -57,7 +57,9 @@ fn main() -> Result<(), Error> {
             }
         }
     }
-    let left = set.peek("acme/alice", Ask::named(&[("usd", 1)])).wait()?;
+    let left = set
+        .peek("acme/alice", Request::named(&[("usd", 1)]))
+        .wait()?;
     if let Some(usd) = left.standing("usd") {
         println!("left today: {} USD", micro_dollars.show(usd.remaining));
     }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Admission, Ask, Error, Limit, LimitSet};
+use tidegate::{Admission, Error, Limit, LimitSet, Request};
 
 fn main() -> Result<(), Error> {
     let minute = Duration::from_secs(60);
@@ -40,7 +40,7 @@ fn main() -> Result<(), Error> {
     }
 
     // Who may wait is served in order, as soon as it fits.
-    let patient = Ask::from(3_000).within(Duration::from_secs(2));
+    let patient = Request::from(3_000).within(Duration::from_secs(2));
     let admission = set.acquire("acme/alice", patient).wait()?;
     println!(
         "a request that may wait: granted = {}",

@@ -8,7 +8,7 @@ use tidegate_store::StoreError;
 use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::outlook::Outlook;
 use super::pooled::Pooled;
-use tidegate::{Admission, Ask, Decision, Error, Key, LeaseId, LimitSet};
+use tidegate::{Admission, Decision, Error, Key, LeaseId, LimitSet, Request};
 
 /// A policy's limits, or its pool.
 pub(super) enum Backing {
@@ -17,7 +17,7 @@ pub(super) enum Backing {
 }
 
 impl Backing {
-    pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Decision, Error> {
+    pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Result<Decision, Error> {
         match self {
             Self::Set(set) => set.check(key, ask).await,
             Self::Pool(pooled) => pooled.pool().check(key, ask).await,
@@ -28,7 +28,7 @@ impl Backing {
     /// the store; a pool asks its members for one after the other.
     pub(super) async fn check_each(
         &self,
-        items: &[(Key<'_>, Ask<'_>)],
+        items: &[(Key<'_>, Request<'_>)],
     ) -> Vec<Result<Decision, Error>> {
         match self {
             Self::Set(set) => match set.check_many(items.iter().copied()).await {
@@ -59,7 +59,7 @@ impl Backing {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
     ) -> Result<Decision, Error> {
         match self.one(member)? {
             Some(set) => set.debit(key, ask).await,
@@ -71,7 +71,7 @@ impl Backing {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
     ) -> Result<Decision, Error> {
         match (self.one(member)?, self) {
             (Some(set), _) | (None, Self::Set(set)) => set.peek(key, ask).await,
@@ -83,7 +83,7 @@ impl Backing {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
     ) -> Result<Vec<Outlook>, Error> {
         match (self.one(member)?, self) {
             (Some(set), _) | (None, Self::Set(set)) => Ok(vec![Outlook {
@@ -94,7 +94,7 @@ impl Backing {
         }
     }
 
-    pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Result<Admission, Error> {
+    pub(super) async fn acquire(&self, key: Key<'_>, ask: Request<'_>) -> Result<Admission, Error> {
         match self {
             Self::Set(set) => set.acquire(key, ask).await,
             Self::Pool(pooled) => pooled.pool().acquire(key, ask).await,

@@ -20,7 +20,7 @@ use super::served::Served;
 use super::service::Service;
 use super::spans;
 use super::undelivered::Undelivered;
-use tidegate::{Ask, Key, LeaseId, PageOf, Select};
+use tidegate::{Key, LeaseId, PageOf, Request, Select};
 use tidegate_policy::Scope;
 
 /// Amounts by limit, as they were said; a few, as a rule.
@@ -339,8 +339,8 @@ impl Question<'_> {
         &self,
         served: &Served,
         in_units: &'a [(&'a str, u64)],
-    ) -> Result<Ask<'a>, ServiceError> {
-        let ask = Ask::named(in_units);
+    ) -> Result<Request<'a>, ServiceError> {
+        let ask = Request::named(in_units);
         Ok(match self.cost {
             Some(cost) => ask.cost(spans::entered(served.cost(cost, self.member, in_units))?),
             None => ask,

@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use super::error::ServiceError;
 use super::served::{Charge, Served};
-use tidegate::{Ask, Key, Pending};
+use tidegate::{Key, Pending, Request};
 
 /// A check: of a policy, for a key.
-pub type Check<'a> = (Arc<Served>, Key<'a>, Ask<'a>);
+pub type Check<'a> = (Arc<Served>, Key<'a>, Request<'a>);
 
 /// Its answer, with the policy.
 pub type Checked = (Arc<Served>, Charge);
@@ -53,7 +53,7 @@ pub fn check_many<E: From<ServiceError> + Send>(
 /// What is asked of one policy, and where each stands among all.
 struct Batch<'a> {
     served: Arc<Served>,
-    items: Vec<(Key<'a>, Ask<'a>)>,
+    items: Vec<(Key<'a>, Request<'a>)>,
     places: Vec<usize>,
 }
 

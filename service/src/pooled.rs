@@ -12,7 +12,7 @@ use super::finish::{Finish, Finished, Report, adjust, finish};
 use super::held::Held;
 use super::outlook::Outlook;
 use tidegate::{
-    Ask, Decision, Error, Key, Lease, LeaseId, LimitPool, LimitSet, Member, Metadata, Outcome,
+    Decision, Error, Key, Lease, LeaseId, LimitPool, LimitSet, Member, Metadata, Outcome, Request,
 };
 use tidegate_policy::Policy;
 
@@ -83,7 +83,7 @@ impl Pooled {
     pub(super) async fn forecasts(
         &self,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
     ) -> Result<Vec<Outlook>, Error> {
         let mut outlooks = Vec::new();
         let mut failed = None;

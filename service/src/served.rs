@@ -21,8 +21,8 @@ use super::outlook::Outlook;
 use super::share::Share;
 use super::spans;
 use tidegate::{
-    Admission, Ask, Decision, Error, Key, Lease, LeaseId, Limit, LimitSet, Member, Metadata,
-    Pending, Settlement, Unit,
+    Admission, Decision, Error, Key, Lease, LeaseId, Limit, LimitSet, Member, Metadata, Pending,
+    Request, Settlement, Unit,
 };
 use tidegate_policy::{FailureMode, Policy};
 
@@ -95,7 +95,7 @@ impl Ticket {
         self.member.as_ref().map(Member::name)
     }
 
-    /// Where the limits stood, if the ask [wanted to know](Ask::standings).
+    /// Where the limits stood, if the ask [wanted to know](Request::standings).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_deref()
@@ -258,7 +258,7 @@ impl Served {
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        ask: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
@@ -271,7 +271,7 @@ impl Served {
     /// Plain limits decide about all at one instant, by one command to their store.
     pub(super) async fn check_each(
         &self,
-        items: &[(Key<'_>, Ask<'_>)],
+        items: &[(Key<'_>, Request<'_>)],
     ) -> Vec<Result<Charge, ServiceError>> {
         let decisions = self.decide(self.backing.check_each(items)).await;
         let mut answers = Vec::with_capacity(items.len());
@@ -285,7 +285,7 @@ impl Served {
     async fn checked(
         &self,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
         mut decision: Result<Decision, Error>,
     ) -> Result<Charge, ServiceError> {
         if let Some(share) = self.share_for_error(&decision)
@@ -306,7 +306,7 @@ impl Served {
         &self,
         member: Option<&str>,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        ask: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
@@ -335,7 +335,7 @@ impl Served {
     pub fn debit<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        ask: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Charge, ServiceError>> + Send> {
         self.debit_at(None, key, ask)
     }
@@ -347,7 +347,7 @@ impl Served {
     pub fn peek<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        ask: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
         self.peek_at(None, key, ask)
     }
@@ -360,7 +360,7 @@ impl Served {
         &self,
         member: Option<&str>,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        ask: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
@@ -378,7 +378,7 @@ impl Served {
         &self,
         member: Option<&str>,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        ask: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Vec<Outlook>, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
@@ -396,7 +396,7 @@ impl Served {
     pub fn acquire(
         &self,
         key: Key<'_>,
-        mut ask: Ask<'_>,
+        mut ask: Request<'_>,
     ) -> Pending<impl Future<Output = Result<Entry, ServiceError>> + Send> {
         Pending::new(async move {
             self.check_wait(&ask)?;
@@ -429,7 +429,7 @@ impl Served {
         })
     }
 
-    fn check_wait(&self, ask: &Ask<'_>) -> Result<(), ServiceError> {
+    fn check_wait(&self, ask: &Request<'_>) -> Result<(), ServiceError> {
         let longest = self.longest_wait;
         match ask.longest_wait().filter(|asked| *asked > longest) {
             Some(asked) => Err(ServiceError::WaitTooLong { asked, longest }),
@@ -443,7 +443,7 @@ impl Served {
         &self,
         share: &Share,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
         error: Error,
     ) -> Result<Entry, ServiceError> {
         let Some(admission) = share.acquire(key, ask).await else {

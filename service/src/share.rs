@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::backing::Backing;
-use tidegate::{Admission, Ask, Decision, Error, Key, Limit, Overrides};
+use tidegate::{Admission, Decision, Error, Key, Limit, Overrides, Request};
 
 /// A share of a policy's limits, beside its store.
 pub(super) struct Share {
@@ -58,7 +58,7 @@ impl Share {
     }
 
     /// Nothing, where it cannot tell either: then the store's error stands.
-    pub(super) async fn check(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Decision> {
+    pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Option<Decision> {
         let decision = self.backing.check(key, ask).await.ok()?;
         Some(decision.mark_degraded())
     }
@@ -67,13 +67,13 @@ impl Share {
         &self,
         member: Option<&str>,
         key: Key<'_>,
-        ask: Ask<'_>,
+        ask: Request<'_>,
     ) -> Option<Decision> {
         let decision = self.backing.debit(member, key, ask).await.ok()?;
         Some(decision.mark_degraded())
     }
 
-    pub(super) async fn acquire(&self, key: Key<'_>, ask: Ask<'_>) -> Option<Admission> {
+    pub(super) async fn acquire(&self, key: Key<'_>, ask: Request<'_>) -> Option<Admission> {
         Some(match self.backing.acquire(key, ask).await.ok()? {
             Admission::Refused(decision) => Admission::Refused(decision.mark_degraded()),
             granted => granted,

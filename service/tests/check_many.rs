@@ -4,7 +4,7 @@
 mod counted;
 use std::sync::Arc;
 
-use tidegate::{Ask, Key, ManualClock};
+use tidegate::{Key, ManualClock, Request};
 use tidegate_policy::parse;
 use tidegate_service::{Check, Checked, Kind, Scope, Service, ServiceError, check_many};
 
@@ -38,8 +38,8 @@ fn answers(service: &Service, asked: &[(&str, &str, u64)]) -> Vec<Result<Checked
     let checks = asked.iter().map(|&(policy, key, cost)| {
         let served = service.policy(&caller, Scope::Decide, policy)?;
         let ask = match policy {
-            "chat" => Ask::named(&[("running", 0)]).cost(cost),
-            _ => Ask::from(cost),
+            "chat" => Request::named(&[("running", 0)]).cost(cost),
+            _ => Request::from(cost),
         };
         Ok::<Check<'_>, ServiceError>((served, Key::from(key), ask))
     });

@@ -6,7 +6,7 @@ mod fleet;
 use std::sync::Arc;
 
 use fleet::Fleet;
-use tidegate::{Ask, ManualClock, Store};
+use tidegate::{ManualClock, Request, Store};
 use tidegate_policy::parse;
 use tidegate_service::{Entry, Scope, Service};
 
@@ -29,7 +29,10 @@ fn a_pools_lease_is_ended_at_another_server_where_members_have_other_limits() {
         services[at].policy(&caller, Scope::Decide, "p").unwrap()
     });
     let named = [("tokens", 10)];
-    let entry = one.acquire("k".into(), Ask::named(&named)).wait().unwrap();
+    let entry = one
+        .acquire("k".into(), Request::named(&named))
+        .wait()
+        .unwrap();
     let Entry::Granted(ticket) = entry else {
         panic!("{entry:?}")
     };

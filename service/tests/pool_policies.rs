@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Ask, Key, LeaseId, ManualClock, Outcome, PageOf, Select};
+use tidegate::{Key, LeaseId, ManualClock, Outcome, PageOf, Request, Select};
 use tidegate_service::{
     Answer, Call, Charge, Entry, Finish, HeldTicket, Kind, Number, Question, Report, Scope, Served,
     Service, ServiceError, Ticket,
@@ -32,7 +32,7 @@ fn chat(service: &Service) -> Arc<Served> {
 }
 
 fn acquire(chat: &Served, key: &str) -> Entry {
-    now(chat.acquire(Key::from(key), Ask::default())).unwrap()
+    now(chat.acquire(Key::from(key), Request::default())).unwrap()
 }
 
 fn granted(chat: &Served, key: &str) -> Ticket {
@@ -124,7 +124,7 @@ fn an_ask_whose_lease_was_released_may_go_to_any_member() {
     );
     let chat = chat(&service);
     let key = Key::from("k");
-    let given = || match now(chat.acquire(key, Ask::default().idempotency(b"job 7"))) {
+    let given = || match now(chat.acquire(key, Request::default().idempotency(b"job 7"))) {
         Ok(Entry::Granted(ticket)) => ticket,
         other => panic!("{other:?}"),
     };
@@ -139,7 +139,7 @@ fn an_ask_whose_lease_was_released_may_go_to_any_member() {
 fn what_was_used_is_debited_at_a_member_that_is_named() {
     let (service, _) = service(CHAT);
     let chat = chat(&service);
-    let ask = || Ask::named(&[("rpm", 2)]);
+    let ask = || Request::named(&[("rpm", 2)]);
     let unsaid = chat.debit("k", ask()).wait().unwrap_err();
     assert_eq!(
         (unsaid.kind(), unsaid.to_string().as_str()),
@@ -301,7 +301,7 @@ fn who_waits_for_a_pool_is_served_by_whichever_member_is_free_first() {
     );
     let chat = chat(&service);
     let (first, second) = (granted(&chat, "k"), granted(&chat, "k"));
-    let ask = Ask::default().within(Duration::from_secs(60));
+    let ask = Request::default().within(Duration::from_secs(60));
     let mut waiting = std::pin::pin!(chat.acquire(Key::from("k"), ask));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
@@ -337,7 +337,7 @@ fn a_policys_ttl_is_that_of_leases_that_do_not_say() {
     let chat = chat(&service);
     let lasts = |ticket: &Ticket| ticket.expires_at.since(chat.now()).as_duration();
     assert_eq!(lasts(&granted(&chat, "k")), Duration::from_secs(7));
-    let ask = Ask::default().ttl(Duration::from_secs(2));
+    let ask = Request::default().ttl(Duration::from_secs(2));
     match now(chat.acquire(Key::from("k"), ask)).unwrap() {
         Entry::Granted(ticket) => assert_eq!(lasts(&ticket), Duration::from_secs(2)),
         other => panic!("{other:?}"),
@@ -351,7 +351,7 @@ fn a_refusal_names_the_level() {
         all = { calls = 2, per = '1h', level = 'org' }\neach = { calls = 1, per = '1h' }\n",
     );
     let chat = chat(&service);
-    let refused = |key: &str| match chat.check(key, Ask::default()).wait().unwrap() {
+    let refused = |key: &str| match chat.check(key, Request::default()).wait().unwrap() {
         Charge::Decided(decision) => chat.level(&decision).map(str::to_owned),
         other => panic!("{other:?}"),
     };

@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Ask, Key, ManualClock};
+use tidegate::{Key, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_service::{
     Charge, Credential, Entry, Kind, MOST_RATES, Rate, Scope, Service, ServiceError, Sort,
@@ -38,7 +38,7 @@ fn an_exchange_of_policies_resets_nobody() {
     let (service, _) = service(CHAT);
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-    let four = Ask::named(&[("rpm", 4), ("running", 0)]);
+    let four = Request::named(&[("rpm", 4), ("running", 0)]);
     assert!(chat.check("k", four).wait().unwrap().admitted());
     let raised = CHAT.replace("calls = 10", "calls = 12") + "more = { rate = 5, per = '1h' }\n";
     let changes = service.exchange("test", &file(&raised)).unwrap();
@@ -144,10 +144,11 @@ fn a_ticket_is_settled_by_its_id() {
     let (service, time) = service(CHAT);
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-    let Entry::Granted(ticket) = now(chat.acquire(Key::from("k"), Ask::default())).unwrap() else {
+    let Entry::Granted(ticket) = now(chat.acquire(Key::from("k"), Request::default())).unwrap()
+    else {
         panic!("it fits");
     };
-    let again = now(chat.acquire(Key::from("k"), Ask::default())).unwrap();
+    let again = now(chat.acquire(Key::from("k"), Request::default())).unwrap();
     assert!(matches!(again, Entry::Refused(_)));
     chat.cancel(Key::from("k"), ticket.id).wait().unwrap();
     assert_eq!((left(&service, "rpm"), left(&service, "running")), (10, 1));
@@ -174,7 +175,7 @@ fn a_full_table_is_an_answer_of_its_own_whatever_the_failure_mode() {
         let (service, _) = service(&text);
         let caller = service.enter(None).unwrap();
         let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-        let ask = Ask::named(&[("running", 0)]);
+        let ask = Request::named(&[("running", 0)]);
         assert!(matches!(
             chat.check("a", ask).wait(),
             Ok(Charge::Decided(_))
@@ -193,7 +194,7 @@ fn a_store_that_is_away_is_answered_as_the_failure_mode_says() {
     let service = Service::builder().store(Arc::new(Away));
     let service = service.build(&file(&open)).unwrap();
     let caller = service.enter(None).unwrap();
-    let ask = Ask::named(&[("running", 0)]);
+    let ask = Request::named(&[("running", 0)]);
     let check = || {
         let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
         chat.check("b", ask).wait()
@@ -209,8 +210,8 @@ fn a_service_that_closes_answers_everyone_who_waits() {
     let (service, _) = service(CHAT);
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-    let _held = now(chat.acquire(Key::from("k"), Ask::default())).unwrap();
-    let ask = Ask::default().within(Duration::from_secs(10));
+    let _held = now(chat.acquire(Key::from("k"), Request::default())).unwrap();
+    let ask = Request::default().within(Duration::from_secs(10));
     let mut waiting = Box::pin(chat.acquire(Key::from("k"), ask));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
@@ -342,7 +343,7 @@ fn bounds_of_a_policy_hold_in_the_services_store() {
     let (service, time) = service_with_store(text);
     let caller = service.enter(None).unwrap();
     let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-    let acquire = |key| now(chat.acquire(Key::from(key), Ask::default()));
+    let acquire = |key| now(chat.acquire(Key::from(key), Request::default()));
     let Ok(Entry::Granted(ticket)) = acquire("a") else {
         panic!("it fits");
     };
@@ -368,7 +369,7 @@ fn the_state_of_a_policy_that_is_gone_is_forgotten_in_the_store() {
     let used = || {
         let caller = service.enter(None).unwrap();
         let chat = service.policy(&caller, Scope::Decide, "chat").unwrap();
-        let four = Ask::named(&[("rpm", 4), ("running", 0)]);
+        let four = Request::named(&[("rpm", 4), ("running", 0)]);
         assert!(chat.check("k", four).wait().unwrap().admitted());
         chat
     };

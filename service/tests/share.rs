@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate::{Ask, Key, Limit, ManualClock};
+use tidegate::{Key, Limit, ManualClock, Request};
 use tidegate_memory::MemoryStore;
 use tidegate_policy::parse;
 use tidegate_service::{Charge, Entry, Kind, Place, Scope, Served, Service, Ticket};
@@ -102,7 +102,7 @@ impl House {
     }
 
     fn acquire(&self, key: &str) -> Entry {
-        now(self.chat().acquire(Key::from(key), Ask::default())).unwrap()
+        now(self.chat().acquire(Key::from(key), Request::default())).unwrap()
     }
 
     fn ticket(&self, key: &str) -> Ticket {
@@ -118,7 +118,7 @@ const CALL: &[(&str, u64)] = &[("rpm", 1), ("running", 0)];
 /// How many of so many calls are admitted, and whether they are marked.
 fn admitted(house: &House, key: &str) -> (usize, bool) {
     let chat = house.chat();
-    let answers = (0..20).map(|_| chat.check(key, Ask::named(CALL)).wait().unwrap());
+    let answers = (0..20).map(|_| chat.check(key, Request::named(CALL)).wait().unwrap());
     let decisions = answers.map(|answer| match answer {
         Charge::Decided(decision) => decision,
         other => panic!("{other:?}"),
@@ -201,7 +201,7 @@ fn a_share_follows_the_limits_that_hold() {
     house.pull(true);
     let away = house
         .chat()
-        .check("ann", Ask::named(CALL))
+        .check("ann", Request::named(CALL))
         .wait()
         .unwrap_err();
     assert_eq!(away.kind(), Kind::Unavailable);
@@ -231,7 +231,7 @@ fn a_lease_of_a_pool_is_settled_and_adjusted_by_limits_that_one_member_has() {
         tpm = { rate = 100, per = '1h' }\n\
         [policy.chat.member.us.limits]\nrpm = { calls = 6, per = '1h' }\n";
     let house = house(text);
-    let ask = Ask::default().cost(10);
+    let ask = Request::default().cost(10);
     let entry = now(house.chat().acquire(Key::from("k"), ask)).unwrap();
     let Entry::Granted(ticket) = entry else {
         panic!("{entry:?}");
@@ -258,9 +258,9 @@ fn a_store_that_is_busy_lets_nothing_through() {
         let text = CHAT.replace("failure_mode = 'share'\nshare = 25\n", mode);
         let house = house(&text);
         house.busy.store(true, Ordering::SeqCst);
-        let answer = house.chat().check("k", Ask::named(CALL)).wait();
+        let answer = house.chat().check("k", Request::named(CALL)).wait();
         assert_eq!(answer.unwrap_err().kind(), Kind::Unavailable, "{mode}");
-        let entry = now(house.chat().acquire(Key::from("k"), Ask::default()));
+        let entry = now(house.chat().acquire(Key::from("k"), Request::default()));
         assert_eq!(entry.unwrap_err().kind(), Kind::Unavailable, "{mode}");
     }
 }

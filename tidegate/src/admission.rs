@@ -3,7 +3,7 @@
 use crate::decision::Decision;
 use crate::lease::Lease;
 
-/// A decision on an ask for a lease.
+/// A decision on a request for a lease.
 #[derive(Debug)]
 #[must_use = "a granted lease is given back when it is dropped"]
 pub enum Admission<L = Lease> {

@@ -6,7 +6,7 @@ use tidegate_store::{KeyError, StoreError};
 use crate::key::MAX_IDEMPOTENCY_KEY;
 use crate::limit::{AmountError, LimitError, Unit};
 
-/// *Cannot tell*, *not ever*, or an ask that makes no sense. Nothing was changed.
+/// *Cannot tell*, *not ever*, or a request that makes no sense. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,7 +50,7 @@ pub enum Error {
     /// A key that cannot be one.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The ask names a limit that the set does not have.
+    /// The request names a limit that the set does not have.
     #[error("there is no limit `{name}` here; there is {known}")]
     UnknownLimit {
         /// The name asked for.
@@ -58,14 +58,14 @@ pub enum Error {
         /// The names there are.
         known: String,
     },
-    /// The ask names a limit twice.
+    /// The request names a limit twice.
     #[error("the request names limit `{0}` twice; add the amounts up")]
     NamedTwice(String),
     /// A rate without an amount.
     #[error("limit `{0}` needs an amount: name it in the request, or give the request a cost")]
     NoAmount(String),
     /// Everything is excluded, or the cost is 0.
-    #[error("the request takes nothing; ask for at least one unit of some limit")]
+    #[error("the request takes nothing; request for at least one unit of some limit")]
     NothingAsked,
     /// An amount that cannot be one.
     #[error("limit `{limit}`: {source}")]
@@ -166,7 +166,7 @@ pub enum Error {
     Store(#[from] StoreError),
     /// The worker pool has stopped.
     #[error(
-        "the server is closing (or the runtime that the workers need has ended); ask again elsewhere, or later"
+        "the server is closing (or the runtime that the workers need has ended); request again elsewhere, or later"
     )]
     Stopped,
     /// No worker could be started at all.

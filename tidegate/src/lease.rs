@@ -8,7 +8,6 @@ use std::time::Duration;
 use tidegate_core::{Amount, Timestamp};
 use tidegate_store::{self as store, Granted, OwnedKey};
 
-use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::keep_alive::Kept;
@@ -17,6 +16,7 @@ use crate::lease_id::LeaseId;
 use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::Member;
+use crate::request::Request;
 use crate::set::{How, Inner, LimitSet, Metadata, View};
 
 mod held;
@@ -46,7 +46,7 @@ pub struct Lease {
     shadowed: bool,
     /// The pool's member that gave it.
     member: Option<Member>,
-    /// What was decided, if its ask wanted to know.
+    /// What was decided, if its request wanted to know.
     decision: Option<Box<Decision>>,
     /// For how long it is surely held, once somebody wants to know.
     kept: OnceLock<Box<Kept>>,
@@ -119,7 +119,7 @@ impl Lease {
         self.fence
     }
 
-    /// Whether it was given before, to an ask with the same idempotency key.
+    /// Whether it was given before, to a request with the same idempotency key.
     /// Then dropping it ends nothing: the first holder may be at work. It can
     /// be settled, released and cancelled all the same.
     #[must_use]
@@ -148,8 +148,8 @@ impl Lease {
         self.expires_at() <= self.set.clock.now()
     }
 
-    /// Where the limits stood when it was granted, if its ask
-    /// [wanted to know](crate::Ask::standings); nothing for one that is
+    /// Where the limits stood when it was granted, if its request
+    /// [wanted to know](crate::Request::standings); nothing for one that is
     /// [repeated](Self::is_repeated).
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
@@ -201,11 +201,11 @@ impl Lease {
     /// expiry the real use is still charged, and the answer says `expired`.
     ///
     /// A rate that the request left out with amount 0 is left out here with amount 0,
-    /// too. Of an [`Ask`], only its amounts count.
+    /// too. Of an [`Request`], only its amounts count.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tidegate::{Ask, Limit, LimitSet};
+    /// use tidegate::{Request, Limit, LimitSet};
     ///
     /// let minute = Duration::from_secs(60);
     /// let set = LimitSet::new([Limit::calls("rpm", 9, minute), Limit::rate("tpm", 9_000, minute)])?;
@@ -220,7 +220,7 @@ impl Lease {
     /// still held, and kept alive if it was); a lease that has ended; the store.
     pub fn settle<'u>(
         &mut self,
-        used: impl Into<Ask<'u>>,
+        used: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
         Pending::new(self.end(How::Settle(used.into())))
     }
@@ -264,7 +264,7 @@ impl Lease {
     /// [`Error::KeyTooShort`]; a lease that has ended or expired; the store.
     pub fn adjust<'u>(
         &mut self,
-        to: impl Into<Ask<'u>>,
+        to: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         Pending::new(self.change(to.into(), false))
     }
@@ -276,12 +276,12 @@ impl Lease {
     /// As [`adjust`](Self::adjust).
     pub fn overdraw<'u>(
         &mut self,
-        to: impl Into<Ask<'u>>,
+        to: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         Pending::new(self.change(to.into(), true))
     }
 
-    async fn change(&mut self, to: Ask<'_>, overdraw: bool) -> Result<Decision, Error> {
+    async fn change(&mut self, to: Request<'_>, overdraw: bool) -> Result<Decision, Error> {
         self.check_live()?;
         let (key, id) = (self.key.bytes(), self.id);
         let (decision, fence) = self.set.adjust(key, id, &to, overdraw).await?;
@@ -468,7 +468,7 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-        used: impl Into<Ask<'u>>,
+        used: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
         self.end_by_id(key.into(), id, How::Settle(used.into()))
     }
@@ -536,7 +536,7 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-        to: impl Into<Ask<'u>>,
+        to: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let (key, to) = (key.into().bytes(), to.into());
         Pending::new(async move { Ok(self.inner().adjust(key, id.0, &to, false).await?.0) })
@@ -550,7 +550,7 @@ impl LimitSet {
         &self,
         key: impl Into<Key<'k>>,
         id: LeaseId,
-        to: impl Into<Ask<'u>>,
+        to: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
         let (key, to) = (key.into().bytes(), to.into());
         Pending::new(async move { Ok(self.inner().adjust(key, id.0, &to, true).await?.0) })

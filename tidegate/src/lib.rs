@@ -28,7 +28,7 @@
 //! | [`Limit`], [`Period`], [`Unit`] | one constraint with a name |
 //! | [`LimitSet`], [`Handle`] | limits taken together; one key without look-up |
 //! | [`Pending`] | a verb: awaited, or waited for on a thread |
-//! | [`Ask`], [`Decision`], [`Admission`], [`Lease`], [`Loss`] | request, answer, what is held, why it is lost |
+//! | [`Request`], [`Decision`], [`Admission`], [`Lease`], [`Loss`] | request, answer, what is held, why it is lost |
 //! | [`LimitPool`], [`Balance`] | several sets that can serve the same work |
 //! | [`workers`] | threads and tasks that do jobs within limits |
 //! | [`Semaphore`], [`Mutex`] | slots of this process, fair, for threads and tasks |
@@ -41,7 +41,6 @@
 #![forbid(unsafe_code)]
 
 mod admission;
-mod ask;
 mod clock;
 mod decision;
 #[cfg(feature = "memory")]
@@ -58,6 +57,7 @@ mod pending;
 mod permit;
 mod pool;
 mod random;
+mod request;
 mod set;
 mod statistics;
 #[cfg(feature = "tower")]
@@ -65,7 +65,6 @@ pub mod tower;
 pub mod workers;
 
 pub use admission::Admission;
-pub use ask::{Ask, DEFAULT_WAIT};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::Decision;
 pub use error::Error;
@@ -78,6 +77,7 @@ pub use outcome::Outcome;
 pub use pending::Pending;
 pub use permit::{AcquireError, Mutex, MutexGuard, Permit, Semaphore};
 pub use pool::{Balance, Balancer, LimitPool, LimitPoolBuilder, Member};
+pub use request::{DEFAULT_WAIT, Request};
 pub use set::{Handle, LimitSet, LimitSetBuilder, Metadata, Override, Overrides};
 pub use set::{LONGEST_PAGE, ListedKey, ListedLease, PageOf};
 pub use statistics::Statistics;

@@ -34,7 +34,7 @@ pub struct Statistics {
     pub ignored: u64,
     /// Leases that ended with [`Outcome::Dropped`].
     pub dropped: u64,
-    /// The time that asks admitted after a wait have waited, added up.
+    /// The time that requests admitted after a wait have waited, added up.
     pub total_wait: Duration,
     /// The longest of those waits.
     pub longest_wait: Duration,

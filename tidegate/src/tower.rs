@@ -40,9 +40,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
+use crate::request::Request;
 use crate::set::LimitSet;
 
 /// Whose a request is, and how much it takes.
@@ -174,8 +174,10 @@ where
         let clone = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, clone);
         Box::pin(async move {
-            let ask = Ask::from(share.cost).within(share.wait).ttl_or(share.ttl);
-            let admission = set.acquire(&share.key[..], ask).await;
+            let asked = Request::from(share.cost)
+                .within(share.wait)
+                .ttl_or(share.ttl);
+            let admission = set.acquire(&share.key[..], asked).await;
             let mut lease = match admission.map_err(LayerError::Limits)? {
                 Admission::Granted(lease) => lease,
                 Admission::Refused(decision) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::Polled;
 use tidegate::StoreError;
-use tidegate::{Ask, Error, Key, Limit, LimitPool, LimitSet, ManualClock, Timestamp, Usage};
+use tidegate::{Error, Key, Limit, LimitPool, LimitSet, ManualClock, Request, Timestamp, Usage};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -28,8 +28,8 @@ fn left(set: &LimitSet, limit: &str) -> u64 {
 #[test]
 fn a_stream_takes_more_as_it_grows_and_settles_what_it_used() {
     let set = tokens_and_slots(&ManualClock::default());
-    let ask = [("tokens", 100), ("slots", 1)];
-    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let request = [("tokens", 100), ("slots", 1)];
+    let admission = set.try_acquire("k", &request).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     for tokens in [200, 300, 400] {
         let grown = lease.adjust(&[("tokens", tokens)]).wait();
@@ -49,8 +49,8 @@ fn a_stream_takes_more_as_it_grows_and_settles_what_it_used() {
 fn a_refusal_says_when_more_would_fit_and_changes_nothing() {
     let time = ManualClock::default();
     let set = tokens_and_slots(&time);
-    let ask = || Ask::from(&[("tokens", 600), ("slots", 2)]).ttl(HOUR * 2);
-    let admission = set.try_acquire("k", ask()).wait().expect("no error");
+    let request = || Request::from(&[("tokens", 600), ("slots", 2)]).ttl(HOUR * 2);
+    let admission = set.try_acquire("k", request()).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     assert!(set.debit("k", &[("tokens", 300)]).wait().is_ok());
     let refused = lease.adjust(&[("tokens", 701), ("slots", 3)]).wait();
@@ -67,8 +67,8 @@ fn a_refusal_says_when_more_would_fit_and_changes_nothing() {
 #[test]
 fn what_is_used_already_becomes_debt() {
     let set = tokens_and_slots(&ManualClock::default());
-    let ask = [("tokens", 900), ("slots", 1)];
-    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let request = [("tokens", 900), ("slots", 1)];
+    let admission = set.try_acquire("k", &request).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     let over = lease.overdraw(&[("tokens", 1_200)]).wait().expect("held");
     assert!(over.admitted());
@@ -85,8 +85,8 @@ fn what_is_used_already_becomes_debt() {
 #[test]
 fn bad_input_is_an_error_and_changes_nothing() {
     let set = tokens_and_slots(&ManualClock::default());
-    let ask = [("tokens", 100), ("slots", 1)];
-    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let request = [("tokens", 100), ("slots", 1)];
+    let admission = set.try_acquire("k", &request).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     let mut adjust = |to: &[(&str, u64)]| lease.adjust(to).wait().map(|d| d.admitted());
     assert!(matches!(
@@ -114,8 +114,8 @@ fn bad_input_is_an_error_and_changes_nothing() {
 #[test]
 fn by_id_and_twice_it_is_the_same() {
     let set = tokens_and_slots(&ManualClock::default());
-    let ask = [("tokens", 100), ("slots", 1)];
-    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let request = [("tokens", 100), ("slots", 1)];
+    let admission = set.try_acquire("k", &request).wait().expect("no error");
     let id = admission.granted().expect("it fits").detach();
     for _ in 0..2 {
         let adjusted = set.adjust("k", id, &[("tokens", 500), ("slots", 3)]).wait();
@@ -135,8 +135,8 @@ fn less_wakes_who_waits() {
     let all = [("tokens", 1), ("slots", 4)];
     let admission = set.try_acquire("k", &all).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
-    let ask = Ask::from(&[("tokens", 1), ("slots", 3)]).within(MINUTE);
-    let mut waits = Polled::waiting(set.acquire("k", ask).into_future());
+    let request = Request::from(&[("tokens", 1), ("slots", 3)]).within(MINUTE);
+    let mut waits = Polled::waiting(set.acquire("k", request).into_future());
     // Who holds a part does not stand behind those who hold nothing.
     for slots in [2, 4, 2] {
         let adjusted = lease.adjust(&[("slots", slots)]).wait();
@@ -156,9 +156,9 @@ fn a_pools_lease_is_adjusted_at_the_member_that_gave_it() {
     let (one, two) = (tokens_and_slots(&time), tokens_and_slots(&time));
     let pool = LimitPool::builder().member("one", one.clone());
     let pool = pool.member("two", two.clone()).build().expect("a pool");
-    let ask = [("tokens", 100), ("slots", 1)];
+    let request = [("tokens", 100), ("slots", 1)];
     let admission = pool
-        .try_acquire(Key::from("k"), &ask)
+        .try_acquire(Key::from("k"), &request)
         .wait()
         .expect("no error");
     let mut lease = admission.granted().expect("it fits");
@@ -175,9 +175,9 @@ fn a_pools_lease_is_adjusted_at_the_member_that_gave_it() {
 #[test]
 fn less_of_lowered_slots_is_given_back() {
     let set = LimitSet::new([Limit::concurrency("slots", 10)]).expect("a sound limit");
-    let ask = [("slots", 5)];
+    let request = [("slots", 5)];
     let admit = || {
-        set.try_acquire("k", &ask)
+        set.try_acquire("k", &request)
             .wait()
             .expect("no error")
             .granted()
@@ -193,8 +193,8 @@ fn less_of_lowered_slots_is_given_back() {
 #[test]
 fn less_than_before_and_more_than_there_is_now_is_no_error() {
     let set = LimitSet::new([Limit::concurrency("slots", 10)]).expect("a sound limit");
-    let ask = [("slots", 8)];
-    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let request = [("slots", 8)];
+    let admission = set.try_acquire("k", &request).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     set.put_limit(Limit::concurrency("slots", 4))
         .expect("sound");
@@ -210,8 +210,8 @@ fn a_stream_that_ends_early_gives_its_tokens_back() {
         Limit::concurrency("slots", 10),
     ]);
     let set = set.expect("sound limits");
-    let ask = [("tokens", 100), ("slots", 8)];
-    let admission = set.try_acquire("k", &ask).wait().expect("no error");
+    let request = [("tokens", 100), ("slots", 8)];
+    let admission = set.try_acquire("k", &request).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     set.put_limit(Limit::concurrency("slots", 4))
         .expect("sound");
@@ -230,8 +230,8 @@ fn all_of_a_short_keys_tokens_are_given_back() {
     let set = set.limit(Limit::budget("tokens", 100, HOUR).at_level("org"));
     let set = set.limit(Limit::budget("own", 100, HOUR).at_level("user"));
     let set = set.build().expect("sound limits");
-    let ask = [("tokens", 10)];
-    let admission = set.try_acquire("acme", &ask).wait().expect("no error");
+    let request = [("tokens", 10)];
+    let admission = set.try_acquire("acme", &request).wait().expect("no error");
     let mut lease = admission.granted().expect("it fits");
     assert!(
         lease

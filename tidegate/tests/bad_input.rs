@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{
-    Algorithm, Ask, Error, Limit, LimitError, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY,
-    ManualClock, OnFailure, Period, Unit,
+    Algorithm, Error, Limit, LimitError, LimitPool, LimitSet, MAX_IDEMPOTENCY_KEY, ManualClock,
+    OnFailure, Period, Request, Unit,
 };
 use tidegate::{KeyError, StoreError};
 
@@ -127,15 +127,18 @@ fn an_idempotency_key_that_is_too_long_is_refused_on_every_road() {
         .unwrap();
     for length in [0, 256, 60_000] {
         let key = vec![b'x'; length];
-        let wrong = || Ask::named(&[("r", 1)]).idempotency(&key);
+        let wrong = || Request::named(&[("r", 1)]).idempotency(&key);
         let soon = || wrong().within(SECOND);
         let error = || Error::IdempotencyKey(length);
         assert_eq!(set.try_acquire("k", wrong()).wait().unwrap_err(), error());
         assert_eq!(set.acquire("k", soon()).wait().unwrap_err(), error());
         assert_eq!(
-            set.check("k", Ask::named(&[("r", 1), ("slots", 0)]).idempotency(&key))
-                .wait()
-                .unwrap_err(),
+            set.check(
+                "k",
+                Request::named(&[("r", 1), ("slots", 0)]).idempotency(&key)
+            )
+            .wait()
+            .unwrap_err(),
             error()
         );
         assert_eq!(pool.try_acquire("k", wrong()).wait().unwrap_err(), error());
@@ -144,15 +147,15 @@ fn an_idempotency_key_that_is_too_long_is_refused_on_every_road() {
     let untouched = set.peek("k", 1).wait().unwrap();
     assert_eq!(untouched.standing("r").unwrap().remaining, 10);
     let longest = [b'x'; MAX_IDEMPOTENCY_KEY];
-    let ask = Ask::named(&[("r", 1)]).idempotency(&longest);
+    let request = Request::named(&[("r", 1)]).idempotency(&longest);
     let first = set
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
         .expect("it fits");
     let again = set
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
@@ -277,17 +280,17 @@ proptest! {
     ) {
         let set = set();
         let named = [(name.as_str(), amount)];
-        let mut ask = tidegate::Ask::named(&named);
+        let mut request = tidegate::Request::named(&named);
         if let Some(cost) = cost {
-            ask = ask.cost(cost);
+            request = request.cost(cost);
         }
-        if set.try_acquire(&key, ask).wait().is_err() {
+        if set.try_acquire(&key, request).wait().is_err() {
             prop_assert_eq!(set.keys().wait().unwrap(), 0);
         }
-        let _ = set.check(&key, ask).wait();
-        let _ = set.debit(&key, ask).wait();
+        let _ = set.check(&key, request).wait();
+        let _ = set.debit(&key, request).wait();
         let _ = set.admit(&key, amount).wait();
-        let _ = set.forecast(&key, ask).wait();
+        let _ = set.forecast(&key, request).wait();
     }
 }
 
@@ -301,7 +304,7 @@ fn a_debit_that_would_not_be_charged_in_full_is_refused() {
     let set = builder.clock(ManualClock::default().clock()).build();
     let set = set.expect("sensible limits");
     let twice = [("tokens", 600), ("tokens", 1)];
-    let twice = set.debit("acme/alice", Ask::named(&twice)).wait();
+    let twice = set.debit("acme/alice", Request::named(&twice)).wait();
     assert_eq!(twice.unwrap_err(), Error::NamedTwice("tokens".into()));
     let short = set.debit("acme", &[("tokens", 600)]).wait();
     let short = short.expect_err("no limit is about an org");
@@ -378,7 +381,7 @@ fn a_key_of_other_levels_than_its_sets_is_refused_by_every_verb() {
 
 #[test]
 fn what_is_shown_of_a_request_tells_no_secret() {
-    let shown = format!("{:?}", Ask::from(3).idempotency(b"payment-4711"));
+    let shown = format!("{:?}", Request::from(3).idempotency(b"payment-4711"));
     assert!(shown.contains("cost: Some(3)"), "{shown}");
     assert!(
         !shown.contains("4711") && !shown.contains("52, 55"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Ask, Error, LeaseId, Limit, LimitSet, LimitSetBuilder, ManualClock};
+use tidegate::{Error, LeaseId, Limit, LimitSet, LimitSetBuilder, ManualClock, Request};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,7 +41,7 @@ fn idempotency_keys_of_work_that_is_done_keep_nobody_from_a_lease() {
     let set = rate(&time).max_leases(1_000).build().unwrap();
     for number in 0..10_000_u32 {
         let name = number.to_le_bytes();
-        let lease = set.try_acquire("k", Ask::from(10).idempotency(&name));
+        let lease = set.try_acquire("k", Request::from(10).idempotency(&name));
         let mut lease = lease.wait().unwrap().granted().unwrap();
         lease.settle(&[("tpm", 7)]).wait().unwrap();
         time.advance(SECOND / 10);
@@ -128,7 +128,7 @@ fn what_is_to_be_forgotten_is_found_no_more_however_much_it_is() {
     let ids: Vec<_> = (0..3_000)
         .map(|number| {
             let name = name(number);
-            let lease = set.try_acquire("k", Ask::from(10).idempotency(&name));
+            let lease = set.try_acquire("k", Request::from(10).idempotency(&name));
             let id = lease.wait().unwrap().granted().unwrap().detach();
             set.release("k", id).wait().unwrap();
             id
@@ -136,7 +136,7 @@ fn what_is_to_be_forgotten_is_found_no_more_however_much_it_is() {
         .collect();
     time.advance(SECOND);
     let last = name(2_999);
-    let again = set.try_acquire("k", Ask::from(10).idempotency(&last));
+    let again = set.try_acquire("k", Request::from(10).idempotency(&last));
     let again = again.wait().unwrap().granted().unwrap();
     assert!(!again.is_repeated());
     let unknown = Error::Store(StoreError::UnknownLease);
@@ -164,7 +164,10 @@ fn one_key_cannot_use_up_the_leases_of_all() {
     let mut told = None;
     for _ in 0..4 {
         for _ in 0..300 {
-            match set.try_acquire("hostile", Ask::from(()).ttl(year)).wait() {
+            match set
+                .try_acquire("hostile", Request::from(()).ttl(year))
+                .wait()
+            {
                 Ok(admission) => drop(admission.granted().unwrap().detach()),
                 Err(error) => told = Some(error),
             }

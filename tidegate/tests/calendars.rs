@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate::{
-    Admission, Ask, Error, Limit, LimitError, LimitSet, ManualClock, Period, Timestamp,
+    Admission, Error, Limit, LimitError, LimitSet, ManualClock, Period, Request, Timestamp,
 };
 
 fn at(text: &str) -> Timestamp {
@@ -113,8 +113,10 @@ fn requests_that_wait_for_days_are_admitted_as_many_as_each_day_has() {
     let set = LimitSet::builder().limit(day).clock(time.clock()).build();
     let set = set.expect("a sound limit");
     assert!(set.check("k", 1).wait().expect("an answer").admitted());
-    let ask = Ask::from(1).within(Duration::MAX);
-    let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(set.acquire("k", ask))).collect();
+    let request = Request::from(1).within(Duration::MAX);
+    let mut waiting: Vec<_> = (0..6)
+        .map(|_| Box::pin(set.acquire("k", request)))
+        .collect();
     let admitted = |waiting: &mut Vec<_>| {
         let before = waiting.len();
         waiting.retain_mut(|one| poll(one).is_none());

@@ -27,8 +27,8 @@ fn standing(set: &LimitSet, key: &str, limit: &str) -> (u64, u64, u64) {
 fn a_capacity_holds_from_the_next_decision_on_and_forgets_nothing() {
     let time = ManualClock::default();
     let set = upstream(&time);
-    let ask = &[("slots", 3), ("tokens", 700)];
-    let lease = set.try_acquire("k", ask).wait().expect("an answer");
+    let request = &[("slots", 3), ("tokens", 700)];
+    let lease = set.try_acquire("k", request).wait().expect("an answer");
     let lease = lease.granted().expect("it fits");
     set.set_capacity("tokens", 500).expect("an adaptive limit");
     set.set_capacity("slots", 2).expect("an adaptive limit");
@@ -100,11 +100,11 @@ fn poll<F: Future<Output = Result<Admission, Error>>>(
 fn requests_that_wait_go_by_the_newest_capacity_in_their_order() {
     let time = ManualClock::default();
     let set = upstream(&time);
-    let ask = &[("slots", 2)];
+    let request = &[("slots", 2)];
     let lease = set.try_acquire("k", &[("slots", 3)]).wait();
     let _held = lease.expect("an answer").granted().expect("it fits");
-    let mut first = pin!(set.acquire("k", ask));
-    let mut second = pin!(set.acquire("k", ask));
+    let mut first = pin!(set.acquire("k", request));
+    let mut second = pin!(set.acquire("k", request));
     assert!(poll(first.as_mut()).is_none());
     assert!(poll(second.as_mut()).is_none());
     set.set_capacity("slots", 5).expect("an adaptive limit");

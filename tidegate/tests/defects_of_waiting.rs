@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{
-    Admission, Algorithm, Ask, Clock, Error, Lease, Limit, LimitSet, ManualClock, Semaphore, Span,
-    Timestamp,
+    Admission, Algorithm, Clock, Error, Lease, Limit, LimitSet, ManualClock, Request, Semaphore,
+    Span, Timestamp,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,8 +26,8 @@ fn set(time: &ManualClock, limits: impl IntoIterator<Item = Limit>) -> LimitSet 
     builder.build().expect("sensible limits")
 }
 
-fn take<'a>(set: &LimitSet, ask: impl Into<Ask<'a>>) -> Option<Lease> {
-    set.try_acquire("k", ask)
+fn take<'a>(set: &LimitSet, request: impl Into<Request<'a>>) -> Option<Lease> {
+    set.try_acquire("k", request)
         .wait()
         .expect("no error")
         .granted()
@@ -73,7 +73,7 @@ fn a_wait_to_a_deadline_reads_the_clock_a_few_times_in_all() {
         .unwrap();
     let _held = take(&set, ());
     let before = reads.load(Ordering::Relaxed);
-    let patient = Ask::from(()).within(Duration::from_millis(200));
+    let patient = Request::from(()).within(Duration::from_millis(200));
     let refused = set.acquire("k", patient).wait().unwrap().refused();
     assert!(refused.is_some(), "nothing came back");
     let reads = reads.load(Ordering::Relaxed) - before;
@@ -170,7 +170,7 @@ fn who_waits_for_a_holder_that_panics_is_served() {
     while left(&set, "slots") == 1 && !holder.is_finished() {
         thread::park_timeout(Duration::from_micros(200));
     }
-    let patient = Ask::from(()).within(Duration::from_secs(30));
+    let patient = Request::from(()).within(Duration::from_secs(30));
     assert!(
         set.acquire("k", patient)
             .wait()
@@ -236,9 +236,9 @@ fn a_retry_that_waits_beside_its_first_delivery_is_given_the_same_lease() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::concurrency("slots", 2)]);
     let held = take(&set, &[("slots", 2)]);
-    let ask = || Ask::from(()).idempotency(b"request 1");
-    let mut first: Waiting<'_> = Box::pin(set.acquire("k", ask()));
-    let mut retry: Waiting<'_> = Box::pin(set.acquire("k", ask()));
+    let request = || Request::from(()).idempotency(b"request 1");
+    let mut first: Waiting<'_> = Box::pin(set.acquire("k", request()));
+    let mut retry: Waiting<'_> = Box::pin(set.acquire("k", request()));
     assert!(poll(&mut first).is_none() && poll(&mut retry).is_none());
     drop(held);
     let granted = |answer: Option<Result<Admission, Error>>| {
@@ -258,21 +258,21 @@ fn a_retry_that_waits_beside_its_first_delivery_is_given_the_same_lease() {
 fn a_retry_finds_the_lease_that_it_holds_though_somebody_waits() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::concurrency("slots", 1).ttl(HOUR)]);
-    let ask = || Ask::from(()).idempotency(b"request 1");
+    let request = || Request::from(()).idempotency(b"request 1");
     // The answer is lost on its way: nobody has the guard.
-    let lost = take(&set, ask()).expect("it is free").detach();
-    let patient = Ask::from(()).within(Duration::MAX);
+    let lost = take(&set, request()).expect("it is free").detach();
+    let patient = Request::from(()).within(Duration::MAX);
     let mut other: Waiting<'_> = Box::pin(set.acquire("k", patient));
     assert!(poll(&mut other).is_none());
-    let again = take(&set, ask()).expect("it is held");
+    let again = take(&set, request()).expect("it is held");
     assert_eq!((again.id(), again.is_repeated()), (lost, true));
-    let mut waiting: Waiting<'_> = Box::pin(set.acquire("k", ask()));
+    let mut waiting: Waiting<'_> = Box::pin(set.acquire("k", request()));
     let again = poll(&mut waiting).expect("an answer").unwrap().granted();
     assert_eq!(again.expect("it is held").id(), lost);
     time.advance(HOUR);
     let other = poll(&mut other).expect("its turn").unwrap().granted();
     assert!(other.is_some(), "the lost lease expired");
-    assert!(take(&set, ask()).is_none(), "two hold the only slot");
+    assert!(take(&set, request()).is_none(), "two hold the only slot");
 }
 
 /// A client hung up between its grant and its next poll: its lease was cancelled, and
@@ -281,11 +281,11 @@ fn a_retry_finds_the_lease_that_it_holds_though_somebody_waits() {
 fn what_a_dropped_ask_was_granted_stays_for_its_retry() {
     let time = ManualClock::default();
     let set = set(&time, [Limit::concurrency("slots", 1)]);
-    let ask = || Ask::from(()).idempotency(b"request 1");
+    let request = || Request::from(()).idempotency(b"request 1");
     let held = take(&set, ());
-    let mut first: Waiting<'_> = Box::pin(set.acquire("k", ask()));
+    let mut first: Waiting<'_> = Box::pin(set.acquire("k", request()));
     let mut other: Waiting<'_> = Box::pin(set.acquire("k", ()));
-    let mut retry: Waiting<'_> = Box::pin(set.acquire("k", ask()));
+    let mut retry: Waiting<'_> = Box::pin(set.acquire("k", request()));
     for waiting in [&mut first, &mut other, &mut retry] {
         assert!(poll(waiting).is_none());
     }
@@ -293,7 +293,7 @@ fn what_a_dropped_ask_was_granted_stays_for_its_retry() {
     drop(first);
     let retry = poll(&mut retry).expect("it holds the slot, and waits for nobody");
     let mut retry = retry.unwrap().granted().expect("granted");
-    let mut again = take(&set, ask()).expect("it is held");
+    let mut again = take(&set, request()).expect("it is held");
     assert_eq!(retry.id(), again.id());
     assert!(again.renew(HOUR).wait().is_ok(), "what is granted is held");
     assert!(poll(&mut other).is_none(), "two hold the only slot");
@@ -392,8 +392,8 @@ fn a_capacity_cut_below_what_is_in_use_grants_nothing_until_it_is_free() {
         &time,
         [Limit::concurrency("slots", 5), Limit::rate("r", 10, HOUR)],
     );
-    let ask = [("slots", 1), ("r", 2)];
-    let mut held: Vec<_> = (0..4).filter_map(|_| take(&set, &ask)).collect();
+    let request = [("slots", 1), ("r", 2)];
+    let mut held: Vec<_> = (0..4).filter_map(|_| take(&set, &request)).collect();
     set.put_limit(Limit::concurrency("slots", 2)).unwrap();
     set.put_limit(Limit::rate("r", 5, HOUR)).unwrap();
     let standing = set.peek("k", 1).wait().unwrap().standing("slots").unwrap();

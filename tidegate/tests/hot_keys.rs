@@ -38,8 +38,8 @@ fn two_sets_do_not_share_a_hot_key() {
 fn threads_share_a_hot_key() {
     let set = set(&ManualClock::default(), 1_000, 100);
     let granted: usize = std::thread::scope(|scope| {
-        let ask = |_| scope.spawn(|| admitted(&set, "hot", 600));
-        let threads: Vec<_> = (0..4).map(ask).collect();
+        let request = |_| scope.spawn(|| admitted(&set, "hot", 600));
+        let threads: Vec<_> = (0..4).map(request).collect();
         threads.into_iter().map(|t| t.join().unwrap()).sum()
     });
     assert_eq!(granted, 1_000);
@@ -147,13 +147,13 @@ fn threads_share_a_rate_that_fits_no_word() {
     let time = ManualClock::default();
     let set = LimitSet::builder().limit(odd(1_000)).clock(time.clock());
     let set = set.build().expect("a sound limit");
-    let ask = || {
+    let request = || {
         let handle = set.handle("hot").unwrap();
         let asks = (0..600).map(|_| handle.admit(1).wait().expect("no error"));
         asks.filter(|verdict| verdict.admitted()).count()
     };
     let granted: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(request)).collect();
         threads.into_iter().map(|t| t.join().unwrap()).sum()
     });
     assert_eq!(granted, 1_000);

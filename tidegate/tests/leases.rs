@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Ask, Error, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, Usage};
+use tidegate::{Error, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, Request, Usage};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -20,8 +20,8 @@ fn calls_and_tokens(time: &ManualClock) -> LimitSet {
     builder(time).limits(limits).build().unwrap()
 }
 
-fn take<'a>(set: &LimitSet, ask: impl Into<Ask<'a>>) -> Lease {
-    let admission = set.try_acquire("k", ask).wait().expect("no error");
+fn take<'a>(set: &LimitSet, request: impl Into<Request<'a>>) -> Lease {
+    let admission = set.try_acquire("k", request).wait().expect("no error");
     admission.granted().expect("it fits")
 }
 
@@ -70,7 +70,7 @@ fn a_lease_is_settled_and_adjusted_by_cost_as_it_was_asked_for() {
     // A name goes before the cost, as in asking; with neither all was used as taken.
     let mut lease = take(&set, 100);
     lease
-        .settle(Ask::named(&[("daily", 7)]).cost(30))
+        .settle(Request::named(&[("daily", 7)]).cost(30))
         .wait()
         .unwrap();
     assert_eq!(all_left(), [8, 850, 4_873, 2]);
@@ -100,12 +100,12 @@ fn use_of_a_limit_added_meanwhile_is_charged_at_settlement() {
 #[test]
 fn the_same_idempotency_key_gives_the_same_lease() {
     let set = calls_and_tokens(&ManualClock::default());
-    let ask = || Ask::from(100).idempotency(b"request 1");
-    let (first, again) = (take(&set, ask()), take(&set, ask()));
+    let request = || Request::from(100).idempotency(b"request 1");
+    let (first, again) = (take(&set, request()), take(&set, request()));
     assert_eq!(first.id(), again.id());
     assert!(!first.is_repeated() && again.is_repeated());
     assert_eq!(left(&set, "tpm"), 900);
-    let other = take(&set, Ask::from(100).idempotency(b"request 2"));
+    let other = take(&set, Request::from(100).idempotency(b"request 2"));
     assert_ne!(other.id(), first.id());
 }
 
@@ -113,9 +113,9 @@ fn the_same_idempotency_key_gives_the_same_lease() {
 fn when_a_lease_was_granted_stays_as_it_was() {
     let time = ManualClock::default();
     let set = calls_and_tokens(&time);
-    let ask = || Ask::from(100).idempotency(b"request 1");
+    let request = || Request::from(100).idempotency(b"request 1");
     let granted_at = set.now();
-    let mut lease = take(&set, ask());
+    let mut lease = take(&set, request());
     assert_eq!(lease.granted_at(), granted_at);
     time.advance(SECOND);
     lease.renew(HOUR).wait().expect("it is held");
@@ -123,7 +123,7 @@ fn when_a_lease_was_granted_stays_as_it_was() {
     let adjusted = lease.adjust(&[("tpm", 200)]).wait();
     assert!(adjusted.expect("it is held").admitted());
     assert_eq!(lease.granted_at(), granted_at);
-    assert_eq!(take(&set, ask()).granted_at(), granted_at);
+    assert_eq!(take(&set, request()).granted_at(), granted_at);
     assert_eq!(take(&set, 1).granted_at(), set.now());
 }
 
@@ -131,9 +131,9 @@ fn when_a_lease_was_granted_stays_as_it_was() {
 fn dropping_a_repeated_lease_takes_nothing_from_its_first_holder() {
     let set = builder(&ManualClock::default());
     let set = set.limit(Limit::concurrency("slots", 1)).build().unwrap();
-    let ask = || Ask::default().idempotency(b"once");
-    let mut first = take(&set, ask());
-    drop(take(&set, ask()));
+    let request = || Request::default().idempotency(b"once");
+    let mut first = take(&set, request());
+    drop(take(&set, request()));
     assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_none());
     first.release().wait().unwrap();
     assert!(set.try_acquire("k", ()).wait().unwrap().granted().is_some());
@@ -143,10 +143,10 @@ fn dropping_a_repeated_lease_takes_nothing_from_its_first_holder() {
 #[test]
 fn a_retry_after_the_end_is_an_ask_like_any_other() {
     let set = calls_and_tokens(&ManualClock::default());
-    let ask = || Ask::from(100).idempotency(b"once");
-    let mut first = take(&set, ask());
+    let request = || Request::from(100).idempotency(b"once");
+    let mut first = take(&set, request());
     first.settle(&[("tpm", 40)]).wait().unwrap();
-    let again = take(&set, ask());
+    let again = take(&set, request());
     assert!(!again.is_repeated());
     assert_ne!(again.id(), first.id());
     assert_eq!(left(&set, "tpm"), 860);
@@ -188,17 +188,17 @@ fn a_lease_lasts_from_a_millisecond_to_400_days() {
     let day = 24 * HOUR;
     for length in [Duration::ZERO, Duration::from_micros(999), 401 * day] {
         let error = set
-            .try_acquire("k", Ask::from(1).ttl(length))
+            .try_acquire("k", Request::from(1).ttl(length))
             .wait()
             .unwrap_err();
         assert_eq!(error, Error::LeaseLength(length));
         let error = set
-            .acquire("k", Ask::from(1).ttl(length))
+            .acquire("k", Request::from(1).ttl(length))
             .wait()
             .unwrap_err();
         assert_eq!(error, Error::LeaseLength(length));
     }
-    let mut lease = take(&set, Ask::from(1).ttl(400 * day));
+    let mut lease = take(&set, Request::from(1).ttl(400 * day));
     assert_eq!(
         lease.renew(Duration::ZERO).wait(),
         Err(Error::LeaseLength(Duration::ZERO))
@@ -243,8 +243,13 @@ fn a_full_store_still_answers_peeks_and_settles() {
     let time = ManualClock::default();
     let set = builder(&time).limit(Limit::rate("r", 10, SECOND));
     let set = set.max_keys(1).build().unwrap();
-    let ask = Ask::from(1).ttl(HOUR);
-    let mut lease = set.try_acquire("a", ask).wait().unwrap().granted().unwrap();
+    let request = Request::from(1).ttl(HOUR);
+    let mut lease = set
+        .try_acquire("a", request)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     time.advance(SECOND);
     assert!(set.check("b", 10).wait().unwrap().admitted());
     assert!(set.peek("c", 1).wait().unwrap().admitted());

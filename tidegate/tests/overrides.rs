@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::Polled;
 use tidegate::Store;
-use tidegate::{Ask, Error, Limit, LimitError, LimitSet, ManualClock, Period, Verdict};
+use tidegate::{Error, Limit, LimitError, LimitSet, ManualClock, Period, Request, Verdict};
 use tidegate_memory::MemoryStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -419,7 +419,7 @@ fn a_verdict_on_more_than_the_keys_limit_is_never() {
         Err(Error::NeverFits { capacity: 3, .. })
     ));
     assert_eq!(set.admit("acme", 3).wait(), Ok(Verdict::Admit));
-    let patient = Ask::from(2_u64);
+    let patient = Request::from(2_u64);
     assert!(
         set.peek("acme", patient)
             .wait()

@@ -88,7 +88,7 @@ fn a_mutex_lets_one_in_at_a_time() {
     assert!(counter.try_lock().is_some());
 }
 
-/// Peers let such an ask wait for ever, and everyone behind it.
+/// Peers let such a request wait for ever, and everyone behind it.
 #[test]
 fn more_permits_than_there_are_is_an_error_at_once() {
     let semaphore = Semaphore::new(2);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fleet::Fleet;
 use support::Polled;
-use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, ManualClock};
+use tidegate::{Error, Lease, Limit, LimitPool, LimitSet, ManualClock, Request};
 use tidegate_store::{
     Abilities, Command, Definitions, Execution, Out, Plan, Reply, Store, StoreError, StoreFuture,
     Table,
@@ -143,19 +143,19 @@ impl Fleets {
 /// Takes all that a member has.
 fn fill(pool: &LimitPool, member: &str) -> Lease {
     let set = pool.member(member).expect("it is one").set();
-    let taken = set.try_acquire("k", Ask::named(&[("slots", 9)])).wait();
+    let taken = set.try_acquire("k", Request::named(&[("slots", 9)])).wait();
     taken
         .expect("it answers")
         .granted()
         .expect("nobody has any")
 }
 
-fn ask() -> Ask<'static> {
-    Ask::default().idempotency(b"job 7")
+fn request() -> Request<'static> {
+    Request::default().idempotency(b"job 7")
 }
 
 fn at_once(pool: &LimitPool) -> Lease {
-    let mut polled = Polled::new(pool.try_acquire("k", ask()));
+    let mut polled = Polled::new(pool.try_acquire("k", request()));
     polled.granted().expect("all answer, and there is room")
 }
 
@@ -164,7 +164,7 @@ fn members_that_answer_are_enough_and_a_retry_finds_the_lease() {
     let fleets = Fleets::default();
     let [server, other, third] = [(); 3].map(|()| fleets.server());
     fleets.stores[0].becomes(Health::Hangs);
-    let mut polled = Polled::waiting(server.try_acquire("k", ask()));
+    let mut polled = Polled::waiting(server.try_acquire("k", request()));
     fleets.time.advance(PATIENCE - Duration::from_micros(1));
     assert!(polled.granted().is_none(), "`a` may still answer");
     fleets.time.advance(Duration::from_micros(1));
@@ -173,7 +173,7 @@ fn members_that_answer_are_enough_and_a_retry_finds_the_lease() {
     assert_eq!(lease.member(), Some("b"));
 
     // At another server, which remembers nothing, whether `a` hangs or answers again.
-    let mut polled = Polled::new(other.try_acquire("k", ask()));
+    let mut polled = Polled::new(other.try_acquire("k", request()));
     let retry = polled
         .granted()
         .expect("`b` says so, and nobody waits for `a`");
@@ -191,7 +191,7 @@ fn a_retry_is_granted_anew_only_where_the_member_that_granted_is_left_out() {
     let first = at_once(&server);
     assert_eq!(first.member(), Some("a"));
     fleets.stores[0].becomes(Health::Hangs);
-    let mut polled = Polled::waiting(other.try_acquire("k", ask()));
+    let mut polled = Polled::waiting(other.try_acquire("k", request()));
     fleets.time.advance(PATIENCE);
     let second = polled.granted().expect("`b` answers");
     assert_eq!((second.member(), second.is_repeated()), (Some("b"), false));
@@ -205,12 +205,12 @@ fn a_member_that_hangs_is_waited_for_where_no_other_can_decide() {
     let server = fleets.server();
     fleets.stores[0].becomes(Health::Hangs);
     fleets.stores[1].becomes(Health::Away);
-    let mut polled = Polled::waiting(server.try_acquire("k", ask()));
+    let mut polled = Polled::waiting(server.try_acquire("k", request()));
     fleets.time.advance(10 * PATIENCE);
     assert!(polled.poll().is_none(), "nobody else can decide");
     drop(polled);
     fleets.stores[0].becomes(Health::Away);
-    let told = server.try_acquire("k", ask()).wait();
+    let told = server.try_acquire("k", request()).wait();
     assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
 }
 
@@ -234,7 +234,7 @@ fn the_next_member_is_asked_beside_one_that_is_late() {
     // One that waits is no exception; it is the turn of `b`.
     fleets.stores[0].becomes(Health::Well);
     fleets.stores[1].becomes(Health::Hangs);
-    let mut polled = Polled::waiting(server.acquire("k", Ask::default().within(Duration::MAX)));
+    let mut polled = Polled::waiting(server.acquire("k", Request::default().within(Duration::MAX)));
     fleets.time.advance(PATIENCE);
     let lease = polled.granted().expect("`a` answers");
     assert_eq!(lease.member(), Some("a"));
@@ -274,10 +274,10 @@ fn a_request_that_waits_is_in_line_while_a_member_is_late() {
     let server = fleets.server();
     let mut full = fill(&server, "b");
     fleets.stores[0].becomes(Health::Hangs);
-    let ask = || Ask::default().within(Duration::from_secs(10));
-    let mut first = Polled::waiting(server.acquire("k", ask()));
+    let request = || Request::default().within(Duration::from_secs(10));
+    let mut first = Polled::waiting(server.acquire("k", request()));
     fleets.time.advance(Duration::from_micros(1));
-    let mut second = Polled::waiting(server.acquire("k", ask()));
+    let mut second = Polled::waiting(server.acquire("k", request()));
     fleets.time.advance(PATIENCE);
     assert!(first.poll().is_none() && second.poll().is_none());
     assert_eq!(server.statistics().waiting, 2);
@@ -288,7 +288,7 @@ fn a_request_that_waits_is_in_line_while_a_member_is_late() {
     let _full = second.granted().expect("and then for the next");
 
     let _full = fill_rest(&server, "b");
-    let mut third = Polled::waiting(server.acquire("k", ask()));
+    let mut third = Polled::waiting(server.acquire("k", request()));
     fleets.time.advance(Duration::from_secs(10));
     assert!(third.poll().is_none());
     fleets.time.advance(PATIENCE);
@@ -307,7 +307,7 @@ fn a_request_that_waits_is_in_line_while_a_member_is_late() {
 
 fn fill_rest(pool: &LimitPool, member: &str) -> Lease {
     let set = pool.member(member).expect("it is one").set();
-    let taken = set.try_acquire("k", Ask::named(&[("slots", 8)])).wait();
+    let taken = set.try_acquire("k", Request::named(&[("slots", 8)])).wait();
     taken.expect("it answers").granted().expect("one is taken")
 }
 
@@ -319,7 +319,7 @@ fn a_request_that_waits_is_in_line_at_a_late_member_once_that_has_answered() {
     let server = fleets.server();
     let (mut one, mut other) = (fill(&server, "a"), fill(&server, "b"));
     fleets.stores[0].becomes(Health::Stalls);
-    let mut polled = Polled::waiting(server.acquire("k", Ask::default().within(Duration::MAX)));
+    let mut polled = Polled::waiting(server.acquire("k", Request::default().within(Duration::MAX)));
     fleets.time.advance(PATIENCE);
     assert!(polled.poll().is_none());
     assert_eq!(fleets.stores[0].asked(), 1);
@@ -335,7 +335,7 @@ fn a_request_that_waits_is_in_line_at_a_late_member_once_that_has_answered() {
     assert_eq!(server.statistics().waiting, 0);
 }
 
-/// Which member holds a lease cannot be asked where nothing is ever refused, and the ask
+/// Which member holds a lease cannot be asked where nothing is ever refused, and the request
 /// was answered that it asks for nothing.
 #[test]
 fn limits_that_refuse_nobody_refuse_no_ask_with_an_idempotency_key() {
@@ -355,7 +355,7 @@ fn a_retry_asks_the_member_that_granted_no_further_once_that_cannot_tell() {
     let first = at_once(&server);
     assert_eq!(first.member(), Some("a"));
     fleets.stores[0].becomes(Health::Away);
-    let told = server.try_acquire("k", ask()).wait();
+    let told = server.try_acquire("k", request()).wait();
     assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
     assert_eq!(fleets.stores[0].asked(), 1);
     fleets.stores[0].becomes(Health::Well);
@@ -386,7 +386,7 @@ fn members_on_one_store_are_not_asked_beside_one_that_is_late() {
     assert_eq!(fleets.stores[0].asked(), 0);
 }
 
-/// Each was asked: before a store that cannot be reached an ask took a deadline a member.
+/// Each was asked: before a store that cannot be reached a request took a deadline a member.
 #[test]
 fn a_store_that_cannot_tell_is_asked_for_one_of_its_members_alone() {
     let fleets = Fleets::default();
@@ -395,7 +395,7 @@ fn a_store_that_cannot_tell_is_asked_for_one_of_its_members_alone() {
     for told in [
         server.try_acquire("k", ()).wait().map(drop),
         server
-            .acquire("k", Ask::default().within(Duration::MAX))
+            .acquire("k", Request::default().within(Duration::MAX))
             .wait()
             .map(drop),
         server.peek("k", ()).wait().map(drop),

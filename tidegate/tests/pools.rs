@@ -12,8 +12,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::Polled;
 use tidegate::{
-    Ask, Balance, Balancer, Error, Lease, Limit, LimitPool, LimitPoolBuilder, LimitSet,
-    ManualClock, Member,
+    Balance, Balancer, Error, Lease, Limit, LimitPool, LimitPoolBuilder, LimitSet, ManualClock,
+    Member, Request,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -167,7 +167,7 @@ fn a_lease_that_was_detached_is_no_load() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[100, 100]).balance(Balance::LeastLoaded);
     let pool = pool.build().unwrap();
-    let once = || Ask::from(()).idempotency(b"request 1");
+    let once = || Request::from(()).idempotency(b"request 1");
     let held = pool
         .try_acquire("k", once())
         .wait()
@@ -559,8 +559,8 @@ fn a_deadline_ends_the_wait_at_all_members_and_changes_nothing() {
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
     let until = pool.cool_down("b", Duration::from_millis(9)).unwrap();
-    let ask = Ask::from(()).within(Duration::from_millis(5));
-    let mut waiter = Polled::waiting(pool.acquire("k", ask));
+    let request = Request::from(()).within(Duration::from_millis(5));
+    let mut waiter = Polled::waiting(pool.acquire("k", request));
     time.advance(Duration::from_micros(4_999));
     assert!(!waiter.woken());
     time.advance(Duration::from_micros(1));
@@ -571,7 +571,7 @@ fn a_deadline_ends_the_wait_at_all_members_and_changes_nothing() {
     assert_eq!(pool.statistics().timed_out, 1);
     drop(held);
     assert_eq!((free(&pool, "a"), free(&pool, "b")), (1, 1));
-    let at_once = pool.acquire("k", Ask::from(()).within(Duration::ZERO));
+    let at_once = pool.acquire("k", Request::from(()).within(Duration::ZERO));
     assert_eq!(
         at_once.wait().unwrap().granted().unwrap().member(),
         Some("a")
@@ -587,8 +587,8 @@ fn all_members_cooling_down_refuse_until_the_first_is_back() {
     let refused = pool.try_acquire("k", ()).wait().unwrap().refused().unwrap();
     assert_eq!(refused.not_until(), Some(soonest));
     let mut waiter = Polled::waiting(pool.acquire("k", ()));
-    let ask = Ask::from(()).within(Duration::from_millis(1));
-    let mut hurried = Polled::waiting(pool.acquire("k", ask));
+    let request = Request::from(()).within(Duration::from_millis(1));
+    let mut hurried = Polled::waiting(pool.acquire("k", request));
     time.advance(SECOND);
     assert_eq!(waiter.granted().unwrap().member(), Some("b"));
     let refused = hurried.poll().unwrap().unwrap().refused().unwrap();
@@ -602,7 +602,7 @@ fn the_urgent_go_first_at_every_member() {
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
     let mut patient = Polled::waiting(pool.acquire("k", ()));
-    let mut urgent = Polled::waiting(pool.acquire("k", Ask::from(()).priority(3)));
+    let mut urgent = Polled::waiting(pool.acquire("k", Request::from(()).priority(3)));
     let [at_a, at_b] = held;
     drop(at_b);
     assert!(!patient.woken() && urgent.woken());
@@ -616,9 +616,9 @@ fn the_urgent_go_first_at_every_member() {
 fn the_same_ask_gives_the_same_lease_whoever_would_be_chosen_now() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[9, 9, 9]).build().unwrap();
-    let ask = Ask::from(()).idempotency(b"once");
+    let request = Request::from(()).idempotency(b"once");
     let mut first = pool
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
@@ -627,19 +627,24 @@ fn the_same_ask_gives_the_same_lease_whoever_would_be_chosen_now() {
     for offset in 0..3 {
         let again = pool
             .with_offset(offset)
-            .try_acquire("k", ask)
+            .try_acquire("k", request)
             .wait()
             .unwrap();
         let again = again.granted().unwrap();
         assert_eq!((again.id(), again.member()), (first.id(), first.member()));
         repeats.push(again);
     }
-    let waited = pool.acquire("k", ask).wait().unwrap().granted().unwrap();
+    let waited = pool
+        .acquire("k", request)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert_eq!(waited.id(), first.id());
     repeats.push(waited);
     first.cool_down(TEN);
     let other_key = pool
-        .try_acquire("l", ask)
+        .try_acquire("l", request)
         .wait()
         .unwrap()
         .granted()
@@ -648,7 +653,7 @@ fn the_same_ask_gives_the_same_lease_whoever_would_be_chosen_now() {
     first.renew(TEN * 100).wait().unwrap();
     time.advance(TEN * 99);
     let again = pool
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
@@ -657,31 +662,31 @@ fn the_same_ask_gives_the_same_lease_whoever_would_be_chosen_now() {
     let first_id = first.id();
     drop(first);
     let late = pool
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
         .unwrap();
-    assert_ne!(late.id(), first_id, "it has ended: a new ask");
+    assert_ne!(late.id(), first_id, "it has ended: a new request");
     let late_id = late.id();
     time.advance(TEN * 100);
     let anew = pool
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
         .unwrap();
-    assert_ne!(anew.id(), late_id, "it has expired: a new ask");
+    assert_ne!(anew.id(), late_id, "it has expired: a new request");
 }
 
-/// A lease that ended by its id, or was dropped, bound its ask to the member that had
+/// A lease that ended by its id, or was dropped, bound its request to the member that had
 /// given it until it would have expired: it was refused there while another was free.
 #[test]
 fn an_ask_whose_lease_has_ended_is_bound_to_no_member() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).balance(Balance::FirstAvailable);
     let pool = pool.build().unwrap();
-    let once = Ask::from(()).idempotency(b"once");
+    let once = Request::from(()).idempotency(b"once");
     let member = |lease: &Lease| lease.member().expect("a member").to_owned();
     let given = || {
         let admission = pool.try_acquire("k", once).wait().unwrap();
@@ -712,9 +717,9 @@ fn two_that_wait_with_the_same_ask_hold_one_lease() {
     let time = ManualClock::default();
     let pool = pool_of(&time, &[1, 1]).build().unwrap();
     let held = [take(&pool), take(&pool)];
-    let ask = Ask::from(()).idempotency(b"once");
-    let mut first = Polled::waiting(pool.acquire("k", ask));
-    let mut second = Polled::waiting(pool.acquire("k", ask));
+    let request = Request::from(()).idempotency(b"once");
+    let mut first = Polled::waiting(pool.acquire("k", request));
+    let mut second = Polled::waiting(pool.acquire("k", request));
     drop(held);
     let first = first.granted().unwrap();
     let second = second.granted().unwrap();
@@ -730,13 +735,13 @@ fn of_two_members_that_grant_the_same_ask_the_first_to_be_told_keeps() {
     let pool = pool_of(&time, &[1, 1]).balance(Balance::FirstAvailable);
     let pool = pool.build().unwrap();
     let held = [take(&pool), take(&pool)];
-    let ask = Ask::from(()).idempotency(b"once");
-    let mut first = Polled::waiting(pool.acquire("k", ask));
+    let request = Request::from(()).idempotency(b"once");
+    let mut first = Polled::waiting(pool.acquire("k", request));
     drop(held);
     assert_eq!((free(&pool, "a"), free(&pool, "b")), (0, 1));
     pool.cool_down("a", SECOND).unwrap();
     let second = pool
-        .try_acquire("k", ask)
+        .try_acquire("k", request)
         .wait()
         .unwrap()
         .granted()
@@ -859,18 +864,22 @@ struct World<'a> {
 impl World<'_> {
     fn live(&mut self, time: &ManualClock, event: &Event) {
         // No lease is to expire: this is about giving back.
-        let ask = Ask::from(()).ttl(TEN * 1_000_000);
+        let request = Request::from(()).ttl(TEN * 1_000_000);
         let members = self.pool.members();
         match *event {
             Event::Wait { priority, millis } => {
                 let millis = millis.map(Duration::from_millis);
-                let ask = millis.map_or(ask, |longest| ask.within(longest));
+                let request = millis.map_or(request, |longest| request.within(longest));
                 let pool = self.pool;
-                let asked = async move { pool.acquire("k", ask.priority(priority)).await };
+                let asked = async move { pool.acquire("k", request.priority(priority)).await };
                 self.waiters.push(Polled::new(asked));
             }
             Event::Try => {
-                let admission = self.pool.try_acquire("k", ask).wait().expect("no error");
+                let admission = self
+                    .pool
+                    .try_acquire("k", request)
+                    .wait()
+                    .expect("no error");
                 self.leases.extend(admission.granted());
             }
             Event::Quit(any) if !self.waiters.is_empty() => {

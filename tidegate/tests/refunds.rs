@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Ask, Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, OnFailure, Usage};
+use tidegate::{Lease, Limit, LimitSet, LimitSetBuilder, ManualClock, OnFailure, Request, Usage};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HALF: Duration = Duration::from_millis(500);
@@ -82,7 +82,7 @@ fn a_lease_that_expires_unused_gives_back_nothing_that_has_drained() {
     let builder = LimitSet::builder().limit(limit).clock(time.clock());
     let set = builder.build().unwrap();
     let _held = set
-        .try_acquire("k", Ask::from(10).ttl(SECOND))
+        .try_acquire("k", Request::from(10).ttl(SECOND))
         .wait()
         .unwrap();
     time.advance(HALF);
@@ -181,7 +181,7 @@ fn a_lease_of_before_a_reset_gives_nothing_back_at_its_expiry() {
     let builder = LimitSet::builder().limit(limit).clock(time.clock());
     let set = builder.build().unwrap();
     let _held = set
-        .try_acquire("k", Ask::from(10).ttl(SECOND))
+        .try_acquire("k", Request::from(10).ttl(SECOND))
         .wait()
         .unwrap();
     set.reset("k").wait().unwrap();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::{
-    Admission, Algorithm, Ask, Error, Limit, LimitPool, LimitSet, ManualClock, Span, Timestamp,
+    Admission, Algorithm, Error, Limit, LimitPool, LimitSet, ManualClock, Request, Span, Timestamp,
 };
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Admission, Error>> + 'a>>;
@@ -146,10 +146,10 @@ fn the_urgent_go_first_and_nobody_starves() {
     let mut patient = Polled::new(set.acquire("k", ()));
     assert!(patient.poll().is_none());
     time.advance(Duration::from_secs(2));
-    let mut urgent = Polled::new(set.acquire("k", Ask::from(()).priority(3)));
+    let mut urgent = Polled::new(set.acquire("k", Request::from(()).priority(3)));
     assert!(urgent.poll().is_none());
     time.advance(Duration::from_secs(2));
-    let mut too_late = Polled::new(set.acquire("k", Ask::from(()).priority(3)));
+    let mut too_late = Polled::new(set.acquire("k", Request::from(()).priority(3)));
     assert!(too_late.poll().is_none());
     drop(lease);
     let first = urgent.granted();
@@ -183,8 +183,8 @@ fn a_deadline_ends_the_wait_at_its_instant_and_changes_nothing() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
     let lease = set.try_acquire("k", ()).wait().unwrap().granted();
-    let ask = Ask::from(()).within(Duration::from_millis(5));
-    let mut waiter = Polled::new(set.acquire("k", ask));
+    let request = Request::from(()).within(Duration::from_millis(5));
+    let mut waiter = Polled::new(set.acquire("k", request));
     assert!(waiter.poll().is_none());
     time.advance(Duration::from_micros(4_999));
     assert!(!waiter.woken());
@@ -213,7 +213,7 @@ fn a_request_that_does_not_say_how_long_waits_for_half_a_minute() {
     let lease = set.try_acquire("k", ()).wait().unwrap().granted();
     let mut waits = Polled::new(set.acquire("k", ()));
     let mut of_a_pool = Polled::new(pool.acquire("k", ()));
-    let mut for_ever = Polled::new(set.acquire("k", Ask::default().within(Duration::MAX)));
+    let mut for_ever = Polled::new(set.acquire("k", Request::default().within(Duration::MAX)));
     assert!(waits.poll().is_none() && of_a_pool.poll().is_none());
     assert!(for_ever.poll().is_none());
     time.advance(tidegate::DEFAULT_WAIT - Duration::from_micros(1));
@@ -234,7 +234,7 @@ fn a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once() {
     let set = rate(&time, 10);
     assert!(set.check("k", 10).wait().unwrap().admitted());
     // A tenth of a second for each.
-    let within = |millis| Ask::from(3).within(Duration::from_millis(millis));
+    let within = |millis| Request::from(3).within(Duration::from_millis(millis));
     let mut hopeless = Polled::new(set.acquire("k", within(299)));
     let refused = hopeless.poll().expect("at once").unwrap().refused();
     let refused = refused.expect("a refusal");
@@ -267,10 +267,10 @@ fn a_request_that_hopes_for_refunds_waits_for_them() {
     let lease = set.try_acquire("k", 8).wait().unwrap().granted();
     let second = Duration::from_secs(1);
     // The slot alone refuses it: it is back when the lease ends.
-    let mut for_the_slot = Polled::new(set.acquire("k", Ask::from(2).within(second)));
+    let mut for_the_slot = Polled::new(set.acquire("k", Request::from(2).within(second)));
     assert!(for_the_slot.poll().is_none());
     drop(for_the_slot);
-    let mut at_once = Polled::new(set.acquire("k", Ask::from(5).within(second)));
+    let mut at_once = Polled::new(set.acquire("k", Request::from(5).within(second)));
     assert!(
         at_once
             .poll()
@@ -279,7 +279,7 @@ fn a_request_that_hopes_for_refunds_waits_for_them() {
             .refused()
             .is_some()
     );
-    let hopes = Ask::from(5).within(second).wait_for_refunds();
+    let hopes = Request::from(5).within(second).wait_for_refunds();
     let mut waits = Polled::new(set.acquire("k", hopes));
     assert!(waits.poll().is_none());
     let mut lease = lease.expect("it is free");
@@ -299,7 +299,7 @@ fn a_rate_whose_capacity_adapts_is_waited_for() {
     assert!(set.check("k", 60).wait().unwrap().admitted());
     set.set_capacity("tpm", 50).unwrap();
     let half_a_minute = Duration::from_secs(30);
-    let mut waits = Polled::new(set.acquire("k", Ask::from(30).within(half_a_minute)));
+    let mut waits = Polled::new(set.acquire("k", Request::from(30).within(half_a_minute)));
     assert!(waits.poll().is_none());
     set.set_capacity("tpm", 100).unwrap();
     assert!(waits.granted().is_some());
@@ -313,7 +313,7 @@ fn a_request_that_is_refused_at_once_has_not_timed_out() {
     let pool = LimitPool::builder().member("only", set.clone());
     let pool = pool.build().expect("a pool");
     assert!(set.check("k", 10).wait().unwrap().admitted());
-    let soon = || Ask::from(3).within(Duration::from_millis(100));
+    let soon = || Request::from(3).within(Duration::from_millis(100));
     let mut of_pool = Polled::new(pool.acquire("k", soon()));
     assert!(
         of_pool
@@ -364,7 +364,7 @@ fn an_expired_holder_is_passed_over_for_the_next_in_line() {
     let time = ManualClock::default();
     let set = slots(&time, 1);
     let mut lost = set.try_acquire("k", ()).wait().unwrap().granted().unwrap();
-    let patient = Ask::default().within(Duration::MAX);
+    let patient = Request::default().within(Duration::MAX);
     let mut waiter = Polled::new(set.acquire("k", patient));
     assert!(waiter.poll().is_none());
     time.advance(Duration::from_secs(120));
@@ -451,8 +451,14 @@ fn blocked_threads_are_woken_by_a_release() {
 fn a_blocked_thread_is_woken_by_the_timer_at_its_deadline() {
     let set = LimitSet::new([Limit::concurrency("slots", 1)]).unwrap();
     let _lease = set.acquire("k", ()).wait().unwrap().granted();
-    let ask = Ask::from(()).within(Duration::from_millis(30));
-    assert!(set.acquire("k", ask).wait().unwrap().refused().is_some());
+    let request = Request::from(()).within(Duration::from_millis(30));
+    assert!(
+        set.acquire("k", request)
+            .wait()
+            .unwrap()
+            .refused()
+            .is_some()
+    );
 }
 
 /// An alarm that rings before its waiter stands in line must not be lost: the
@@ -467,8 +473,14 @@ fn the_shortest_deadlines_are_kept_too() {
         .granted()
         .expect("free");
     for nanos in (100..20_000).step_by(100) {
-        let ask = Ask::default().within(Duration::from_nanos(nanos));
-        assert!(set.acquire("k", ask).wait().unwrap().granted().is_none());
+        let request = Request::default().within(Duration::from_nanos(nanos));
+        assert!(
+            set.acquire("k", request)
+                .wait()
+                .unwrap()
+                .granted()
+                .is_none()
+        );
     }
 }
 
@@ -500,9 +512,9 @@ fn a_refund_at_expiry_wakes_who_waits_for_it() {
     let limit = Limit::rate("tokens", 10, day).on_failure(tidegate::OnFailure::Refund);
     let set = LimitSet::builder().limit(limit).clock(time.clock());
     let set = set.build().unwrap();
-    let ask = Ask::from(10).ttl(Duration::from_secs(5));
+    let request = Request::from(10).ttl(Duration::from_secs(5));
     // Its holder dies: nobody drops it.
-    let _lost = std::mem::ManuallyDrop::new(set.try_acquire("k", ask).wait().unwrap());
+    let _lost = std::mem::ManuallyDrop::new(set.try_acquire("k", request).wait().unwrap());
     let mut waiting = Polled::new(set.acquire("k", 10));
     assert!(waiting.poll().is_none());
     time.advance(Duration::from_secs(5));
@@ -556,7 +568,7 @@ fn the_most_urgent_waiter_is_served_at_the_beginning_of_time() {
     let time = ManualClock::starting_at(Timestamp::MIN);
     let set = slots(&time, 1);
     let lease = set.try_acquire("k", ()).wait().unwrap().granted();
-    let mut urgent = Polled::new(set.acquire("k", Ask::from(()).priority(u8::MAX)));
+    let mut urgent = Polled::new(set.acquire("k", Request::from(()).priority(u8::MAX)));
     assert!(urgent.poll().is_none());
     drop(lease);
     assert!(urgent.granted().is_some());
@@ -575,7 +587,7 @@ fn an_ask_with_a_deadline_is_answered_at_it_and_not_before() {
     }
 }
 
-/// How long after its deadline an ask is refused; never before it.
+/// How long after its deadline a request is refused; never before it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the promise is about time that really passes"
@@ -583,7 +595,7 @@ fn an_ask_with_a_deadline_is_answered_at_it_and_not_before() {
 fn late(set: &LimitSet, longest: Duration) -> Duration {
     let asked = Instant::now();
     let answer = set
-        .acquire("k", Ask::from(()).within(longest))
+        .acquire("k", Request::from(()).within(longest))
         .wait()
         .unwrap();
     let waited = asked.elapsed();

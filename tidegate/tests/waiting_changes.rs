@@ -147,11 +147,11 @@ fn a_request_that_begins_to_wait_while_the_capacity_changes_goes_by_the_new_one(
     let setting = Setting::new(Stop::After);
     let set = &setting.set;
     let _held = taken(set, "k").expect("it is free");
-    let ask = || {
+    let request = || {
         let admission = set.acquire("k", ()).wait_within(5 * SECOND);
         admission.and_then(|admission| admission.expect("an answer").granted())
     };
-    let granted = setting.meanwhile(ask, || {
+    let granted = setting.meanwhile(request, || {
         set.set_capacity("slots", 2).expect("an adaptive limit");
     });
     assert!(granted.is_some());
@@ -184,7 +184,7 @@ fn a_request_that_begins_to_wait_while_all_are_stopped_is_stopped_too() {
     let setting = Setting::new(Stop::After);
     let set = &setting.set;
     let _held = taken(set, "k").expect("it is free");
-    let ask = || set.acquire("k", ()).wait_within(5 * SECOND);
-    let told = setting.meanwhile(ask, || set.stop_waiting());
+    let request = || set.acquire("k", ()).wait_within(5 * SECOND);
+    let told = setting.meanwhile(request, || set.stop_waiting());
     assert!(matches!(told, Some(Err(Error::Stopped))));
 }

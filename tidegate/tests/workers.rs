@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::workers::{IntoPool, JobError, Retry, Workers};
-use tidegate::{Ask, Balance, Error, Limit, LimitPool, LimitSet, ManualClock};
+use tidegate::{Balance, Error, Limit, LimitPool, LimitSet, ManualClock, Request};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(20);
@@ -201,8 +201,12 @@ fn every_lease_of_an_attempt_is_given_back_before_its_back_off() {
     let retry = Retry::times(1).backoff(SECOND, 2, LONG);
     let workers = Workers::threads(1).limits(&set).retry(retry);
     let job = |worker: &tidegate::workers::Worker, _: &()| {
-        let ask = [("slots", 1), ("tokens", 10)];
-        let lease = worker.limits.acquire("k", &ask).wait().expect("no error");
+        let request = [("slots", 1), ("tokens", 10)];
+        let lease = worker
+            .limits
+            .acquire("k", &request)
+            .wait()
+            .expect("no error");
         let lease = lease.granted().expect("it waits until it may");
         match worker.attempt() {
             // The error takes the lease out of the job, but not out of the attempt.
@@ -409,9 +413,14 @@ fn a_set_without_limits_admits_everything_and_its_leases_are_leases() {
     );
     assert!(set.debit("k", 5).wait().unwrap().admitted());
     assert!(set.admit("k", 0).wait().unwrap().admitted());
-    let ask = Ask::from(7).idempotency(b"once").ttl(SECOND);
-    let mut lease = set.acquire("k", ask).wait().unwrap().granted().unwrap();
-    let again = set.try_acquire("k", ask).wait().unwrap().granted().unwrap();
+    let request = Request::from(7).idempotency(b"once").ttl(SECOND);
+    let mut lease = set.acquire("k", request).wait().unwrap().granted().unwrap();
+    let again = set
+        .try_acquire("k", request)
+        .wait()
+        .unwrap()
+        .granted()
+        .unwrap();
     assert_eq!(again.id(), lease.id());
     lease.renew(LONG).wait().unwrap();
     time.advance(2 * SECOND);
@@ -423,8 +432,8 @@ fn a_set_without_limits_admits_everything_and_its_leases_are_leases() {
             .repeated()
     );
     assert!(set.settle("k", lease.id(), &[]).wait().unwrap().repeated());
-    let ask = Ask::from(7).idempotency(b"another").ttl(SECOND);
-    let mut late = set.acquire("k", ask).wait().unwrap().granted().unwrap();
+    let request = Request::from(7).idempotency(b"another").ttl(SECOND);
+    let mut late = set.acquire("k", request).wait().unwrap().granted().unwrap();
     time.advance(LONG);
     assert!(late.settle(&[]).wait().unwrap().expired());
     assert!(matches!(

@@ -12,13 +12,13 @@ use super::run::{self, Run};
 use super::shell::{Completions, Man};
 use super::top::Top;
 use super::verb::Verb;
-use super::verbs::{Acquire, Adjust, Ask, Debit, End, Lookup, Renew, Reset, Settle};
+use super::verbs::{Acquire, Adjust, Debit, End, Lookup, Renew, Request, Reset, Settle};
 
 /// A command that asks a server.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Take what is asked, if it fits now, without a lease
-    Check(Ask),
+    Check(Request),
     /// Take a lease, waiting for it if told so
     Acquire(Acquire),
     /// End a lease with what was really used

@@ -29,7 +29,7 @@ pub struct Telling {
 /// Check.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
-pub struct Ask {
+pub struct Request {
     #[command(flatten)]
     subject: Subject,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct Ask {
 #[command(after_help = TABLE)]
 pub struct Lookup {
     #[command(flatten)]
-    ask: Ask,
+    ask: Request,
 
     /// Of a pool: this member alone; all of them if not said
     #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
@@ -60,7 +60,7 @@ pub struct Lookup {
 )]
 pub struct Debit {
     #[command(flatten)]
-    ask: Ask,
+    ask: Request,
 
     /// Of a pool: the member where it was used; a pool needs it
     #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
@@ -240,7 +240,7 @@ pub struct Reset {
     options: Options,
 }
 
-impl Ask {
+impl Request {
     /// Asks, and tells the answer.
     pub fn perform(&self, verb: Verb) -> Outcome<Exit> {
         self.perform_at(verb, None)

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::{Admission, Ask, Error, Lease, LimitSet, ManualClock, Timestamp};
+use tidegate::{Admission, Error, Lease, LimitSet, ManualClock, Request, Timestamp};
 use tidegate_policy::Policy;
 
 use super::decision::{Charges, Decision, Outcome, Run};
 use super::usage::Meter;
 use super::woken::{Woken, waker};
 use crate::subject::Subject;
-use crate::trace::{Request, Trace};
+use crate::trace::{self, Trace};
 use crate::trouble::{self, Trouble};
 
 /// The engine's own bound on keys, if the policy has none and the trace few.
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
         [arrival, end, deadline, alarm].into_iter().flatten().min()
     }
 
-    fn arrival(&self) -> Option<&'a Request> {
+    fn arrival(&self) -> Option<&'a trace::Request> {
         self.trace.requests.get(self.next)
     }
 
@@ -192,7 +192,7 @@ impl<'a> World<'a> {
             return self.queue(number);
         }
         let (key, named) = (self.key(number), self.named(number));
-        match self.set.try_acquire(key, Ask::named(&named)).wait() {
+        match self.set.try_acquire(key, Request::named(&named)).wait() {
             Ok(Admission::Granted(lease)) => {
                 self.begin(number, Some(lease), Outcome::Admitted, None)
             }
@@ -247,7 +247,7 @@ impl<'a> World<'a> {
             .collect();
         Box::pin(async move {
             let named: Vec<(&str, u64)> = named.iter().map(|(name, n)| (&**name, *n)).collect();
-            let ask = Ask::named(&named).within(Duration::MAX);
+            let ask = Request::named(&named).within(Duration::MAX);
             set.acquire(key.as_str(), ask).await
         })
     }
@@ -322,7 +322,7 @@ impl<'a> World<'a> {
     fn binding(&mut self, number: usize) -> Result<Option<usize>, Error> {
         let peeked = self
             .set
-            .peek(self.key(number), Ask::named(&self.named(number)))
+            .peek(self.key(number), Request::named(&self.named(number)))
             .wait()?;
         let binding = peeked.binding().and_then(|name| self.position(name));
         let key = self.trace.requests[number].key;

@@ -11,7 +11,7 @@ use crate::server::Server;
 
 /// One ask: a policy, a key, and amounts by limit.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct Request<'a> {
     pub policy: &'a str,
     pub key: &'a str,
     pub amounts: &'a [(&'a str, u64)],
@@ -47,13 +47,13 @@ impl Standing {
 }
 
 pub trait Client: Send {
-    fn check(&mut self, ask: Ask<'_>) -> io::Result<Said>;
-    fn debit(&mut self, ask: Ask<'_>) -> io::Result<()>;
+    fn check(&mut self, ask: Request<'_>) -> io::Result<Said>;
+    fn debit(&mut self, ask: Request<'_>) -> io::Result<()>;
     /// `None`: not now. `name` tells a repetition.
-    fn acquire(&mut self, ask: Ask<'_>, name: Option<&str>) -> io::Result<Option<Lease>>;
+    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>>;
     /// Whether it had been settled before.
-    fn settle(&mut self, ask: Ask<'_>, lease: &str) -> io::Result<bool>;
-    fn peek(&mut self, ask: Ask<'_>) -> io::Result<BTreeMap<String, Standing>>;
+    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool>;
+    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>>;
 }
 
 /// The doors of a server.

@@ -9,7 +9,7 @@ use tidegate_grpc::proto::tidegate_client::TidegateClient;
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::Channel;
 
-use crate::client::{Ask, Client, Lease, Said, Standing, strange};
+use crate::client::{Client, Lease, Request, Said, Standing, strange};
 
 pub struct Grpc {
     runtime: Runtime,
@@ -27,14 +27,14 @@ impl Grpc {
     }
 }
 
-fn amounts(ask: Ask<'_>) -> HashMap<String, u64> {
+fn amounts(ask: Request<'_>) -> HashMap<String, u64> {
     let amounts = ask.amounts.iter();
     amounts
         .map(|&(limit, amount)| (limit.to_owned(), amount))
         .collect()
 }
 
-fn request(ask: Ask<'_>) -> proto::CheckRequest {
+fn request(ask: Request<'_>) -> proto::CheckRequest {
     proto::CheckRequest {
         policy: ask.policy.to_owned(),
         key: ask.key.as_bytes().to_vec().into(),
@@ -52,7 +52,7 @@ macro_rules! call {
 }
 
 impl Client for Grpc {
-    fn check(&mut self, ask: Ask<'_>) -> io::Result<Said> {
+    fn check(&mut self, ask: Request<'_>) -> io::Result<Said> {
         let answer = call!(self.check(request(ask)));
         match (
             answer.admitted,
@@ -65,12 +65,12 @@ impl Client for Grpc {
         }
     }
 
-    fn debit(&mut self, ask: Ask<'_>) -> io::Result<()> {
+    fn debit(&mut self, ask: Request<'_>) -> io::Result<()> {
         call!(self.debit(request(ask)));
         Ok(())
     }
 
-    fn acquire(&mut self, ask: Ask<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let request = proto::AcquireRequest {
             ask: Some(request(ask)),
             idempotency_key: name.map(|name| name.as_bytes().to_vec().into()),
@@ -84,7 +84,7 @@ impl Client for Grpc {
         }))
     }
 
-    fn settle(&mut self, ask: Ask<'_>, lease: &str) -> io::Result<bool> {
+    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool> {
         let request = proto::SettleRequest {
             lease: Some(proto::LeaseRequest {
                 policy: ask.policy.to_owned(),
@@ -101,7 +101,7 @@ impl Client for Grpc {
         }
     }
 
-    fn peek(&mut self, ask: Ask<'_>) -> io::Result<BTreeMap<String, Standing>> {
+    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
         let answer = call!(self.peek(request(ask)));
         let stands = |(name, at): (String, proto::Standing)| {
             let (limit, remaining) = (at.limit, at.remaining);

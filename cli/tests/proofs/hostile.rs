@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client::{Ask, Client, Door, Said};
+use crate::client::{Client, Door, Request, Said};
 use crate::crowd::{self, Openings, hangs_up, idle, pour, stand_about};
 use crate::server::{Server, Started, folder};
 
@@ -87,7 +87,7 @@ impl House {
     fn another_is_served(&mut self) {
         let (policy, key, amounts) = ("free", "other", &[("units", 1)]);
         let begun = Instant::now();
-        let said = self.other.check(Ask {
+        let said = self.other.check(Request {
             policy,
             key,
             amounts,

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Map, Value, json};
 
-use crate::client::{Ask, Client, Lease, Said, Standing, strange};
+use crate::client::{Client, Lease, Request, Said, Standing, strange};
 use crate::server::PATIENCE;
 
 pub struct Http {
@@ -84,14 +84,14 @@ impl Http {
     }
 }
 
-fn amounts(ask: Ask<'_>) -> Map<String, Value> {
+fn amounts(ask: Request<'_>) -> Map<String, Value> {
     let amounts = ask.amounts.iter();
     amounts
         .map(|&(limit, amount)| (limit.to_owned(), amount.into()))
         .collect()
 }
 
-fn body(ask: Ask<'_>) -> Value {
+fn body(ask: Request<'_>) -> Value {
     json!({"policy": ask.policy, "key": ask.key, "amounts": amounts(ask)})
 }
 
@@ -101,7 +101,7 @@ fn instant(text: &Value) -> Option<u64> {
 }
 
 impl Client for Http {
-    fn check(&mut self, ask: Ask<'_>) -> io::Result<Said> {
+    fn check(&mut self, ask: Request<'_>) -> io::Result<Said> {
         match self.post("/v1/check", &body(ask))? {
             (200, answer) if answer["admitted"] == true => Ok(Said::Yes),
             (429, answer) => match instant(&answer["not_until"]) {
@@ -112,14 +112,14 @@ impl Client for Http {
         }
     }
 
-    fn debit(&mut self, ask: Ask<'_>) -> io::Result<()> {
+    fn debit(&mut self, ask: Request<'_>) -> io::Result<()> {
         match self.post("/v1/debit", &body(ask))? {
             (200, _) => Ok(()),
             answer => Err(strange(answer)),
         }
     }
 
-    fn acquire(&mut self, ask: Ask<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let mut body = body(ask);
         if let Some(name) = name {
             body["idempotency_key"] = name.into();
@@ -137,7 +137,7 @@ impl Client for Http {
         }
     }
 
-    fn settle(&mut self, ask: Ask<'_>, lease: &str) -> io::Result<bool> {
+    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool> {
         let body = json!({
             "policy": ask.policy, "key": ask.key, "lease": lease, "used": amounts(ask),
         });
@@ -147,7 +147,7 @@ impl Client for Http {
         }
     }
 
-    fn peek(&mut self, ask: Ask<'_>) -> io::Result<BTreeMap<String, Standing>> {
+    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
         let (status, answer) = self.post("/v1/peek", &body(ask))?;
         let limits = answer["limits"].as_object().filter(|_| status == 200);
         let stands = |(name, at): (&String, &Value)| {

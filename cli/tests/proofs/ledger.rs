@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::client::{Ask, Client, Lease, Said};
+use crate::client::{Client, Lease, Request, Said};
 
 /// Everyone's key.
 pub const KEY: &str = "acme";
@@ -49,9 +49,9 @@ impl Ledger {
 }
 
 /// A budget too large to be spent.
-pub fn spend<'a>(amounts: &'a [(&'a str, u64)]) -> Ask<'a> {
+pub fn spend<'a>(amounts: &'a [(&'a str, u64)]) -> Request<'a> {
     let (policy, key) = ("spent", KEY);
-    Ask {
+    Request {
         policy,
         key,
         amounts,
@@ -59,9 +59,9 @@ pub fn spend<'a>(amounts: &'a [(&'a str, u64)]) -> Ask<'a> {
 }
 
 /// A budget that each round spends for its own key.
-pub fn scarce(key: &str) -> Ask<'_> {
+pub fn scarce(key: &str) -> Request<'_> {
     let (policy, amounts) = ("scarce", &[("few", 1)]);
-    Ask {
+    Request {
         policy,
         key,
         amounts,
@@ -69,9 +69,9 @@ pub fn scarce(key: &str) -> Ask<'_> {
 }
 
 /// Tokens, and a slot while they are used.
-pub fn work<'a>(amounts: &'a [(&'a str, u64)]) -> Ask<'a> {
+pub fn work<'a>(amounts: &'a [(&'a str, u64)]) -> Request<'a> {
     let (policy, key) = ("work", KEY);
-    Ask {
+    Request {
         policy,
         key,
         amounts,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client::{Ask, Client, Said, Standing};
+use crate::client::{Client, Request, Said, Standing};
 use crate::ledger::{Change, Ledger, TAKES, Taken, scarce, spend, work};
 
 /// What a scarce budget grants, in all.
@@ -174,7 +174,7 @@ impl Reckoning<'_> {
     fn make_it_last(&mut self) {
         thread::sleep(self.loss.unwrap_or_default());
         let (policy, key, amounts) = ("spent", "nobody", &[("units", 1)]);
-        let another = self.client.debit(Ask {
+        let another = self.client.debit(Request {
             policy,
             key,
             amounts,
@@ -182,7 +182,7 @@ impl Reckoning<'_> {
         another.expect("it is up again");
     }
 
-    fn stands(&mut self, ask: Ask<'_>, limit: &str) -> Standing {
+    fn stands(&mut self, ask: Request<'_>, limit: &str) -> Standing {
         self.client.peek(ask).expect("it is up again")[limit]
     }
 }

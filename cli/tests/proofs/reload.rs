@@ -5,23 +5,23 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::client::{Ask, Client, DOORS, Door, Said};
+use crate::client::{Client, DOORS, Door, Request, Said};
 use crate::server::{FILE, Server, folder, until};
 
 /// How often it changes.
 const CHANGES: usize = 45;
 
-const UNITS: Ask<'_> = Ask {
+const UNITS: Request<'_> = Request {
     policy: "spent",
     key: "k",
     amounts: &[("units", 1)],
 };
-const FEW: Ask<'_> = Ask {
+const FEW: Request<'_> = Request {
     policy: "scarce",
     key: "k",
     amounts: &[("few", 1)],
 };
-const SLOT: Ask<'_> = Ask {
+const SLOT: Request<'_> = Request {
     policy: "work",
     key: "k",
     amounts: &[("slots", 1)],
@@ -73,7 +73,7 @@ impl Counted {
             }
             let lease = client.acquire(SLOT, None).expect("no error");
             let lease = lease.expect("six clients for twenty slots");
-            let used = Ask {
+            let used = Request {
                 amounts: &[],
                 ..SLOT
             };
@@ -123,7 +123,7 @@ fn a_file_that_changes_under_load_costs_nobody_an_error_or_a_budget() {
             observer.peek(ask).expect("no error")[limit].limit == large
         });
     }
-    let mut used = |ask: Ask<'_>, limit: &str| {
+    let mut used = |ask: Request<'_>, limit: &str| {
         let standings = observer.peek(ask).expect("no error");
         (standings[limit].limit, standings[limit].used())
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::client::{Ask, Client, Lease, Said, Standing, strange};
+use crate::client::{Client, Lease, Request, Said, Standing, strange};
 use crate::server::PATIENCE;
 
 pub struct Resp {
@@ -95,7 +95,7 @@ impl Resp {
     fn verb(
         &mut self,
         verb: &str,
-        ask: Ask<'_>,
+        ask: Request<'_>,
         lease: Option<&str>,
         more: &[&str],
     ) -> io::Result<Reply> {
@@ -116,7 +116,7 @@ impl Resp {
 }
 
 impl Client for Resp {
-    fn check(&mut self, ask: Ask<'_>) -> io::Result<Said> {
+    fn check(&mut self, ask: Request<'_>) -> io::Result<Said> {
         let reply = self.verb("TG.CHECK", ask, None, &[])?;
         match (reply.text("verdict"), reply.number("not_until_us")) {
             (Some("admitted"), None) => Ok(Said::Yes),
@@ -125,7 +125,7 @@ impl Client for Resp {
         }
     }
 
-    fn debit(&mut self, ask: Ask<'_>) -> io::Result<()> {
+    fn debit(&mut self, ask: Request<'_>) -> io::Result<()> {
         let reply = self.verb("TG.DEBIT", ask, None, &[])?;
         reply
             .text("verdict")
@@ -133,7 +133,7 @@ impl Client for Resp {
             .ok_or_else(|| strange(&reply))
     }
 
-    fn acquire(&mut self, ask: Ask<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
+    fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let named = name.map(|name| ["IDEMPOTENCY", name]);
         let named = named.as_ref().map_or(&[][..], |named| &named[..]);
         let reply = self.verb("TG.ACQUIRE", ask, None, named)?;
@@ -150,7 +150,7 @@ impl Client for Resp {
         }
     }
 
-    fn settle(&mut self, ask: Ask<'_>, lease: &str) -> io::Result<bool> {
+    fn settle(&mut self, ask: Request<'_>, lease: &str) -> io::Result<bool> {
         let reply = self.verb("TG.SETTLE", ask, Some(lease), &[])?;
         match (reply.number("expired"), reply.number("repeated")) {
             (Some(0), Some(repeated)) => Ok(repeated == 1),
@@ -158,7 +158,7 @@ impl Client for Resp {
         }
     }
 
-    fn peek(&mut self, ask: Ask<'_>) -> io::Result<BTreeMap<String, Standing>> {
+    fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>> {
         let reply = self.verb("TG.PEEK", ask, None, &[])?;
         let Some(Reply::Many(limits)) = reply.fact("limits") else {
             return Err(strange(reply));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Ask, Client, DOORS, Door, Lease, Said};
+use crate::client::{Client, DOORS, Door, Lease, Request, Said};
 use crate::server::{Server, folder, now};
 
 /// Nothing comes back while a test runs, but for the last two.
@@ -40,7 +40,7 @@ const KEYS: usize = 50;
 const APART: u64 = 50_000;
 
 fn check(client: &mut dyn Client, policy: &str, key: &str) -> Said {
-    let ask = Ask {
+    let ask = Request {
         policy,
         key,
         amounts: ONE,
@@ -48,7 +48,7 @@ fn check(client: &mut dyn Client, policy: &str, key: &str) -> Said {
     client.check(ask).expect("an answer")
 }
 
-const SLOT: Ask<'_> = Ask {
+const SLOT: Request<'_> = Request {
     policy: "slots",
     key: "hot",
     amounts: &[("running", 1)],
@@ -105,7 +105,7 @@ impl Hammer<'_> {
             return;
         };
         self.held.fetch_sub(1, Ordering::SeqCst);
-        let used = Ask {
+        let used = Request {
             amounts: &[],
             ..SLOT
         };

@@ -17,13 +17,13 @@ use crate::model::{Model, Shape};
 /// One step of a walk over one of two keys.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Ask for an amount for good, by key.
+    /// Request for an amount for good, by key.
     Admit(u64),
-    /// Ask for an amount for good, by handle.
+    /// Request for an amount for good, by handle.
     ByHandle(u64),
     /// Make a handle for the key, or drop the one there is.
     Handle,
-    /// Ask for a lease.
+    /// Request for a lease.
     Acquire(u64),
     /// Settle the nth live lease with a use.
     Settle(usize, u64),

@@ -15,8 +15,8 @@ use crate::model::{Model, Shape};
 /// One step of a walk.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Ask on a key for an amount of every rate.
-    Ask { key: usize, amount: u64 },
+    /// Request on a key for an amount of every rate.
+    Request { key: usize, amount: u64 },
     /// Settle the nth live lease with a use.
     Settle { which: usize, used: u64 },
     /// Drop the nth live lease.
@@ -89,7 +89,7 @@ fn numbers() -> impl Strategy<Value = Numbers> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0..KEYS.len(), 1_u64..6).prop_map(|(key, amount)| Step::Ask { key, amount }),
+        4 => (0..KEYS.len(), 1_u64..6).prop_map(|(key, amount)| Step::Request { key, amount }),
         2 => (any::<usize>(), 0_u64..8).prop_map(|(which, used)| Step::Settle { which, used }),
         1 => any::<usize>().prop_map(|which| Step::Drop { which }),
         3 => (0_u64..900).prop_map(|micros| Step::Pass { micros }),
@@ -128,7 +128,7 @@ impl Walk {
     fn run(&mut self, steps: &[Step]) {
         for step in steps {
             match *step {
-                Step::Ask { key, amount } => self.ask(key, amount),
+                Step::Request { key, amount } => self.ask(key, amount),
                 Step::Settle { which, used } => self.settle(which, Some(used)),
                 Step::Drop { which } => self.settle(which, None),
                 Step::Pass { micros } => self.time.advance(Duration::from_micros(micros)),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidegate::{Admission, Ask, Limit, LimitSet};
+use tidegate::{Admission, Limit, LimitSet, Request};
 
 use crate::common::{Trouble, input_ended, now};
 
@@ -46,7 +46,9 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
             writeln!(ledger, "rate {asked} {}", now())?;
         }
         let asked = now();
-        if let Admission::Granted(mut lease) = slots.try_acquire("hot", Ask::default()).wait()? {
+        if let Admission::Granted(mut lease) =
+            slots.try_acquire("hot", Request::default()).wait()?
+        {
             let from = now();
             rate.peek("hot", 1).wait()?;
             let until = now();

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
-use tidegate::Ask;
+use tidegate::Request;
 
 use crate::common::{KEY, LONG, Trouble, input_ended, now, one_slot};
 
@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<(), Trouble> {
     let mut out = std::io::stdout();
     tokio::runtime::Runtime::new()?.block_on(async {
         while !ended.load(Ordering::Relaxed) {
-            let ask = Ask::default().cost(1).within(LONG);
+            let ask = Request::default().cost(1).within(LONG);
             let granted = set.acquire(KEY, ask).await?.granted();
             let lease = granted.ok_or("it waits for as long as it takes")?;
             let (granted, fence) = (now(), lease.fence());

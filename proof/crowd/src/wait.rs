@@ -1,6 +1,6 @@
 //! It stands in line for the slot, and is killed there.
 
-use tidegate::Ask;
+use tidegate::Request;
 
 use crate::common::{KEY, LONG, Trouble, one_slot};
 
@@ -15,7 +15,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(), Trouble> {
     let set = one_slot(&options.store)?;
     let granted = set
-        .acquire(KEY, Ask::default().cost(1).within(LONG))
+        .acquire(KEY, Request::default().cost(1).within(LONG))
         .wait()?;
     println!("{}", granted.granted().is_some());
     Ok(())

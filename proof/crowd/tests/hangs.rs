@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Ask, Clock, Error, Limit, LimitSet};
+use tidegate::{Clock, Error, Limit, LimitSet, Request};
 use tidegate_conformance::{Beyond, Paused};
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -37,11 +37,11 @@ fn ends_in_time<T>(what: &str, patience: Duration, act: impl FnOnce() -> Result<
 fn is_told_in_time(store: &Beyond) {
     let set = set(store);
     let held = set
-        .try_acquire("k", Ask::default())
+        .try_acquire("k", Request::default())
         .wait()
         .expect("an answer");
     let held = held.granted().expect("it is free").detach();
-    let acquire = |patience| set.acquire("k", Ask::default().within(patience));
+    let acquire = |patience| set.acquire("k", Request::default().within(patience));
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| ends_in_time("in line", PATIENCE, || acquire(PATIENCE).wait()));
         while set.statistics().waiting == 0 {

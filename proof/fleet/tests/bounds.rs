@@ -32,14 +32,14 @@ const TOO_LONG: u64 = 401 * 86_400 * 1_000;
 struct Case {
     what: &'static str,
     http: Option<(&'static str, String, String)>,
-    grpc: Option<Ask>,
+    grpc: Option<Request>,
     resp: Option<Vec<String>>,
     /// What the answer has in it, over HTTP and gRPC, and over RESP.
     told: [&'static str; 2],
     is_missing: bool,
 }
 
-enum Ask {
+enum Request {
     Check(proto::CheckRequest),
     Many(usize),
     Acquire(proto::AcquireRequest),
@@ -78,7 +78,7 @@ impl Case {
         self
     }
 
-    fn grpc(mut self, ask: Ask) -> Self {
+    fn grpc(mut self, ask: Request) -> Self {
         self.grpc = Some(ask);
         self
     }
@@ -129,7 +129,7 @@ fn checks() -> Vec<Case> {
     };
     let mut missing = Case::new("a long name of a policy", ["x...`", "x...`"])
         .post("/v1/check", check(&name, "k"))
-        .grpc(Ask::Check(about(&name, "k")))
+        .grpc(Request::Check(about(&name, "k")))
         .resp(&format!("TG.CHECK {name} k"));
     missing.is_missing = true;
     vec![
@@ -141,41 +141,41 @@ fn checks() -> Vec<Case> {
             "/v1/check",
             r#"{"policy":"spend","key":"k","cost":150}"#.to_owned(),
         )
-        .grpc(Ask::Check(cost))
+        .grpc(Request::Check(cost))
         .resp("TG.CHECK spend k COST 150"),
         Case::new("an empty key", ["the key is empty", "the key is empty"])
             .post("/v1/check", check("chat", ""))
-            .grpc(Ask::Check(about("chat", "")))
+            .grpc(Request::Check(about("chat", "")))
             .resp("TG.CHECK chat ''"),
         Case::new(
             "a long key",
             ["the key has 5000 bytes", "the key has 5000 bytes"],
         )
         .post("/v1/check", check("chat", &long))
-        .grpc(Ask::Check(about("chat", &long)))
+        .grpc(Request::Check(about("chat", &long)))
         .resp(&format!("TG.CHECK chat {long}")),
         Case::new(
             "a key of too few levels",
             ["the key has 1 of 2 levels: write"; 2],
         )
         .post("/v1/check", check("deep", "acme"))
-        .grpc(Ask::Check(about("deep", "acme")))
+        .grpc(Request::Check(about("deep", "acme")))
         .resp("TG.CHECK deep acme"),
         Case::new(
             "a key of too many levels",
             ["the key has 3 of 2 levels: write"; 2],
         )
         .post("/v1/check", check("deep", "acme/a/b"))
-        .grpc(Ask::Check(about("deep", "acme/a/b")))
+        .grpc(Request::Check(about("deep", "acme/a/b")))
         .resp("TG.CHECK deep acme/a/b"),
         // What is wrong by its form is told before what there is not.
         Case::new("an empty key of no policy", ["the key is empty"; 2])
             .post("/v1/check", check("none", ""))
-            .grpc(Ask::Check(about("none", "")))
+            .grpc(Request::Check(about("none", "")))
             .resp("TG.CHECK none ''"),
         Case::new("a batch of none", ["`checks`", ""])
             .post("/v1/check-many", r#"{"checks":[]}"#.to_owned())
-            .grpc(Ask::Many(0)),
+            .grpc(Request::Many(0)),
         Case::new("a batch of too many", ["`checks`", ""])
             .post(
                 "/v1/check-many",
@@ -184,7 +184,7 @@ fn checks() -> Vec<Case> {
                     vec![check("chat", "k"); 1_001].join(",")
                 ),
             )
-            .grpc(Ask::Many(1_001)),
+            .grpc(Request::Many(1_001)),
         missing,
     ]
 }
@@ -206,7 +206,7 @@ fn leases() -> Vec<Case> {
                 "/v1/acquire",
                 format!(r#"{{"policy":"slots","key":"k","{field}":{number}}}"#),
             )
-            .grpc(Ask::Acquire(ask))
+            .grpc(Request::Acquire(ask))
             .resp(&format!("TG.ACQUIRE slots k {word} {number}"))
     };
     let named = |what, name: String, word: &str| {
@@ -221,7 +221,7 @@ fn leases() -> Vec<Case> {
                 "/v1/acquire",
                 format!(r#"{{"policy":"slots","key":"k","idempotency_key":"{name}"}}"#),
             )
-            .grpc(Ask::Acquire(ask))
+            .grpc(Request::Acquire(ask))
             .resp(&format!("TG.ACQUIRE slots k IDEMPOTENCY {word}"))
     };
     let cool = |what, ms: u64| {
@@ -240,7 +240,7 @@ fn leases() -> Vec<Case> {
             "/v1/release",
             format!(r#"{{"policy":"pool","key":"k","lease":"{LEASE}","cool_down_ms":{ms}}}"#),
         )
-        .grpc(Ask::Release(request))
+        .grpc(Request::Release(request))
         .resp(&format!("TG.RELEASE pool k {LEASE} COOLDOWN {ms}"))
     };
     let renew = |what, ms: u64| {
@@ -250,7 +250,7 @@ fn leases() -> Vec<Case> {
                 "/v1/renew",
                 format!(r#"{{"policy":"pool","key":"k","lease":"{LEASE}","ttl_ms":{ms}}}"#),
             )
-            .grpc(Ask::Renew(ms))
+            .grpc(Request::Renew(ms))
             .resp(&format!("TG.RENEW pool k {LEASE} {ms}"))
     };
     let (wait, lasts) = (
@@ -276,14 +276,14 @@ fn leases() -> Vec<Case> {
                 "/v1/release",
                 r#"{"policy":"pool","key":"k","lease":"+1"}"#.to_owned(),
             )
-            .grpc(Ask::Release(lease("+1")))
+            .grpc(Request::Release(lease("+1")))
             .resp("TG.RELEASE pool k +1"),
         Case::new("a lease that is none, of no policy", [id, id])
             .post(
                 "/v1/release",
                 r#"{"policy":"none","key":"k","lease":"x"}"#.to_owned(),
             )
-            .grpc(Ask::Release(proto::LeaseRequest {
+            .grpc(Request::Release(proto::LeaseRequest {
                 policy: "none".to_owned(),
                 ..lease("x")
             }))
@@ -293,7 +293,7 @@ fn leases() -> Vec<Case> {
                 "/v1/leases/revoke",
                 r#"{"policy":"slots","key":"k","handle":"x"}"#.to_owned(),
             )
-            .grpc(Ask::Revoke("x"))
+            .grpc(Request::Revoke("x"))
             .resp("TG.REVOKE slots k x"),
     ]
 }
@@ -307,19 +307,19 @@ fn places() -> Vec<Case> {
                 "/v1/overrides",
                 format!(r#"{{{members},"limits":{{"rpm":{{"calls":4,"per":"1h"}}}}}}"#),
             )
-            .grpc(Ask::Set(place))
+            .grpc(Request::Set(place))
             .resp(&format!("TG.OVERRIDE SET {words} LIMIT rpm calls 4 per 1h"))
     };
     let remove = |what, told, place: Place, query: &str, words: &str| {
         Case::new(what, told)
             .http("DELETE", &format!("/v1/overrides?{query}"), String::new())
-            .grpc(Ask::Remove(place))
+            .grpc(Request::Remove(place))
             .resp(&format!("TG.OVERRIDE DEL {words}"))
     };
     let list = |what, told, request, query: &str, words: &str| {
         Case::new(what, told)
             .get(&format!("/v1/overrides?{query}"))
-            .grpc(Ask::Overrides(request))
+            .grpc(Request::Overrides(request))
             .resp(&format!("TG.OVERRIDE LIST {words}"))
     };
     let long = "x".repeat(5_000);
@@ -400,20 +400,20 @@ fn places() -> Vec<Case> {
             .resp("TG.KEYS chat COUNT 0"),
         Case::new("a long page of keys", page)
             .get("/v1/keys?policy=chat&limit=1001")
-            .grpc(Ask::Keys(1_001))
+            .grpc(Request::Keys(1_001))
             .resp("TG.KEYS chat COUNT 1001"),
         Case::new("a long page of leases", page)
             .get("/v1/leases?policy=slots&limit=1001")
-            .grpc(Ask::Leases(1_001))
+            .grpc(Request::Leases(1_001))
             .resp("TG.LEASES slots COUNT 1001"),
     ]
 }
 
-async fn told(client: &mut TidegateClient<Channel>, ask: Ask) -> Result<(), Status> {
+async fn told(client: &mut TidegateClient<Channel>, ask: Request) -> Result<(), Status> {
     let slots = || "slots".to_owned();
     match ask {
-        Ask::Check(check) => client.check(check).await.map(drop),
-        Ask::Many(count) => {
+        Request::Check(check) => client.check(check).await.map(drop),
+        Request::Many(count) => {
             let checks = vec![about("chat", "k"); count];
             let batch = proto::CheckManyRequest {
                 checks,
@@ -421,16 +421,16 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Ask) -> Result<(), Stat
             };
             client.check_many(batch).await.map(drop)
         }
-        Ask::Acquire(ask) => client.acquire(ask).await.map(drop),
-        Ask::Renew(ttl_ms) => {
+        Request::Acquire(ask) => client.acquire(ask).await.map(drop),
+        Request::Renew(ttl_ms) => {
             let lease = Some(lease(LEASE));
             client
                 .renew(proto::RenewRequest { lease, ttl_ms })
                 .await
                 .map(drop)
         }
-        Ask::Release(lease) => client.release(lease).await.map(drop),
-        Ask::Revoke(handle) => {
+        Request::Release(lease) => client.release(lease).await.map(drop),
+        Request::Revoke(handle) => {
             let revoke = proto::RevokeLeaseRequest {
                 policy: slots(),
                 key: "k".into(),
@@ -438,7 +438,7 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Ask) -> Result<(), Stat
             };
             client.revoke_lease(revoke).await.map(drop)
         }
-        Ask::Set(place) => {
+        Request::Set(place) => {
             let rpm = LimitNumbers {
                 calls: Some(4),
                 per: "1h".to_owned(),
@@ -450,13 +450,13 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Ask) -> Result<(), Stat
             };
             client.set_override(set).await.map(drop)
         }
-        Ask::Remove(place) => {
+        Request::Remove(place) => {
             let place = Some(place);
             let remove = proto::RemoveOverrideRequest { place };
             client.remove_override(remove).await.map(drop)
         }
-        Ask::Overrides(list) => client.list_overrides(list).await.map(drop),
-        Ask::Keys(limit) => {
+        Request::Overrides(list) => client.list_overrides(list).await.map(drop),
+        Request::Keys(limit) => {
             let list = proto::ListKeysRequest {
                 policy: "chat".to_owned(),
                 limit,
@@ -464,7 +464,7 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Ask) -> Result<(), Stat
             };
             client.list_keys(list).await.map(drop)
         }
-        Ask::Leases(limit) => {
+        Request::Leases(limit) => {
             let list = proto::ListLeasesRequest {
                 policy: slots(),
                 limit,

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use tidegate::StoreError;
 use tidegate::{
-    Admission, Ask, Error, Handle, Lease, LimitSet, ManualClock, Span, Standing, Timestamp, Verdict,
+    Admission, Error, Handle, Lease, LimitSet, ManualClock, Request, Span, Standing, Timestamp,
+    Verdict,
 };
 
 use crate::Feed;
@@ -102,18 +103,18 @@ impl<'a> Play<'a> {
 
     fn check(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, _) = self.named(feed);
-        let answer = self.set.check(key, Ask::named(&named));
+        let answer = self.set.check(key, Request::named(&named));
         answer.wait().is_ok_and(|decision| decision.admitted())
     }
 
     fn debit(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, _) = self.named(feed);
-        self.set.debit(key, Ask::named(&named)).wait().is_ok()
+        self.set.debit(key, Request::named(&named)).wait().is_ok()
     }
 
     fn acquire(&mut self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, weight) = self.named(feed);
-        let mut ask = Ask::named(&named).priority(feed.byte());
+        let mut ask = Request::named(&named).priority(feed.byte());
         if feed.choose(3) == 0 {
             ask = ask.ttl(length(feed));
         }
@@ -139,7 +140,7 @@ impl<'a> Play<'a> {
     }
 
     fn wait(&mut self, feed: &mut Feed<'a>) -> Changed {
-        let mut ask = Ask::from(feed.amount()).priority(feed.byte());
+        let mut ask = Request::from(feed.amount()).priority(feed.byte());
         ask = ask.within(match feed.choose(2) {
             0 => length(feed),
             _ => Duration::MAX,
@@ -268,8 +269,12 @@ impl<'a> Play<'a> {
     /// Questions change nothing.
     fn look(&self, key: &[u8], feed: &mut Feed<'_>) -> Changed {
         let (named, _) = self.named(feed);
-        let peeked = self.set.peek(key, Ask::named(&named)).wait().is_ok();
-        let foreseen = self.set.forecast(key, Ask::named(&named)).wait().is_ok();
+        let peeked = self.set.peek(key, Request::named(&named)).wait().is_ok();
+        let foreseen = self
+            .set
+            .forecast(key, Request::named(&named))
+            .wait()
+            .is_ok();
         assert!(peeked || !foreseen, "a forecast for what cannot be asked");
         let _ = (self.set.statistics(), self.set.keys(), self.set.limits());
         false

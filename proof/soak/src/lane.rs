@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tidegate::Select;
-use tidegate::{Admission, Ask, Decision, Error, Lease, LimitSet, PageOf};
+use tidegate::{Admission, Decision, Error, Lease, LimitSet, PageOf, Request};
 use tokio::time::Instant;
 
 use crate::books::{Books, Entries};
@@ -107,13 +107,13 @@ impl Lane {
     }
 
     /// What each ask says.
-    pub fn said(&self) -> Ask<'static> {
-        Ask::named(self.taken)
+    pub fn said(&self) -> Request<'static> {
+        Request::named(self.taken)
     }
 
     /// Asks for a lease. A refusal that no limit explains is a fault, and so is a grant
     /// that no limit has.
-    pub async fn take(&self, key: &str, account: u64, ask: Ask<'_>) -> Option<Held> {
+    pub async fn take(&self, key: &str, account: u64, ask: Request<'_>) -> Option<Held> {
         add(&self.tally.asked);
         let now = || self.now();
         let entries = self.books.as_ref().map(|books| books.open(account, now));

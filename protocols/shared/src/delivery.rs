@@ -48,7 +48,7 @@ impl<B: Body + Unpin> Body for Delivery<B> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::{Ask, Key};
+    use tidegate::{Key, Request};
     use tidegate_service::{Entry, Scope, Served, Service};
 
     use super::*;
@@ -58,7 +58,7 @@ mod tests {
     /// A body that tells of the only lease there is.
     async fn body(served: &Arc<Served>) -> Option<Delivery<String>> {
         let key = Key::from("k");
-        let Entry::Granted(ticket) = served.acquire(key, Ask::default()).await.unwrap() else {
+        let Entry::Granted(ticket) = served.acquire(key, Request::default()).await.unwrap() else {
             return None;
         };
         let lease = Undelivered::new(served, key, &ticket);

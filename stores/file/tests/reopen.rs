@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Place, limits, remaining, set};
-use tidegate::{Algorithm, Ask, Error, Lease, Limit, LimitSet, ManualClock};
+use tidegate::{Algorithm, Error, Lease, Limit, LimitSet, ManualClock, Request};
 use tidegate::{Store, StoreError};
 use tidegate_core::{Span, Timestamp};
 use tidegate_file::SyncMode;
@@ -176,7 +176,7 @@ fn a_lease_that_expired_meanwhile_gives_its_slots_back() {
 #[test]
 fn an_idempotent_ask_gives_the_same_lease_after_its_file_was_opened_again() {
     let (place, clock) = (Place::new(), ManualClock::default());
-    let ask = Ask::from(1).idempotency(b"once");
+    let ask = Request::from(1).idempotency(b"once");
     let ask_for = |set: &LimitSet| {
         let admission = set.try_acquire("alice", ask).wait().expect("no error");
         admission.granted().expect("room")

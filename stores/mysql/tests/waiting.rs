@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use support::{Desk, hourly, machine_time, number, open, options, plan};
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::mariadb_server::MariadbServer;
 use tidegate_mysql::{Clock, MysqlStore, Options};
 
@@ -27,14 +27,14 @@ fn who_has_lost_its_place_takes_another() {
     let store = Arc::new(open(&server, Clock::Server));
     let set = set(store).build().expect("sound");
     let held = set
-        .try_acquire("k", Ask::default())
+        .try_acquire("k", Request::default())
         .wait()
         .expect("an answer");
     let mut held = held.granted().expect("it is free");
     let standing = || number(&server, "SELECT COUNT(*) FROM tidegate_turns");
     std::thread::scope(|scope| {
         let wait = || {
-            let granted = set.acquire("k", Ask::default().within(PATIENCE));
+            let granted = set.acquire("k", Request::default().within(PATIENCE));
             let mut lease = granted
                 .wait()
                 .expect("an answer")

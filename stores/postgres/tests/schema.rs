@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots, sql};
-use tidegate::{Algorithm, Ask, Error, Lease, Limit, LimitSet};
+use tidegate::{Algorithm, Error, Lease, Limit, LimitSet, Request};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_conformance::{Asked as _, Witness, wait_for};
 use tidegate_postgres::{Clock, Options, PostgresError, PostgresStore, Tables};
@@ -83,7 +83,7 @@ fn waits_in_vain(options: &Options, address: &str) -> bool {
     let set = set.expect("a sound set");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let acquire = || {
-        let ask = Ask::default().within(Duration::from_millis(20));
+        let ask = Request::default().within(Duration::from_millis(20));
         let asked = runtime.block_on(set.acquire("k", ask));
         asked.expect("an answer").granted()
     };

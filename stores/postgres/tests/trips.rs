@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Desk, hourly, machine_time, options, plan, rate, slots, sql};
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::Asked as _;
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
@@ -109,7 +109,7 @@ fn an_ask_that_may_wait_and_need_not_is_one_statement() {
     let set = set.expect("a sound set");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let acquire = |millis| {
-        let ask = Ask::default().within(Duration::from_millis(millis));
+        let ask = Request::default().within(Duration::from_millis(millis));
         let asked = runtime.block_on(set.acquire("k", ask));
         asked.expect("an answer").granted()
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::options;
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
 
@@ -31,7 +31,7 @@ fn who_waits_holds_no_connection() {
         let acquire = || {
             let set = set.clone();
             async move {
-                let asked = set.acquire("k", Ask::default()).await;
+                let asked = set.acquire("k", Request::default()).await;
                 asked.expect("an answer").granted()
             }
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Desk, SECOND, ask, connect, hourly, machine_time, open, plan, slots};
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_conformance::{Witness, wait_for};
 use tidegate_redis::{Clock, RedisStore};
@@ -63,14 +63,14 @@ fn who_starts_again_after_a_limit_was_removed_knows_what_is_held() {
     let before = set(vec![Limit::calls("rpm", 9, LONG), gpu()]);
     before.remove_limit("rpm").expect("it was there");
     let held = before
-        .try_acquire("k", Ask::default())
+        .try_acquire("k", Request::default())
         .wait()
         .expect("an answer");
     let _held = held.granted().expect("it is free");
     evict(&server, PLANS);
     let after = set(vec![gpu()]);
     let refused = after
-        .try_acquire("k", Ask::default())
+        .try_acquire("k", Request::default())
         .wait()
         .expect("an answer");
     assert!(refused.granted().is_none());
@@ -243,12 +243,12 @@ fn who_waits_and_is_dropped_from_the_order_stands_in_line_again() {
     let in_line = || ask::<i64>(&mut connect(&server), &["ZCARD", "{tidegate:t:k}:q"]);
     std::thread::scope(|scope| {
         let held = set
-            .try_acquire("k", Ask::default())
+            .try_acquire("k", Request::default())
             .wait()
             .expect("an answer");
         let held = held.granted().expect("it is free");
         let waits = || {
-            set.acquire("k", Ask::default().within(LONG))
+            set.acquire("k", Request::default().within(LONG))
                 .wait()
                 .map(drop)
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::open;
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::Paused;
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::Clock;
@@ -27,10 +27,10 @@ fn what_was_granted_to_nobody_stays_for_its_retry() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let ask = || Ask::default().idempotency(b"job 1");
+        let ask = || Request::default().idempotency(b"job 1");
         let others = || async {
             let asked = set
-                .acquire("k", Ask::default().within(Duration::ZERO))
+                .acquire("k", Request::default().within(Duration::ZERO))
                 .await;
             asked.expect("an answer").granted()
         };

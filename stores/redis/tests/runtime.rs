@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use support::{ask, connect};
-use tidegate::{Ask, Limit, LimitSet};
+use tidegate::{Limit, LimitSet, Request};
 use tidegate_conformance::redis_server::RedisServer;
 use tidegate_redis::{Options, RedisStore};
 
@@ -46,7 +46,7 @@ async fn a_thread_does_other_work_while_the_server_takes_its_time() {
     assert!(checked.expect("an answer").admitted());
     let debited = meanwhile(&server, set.debit("k", 10)).await;
     assert!(debited.expect("an answer").admitted());
-    let ask = Ask::default().cost(30).within(minute);
+    let ask = Request::default().cost(30).within(minute);
     let lease = meanwhile(&server, set.acquire("k", ask)).await;
     let lease = lease.expect("an answer").granted().expect("it fits");
     let (id, until) = (lease.id(), lease.expires_at());
@@ -71,12 +71,12 @@ async fn a_lease_that_is_dropped_holds_up_nobody() {
     let builder = LimitSet::builder().store(Arc::new(store));
     let set = builder.limits([Limit::concurrency("gpu", 1)]).build();
     let set = set.expect("a sound set");
-    let lease = set.acquire("k", Ask::default()).await;
+    let lease = set.acquire("k", Request::default()).await;
     let lease = lease.expect("an answer").granted().expect("it is free");
     meanwhile(&server, async {
         drop(lease);
         // Behind it on the same connection.
-        let again = set.acquire("k", Ask::default()).await;
+        let again = set.acquire("k", Request::default()).await;
         assert!(again.expect("an answer").granted().is_some());
     })
     .await;

@@ -17,7 +17,7 @@ mod over;
 mod said;
 mod settings;
 
-/// How long slots are held unless the limit or the ask says otherwise.
+/// How long slots are held unless the limit or the request says otherwise.
 const DEFAULT_TTL: Duration = Duration::from_secs(120);
 /// Sub-windows of a sliding window: at most a sixtieth is refused too much.
 const DEFAULT_SUB_WINDOWS: u32 = 60;
@@ -65,13 +65,13 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// `count` calls per period; each ask takes one unless it says otherwise.
+    /// `count` calls per period; each request takes one unless it says otherwise.
     #[must_use]
     pub fn calls(name: impl Into<String>, count: Amount, per: impl Into<Period>) -> Self {
         Self::timed(name, Kind::Calls, count, per.into())
     }
 
-    /// `amount` units per period; the ask says how many it takes.
+    /// `amount` units per period; the request says how many it takes.
     #[must_use]
     pub fn rate(name: impl Into<String>, amount: Amount, per: impl Into<Period>) -> Self {
         Self::timed(name, Kind::Rate, amount, per.into())
@@ -83,7 +83,7 @@ impl Limit {
         Self::timed(name, Kind::Rate, amount, per.into()).algorithm(Algorithm::FixedWindow)
     }
 
-    /// `slots` held at once; each ask holds one unless it says otherwise.
+    /// `slots` held at once; each request holds one unless it says otherwise.
     #[must_use]
     pub fn concurrency(name: impl Into<String>, slots: Amount) -> Self {
         Self::new(name.into(), Kind::Concurrency, slots, None)
@@ -156,7 +156,7 @@ impl Limit {
         self
     }
 
-    /// Admit while one unit is left; the ask that crosses counts in full.
+    /// Admit while one unit is left; the request that crosses counts in full.
     #[must_use]
     pub fn postpaid(mut self) -> Self {
         self.payment = Payment::Postpaid;
@@ -226,7 +226,7 @@ impl Limit {
         self.period.as_ref()
     }
 
-    /// Whether each ask takes one unit unless it says otherwise (calls, slots).
+    /// Whether each request takes one unit unless it says otherwise (calls, slots).
     #[must_use]
     pub const fn is_counted(&self) -> bool {
         !matches!(self.kind, Kind::Rate)

@@ -1,6 +1,6 @@
-//! An ask for a permit, from its first word to the permit.
+//! A request for a permit, from its first word to the permit.
 //!
-//! At a store beyond a network an answer may be lost. The ask carries a word of
+//! At a store beyond a network an answer may be lost. The request carries a word of
 //! its own, so that asking again finds what the lost answer granted, and an old
 //! request that arrives late takes nothing more. What is found so is given up,
 //! and asked for anew under another word: the store may have been told to take
@@ -16,11 +16,11 @@ use tidegate_store::StoreError;
 use super::permit::LeasedPermit;
 use super::semaphore::{LeasedSemaphore, Shared};
 use crate::admission::Admission;
-use crate::ask::{Ask, DEFAULT_WAIT};
 use crate::clock::Sleep;
 use crate::error::Error;
 use crate::lease::Lease;
 use crate::pending::Pending;
+use crate::request::{DEFAULT_WAIT, Request};
 
 /// The pause after the first answer that did not come, and the longest.
 const PAUSES: (Span, Span) = (Span::from_millis(50), Span::from_secs(1));
@@ -134,11 +134,11 @@ impl Attempt<'_> {
             priority,
         } = self.of;
         let wanted = [(shared.limit.as_str(), *slots)];
-        let ask = Ask::named(&wanted).ttl(shared.ttl).priority(*priority);
+        let request = Request::named(&wanted).ttl(shared.ttl).priority(*priority);
         let left = self.until.map(|until| until.since(now).as_duration());
-        let ask = ask.own_word(&self.word);
-        let ask = ask.within(left.unwrap_or(Duration::MAX));
-        shared.set.acquire(&**key, ask).await
+        let request = request.own_word(&self.word);
+        let request = request.within(left.unwrap_or(Duration::MAX));
+        shared.set.acquire(&**key, request).await
     }
 
     /// What an earlier request was granted, and nobody was told.

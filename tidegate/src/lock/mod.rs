@@ -22,7 +22,7 @@
 //! |---|---|
 //! | [`LeasedSemaphore`], [`LeasedMutex`] | a number of slots for each of many keys; one |
 //! | [`LeasedBuilder`] | how one is made |
-//! | `acquire` | an ask that outlives a lost answer, and never takes twice |
+//! | `acquire` | a request that outlives a lost answer, and never takes twice |
 //! | [`LeasedPermit`] | what is held; given back when dropped |
 //!
 //! # What a holder may believe

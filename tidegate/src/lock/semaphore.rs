@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tidegate_core::Amount;
 
-use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease_id::LeaseId;
 use crate::pending::Pending;
+use crate::request::Request;
 use crate::set::LimitSet;
 
 /// The key that is meant if none is said; `tidegate run --store` means it, too.
@@ -83,7 +83,7 @@ impl LeasedSemaphore {
         Pending::new(async move {
             let limit = &self.shared.limit;
             let one = [(limit.as_str(), 1)];
-            let peeked = self.set().peek(&*self.key, Ask::named(&one)).await?;
+            let peeked = self.set().peek(&*self.key, Request::named(&one)).await?;
             Ok(peeked.standing(limit).map_or(0, |stand| stand.remaining))
         })
     }

@@ -1,9 +1,9 @@
-//! Which member holds the lease that an idempotent ask was given before.
+//! Which member holds the lease that an idempotent request was given before.
 //!
 //! The process remembers it of its own grants (`repeats`). What another process was
 //! granted, the members' stores know: each member is asked, all at once, before anything
 //! is taken anew. A member that fails, or is [late] while others have
-//! answered, is left out of the ask: it holds up nobody, and what it may hold is not found.
+//! answered, is left out of the request: it holds up nobody, and what it may hold is not found.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 use super::member::Member;
 use super::round::{Asked, late, no_answer};
 use super::walk::Failed;
-use crate::ask::Ask;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
+use crate::request::Request;
 
 /// What the members have said.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct Found<'a> {
 /// Whether one member holds it; `None`: nobody can tell.
 type Look<'a> = dyn Future<Output = Result<Option<bool>, Error>> + Send + 'a;
 
-/// Asks all `members` at once which of them granted `ask` before; none of them takes
+/// Asks all `members` at once which of them granted `request` before; none of them takes
 /// anything. It answers as soon as one says so, or all have answered, or those that have
 /// not are late and another is left to decide.
 ///
@@ -41,15 +41,15 @@ type Look<'a> = dyn Future<Output = Result<Option<bool>, Error>> + Send + 'a;
 pub(super) async fn holder<'a>(
     members: &'a [Member],
     key: &'a [u8],
-    ask: &'a Ask<'a>,
+    request: &'a Request<'a>,
     clock: &Clock,
 ) -> Found<'a> {
     let shared = |member: &&Member| member.inner().shared;
-    if ask.idempotency.is_none() || !members.iter().any(|member| shared(&member)) {
+    if request.idempotency.is_none() || !members.iter().any(|member| shared(&member)) {
         return Found::default();
     }
     let look = |member: &'a Member| -> (&'a Member, Pin<Box<Look<'a>>>) {
-        (member, Box::pin(member.inner().has_granted(key, ask)))
+        (member, Box::pin(member.inner().has_granted(key, request)))
     };
     let mut round = Round {
         looks: Asked::of(members.iter().filter(shared).map(look)),

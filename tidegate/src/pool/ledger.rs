@@ -8,7 +8,7 @@ use super::repeats::Repeats;
 use crate::decision::Decision;
 use crate::statistics::{Counters, Statistics};
 
-/// What the pool has counted, and which asks it would repeat.
+/// What the pool has counted, and which requests it would repeat.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) counters: Counters,

@@ -185,7 +185,7 @@ impl Member {
         self.0.ledger.repeats.renew(id.to_u128(), until);
     }
 
-    /// A lease that was given here is held no more: its ask is a new one from now on.
+    /// A lease that was given here is held no more: its request is a new one from now on.
     pub fn forgets(&self, id: LeaseId) {
         self.0.ledger.repeats.forget(id.to_u128());
     }

@@ -1,7 +1,7 @@
-//! Which member granted which idempotent ask.
+//! Which member granted which idempotent request.
 //!
 //! A set gives the same lease to the same ask for as long as it is held; a pool must
-//! send the ask to the same set for that. It remembers where until the lease ends; at
+//! send the request to the same set for that. It remembers where until the lease ends; at
 //! most [`MOST`] of them, the soonest to expire giving way. Two that ask the same at the same moment may be granted by two
 //! members: the first to claim keeps, and the other's is cancelled.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_core::Timestamp;
 use tidegate_store::sync::Mutex;
 
-/// How many asks are remembered.
+/// How many requests are remembered.
 const MOST: usize = 65_536;
 
 /// A key and an idempotency key.
@@ -32,7 +32,7 @@ struct Book {
     by_end: BTreeSet<(Timestamp, u128)>,
 }
 
-/// Where an ask was granted, by its member's clock.
+/// Where a request was granted, by its member's clock.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     member: u64,
@@ -93,7 +93,7 @@ impl Repeats {
         true
     }
 
-    /// The lease is held no more: its ask is a new one from now on.
+    /// The lease is held no more: its request is a new one from now on.
     pub(super) fn forget(&self, lease: u128) {
         if self.is_empty() {
             return;
@@ -158,9 +158,9 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_soonest_to_expire_gives_way() {
         let repeats = Repeats::default();
         for lease in 0..=MOST as u64 {
-            let ask = name(b"k", &lease.to_le_bytes());
+            let request = name(b"k", &lease.to_le_bytes());
             let until = at(1_000_000 - lease as i64);
-            assert!(repeats.claim(&ask, (0, u128::from(lease)), until));
+            assert!(repeats.claim(&request, (0, u128::from(lease)), until));
         }
         let book = repeats.book.lock();
         assert_eq!(book.by_name.len(), MOST);

@@ -99,7 +99,7 @@ pub(super) async fn in_turn<'a, T, R, F: Future<Output = Result<T, Error>>>(
     members: impl Iterator<Item = One<'a>>,
     latecomers: Latecomers,
     clock: &Clock,
-    ask: impl Fn(One<'a>) -> F,
+    question: impl Fn(One<'a>) -> F,
     mut read: impl FnMut(One<'a>, Result<T, Error>) -> Option<R>,
 ) -> Result<R, Asked<One<'a>, F>> {
     let mut members: Members<'a> = members.collect();
@@ -130,7 +130,7 @@ pub(super) async fn in_turn<'a, T, R, F: Future<Output = Result<T, Error>>>(
                 let is_free = |(one, _): &One<'a>| !behind.any(|late| late.0.is_beside(one));
                 let next = members.iter().position(is_free);
                 let next = next.map(|at| members.remove(at));
-                asked = next.map(|one| (one, Box::pin(ask(one))));
+                asked = next.map(|one| (one, Box::pin(question(one))));
                 waits = None;
             }
             let Some((one, answer)) = &mut asked else {

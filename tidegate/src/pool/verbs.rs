@@ -18,22 +18,22 @@ use super::round::{Asked, Latecomers, One, in_turn};
 use super::vigil::{Turn, Vigil};
 use super::walk::{Candidates, Failed, Tally, sign};
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::pending::Pending;
+use crate::request::Request;
 use crate::set::Manner;
 use crate::statistics::Statistics;
 
 /// Several sets that can serve the same work (regions, accounts, endpoints),
 /// from any thread or task. Cloning shares it.
 ///
-/// An ask is granted by one member: the first in the balancer's order that
-/// admits it now, or, for an ask that waits, the first that can. Members that
-/// cool down are passed over. A member that cannot serve the ask at all (it
+/// A request is granted by one member: the first in the balancer's order that
+/// admits it now, or, for a request that waits, the first that can. Members that
+/// cool down are passed over. A member that cannot serve the request at all (it
 /// does not know a limit that is named, or never grants as much) is passed
 /// over too; only if that is so of all members is it an error. Beside a member that has
 /// not answered for 300 ms the next on another store is asked: what both grant is taken
@@ -64,12 +64,12 @@ use crate::statistics::Statistics;
 /// # Ok::<(), tidegate::Error>(())
 /// ```
 ///
-/// Statistics: the pool counts each ask once; a member's set counts what it
+/// Statistics: the pool counts each request once; a member's set counts what it
 /// granted, and neither the refusals nor the waits that another made good.
 #[derive(Clone)]
 pub struct LimitPool {
     shared: Arc<Shared>,
-    /// Counts the asks of this handle and its clones.
+    /// Counts the requests of this handle and its clones.
     turn: Arc<AtomicU64>,
 }
 
@@ -106,7 +106,7 @@ impl LimitPool {
         }
     }
 
-    /// Takes what `ask` says as a lease, from the first member that admits it
+    /// Takes what `request` says as a lease, from the first member that admits it
     /// now. A refusal is that of the member that is free soonest, the end of a
     /// cool-down included.
     ///
@@ -115,22 +115,22 @@ impl LimitPool {
     pub fn try_acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        self.acquire(key, ask.into().within(Duration::ZERO))
+        self.acquire(key, request.into().within(Duration::ZERO))
     }
 
-    /// Takes what `ask` says as a lease, and waits for it at all members at
-    /// once: whichever can serve it first does, and the ask leaves the other
-    /// queues. First come, first served at each, within a priority, for as long as the ask
-    /// [says](Ask::within), and [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then
+    /// Takes what `request` says as a lease, and waits for it at all members at
+    /// once: whichever can serve it first does, and the request leaves the other
+    /// queues. First come, first served at each, within a priority, for as long as the request
+    /// [says](Request::within), and [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then
     /// it is refused. A member that cools down is waited for too; one that has not
     /// answered 300 ms after the deadline is not, if another has refused. Given up before
     /// its end, it gives back what it took and its place in every queue.
     ///
-    /// An ask with an idempotency key that this process was not granted asks all members
+    /// A request with an idempotency key that this process was not granted asks all members
     /// on shared stores first, at once, which of them holds its lease. Whoever cannot tell,
-    /// or has not answered 300 ms later while another member has, is left out of this ask.
+    /// or has not answered 300 ms later while another member has, is left out of this request.
     /// So a retry in another process, or after this one has started again, may be granted a
     /// second lease by another member, if the one that holds the first is left out; each of
     /// the two ends by itself, at its expiry at the latest. While that member answers, a
@@ -144,20 +144,20 @@ impl LimitPool {
     pub fn acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
+        let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             loop {
-                let admission = self.take(key, &ask).await?;
-                if let Some(admission) = self.claimed(key, &ask, admission).await {
+                let admission = self.take(key, &request).await?;
+                if let Some(admission) = self.claimed(key, &request, admission).await {
                     return Ok(admission);
                 }
             }
         })
     }
 
-    /// Takes what `ask` says without a lease, from the first member that
+    /// Takes what `request` says without a lease, from the first member that
     /// admits it now; the decision tells which.
     ///
     /// # Errors
@@ -166,18 +166,20 @@ impl LimitPool {
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
+        let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             let candidates = self.candidates_in_order();
-            let decision = self.first(&candidates, (key, &ask), Without::Lease).await?;
+            let decision = self
+                .first(&candidates, (key, &request), Without::Lease)
+                .await?;
             self.shared.ledger.counters.decided(&decision);
             Ok(decision)
         })
     }
 
-    /// Whether any member would admit `ask` now, and if none, when the first
+    /// Whether any member would admit `request` now, and if none, when the first
     /// will. Changes nothing, and is nobody's turn.
     ///
     /// # Errors
@@ -185,12 +187,13 @@ impl LimitPool {
     pub fn peek<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
+        let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
             let candidates = self.who_cools();
-            self.first(&candidates, (key, &ask), Without::Change).await
+            self.first(&candidates, (key, &request), Without::Change)
+                .await
         })
     }
 
@@ -234,7 +237,7 @@ impl LimitPool {
         Ok(self.try_member(member)?.cooling())
     }
 
-    /// What it has decided so far; each ask counts once, whoever was tried.
+    /// What it has decided so far; each request counts once, whoever was tried.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.ledger.read()
@@ -277,15 +280,15 @@ impl LimitPool {
     }
 
     /// Tries now, and waits where that is worth while.
-    async fn take(&self, key: &[u8], ask: &Ask<'_>) -> Result<Admission, Error> {
+    async fn take(&self, key: &[u8], request: &Request<'_>) -> Result<Admission, Error> {
         let (clock, ledger) = (self.clock(), &*self.shared.ledger);
         let since = clock.now();
-        let candidates = self.candidates(key, ask).await?;
+        let candidates = self.candidates(key, request).await?;
         let Tried {
             tally,
             failed,
             late,
-        } = match self.try_each(&candidates, key, ask).await {
+        } = match self.try_each(&candidates, key, request).await {
             Ok(granted) => {
                 ledger.counters.answered(None);
                 return Ok(granted);
@@ -294,13 +297,13 @@ impl LimitPool {
         };
         if late.is_empty() {
             let refused = Admission::Refused(tally.decision()?);
-            if !ask.is_patient() {
+            if !request.is_patient() {
                 ledger.counters.answered(refused.refusal());
                 return Ok(refused);
             }
         }
         let candidates = candidates.without(failed);
-        let vigil = Vigil::new(&candidates, late, (key, ask), ledger, (clock, since));
+        let vigil = Vigil::new(&candidates, late, (key, request), ledger, (clock, since));
         vigil.answer().await
     }
 
@@ -310,7 +313,7 @@ impl LimitPool {
         &'c self,
         candidates: &Candidates<'c>,
         key: &'c [u8],
-        ask: &'c Ask<'c>,
+        request: &'c Request<'c>,
     ) -> Result<Admission, Tried<'c>> {
         let mut tally = candidates.tally();
         let mut failed = Failed::new();
@@ -318,17 +321,17 @@ impl LimitPool {
             let set = member.inner();
             match cooling {
                 Some(until) => {
-                    let decision = set.peek(key, ask).await?;
+                    let decision = set.peek(key, request).await?;
                     Ok(Admission::Refused(decision.not_before(until)))
                 }
                 None => {
                     let manner = Manner::alone(set.clock.now());
-                    let now = ask.within(Duration::ZERO);
+                    let now = request.within(Duration::ZERO);
                     Ok(set.take(key, &now, manner).await?.0)
                 }
             }
         };
-        let latecomers = match ask.is_patient() {
+        let latecomers = match request.is_patient() {
             true => Latecomers::AreLeft,
             false => Latecomers::AreWaitedFor,
         };
@@ -372,7 +375,7 @@ impl LimitPool {
     async fn first<'c>(
         &'c self,
         candidates: &Candidates<'c>,
-        (key, ask): (&[u8], &Ask<'_>),
+        (key, request): (&[u8], &Request<'_>),
         without: Without,
     ) -> Result<Decision, Error> {
         let mut tally = Tally::default();
@@ -380,9 +383,9 @@ impl LimitPool {
             let set = member.inner();
             async move {
                 match (cooling, without) {
-                    (Some(until), _) => Ok(set.peek(key, ask).await?.not_before(until)),
-                    (None, Without::Lease) => set.check(key, ask).await,
-                    (None, Without::Change) => set.peek(key, ask).await,
+                    (Some(until), _) => Ok(set.peek(key, request).await?.not_before(until)),
+                    (None, Without::Lease) => set.check(key, request).await,
+                    (None, Without::Change) => set.peek(key, request).await,
                 }
             }
         };
@@ -406,7 +409,7 @@ impl LimitPool {
         }
     }
 
-    /// The members in the balancer's order; for an ask that repeats one, the
+    /// The members in the balancer's order; for a request that repeats one, the
     /// member that holds its lease.
     ///
     /// # Errors
@@ -414,16 +417,16 @@ impl LimitPool {
     async fn candidates<'c>(
         &'c self,
         key: &'c [u8],
-        ask: &'c Ask<'c>,
+        request: &'c Request<'c>,
     ) -> Result<Candidates<'c>, Error> {
-        if let Some((member, lease)) = self.repeated(key, ask) {
+        if let Some((member, lease)) = self.repeated(key, request) {
             // It may have ended without a word to this pool: by its id, or with its key.
-            match member.inner().has_granted(key, ask).await? {
+            match member.inner().has_granted(key, request).await? {
                 Some(false) => self.shared.ledger.repeats.forget(lease),
                 Some(true) | None => return Ok(Candidates::only(member)),
             }
         }
-        let found = holder(self.members(), key, ask, self.clock()).await;
+        let found = holder(self.members(), key, request, self.clock()).await;
         Ok(match found.holder {
             Some(member) => Candidates::only(member),
             None => self.candidates_in_order().without(found.left_out),
@@ -450,19 +453,25 @@ impl LimitPool {
         candidates
     }
 
-    /// The member that is known to have granted such an ask, and the lease.
-    fn repeated(&self, key: &[u8], ask: &Ask<'_>) -> Option<(&Member, u128)> {
-        let name = repeats::name(key, ask.idempotency?);
+    /// The member that is known to have granted such a request, and the lease.
+    fn repeated(&self, key: &[u8], request: &Request<'_>) -> Option<(&Member, u128)> {
+        let name = repeats::name(key, request.idempotency?);
         let with = |id: u64| self.members().iter().find(|member| member.id() == id);
         let now = |id: u64| Some(with(id)?.inner().clock.now());
         let (member, lease) = self.shared.ledger.repeats.find(&name, now)?;
         Some((with(member)?, lease))
     }
 
-    /// The admission, unless the same ask was granted by another member in the
+    /// The admission, unless the same request was granted by another member in the
     /// meantime: then it is given back, to ask there.
-    async fn claimed(&self, key: &[u8], ask: &Ask<'_>, admission: Admission) -> Option<Admission> {
-        let (Some(idempotency), Admission::Granted(lease)) = (ask.idempotency, &admission) else {
+    async fn claimed(
+        &self,
+        key: &[u8],
+        request: &Request<'_>,
+        admission: Admission,
+    ) -> Option<Admission> {
+        let (Some(idempotency), Admission::Granted(lease)) = (request.idempotency, &admission)
+        else {
             return Some(admission);
         };
         if self.claim(&repeats::name(key, idempotency), lease) {

@@ -18,9 +18,9 @@ use super::member::Member;
 use super::round::{Asked, LATE, no_answer};
 use super::walk::{Candidates, Tally, sign};
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
+use crate::request::Request;
 use crate::set::Manner;
 
 /// For how long one member beyond a network is asked alone.
@@ -48,13 +48,13 @@ impl<'a> Vigil<'a> {
     pub(super) fn new(
         candidates: &Candidates<'a>,
         mut late: Asked<&'a Member, Turn<'a>>,
-        (key, ask): (&'a [u8], &'a Ask<'a>),
+        (key, request): (&'a [u8], &'a Request<'a>),
         ledger: &'a Ledger,
         (clock, since): (&'a Clock, Timestamp),
     ) -> Self {
         ledger.begin_wait();
         let tried_for = clock.now().since(since);
-        let longest = Span::from(ask.patience().unwrap_or(Duration::MAX));
+        let longest = Span::from(request.patience().unwrap_or(Duration::MAX));
         let race = Race::new(HEDGE);
         let cooling = candidates.cooling.iter().map(|(member, _)| *member);
         let members = candidates.ready.iter().copied().chain(cooling);
@@ -72,7 +72,7 @@ impl<'a> Vigil<'a> {
                 {
                     return Ok(granted);
                 }
-                Ok(set.take(key, ask, manner).await?.0)
+                Ok(set.take(key, request, manner).await?.0)
             };
             (member, Box::pin(turn))
         };

@@ -105,7 +105,7 @@ impl Tally {
 }
 
 /// *Cannot tell* says more than *not ever*, for it may pass; that, with the
-/// largest capacity there is, more than an ask that makes no sense; and that
+/// largest capacity there is, more than a request that makes no sense; and that
 /// more than a name that one member does not know.
 fn rank(error: &Error) -> (u8, u64) {
     match error {

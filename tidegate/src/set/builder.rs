@@ -147,7 +147,7 @@ impl LimitSetBuilder {
         self
     }
 
-    /// The most asks that may wait at once (10,000 if not said).
+    /// The most requests that may wait at once (10,000 if not said).
     #[must_use]
     pub fn max_waiting(mut self, max_waiting: usize) -> Self {
         self.max_waiting = Some(max_waiting);

@@ -17,10 +17,10 @@ use super::ending::How;
 use super::inner::Inner;
 use super::view::{Amounts, View, lease_length};
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::lease::{Lease, Settlement};
+use crate::request::Request;
 use crate::statistics::Counters;
 
 /// How much earlier a step of priority counts as having come.
@@ -224,15 +224,15 @@ impl Inner {
         self.ask(key, None, begin, |answered| answered.decision())
     }
 
-    /// Takes what `ask` says without a lease; not counted.
+    /// Takes what `request` says without a lease; not counted.
     #[inline]
     pub(crate) fn check(
         &self,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
     ) -> impl Future<Output = Result<Decision, Error>> {
         self.decide(key, |view, asking| {
-            charge(view, asking, ask, Detail::Always)
+            charge(view, asking, request, Detail::Always)
         })
     }
 
@@ -241,40 +241,41 @@ impl Inner {
     pub(super) fn admit(
         &self,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
     ) -> impl Future<Output = Result<Verdict, Error>> {
-        let begin = |view: &View, asking: Asking<'_>| charge(view, asking, ask, Detail::Verdict);
+        let begin =
+            |view: &View, asking: Asking<'_>| charge(view, asking, request, Detail::Verdict);
         self.ask(key, None, begin, |answered| {
             Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
         })
     }
 
-    /// Takes a lease, and waits for it as long as `ask` says; not counted. Whether the
+    /// Takes a lease, and waits for it as long as `request` says; not counted. Whether the
     /// answer came later.
     pub(crate) async fn take(
         self: &Arc<Self>,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
         manner: Manner,
     ) -> Result<(Admission, bool), Error> {
-        let patient = ask.is_patient().then(|| {
+        let patient = request.is_patient().then(|| {
             let turn = rand::rng().random();
             let patience = Patience {
                 turn,
-                ahead: Span::from_micros(u64::from(ask.priority) * PRIORITY_STEP),
-                longest: ask.patience(),
+                ahead: Span::from_micros(u64::from(request.priority) * PRIORITY_STEP),
+                longest: request.patience(),
                 since: manner.since,
-                for_refunds: ask.for_refunds,
+                for_refunds: request.for_refunds,
                 race: manner.race,
                 hold: manner.hold,
-                retried: ask.retried,
+                retried: request.retried,
                 timer: Arc::clone(&self.timer),
                 seat: Seat::default(),
             };
             let visit = self.crowd.visit(turn);
             Patient { patience, visit }
         });
-        self.grant(key, ask, patient.as_ref(), |answered| {
+        self.grant(key, request, patient.as_ref(), |answered| {
             let waited = answered.later && patient.is_some();
             Ok((self.admission(key, answered, None)?, waited))
         })
@@ -287,24 +288,24 @@ impl Inner {
     fn grant<T>(
         &self,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
         patient: Option<&Patient<'_>>,
         read: impl Fn(Answered<'_>) -> Result<T, Error>,
     ) -> impl Future<Output = Result<T, Error>> {
         let id = rand::rng().random();
         let begin = move |view: &View, asking: Asking<'_>| {
-            let amounts = view.amounts(ask)?;
+            let amounts = view.amounts(request)?;
             asking.check_reach(&amounts)?;
-            let detail = match ask.standings {
+            let detail = match request.standings {
                 true => Detail::Always,
                 false => Detail::OnRefusal,
             };
-            lease(view, asking, ask, (id, &amounts), detail)
+            lease(view, asking, request, (id, &amounts), detail)
         };
         let read = move |answered: Answered<'_>| {
             if answered.reply.verdict() == Some(Verdict::Never)
                 && let Reply::Decision(answer) = &*answered.reply
-                && let Ok(amounts) = answered.view.amounts(ask)
+                && let Ok(amounts) = answered.view.amounts(request)
             {
                 return Err(never_fits(&answered.view, &amounts, answer));
             }
@@ -313,20 +314,20 @@ impl Inner {
         self.ask(key, patient, begin, read)
     }
 
-    /// Whether it holds the lease that `ask` was given before, by its idempotency key. That
-    /// is what an ask for more than there ever is finds: a store looks for the lease first,
-    /// and refuses then, so that nothing is taken. `None`: every limit lets such an ask
+    /// Whether it holds the lease that `request` was given before, by its idempotency key. That
+    /// is what a request for more than there ever is finds: a store looks for the lease first,
+    /// and refuses then, so that nothing is taken. `None`: every limit lets such a request
     /// through, so nobody can tell, and nothing is asked.
     pub(crate) async fn has_granted(
         &self,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
     ) -> Result<Option<bool>, Error> {
-        ask.check_idempotency()?;
+        request.check_idempotency()?;
         let id = rand::rng().random();
         let begin = |view: &View, asking: Asking<'_>| {
             let amounts = view.too_much(&asking.path).ok_or(Error::NothingAsked)?;
-            lease(view, asking, ask, (id, &amounts), Detail::Verdict)
+            lease(view, asking, request, (id, &amounts), Detail::Verdict)
         };
         let has_lease = |answered: Answered<'_>| match &*answered.reply {
             Reply::Decision(decision) => Ok(decision.lease.is_some()),
@@ -342,31 +343,31 @@ impl Inner {
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
     ) -> Result<Admission, Error> {
-        if ask.is_patient() {
+        if request.is_patient() {
             // Apart, so that what waiting takes is not carried along by who does not.
-            return Box::pin(self.acquire_patiently(key, ask)).await;
+            return Box::pin(self.acquire_patiently(key, request)).await;
         }
         let counters = Some(&self.counters);
         let read = |answered: Answered<'_>| self.admission(key, answered, counters);
-        self.grant(key, ask, None, read).await
+        self.grant(key, request, None, read).await
     }
 
     async fn acquire_patiently(
         self: &Arc<Self>,
         key: &[u8],
-        ask: &Ask<'_>,
+        request: &Request<'_>,
     ) -> Result<Admission, Error> {
         let since = self.clock.now();
         let mut left = Left(Some(self));
-        let taken = self.take(key, ask, Manner::alone(since)).await;
+        let taken = self.take(key, request, Manner::alone(since)).await;
         left.0 = None;
         let (admission, waited) = taken?;
         self.counters.answered(admission.refusal());
         if waited {
             let wait = self.clock.now().since(since);
-            let longest = ask.within.unwrap_or(Duration::MAX);
+            let longest = request.within.unwrap_or(Duration::MAX);
             match admission {
                 Admission::Granted(_) => self.counters.waited(wait),
                 Admission::Refused(_) if wait >= Span::from(longest) => self.counters.timed_out(),
@@ -470,7 +471,7 @@ impl Inner {
         &self,
         key: &[u8],
         id: u128,
-        to: &Ask<'_>,
+        to: &Request<'_>,
         overdraw: bool,
     ) -> Result<(Decision, Option<u64>), Error> {
         let begin = |view: &View, asking: Asking<'_>| {
@@ -564,14 +565,14 @@ impl Drop for Left<'_> {
 fn lease(
     view: &View,
     asking: Asking<'_>,
-    ask: &Ask<'_>,
+    request: &Request<'_>,
     (id, amounts): (u128, &[Amount]),
     detail: Detail,
 ) -> Result<Execution, Error> {
     let terms = Terms {
         id,
-        expires_at: asking.now + view.ttl(ask)?,
-        idempotency: ask.idempotency,
+        expires_at: asking.now + view.ttl(request)?,
+        idempotency: request.idempotency,
     };
     Ok(asking.verb(Verb::Take {
         amounts,
@@ -585,10 +586,10 @@ fn lease(
 fn charge(
     view: &View,
     asking: Asking<'_>,
-    ask: &Ask<'_>,
+    request: &Request<'_>,
     detail: Detail,
 ) -> Result<Execution, Error> {
-    let amounts = view.amounts(ask)?;
+    let amounts = view.amounts(request)?;
     view.check_unheld(&amounts)?;
     asking.check_reach(&amounts)?;
     Ok(asking.verb(Verb::Take {

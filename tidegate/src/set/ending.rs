@@ -1,12 +1,12 @@
 //! How a lease ends.
 
-use crate::ask::Ask;
+use crate::request::Request;
 
 /// How a lease ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How<'a> {
     /// So much was used: a cost, or by limit.
-    Settle(Ask<'a>),
+    Settle(Request<'a>),
     /// What was taken was used.
     Release,
     /// Nothing was used.

@@ -10,11 +10,11 @@ use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
 use super::inner::{Inner, LimitSet};
 use super::view::View;
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::pending::Pending;
+use crate::request::Request;
 
 /// One key of a set. Where the set is a single bucket, [`admit`](Self::admit) and
 /// [`check`](Self::check) are one compare-and-swap; everything else goes by the key as
@@ -47,8 +47,8 @@ impl Pinned {
 
     /// The decision, if the cell gives one; counted.
     #[inline]
-    fn check(&self, ask: &Ask<'_>, inner: &Inner) -> Option<Decision> {
-        let amount = self.view.lone_amount(ask)?;
+    fn check(&self, request: &Request<'_>, inner: &Inner) -> Option<Decision> {
+        let amount = self.view.lone_amount(request)?;
         let now = inner.clock.now();
         let (verdict, standing) = self.bucket.check(amount, now).ok()?;
         if verdict == Verdict::Never {
@@ -149,25 +149,25 @@ impl Handle {
     #[inline]
     pub fn check<'a>(
         &self,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let ask = ask.into();
+        let request = request.into();
         Pending::new(async move {
             if let Some(pinned) = &self.pinned
-                && let Some(decision) = pinned.check(&ask, self.set.inner())
+                && let Some(decision) = pinned.check(&request, self.set.inner())
             {
                 return Ok(decision);
             }
-            self.check_slowly(ask).await
+            self.check_slowly(request).await
         })
     }
 
     #[cold]
-    async fn check_slowly(&self, ask: Ask<'_>) -> Result<Decision, Error> {
-        if let Some(decision) = self.by_renewed(|pinned, inner| pinned.check(&ask, inner)) {
+    async fn check_slowly(&self, request: Request<'_>) -> Result<Decision, Error> {
+        if let Some(decision) = self.by_renewed(|pinned, inner| pinned.check(&request, inner)) {
             return Ok(decision);
         }
-        self.set.check(self.key.bytes(), ask).await
+        self.set.check(self.key.bytes(), request).await
     }
 
     /// As [`LimitSet::peek`].
@@ -176,9 +176,9 @@ impl Handle {
     /// As [`LimitSet::peek`].
     pub fn peek<'a>(
         &self,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        self.set.peek(self.key.bytes(), ask)
+        self.set.peek(self.key.bytes(), request)
     }
 
     /// As [`LimitSet::debit`].
@@ -187,9 +187,9 @@ impl Handle {
     /// As [`LimitSet::debit`].
     pub fn debit<'a>(
         &self,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        self.set.debit(self.key.bytes(), ask)
+        self.set.debit(self.key.bytes(), request)
     }
 
     /// As [`LimitSet::try_acquire`].
@@ -198,9 +198,9 @@ impl Handle {
     /// As [`LimitSet::try_acquire`].
     pub fn try_acquire<'a>(
         &self,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        self.set.try_acquire(self.key.bytes(), ask)
+        self.set.try_acquire(self.key.bytes(), request)
     }
 
     /// As [`LimitSet::acquire`].
@@ -209,9 +209,9 @@ impl Handle {
     /// As [`LimitSet::acquire`].
     pub fn acquire<'a>(
         &self,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        self.set.acquire(self.key.bytes(), ask)
+        self.set.acquire(self.key.bytes(), request)
     }
 
     /// As [`LimitSet::reset`].

@@ -23,7 +23,7 @@ pub type Metadata = BTreeMap<String, String>;
 /// shares it.
 ///
 /// Verbs that may change something refuse (never err) when a limit is used up,
-/// and an ask that fits is refused while earlier asks wait for the same key:
+/// and a request that fits is refused while earlier requests wait for the same key:
 /// nobody overtakes the queue.
 #[derive(Clone)]
 pub struct LimitSet(pub(super) Arc<Inner>);

@@ -37,7 +37,7 @@ pub struct PageOf<'a> {
 pub struct ListedKey {
     /// The key, or the ancestor of keys.
     pub key: Vec<u8>,
-    /// Where it stands. The verdict is on an ask for nothing.
+    /// Where it stands. The verdict is on a request for nothing.
     pub decision: Decision,
 }
 

@@ -19,7 +19,7 @@
 //! | `cooling` | until when pools pass over a set |
 //! | `variant`, `variants` | what such a key is decided by, and how that is made |
 //! | `uid` | what tells one limit from another, across changes and processes |
-//! | `view` | the limits at one version, and what an ask amounts to |
+//! | `view` | the limits at one version, and what a request amounts to |
 //!
 //! Deliberately absent: deciding (the core's, through the table) and the queue
 //! of those who wait (the table's).

@@ -15,12 +15,12 @@ use super::commands::Asking;
 use super::inner::{Inner, LimitSet};
 use super::view::View;
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::pending::Pending;
+use crate::request::Request;
 use crate::statistics::Statistics;
 
 impl LimitSet {
@@ -36,10 +36,10 @@ impl LimitSet {
         cost: Amount,
     ) -> Pending<impl Future<Output = Result<Verdict, Error>> + Send> {
         let key = key.into().bytes();
-        Pending::new(async move { self.0.admit(key, &Ask::from(cost)).await })
+        Pending::new(async move { self.0.admit(key, &Request::from(cost)).await })
     }
 
-    /// Takes what `ask` says, if it fits, without a lease.
+    /// Takes what `request` says, if it fits, without a lease.
     ///
     /// # Errors
     /// [`Error`]; nothing was changed. [`Error::NeedsLease`] for concurrency.
@@ -47,11 +47,11 @@ impl LimitSet {
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
+        let (key, request) = (key.into().bytes(), request.into());
         Pending::new(async move {
-            let checked = self.0.check(key, &ask).await;
+            let checked = self.0.check(key, &request).await;
             if let Ok(decision) = &checked {
                 self.0.counters.decided(decision);
             }
@@ -75,12 +75,14 @@ impl LimitSet {
     ///
     /// # Errors
     /// The store, for all of them; each answer has errors of its own.
-    pub fn check_many<'k, 'a, K: Into<Key<'k>>, A: Into<Ask<'a>>>(
+    pub fn check_many<'k, 'a, K: Into<Key<'k>>, A: Into<Request<'a>>>(
         &self,
         items: impl IntoIterator<Item = (K, A)>,
     ) -> Pending<impl Future<Output = Result<Vec<Result<Decision, Error>>, Error>> + Send> {
         let items = items.into_iter();
-        let items: Vec<_> = items.map(|(key, ask)| (key.into(), ask.into())).collect();
+        let items: Vec<_> = items
+            .map(|(key, request)| (key.into(), request.into()))
+            .collect();
         Pending::new(async move {
             let answers = self.0.check_many(&items).await?;
             self.count_all(&answers);
@@ -101,13 +103,13 @@ impl LimitSet {
     pub fn peek<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
-        Pending::new(async move { self.0.peek(key, &ask).await })
+        let (key, request) = (key.into().bytes(), request.into());
+        Pending::new(async move { self.0.peek(key, &request).await })
     }
 
-    /// For every limit that `ask` takes: how many such requests fit now, when one
+    /// For every limit that `request` takes: how many such requests fit now, when one
     /// does, and the standing. Changes nothing.
     ///
     /// # Errors
@@ -115,14 +117,14 @@ impl LimitSet {
     pub fn forecast<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Vec<(String, Forecast)>, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
-        Pending::new(async move { self.0.forecast(key, &ask).await })
+        let (key, request) = (key.into().bytes(), request.into());
+        Pending::new(async move { self.0.forecast(key, &request).await })
     }
 
     /// Charges what was used already, whether it fits or not; the answer says
-    /// whether any more may start. Unlike elsewhere, calls that `ask` does not name are
+    /// whether any more may start. Unlike elsewhere, calls that `request` does not name are
     /// not charged.
     ///
     /// # Errors
@@ -131,13 +133,13 @@ impl LimitSet {
     pub fn debit<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
-        Pending::new(async move { self.0.debit(key, &ask).await })
+        let (key, request) = (key.into().bytes(), request.into());
+        Pending::new(async move { self.0.debit(key, &request).await })
     }
 
-    /// Takes what `ask` says as a lease, if it fits now.
+    /// Takes what `request` says as a lease, if it fits now.
     ///
     /// # Errors
     /// [`Error`]; nothing was changed.
@@ -145,13 +147,13 @@ impl LimitSet {
     pub fn try_acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        self.acquire(key, ask.into().within(Duration::ZERO))
+        self.acquire(key, request.into().within(Duration::ZERO))
     }
 
-    /// Takes what `ask` says as a lease, and waits for it: first come, first
-    /// served within a priority, for as long as the ask [says](Ask::within), and
+    /// Takes what `request` says as a lease, and waits for it: first come, first
+    /// served within a priority, for as long as the request [says](Request::within), and
     /// [30 seconds](crate::DEFAULT_WAIT) if it says nothing; then it is refused. Given up
     /// before its end, it gives back what it took and its place in the queue.
     ///
@@ -161,10 +163,10 @@ impl LimitSet {
     pub fn acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        let (key, ask) = (key.into().bytes(), ask.into());
-        Pending::new(async move { self.0.acquire(key, &ask).await })
+        let (key, request) = (key.into().bytes(), request.into());
+        Pending::new(async move { self.0.acquire(key, &request).await })
     }
 
     /// Forgets `key` (not its ancestors), as if never seen. Leases stay.
@@ -247,18 +249,18 @@ impl LimitSet {
 }
 
 impl Inner {
-    pub(crate) async fn peek(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+    pub(crate) async fn peek(&self, key: &[u8], request: &Request<'_>) -> Result<Decision, Error> {
         let begin = |view: &View, asking: Asking<'_>| {
-            let amounts = view.amounts(ask)?;
+            let amounts = view.amounts(request)?;
             asking.check_reach(&amounts)?;
             Ok(asking.verb(Verb::Peek { amounts: &amounts }))
         };
         self.decide(key, begin).await
     }
 
-    async fn debit(&self, key: &[u8], ask: &Ask<'_>) -> Result<Decision, Error> {
+    async fn debit(&self, key: &[u8], request: &Request<'_>) -> Result<Decision, Error> {
         let begin = |view: &View, asking: Asking<'_>| {
-            let amounts = view.debits(ask)?;
+            let amounts = view.debits(request)?;
             asking.check_reach(&amounts)?;
             Ok(asking.verb(Verb::Debit { amounts: &amounts }))
         };
@@ -274,9 +276,13 @@ impl Inner {
         self.decide(key, begin).await
     }
 
-    async fn forecast(&self, key: &[u8], ask: &Ask<'_>) -> Result<Vec<(String, Forecast)>, Error> {
+    async fn forecast(
+        &self,
+        key: &[u8],
+        request: &Request<'_>,
+    ) -> Result<Vec<(String, Forecast)>, Error> {
         let view = self.view_at(key)?;
-        let amounts = view.amounts(ask)?;
+        let amounts = view.amounts(request)?;
         let path = KeyPath::new(key, view.plan.levels())?;
         self.versions.check_depth(&path, &view)?;
         view.check_reach(&path, &amounts)?;
@@ -305,7 +311,7 @@ impl Inner {
     /// charged is charged once.
     async fn check_many(
         &self,
-        items: &[(Key<'_>, Ask<'_>)],
+        items: &[(Key<'_>, Request<'_>)],
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
         let mut decisions: Vec<_> = items.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..items.len()).collect();
@@ -339,7 +345,7 @@ impl Inner {
     /// One batch of takes: the answer to each, and its limits.
     async fn ask_many(
         &self,
-        items: &[(Key<'_>, Ask<'_>)],
+        items: &[(Key<'_>, Request<'_>)],
     ) -> Result<Vec<Result<(store::Answer, Arc<View>), Error>>, Error> {
         let mut answer = Ok(Reply::Batch(Vec::new()));
         let (later, views) = self.begin_many(items, &mut answer)?;
@@ -364,16 +370,16 @@ impl Inner {
     /// What is sound is under way when this returns.
     fn begin_many(
         &self,
-        items: &[(Key<'_>, Ask<'_>)],
+        items: &[(Key<'_>, Request<'_>)],
         answer: &mut store::Answer,
     ) -> Result<(Option<store::StoreFuture>, Views), Error> {
         let newest = self.view.load_full();
         let levels = newest.plan.levels();
         let mut takes = Vec::with_capacity(items.len());
-        let views = items.iter().map(|(key, ask)| {
+        let views = items.iter().map(|(key, request)| {
             let path = KeyPath::new(key.bytes(), levels)?;
             let view = newest.at(&path).unwrap_or_else(|| Arc::clone(&newest));
-            let amounts = view.amounts(ask)?;
+            let amounts = view.amounts(request)?;
             view.check_unheld(&amounts)?;
             self.versions.check_depth(&path, &view)?;
             view.check_reach(&path, &amounts)?;

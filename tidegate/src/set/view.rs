@@ -1,4 +1,4 @@
-//! A set's limits at one version: what names mean, what an ask amounts to.
+//! A set's limits at one version: what names mean, what a request amounts to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use tidegate_store::sync::Mutex;
 use tidegate_store::{Adaptive, KeyMap, KeyPath, Overrides, Plan, PlanLimit};
 
 use super::variant::Variant;
-use crate::ask::Ask;
 use crate::error::Error;
 use crate::limit::AmountError;
 use crate::limit::{Calendar, Limit, OnFailure};
+use crate::request::Request;
 
 /// Amounts in the order of the plan's limits.
 pub(crate) type Amounts = SmallVec<[Amount; 4]>;
 /// Calendar boundaries in the order of the plan's limits; empty without calendars.
 pub(crate) type Calendars = SmallVec<[Option<Bounds>; 1]>;
 
-/// How long a lease lasts that holds no slots, unless the ask says otherwise.
+/// How long a lease lasts that holds no slots, unless the request says otherwise.
 const RATE_LEASE: Span = Span::from_secs(600);
 /// How long an ended or expired lease is remembered at least, unless the set says
 /// how long.
@@ -221,12 +221,12 @@ impl View {
         }))
     }
 
-    /// How long an ask's lease lasts.
+    /// How long a request's lease lasts.
     ///
     /// # Errors
     /// [`Error::LeaseLength`].
-    pub(crate) fn ttl(&self, ask: &Ask<'_>) -> Result<Span, Error> {
-        ask.ttl.map_or(Ok(self.lease_ttl), lease_length)
+    pub(crate) fn ttl(&self, request: &Request<'_>) -> Result<Span, Error> {
+        request.ttl.map_or(Ok(self.lease_ttl), lease_length)
     }
 
     /// Checks that `amounts` take something where `key` has a level.
@@ -295,19 +295,19 @@ impl View {
         set.unwrap_or(limit.rule.capacity())
     }
 
-    /// What `ask` takes of each limit.
+    /// What `request` takes of each limit.
     ///
     /// # Errors
     /// [`Error`]: unknown or repeated names, a rate without an amount, nothing
     /// at all, or more than a limit ever grants; an idempotency key of no length or
     /// too much of it.
-    pub(crate) fn amounts(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
-        ask.check_idempotency()?;
+    pub(crate) fn amounts(&self, request: &Request<'_>) -> Result<Amounts, Error> {
+        request.check_idempotency()?;
         if self.limits.is_empty() {
             return Ok(Amounts::new());
         }
-        let mut amounts = self.unnamed(ask)?;
-        self.put_named(ask, &mut amounts)?;
+        let mut amounts = self.unnamed(request)?;
+        self.put_named(request, &mut amounts)?;
         let (mut any, mut too_many) = (false, false);
         for (&amount, &most) in amounts.iter().zip(self.most.iter()) {
             any |= amount > 0;
@@ -322,16 +322,16 @@ impl View {
         Ok(amounts)
     }
 
-    /// What `ask` takes of a [lone](Self::lone) limit that it does not name; `None` where
+    /// What `request` takes of a [lone](Self::lone) limit that it does not name; `None` where
     /// more is to be looked at.
     #[inline]
-    pub(crate) fn lone_amount(&self, ask: &Ask<'_>) -> Option<Amount> {
-        if !ask.named.is_empty() || ask.idempotency.is_some() {
+    pub(crate) fn lone_amount(&self, request: &Request<'_>) -> Option<Amount> {
+        if !request.named.is_empty() || request.idempotency.is_some() {
             return None;
         }
         let amount = match self.is_counted {
             true => 1,
-            false => ask.cost?,
+            false => request.cost?,
         };
         (amount > 0).then_some(amount)
     }
@@ -351,11 +351,11 @@ impl View {
         Some((0..limits.len()).map(amount).collect())
     }
 
-    /// Puts in what an ask names.
+    /// Puts in what a request names.
     #[inline]
-    fn put_named(&self, ask: &Ask<'_>, amounts: &mut [Amount]) -> Result<(), Error> {
-        for (index, &(name, amount)) in ask.named.iter().enumerate() {
-            let mut earlier = ask.named[..index].iter();
+    fn put_named(&self, request: &Request<'_>, amounts: &mut [Amount]) -> Result<(), Error> {
+        for (index, &(name, amount)) in request.named.iter().enumerate() {
+            let mut earlier = request.named[..index].iter();
             if earlier.any(|(earlier, _)| *earlier == name) {
                 return Err(Error::NamedTwice(name.into()));
             }
@@ -364,14 +364,14 @@ impl View {
         Ok(())
     }
 
-    /// What the limits that an ask does not name are taken at.
-    fn unnamed(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+    /// What the limits that a request does not name are taken at.
+    fn unnamed(&self, request: &Request<'_>) -> Result<Amounts, Error> {
         let mut amounts = Amounts::new();
         for limit in self.limits.iter() {
-            amounts.push(match ask.cost {
+            amounts.push(match request.cost {
                 _ if limit.is_counted() => 1,
                 Some(cost) => cost,
-                None if !ask.named.is_empty() => 0,
+                None if !request.named.is_empty() => 0,
                 None => return Err(Error::NoAmount(limit.name().into())),
             });
         }
@@ -403,19 +403,19 @@ impl View {
         }
     }
 
-    /// What a debit takes of each limit: like an ask, but no slots (they are
+    /// What a debit takes of each limit: like a request, but no slots (they are
     /// held, not used) and of any size.
-    pub(crate) fn debits(&self, ask: &Ask<'_>) -> Result<Amounts, Error> {
+    pub(crate) fn debits(&self, request: &Request<'_>) -> Result<Amounts, Error> {
         if self.limits.is_empty() {
             return Ok(Amounts::new());
         }
-        let mut amounts = self.unnamed(ask)?;
+        let mut amounts = self.unnamed(request)?;
         for (amount, limit) in amounts.iter_mut().zip(self.limits.iter()) {
             if limit.is_counted() {
                 *amount = 0;
             }
         }
-        self.put_named(ask, &mut amounts)?;
+        self.put_named(request, &mut amounts)?;
         self.check_unheld(&amounts)?;
         if let Some(position) = amounts.iter().position(|&amount| amount > MAX_AMOUNT) {
             return Err(self.too_large(position));
@@ -430,7 +430,7 @@ impl View {
     /// many levels reaches as much as the cost says.
     pub(crate) fn uses(
         &self,
-        used: &Ask<'_>,
+        used: &Request<'_>,
         depth: usize,
     ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
         let mut uses: SmallVec<[Option<Amount>; 4]> = SmallVec::from_elem(None, self.limits.len());
@@ -493,7 +493,7 @@ fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.first() == other.first() && one == other
 }
 
-/// How long a lease lasts unless its ask says otherwise.
+/// How long a lease lasts unless its request says otherwise.
 fn ttl_of(limits: &[PlanLimit]) -> Span {
     let ttls = limits.iter().filter_map(|limit| match &limit.rule {
         Rule::Slots(slots) => Some(slots.ttl()),

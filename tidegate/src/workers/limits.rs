@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::attempt::Attempt;
 use super::held::Held;
 use crate::admission::Admission;
-use crate::ask::Ask;
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
 use crate::pending::Pending;
 use crate::pool::LimitPool;
+use crate::request::Request;
 
 /// A worker's limits during one attempt at a job: whatever the workers were
 /// given, as a pool whose turns begin at the worker's own offset. What is
@@ -35,12 +35,12 @@ impl Limits {
     pub fn acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission<Held>, Error>> + Send> {
-        let (key, ask) = (key.into(), ask.into());
+        let (key, request) = (key.into(), request.into());
         Pending::new(async move {
             self.attempt.goes_on();
-            let got = self.pool.acquire(key, ask).await?;
+            let got = self.pool.acquire(key, request).await?;
             Ok(self.held(got))
         })
     }
@@ -52,9 +52,9 @@ impl Limits {
     pub fn try_acquire<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission<Held>, Error>> + Send> {
-        self.acquire(key, ask.into().within(Duration::ZERO))
+        self.acquire(key, request.into().within(Duration::ZERO))
     }
 
     /// As [`LimitPool::check`].
@@ -64,9 +64,9 @@ impl Limits {
     pub fn check<'k, 'a>(
         &self,
         key: impl Into<Key<'k>>,
-        ask: impl Into<Ask<'a>>,
+        request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Decision, Error>> + Send> {
-        self.pool.check(key, ask)
+        self.pool.check(key, request)
     }
 
     /// The pool itself, for everything else. What is taken from it is not the

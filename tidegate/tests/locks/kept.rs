@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::flaky::{Flaky, Mood};
 use super::{TTL, clock, until};
 use tidegate::StoreError;
-use tidegate::{Ask, Error, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock};
+use tidegate::{
+    Error, Lease, Limit, LimitPool, LimitSet, LimitSetBuilder, Loss, ManualClock, Request,
+};
 
 /// Jobs that run, and how many may start: general limits, not a semaphore's.
 fn builder(clock: &ManualClock) -> LimitSetBuilder {
@@ -25,8 +27,8 @@ fn flaky(clock: &ManualClock) -> (LimitSet, Arc<Flaky>) {
     (set.expect("sound"), store)
 }
 
-fn ask() -> Ask<'static> {
-    Ask::named(&[("running", 1), ("tokens", 40)]).ttl(TTL)
+fn ask() -> Request<'static> {
+    Request::named(&[("running", 1), ("tokens", 40)]).ttl(TTL)
 }
 
 fn take(set: &LimitSet) -> Lease {

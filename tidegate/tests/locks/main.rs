@@ -356,7 +356,7 @@ fn an_answer_that_is_lost_takes_no_second_slot() {
     assert_eq!(gpus.available().wait(), Ok(2));
 }
 
-/// Of an ask that is told nothing at all, at most one slot is taken, for its ttl.
+/// Of a request that is told nothing at all, at most one slot is taken, for its ttl.
 #[test]
 fn an_ask_that_gives_up_leaves_at_most_one_slot_for_one_ttl() {
     let clock = clock();

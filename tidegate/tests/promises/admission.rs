@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use tidegate::StoreError;
 use tidegate::{
-    Admission, Algorithm, Ask, Clock, Error, Handle, Lease, Limit, LimitSet, ManualClock,
+    Admission, Algorithm, Clock, Error, Handle, Lease, Limit, LimitSet, ManualClock, Request,
     Timestamp, Verdict,
 };
 
@@ -74,8 +74,8 @@ proptest! {
         let held = live(&set, &time, &past);
         let (before, keys) = (faces(&set), set.keys().wait());
         let refused = |amount| {
-            let ask = Ask::from(amount).idempotency(b"refused");
-            !set.try_acquire(KEYS[key], ask).wait().is_ok_and(|a| a.granted().is_some())
+            let request = Request::from(amount).idempotency(b"refused");
+            !set.try_acquire(KEYS[key], request).wait().is_ok_and(|a| a.granted().is_some())
         };
         let first = (1..20).find(|&amount| refused(amount));
         let Some(amount) = first.filter(|&amount| amount == 1) else { return Ok(()) };
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(faces(&set), before);
         prop_assert_eq!(set.statistics().waiting, 0);
         ends_all(&time, held)?;
-        let again = Ask::from(1).idempotency(b"refused");
+        let again = Request::from(1).idempotency(b"refused");
         if let Admission::Granted(lease) = set.try_acquire(KEYS[key], again).wait().unwrap() {
             prop_assert!(!lease.is_repeated(), "a refusal was remembered as a lease");
         }
@@ -218,22 +218,22 @@ proptest! {
 fn wrongs(set: &LimitSet, key: &str, huge: u64) -> Vec<Error> {
     let handle = set.handle(key).unwrap();
     let asks = [
-        Ask::from(huge),
-        Ask::from(1).ttl(micros(0)),
-        Ask::named(&[("nobody", 1)]),
-        Ask::named(&[("few", 0), ("many", 0), ("all", 0), ("each", 0)]),
-        Ask::named(&[("each", 1), ("each", 1)]),
-        Ask::named(&[("few", 99)]),
+        Request::from(huge),
+        Request::from(1).ttl(micros(0)),
+        Request::named(&[("nobody", 1)]),
+        Request::named(&[("few", 0), ("many", 0), ("all", 0), ("each", 0)]),
+        Request::named(&[("each", 1), ("each", 1)]),
+        Request::named(&[("few", 99)]),
     ];
     let mut wrongs = Vec::new();
-    for ask in asks {
-        wrongs.push(set.try_acquire(key, ask).wait().expect_err("a mistake"));
+    for request in asks {
+        wrongs.push(set.try_acquire(key, request).wait().expect_err("a mistake"));
         wrongs.push(
-            set.acquire(key, ask)
+            set.acquire(key, request)
                 .wait()
                 .expect_err("a mistake, and no wait"),
         );
-        wrongs.push(set.check(key, ask).wait().expect_err("a mistake"));
+        wrongs.push(set.check(key, request).wait().expect_err("a mistake"));
     }
     wrongs.push(set.admit(key, huge).wait().expect_err("a mistake"));
     wrongs.push(handle.admit(huge).wait().expect_err("a mistake"));

@@ -41,8 +41,8 @@ fn used(set: &LimitSet) -> u64 {
 }
 
 fn take(set: &LimitSet, weight: u64) -> Option<Lease> {
-    let ask = [("slots", weight), ("used", 10)];
-    set.try_acquire("k", &ask)
+    let request = [("slots", weight), ("used", 10)];
+    set.try_acquire("k", &request)
         .wait()
         .expect("no error")
         .granted()

@@ -120,7 +120,7 @@ mod tests {
         let code = "
             pub struct Lease { pub id: u64, secret: u64 }
             impl<'a> Lease {
-                pub fn settle(&mut self, used: impl Into<Ask<'a>>) -> Result<(), Error> { Ok(()) }
+                pub fn settle(&mut self, used: impl Into<Request<'a>>) -> Result<(), Error> { Ok(()) }
                 pub const MOST: usize = 3;
                 fn inner(&self) {}
                 pub(crate) fn ours(&self) {}
@@ -133,7 +133,7 @@ mod tests {
         ";
         let listed = [
             "Lease: id: u64",
-            "Lease: fn settle(&mut self, used: impl Into<Ask<'a>>) -> Result<(), Error>",
+            "Lease: fn settle(&mut self, used: impl Into<Request<'a>>) -> Result<(), Error>",
             "Lease: const MOST: usize",
             "End: Released",
             "End: Settled(u64)",

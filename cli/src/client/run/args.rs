@@ -72,7 +72,7 @@ pub struct Run {
     #[arg(long, value_name = "BASE64")]
     pub key_base64: Option<String>,
 
-    /// Ask this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as for `serve`)
+    /// Request this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as for `serve`)
     #[arg(long, value_name = "URL", requires = "limits")]
     pub store: Option<String>,
 

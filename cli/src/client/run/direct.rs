@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::RngExt;
 use serde_json::json;
 use tidegate::internal::Pace;
-use tidegate::{Ask, Key, LeaseId};
+use tidegate::{Key, LeaseId, Request};
 use tidegate_service::{Entry, Kind, Scope, Served, Service, ServiceError};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -97,9 +97,9 @@ impl<'r> Direct<'r> {
         self.run.wait.unwrap_or_default()
     }
 
-    fn ask<'a>(&'a self, attempt: &'a Attempt, longest: Duration) -> Ask<'a> {
+    fn ask<'a>(&'a self, attempt: &'a Attempt, longest: Duration) -> Request<'a> {
         let run = self.run;
-        let mut ask = Ask::named(&self.amounts).priority(run.priority);
+        let mut ask = Request::named(&self.amounts).priority(run.priority);
         ask = ask.ttl(run.ttl);
         if let Some(cost) = self.cost {
             ask = ask.cost(cost);

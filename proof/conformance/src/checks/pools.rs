@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::Store;
-use tidegate::{Ask, Balance, Lease, Limit, LimitPool, LimitSet};
+use tidegate::{Balance, Lease, Limit, LimitPool, LimitSet, Request};
 
 use super::desk::table_name;
 use crate::subject::{Skipped, Subject};
@@ -20,7 +20,7 @@ fn pool(store: &Arc<dyn Store>, name: &str, limits: &[Limit]) -> LimitPool {
     pool.build().expect("two members")
 }
 
-fn granted(pool: &LimitPool, ask: Ask<'_>) -> Lease {
+fn granted(pool: &LimitPool, ask: Request<'_>) -> Lease {
     let admission = pool.try_acquire("k", ask).wait().expect("an answer");
     admission.granted().expect("a member is free")
 }
@@ -38,14 +38,14 @@ pub(super) fn a_retry_at_another_process_finds_the_member_that_granted(
         Limit::concurrency("watched", 1).shadow(),
     ];
     let [one, two] = [(); 2].map(|()| pool(&store, &name, &limits));
-    let ask = Ask::from(()).idempotency(b"job");
-    let mut first = granted(&one, Ask::from(()));
+    let ask = Request::from(()).idempotency(b"job");
+    let mut first = granted(&one, Request::from(()));
     let given = granted(&one, ask);
     assert_eq!((first.member(), given.member()), (Some("eu"), Some("us")));
     first.release().wait().expect("it is held");
     let mut again = granted(&two, ask);
     assert_eq!((again.id(), again.member()), (given.id(), Some("us")));
-    let mut other = granted(&two, Ask::from(()).idempotency(b"another"));
+    let mut other = granted(&two, Request::from(()).idempotency(b"another"));
     assert_eq!(other.member(), Some("eu"), "another's ask is no retry");
     other.release().wait().expect("it is held");
     // One that was ended is nobody's.

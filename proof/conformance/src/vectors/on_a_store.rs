@@ -65,7 +65,7 @@ impl Player {
     fn act(&mut self, step: &Step) -> (Option<Verdict>, Standing) {
         let (mut taken, asks) = (0, |amount| self.amounts(amount, 1));
         let (answer, said) = match step.deed {
-            Deed::Ask(amount) => {
+            Deed::Request(amount) => {
                 taken = amount;
                 self.take(step.at, &asks(amount))
             }

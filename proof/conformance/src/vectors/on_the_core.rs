@@ -49,7 +49,7 @@ impl Limit<'_> {
         };
         let mut reference = ChargeReference::default();
         let answer = match step.deed {
-            Deed::Ask(amount) => Some(self.ask(amount, time, Some(term), &mut reference)),
+            Deed::Request(amount) => Some(self.ask(amount, time, Some(term), &mut reference)),
             Deed::Peek(amount) => Some(self.ask(amount, time, None, &mut reference)),
             Deed::Charge(amount) => {
                 let state = &mut self.state;

@@ -67,7 +67,7 @@ fn add(table: &mut Table, line: &str, place: String) {
     };
     let given = amount(given, &place);
     let deed = match verb {
-        "ask" | "post" => Deed::Ask(given),
+        "ask" | "post" => Deed::Request(given),
         "peek" => Deed::Peek(given),
         "charge" => Deed::Charge(given),
         "refund" => Deed::Refund(earlier(), given),
@@ -77,8 +77,8 @@ fn add(table: &mut Table, line: &str, place: String) {
     let asks = table
         .steps
         .iter()
-        .any(|step| matches!(step.deed, Deed::Ask(_)));
-    let mixed = matches!(deed, Deed::Ask(_)) && asks && table.postpaid != (verb == "post");
+        .any(|step| matches!(step.deed, Deed::Request(_)));
+    let mixed = matches!(deed, Deed::Request(_)) && asks && table.postpaid != (verb == "post");
     assert!(!mixed, "{place}: a table asks, or posts");
     table.postpaid |= verb == "post";
     table.steps.push(Step {

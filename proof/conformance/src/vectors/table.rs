@@ -28,7 +28,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
     /// Take it if it fits, or while one unit is left where that is enough.
-    Ask(Amount),
+    Request(Amount),
     Peek(Amount),
     Charge(Amount),
     Refund(usize, Amount),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::Select;
 use tidegate::{
-    Algorithm, Ask, Decision, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, PageOf,
+    Algorithm, Decision, LONGEST_PAGE, LeaseId, Limit, LimitSet, ListedLease, PageOf, Request,
 };
 
 /// Half of it is longer than any test; what was renewed has more left than all of it.
@@ -58,7 +58,7 @@ impl Sets {
     pub fn prepare(&self, key: &str) -> Leases {
         let lease = |set: &LimitSet, ask: &[(&str, u64)]| {
             let lease = set
-                .try_acquire(key, Ask::named(ask))
+                .try_acquire(key, Request::named(ask))
                 .wait()
                 .expect("an answer");
             lease.granted().expect("it is free").detach()

@@ -1,6 +1,6 @@
 //! The commands that are cut.
 
-use tidegate::{Ask, Error};
+use tidegate::{Error, Request};
 
 use crate::sets::{LONG, Leases, Sets, TEN, TEN_AND_A_SLOT, TEN_OF_THE_RATE_AND_A_SLOT};
 
@@ -38,26 +38,26 @@ const fn each_time(name: &'static str, act: Act) -> Verb {
 
 pub const VERBS: &[Verb] = &[
     each_time("take", |sets, key, _, _| {
-        sets.both.check(key, Ask::named(TEN)).wait().map(drop)
+        sets.both.check(key, Request::named(TEN)).wait().map(drop)
     }),
     each_time("take of a lone rate", |sets, key, _, _| {
         sets.rate.check(key, 10).wait().map(drop)
     }),
     each_time("take of plain limits", |sets, key, _, _| {
         let ten = &[("rate", 10), ("gpu", 0)];
-        sets.plain.check(key, Ask::named(ten)).wait().map(drop)
+        sets.plain.check(key, Request::named(ten)).wait().map(drop)
     }),
     each_time("debit", |sets, key, _, _| {
-        sets.both.debit(key, Ask::named(TEN)).wait().map(drop)
+        sets.both.debit(key, Request::named(TEN)).wait().map(drop)
     }),
     once("lease", |sets, key, _, _| {
-        let ask = Ask::named(TEN_AND_A_SLOT).idempotency(b"once");
+        let ask = Request::named(TEN_AND_A_SLOT).idempotency(b"once");
         let lease = sets.both.try_acquire(key, ask).wait()?.granted();
         lease.expect("it is free").detach();
         Ok(())
     }),
     once("lease of plain limits", |sets, key, _, _| {
-        let ask = Ask::named(TEN_OF_THE_RATE_AND_A_SLOT).idempotency(b"once");
+        let ask = Request::named(TEN_OF_THE_RATE_AND_A_SLOT).idempotency(b"once");
         let lease = sets.plain.try_acquire(key, ask).wait()?.granted();
         lease.expect("it is free").detach();
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::{Ask, Limit, LimitSet, Loss};
+use tidegate::{Limit, LimitSet, Loss, Request};
 
 use crate::servers::{on_each, store};
 
@@ -20,8 +20,8 @@ fn jobs(store: Arc<dyn Store>) -> LimitSet {
     set.build().expect("a set")
 }
 
-fn ask() -> Ask<'static> {
-    Ask::default().ttl(TTL)
+fn ask() -> Request<'static> {
+    Request::default().ttl(TTL)
 }
 
 #[test]

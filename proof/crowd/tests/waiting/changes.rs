@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidegate::{Ask, Clock, Error, Limit};
+use tidegate::{Clock, Error, Limit, Request};
 use tidegate_conformance::desk::{plan, slots};
 use tidegate_core::{Align, Bounds, Rule, Span, Window};
 use tidegate_store::{
@@ -73,7 +73,7 @@ pub(super) fn a_request_that_fits_no_newer_limit_leaves_the_line<L: Lines>() {
             let one = one.clone();
             tokio::spawn(async move {
                 let named = [("gpu", 1)];
-                one.acquire(KEY, Ask::named(&named).within(LONG)).await
+                one.acquire(KEY, Request::named(&named).within(LONG)).await
             })
         };
         until(|| server.standing() == 1).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::StoreError;
-use tidegate::{Admission, Algorithm, Ask, Clock, Error, Limit, Timestamp};
+use tidegate::{Admission, Algorithm, Clock, Error, Limit, Request, Timestamp};
 
 use super::{KEY, LONG, Lines, acquire, client, one_slot, process, run, until};
 
@@ -17,7 +17,7 @@ pub(super) fn who_gives_up_leaves_the_line_at_once<L: Lines>() {
         let sets = [(); 2].map(|()| client(&*server, &one_slot()));
         let [one, other] = sets;
         let held = acquire(&one, LONG).await.expect("it is free");
-        let soon = Ask::default().cost(1).within(Duration::from_millis(20));
+        let soon = Request::default().cost(1).within(Duration::from_millis(20));
         let refused = other.acquire(KEY, soon).await.expect("an answer");
         let Admission::Refused(refusal) = refused else {
             panic!("there is one slot");
@@ -42,7 +42,7 @@ pub(super) fn a_request_that_its_rates_cannot_admit_in_time_is_refused_at_once<L
             Limit::concurrency("slots", 4),
         ];
         let (one, other) = (client(&*server, &limits), client(&*server, &limits));
-        let take = |cost, longest| Ask::default().cost(cost).within(longest);
+        let take = |cost, longest| Request::default().cost(cost).within(longest);
         let held = one.acquire(KEY, take(8, LONG)).await.expect("an answer");
         let mut held = held.granted().expect("it is free");
         // It would come minutes after the test has ended.
@@ -90,7 +90,7 @@ pub(super) fn who_waits_is_told_when_its_process_closes<L: Lines>() {
         let _held = acquire(&one, LONG).await.expect("it is free");
         let waits = {
             let set = closes.clone();
-            tokio::spawn(async move { set.acquire(KEY, Ask::default().within(LONG)).await })
+            tokio::spawn(async move { set.acquire(KEY, Request::default().within(LONG)).await })
         };
         until(|| server.standing() == 1).await;
         assert_eq!(closes.statistics().waiting, 1);

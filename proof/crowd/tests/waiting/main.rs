@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Store;
-use tidegate::{Ask, Lease, Limit, LimitSet};
+use tidegate::{Lease, Limit, LimitSet, Request};
 
 /// Makes a test of each sentence for each server.
 macro_rules! suite {
@@ -143,7 +143,7 @@ fn one_slot() -> [Limit; 1] {
 }
 
 async fn acquire(set: &LimitSet, longest: Duration) -> Option<Lease> {
-    let ask = Ask::default().cost(1).within(longest);
+    let ask = Request::default().cost(1).within(longest);
     let admission = set.acquire(KEY, ask).await;
     admission.expect("an answer").granted()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Admission, Ask, Limit, LimitSet};
+use tidegate::{Admission, Limit, LimitSet, Request};
 use tokio::time::Instant;
 
 use super::{KEY, LONG, Lines, SET, acquire, client, one_slot, opened, run, until};
@@ -17,7 +17,7 @@ pub(super) fn who_is_next_is_served_when_the_lease_before_its_turn_expires<L: Li
         let held = acquire(&sets[0], LONG).await.expect("it is free");
         let (one, other) = (sets[1].clone(), sets[2].clone());
         let first = tokio::spawn(async move {
-            let ask = Ask::default().cost(1).ttl(BRIEF).within(LONG);
+            let ask = Request::default().cost(1).ttl(BRIEF).within(LONG);
             let answer = one.acquire(KEY, ask).await.expect("an answer");
             answer.granted().expect("its turn has come").detach();
             Instant::now()
@@ -45,7 +45,7 @@ pub(super) fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>(
         let sets: Vec<_> = (0..5).map(|_| client(&*server, &limits)).collect();
         let first = acquire(&sets[0], LONG).await.expect("it is free");
         let second = acquire(&sets[1], LONG).await.expect("it is free");
-        let waits = |number: usize, ask: Ask<'static>| {
+        let waits = |number: usize, ask: Request<'static>| {
             let set = sets[number].clone();
             tokio::spawn(async move {
                 let answer = set.acquire(KEY, ask).await.expect("an answer");
@@ -53,7 +53,7 @@ pub(super) fn who_waits_behind_an_answer_that_is_given_again_is_woken<L: Lines>(
                 Instant::now()
             })
         };
-        let ask = Ask::default().cost(1).within(LONG);
+        let ask = Request::default().cost(1).within(LONG);
         let once = waits(2, ask.idempotency(b"x"));
         until(|| server.standing() == 1).await;
         let again = waits(3, ask.idempotency(b"x"));
@@ -87,7 +87,7 @@ pub(super) fn nobody_overtakes_who_waits<L: Lines>() {
         let waits = {
             let one = one.clone();
             tokio::spawn(async move {
-                let ask = Ask::named(two).within(LONG);
+                let ask = Request::named(two).within(LONG);
                 one.acquire(KEY, ask).await.expect("an answer").granted()
             })
         };
@@ -115,7 +115,7 @@ pub(super) fn nobody_takes_before_who_waits<L: Lines>() {
         let takes = || other.check(KEY, 1).wait().expect("an answer").admitted();
         assert!(takes());
         let waits = tokio::spawn(async move {
-            let ask = Ask::default().cost(2).within(LONG).wait_for_refunds();
+            let ask = Request::default().cost(2).within(LONG).wait_for_refunds();
             one.acquire(KEY, ask).await.expect("an answer").granted()
         });
         until(|| server.standing() == 1).await;
@@ -150,7 +150,7 @@ pub(super) fn who_waits_below_a_root_keeps_back_whoever_needs_the_same<L: Lines>
             let (set, key) = (set.clone(), of(user));
             tokio::spawn(async move {
                 let amounts = [("all", of_all), ("own", 1)];
-                let ask = Ask::named(&amounts).within(LONG);
+                let ask = Request::named(&amounts).within(LONG);
                 let asked = set.acquire(key.as_str(), ask).await;
                 asked.expect("an answer").granted()
             })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::Store;
-use tidegate::{Ask, LimitPool, LimitSet};
+use tidegate::{LimitPool, LimitSet, Request};
 use tidegate_net::breaker::{BreakerStore, CircuitBreaker, Settings};
 
 use super::{KEY, LONG, Lines, one_slot, opened, run, until};
@@ -35,7 +35,7 @@ pub(super) fn members_at_which_another_was_quicker_are_no_failures_of_the_store<
             let pool = pool.clone();
             // What is granted comes back at once, for the next.
             tokio::spawn(async move {
-                let answer = pool.acquire(KEY, Ask::default().within(LONG)).await;
+                let answer = pool.acquire(KEY, Request::default().within(LONG)).await;
                 answer.map(|admission| admission.granted().is_some())
             })
         });

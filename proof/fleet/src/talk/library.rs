@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Select;
-use tidegate::{Ask, Decision, Key, LONGEST_PAGE, LeaseId, PageOf};
+use tidegate::{Decision, Key, LONGEST_PAGE, LeaseId, PageOf, Request};
 use tidegate_service::{
     Caller, Charge as Told, Entry, Finish, Finished, Kind, Place, Placed, Rate, Report, Scope,
     Served, Service, ServiceError, Setting, settings_of,
@@ -62,7 +62,7 @@ impl Library {
             .iter()
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        let ask = Ask::named(&amounts);
+        let ask = Request::named(&amounts);
         let member = call.member.as_deref();
         let report = Report {
             cool_down: call.cool_down.map(Duration::from_millis),
@@ -79,9 +79,9 @@ impl Library {
             Verb::Auth => {
                 let cost = amounts.first().map_or(1, |(_, cost)| *cost);
                 let ask = if amounts.is_empty() {
-                    Ask::default()
+                    Request::default()
                 } else {
-                    Ask::default().cost(cost)
+                    Request::default().cost(cost)
                 };
                 let mut answer = decided(&served, &served.check(key, ask).wait()?);
                 if answer.admitted() {
@@ -196,7 +196,7 @@ impl Library {
         &self,
         served: &Served,
         key: Key<'_>,
-        mut ask: Ask<'a>,
+        mut ask: Request<'a>,
         call: &'a Call,
     ) -> Result<Answer, ServiceError> {
         if let Some(wait) = call.wait {
@@ -251,7 +251,7 @@ impl Library {
         let served = self.service.ad_hoc(&self.caller, rate).wait()?;
         let mut answer = decided(
             &served,
-            &served.check(call.key.as_bytes(), Ask::from(1)).wait()?,
+            &served.check(call.key.as_bytes(), Request::from(1)).wait()?,
         );
         answer.facts.remove("binding");
         Ok(answer)

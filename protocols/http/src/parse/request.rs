@@ -15,7 +15,7 @@ use crate::parse::written::WrittenLimits;
 /// Check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AskRequest {
+pub(crate) struct CheckRequest {
     policy: String,
     #[serde(default, deserialize_with = "present")]
     key: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct MemberRequest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ManyRequest {
-    pub(crate) checks: Vec<Object<AskRequest>>,
+    pub(crate) checks: Vec<Object<CheckRequest>>,
 }
 
 /// Acquire.
@@ -221,7 +221,7 @@ macro_rules! keyed {
 }
 
 keyed!(
-    AskRequest,
+    CheckRequest,
     MemberRequest,
     AcquireRequest,
     EndRequest,
@@ -232,7 +232,7 @@ keyed!(
     RevokeRequest
 );
 
-impl AskRequest {
+impl CheckRequest {
     pub(crate) fn question(&self) -> Result<Question<'_>, Problem> {
         question(self, None, self.cost.as_ref(), &self.amounts)
     }

@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::parse::body::Body;
 use crate::parse::object::Object;
 use crate::parse::request::{
-    AcquireRequest, AdjustRequest, AskRequest, EndRequest, ManyRequest, MemberRequest,
+    AcquireRequest, AdjustRequest, CheckRequest, EndRequest, ManyRequest, MemberRequest,
     RenewRequest, ResetRequest, RevokeRequest, SettleRequest,
 };
 use crate::parse::visit::Visit;
@@ -20,7 +20,7 @@ async fn answer(mut visit: Visit, style: Style, call: Call<'_>) -> Reply {
     Ok(render(visit.call(call).await?, style))
 }
 
-pub(crate) async fn check(visit: Visit, style: Style, Body(request): Body<AskRequest>) -> Reply {
+pub(crate) async fn check(visit: Visit, style: Style, Body(request): Body<CheckRequest>) -> Reply {
     answer(visit, style, Call::Check(request.question()?)).await
 }
 

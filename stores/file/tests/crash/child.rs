@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::{Ask, LeaseId, Limit, LimitSet};
+use tidegate::{LeaseId, Limit, LimitSet, Request};
 use tidegate_file::{FileStore, SyncMode};
 
 use crate::support;
@@ -126,7 +126,7 @@ impl Worker<'_> {
         let begun = self.now();
         self.say("asking", number, 0, None, begun);
         let name = format!("{}-{number}", self.name);
-        let ask = Ask::from(3).idempotency(name.as_bytes());
+        let ask = Request::from(3).idempotency(name.as_bytes());
         let asked = self.leases.try_acquire(key, ask).wait().expect("no error");
         let Some(lease) = asked.granted() else { return };
         let (fence, id) = (lease.fence(), lease.detach());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use tidegate::StoreError;
-use tidegate::{Admission, Ask, Error, Limit, LimitSet};
+use tidegate::{Admission, Error, Limit, LimitSet, Request};
 use tidegate_file::{FileStore, SyncMode};
 
 use crate::support::{self, Place};
@@ -81,7 +81,7 @@ fn is_known(set: &LimitSet, number: usize) -> bool {
 
 fn ask(set: &LimitSet, number: usize) -> Result<Admission, Error> {
     let (key, name) = (format!("{number:0>400}"), number.to_string());
-    set.try_acquire(&key, Ask::from(1).idempotency(name.as_bytes()))
+    set.try_acquire(&key, Request::from(1).idempotency(name.as_bytes()))
         .wait()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use tidegate::StoreError;
-use tidegate::{Ask, Error, LimitSet};
+use tidegate::{Error, LimitSet, Request};
 use tidegate_file::SyncMode;
 
 use crate::child::{self, BUDGET, BURST, KEYS, SLOTS, THREADS, used};
@@ -153,7 +153,7 @@ impl After {
             }
             return;
         }
-        let ask = Ask::from(3).idempotency(name.as_bytes());
+        let ask = Request::from(3).idempotency(name.as_bytes());
         let asked = set.try_acquire(&key_name, ask).wait().expect("no error");
         let found = asked.granted().expect("room");
         if lease.stage == Stage::Granted && !found.is_repeated() {

@@ -23,9 +23,9 @@ use crate::pool::Member;
 pub trait Balancer: Send + Sync {
     /// Reorders `members`: those of the pool that do not cool down, at first as
     /// they were added; at least one. A member that is written over is not
-    /// tried for this ask.
+    /// tried for this request.
     ///
-    /// `turn` counts the asks of one handle of the pool, from its
+    /// `turn` counts the requests of one handle of the pool, from its
     /// [offset](crate::LimitPool::with_offset) (0 if it was given none).
     fn order(&self, members: &mut [&Member], turn: u64);
 }

@@ -14,7 +14,7 @@ pub enum Balance {
     /// Each in turn. Weights do not matter.
     #[default]
     RoundRobin,
-    /// In an order drawn anew for each ask, every order as likely as another;
+    /// In an order drawn anew for each request, every order as likely as another;
     /// the same again for the same [seed](crate::LimitPoolBuilder::seed).
     Random,
     /// By the leases that the pool has outstanding at a member, the one to come

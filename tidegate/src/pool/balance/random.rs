@@ -1,4 +1,4 @@
-//! In an order drawn anew for each ask.
+//! In an order drawn anew for each request.
 
 use super::balancer::Balancer;
 use crate::pool::Member;

@@ -15,12 +15,12 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// What is asked for. Built from a cost, from named amounts, or from nothing:
 ///
 /// ```
-/// use tidegate::Ask;
+/// use tidegate::Request;
 /// use std::time::Duration;
 ///
-/// let one_of_each = Ask::from(());
-/// let four_thousand_tokens = Ask::from(4_000);
-/// let named = Ask::named(&[("tpm", 4_000)]).within(Duration::from_secs(2)).priority(3);
+/// let one_of_each = Request::from(());
+/// let four_thousand_tokens = Request::from(4_000);
+/// let named = Request::named(&[("tpm", 4_000)]).within(Duration::from_secs(2)).priority(3);
 /// # let _ = (one_of_each, four_thousand_tokens, named);
 /// ```
 ///
@@ -29,7 +29,7 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// other limit is named; if nothing at all is named, that is an error. Amount 0 leaves a
 /// limit out.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ask<'a> {
+pub struct Request<'a> {
     pub(crate) cost: Option<Amount>,
     pub(crate) named: &'a [(&'a str, Amount)],
     pub(crate) within: Option<Duration>,
@@ -42,7 +42,7 @@ pub struct Ask<'a> {
     pub(crate) standings: bool,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Request<'a> {
     /// Named amounts.
     ///
     /// **A rate or budget that is not named is not charged**: add [`cost`](Self::cost) to
@@ -164,9 +164,9 @@ impl<'a> Ask<'a> {
 }
 
 /// Without the idempotency key, by which a lease is found.
-impl fmt::Debug for Ask<'_> {
+impl fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask")
+        f.debug_struct("Request")
             .field("cost", &self.cost)
             .field("named", &self.named)
             .field("within", &self.within)
@@ -178,31 +178,31 @@ impl fmt::Debug for Ask<'_> {
     }
 }
 
-impl From<()> for Ask<'_> {
+impl From<()> for Request<'_> {
     fn from((): ()) -> Self {
         Self::default()
     }
 }
 
-impl From<Amount> for Ask<'_> {
+impl From<Amount> for Request<'_> {
     fn from(cost: Amount) -> Self {
         Self::default().cost(cost)
     }
 }
 
-impl<'a> From<&'a [(&'a str, Amount)]> for Ask<'a> {
+impl<'a> From<&'a [(&'a str, Amount)]> for Request<'a> {
     fn from(named: &'a [(&'a str, Amount)]) -> Self {
         Self::named(named)
     }
 }
 
-impl<'a, const N: usize> From<&'a [(&'a str, Amount); N]> for Ask<'a> {
+impl<'a, const N: usize> From<&'a [(&'a str, Amount); N]> for Request<'a> {
     fn from(named: &'a [(&'a str, Amount); N]) -> Self {
         Self::named(named)
     }
 }
 
-impl<'a> From<&'a Vec<(&'a str, Amount)>> for Ask<'a> {
+impl<'a> From<&'a Vec<(&'a str, Amount)>> for Request<'a> {
     fn from(named: &'a Vec<(&'a str, Amount)>) -> Self {
         Self::named(named)
     }
