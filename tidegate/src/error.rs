@@ -65,7 +65,7 @@ pub enum Error {
     #[error("limit `{0}` needs an amount: name it in the request, or give the request a cost")]
     NoAmount(String),
     /// Everything is excluded, or the cost is 0.
-    #[error("the request takes nothing; request for at least one unit of some limit")]
+    #[error("the request takes nothing; ask for at least one unit of some limit")]
     NothingAsked,
     /// An amount that cannot be one.
     #[error("limit `{limit}`: {source}")]

@@ -15,6 +15,7 @@ limits.a = { calls = 3, per = '1h' }
 limits.a = { calls = 4, per = '1h' }
 [policy.cl]
 levels = ['5', '10', '60']
+partial_keys = true
 limits.a = { calls = 6, per = '1h', level = '5' }
 ";
 
