@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::field::Field;
 use super::overrides::LimitFault;
-use tidegate::{Error, NoLeaseId, StoreError};
+use tidegate::{Decision, Error, ErrorKind, Limit, NoLeaseId, StoreError};
 use tidegate_policy::Scope;
 
 /// What a door may have to say instead of an answer. Nothing was changed.
@@ -76,6 +76,14 @@ pub enum ServiceError {
     /// Everything that is wrong with an override that was given field by field.
     #[error("{}", all(.0))]
     FaultyOverride(Vec<LimitFault>),
+    /// More than a limit ever grants at once.
+    #[error("limit `{limit}` never grants as much at once; at most {most}")]
+    Never {
+        /// Its name.
+        limit: String,
+        /// The most that it grants, in its unit.
+        most: String,
+    },
     /// What the limits say. A name that was asked for and is longer than 128 bytes is cut.
     #[error(transparent)]
     Limits(Error),
@@ -134,6 +142,42 @@ pub enum Kind {
     Unavailable,
 }
 
+impl From<ErrorKind> for Kind {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Ended => Self::Ended,
+            ErrorKind::Never => Self::Never,
+            ErrorKind::Busy => Self::Busy,
+            ErrorKind::Full => Self::Full,
+            ErrorKind::Unavailable => Self::Unavailable,
+            // `Invalid`, and what is added to it.
+            _ => Self::Invalid,
+        }
+    }
+}
+
+/// A decision, or that what is asked for is never granted: every protocol says that as an
+/// error, for to ask again would be of no use.
+///
+/// # Errors
+/// [`ServiceError::Never`].
+pub(super) fn or_never(decision: Decision) -> Result<Decision, ServiceError> {
+    if !decision.is_never() {
+        return Ok(decision);
+    }
+    let limit = decision.binding().unwrap_or_default();
+    let unit = decision
+        .limit(limit)
+        .map(Limit::amounts)
+        .unwrap_or_default();
+    let most = unit.show(decision.most_at_once().unwrap_or(0));
+    Err(ServiceError::Never {
+        limit: limit.to_owned(),
+        most: most.to_string(),
+    })
+}
+
 impl From<NoLeaseId> for ServiceError {
     fn from(_: NoLeaseId) -> Self {
         Self::Form {
@@ -176,7 +220,8 @@ impl ServiceError {
             | Self::Missing(_)
             | Self::Override(_)
             | Self::FaultyOverride(_) => Kind::Invalid,
-            Self::Limits(error) => kind(error),
+            Self::Never { .. } => Kind::Never,
+            Self::Limits(error) => error.kind().into(),
         }
     }
 }
@@ -184,26 +229,6 @@ impl ServiceError {
 fn all(errors: &[impl ToString]) -> String {
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     texts.join("; ")
-}
-
-fn kind(error: &Error) -> Kind {
-    use tidegate_store::StoreError as Store;
-    match error {
-        Error::NeverFits { .. } => Kind::Never,
-        Error::QueueFull(_) => Kind::Busy,
-        Error::Stopped => Kind::Unavailable,
-        Error::Store(Store::UnknownLease) => Kind::NotFound,
-        Error::Store(Store::LeaseEnded(_)) => Kind::Ended,
-        Error::Store(
-            Store::KeysFull { .. }
-            | Store::RootKeysFull { .. }
-            | Store::LeasesFull { .. }
-            | Store::RootLeasesFull { .. },
-        ) => Kind::Full,
-        Error::Store(Store::UnknownPage | Store::CannotList) => Kind::Invalid,
-        Error::Store(_) => Kind::Unavailable,
-        _ => Kind::Invalid,
-    }
 }
 
 impl Kind {

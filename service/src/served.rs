@@ -14,7 +14,7 @@ use super::audit;
 use super::backing::Backing;
 use super::bounds;
 use super::denials::Denials;
-use super::error::{Kind, ServiceError};
+use super::error::{Kind, ServiceError, or_never};
 use super::finish::{Finish, Finished, Report};
 use super::meters::{Meters, Observed};
 use super::outlook::Outlook;
@@ -365,7 +365,8 @@ impl Served {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
             let decision = self.backing.peek(member, key, ask).await;
-            spans::done(key.bytes(), decision.map_err(ServiceError::from))
+            let decision = decision.map_err(ServiceError::from);
+            spans::done(key.bytes(), decision.and_then(or_never))
         })
     }
 
@@ -382,9 +383,27 @@ impl Served {
     ) -> Pending<impl Future<Output = Result<Vec<Outlook>, ServiceError>> + Send> {
         let (key, ask) = (key.into(), ask.into());
         Pending::new(async move {
-            let outlook = self.backing.forecast(member, key, ask).await;
-            spans::done(key.bytes(), outlook.map_err(ServiceError::from))
+            let outlooks = self.backing.forecast(member, key, ask).await;
+            let outlooks = outlooks.map_err(ServiceError::from);
+            let outlooks = outlooks.and_then(|outlooks| self.within_limits(outlooks));
+            spans::done(key.bytes(), outlooks)
         })
+    }
+
+    /// The forecasts that may come true.
+    ///
+    /// # Errors
+    /// [`ServiceError::Never`], if there is none.
+    fn within_limits(&self, mut outlooks: Vec<Outlook>) -> Result<Vec<Outlook>, ServiceError> {
+        let never = outlooks.iter().find_map(Outlook::never);
+        outlooks.retain(|outlook| outlook.never().is_none());
+        match never {
+            Some((limit, most)) if outlooks.is_empty() => Err(ServiceError::Never {
+                limit: limit.clone(),
+                most: self.unit(&limit).show(most).to_string(),
+            }),
+            _ => Ok(outlooks),
+        }
     }
 
     /// Takes a lease, waiting no longer than the ask says (and not at all if
@@ -417,10 +436,7 @@ impl Served {
                     }
                     Ok(Entry::Granted(self.ticket(&self.backing, lease, false)))
                 }
-                Ok(Admission::Refused(decision)) => {
-                    self.refused(key, &decision);
-                    Ok(Entry::Refused(decision))
-                }
+                Ok(Admission::Refused(decision)) => self.refusal(key, decision),
                 Err(error) => match self.share_for(&error) {
                     Some(share) => self.acquire_by(share, key, ask, error).await,
                     None => self.by_failure_mode(key, error).map(Entry::Degraded),
@@ -455,11 +471,15 @@ impl Served {
                 self.admitted(key);
                 Ok(Entry::Granted(self.ticket(share.backing(), lease, true)))
             }
-            Admission::Refused(decision) => {
-                self.refused(key, &decision);
-                Ok(Entry::Refused(decision))
-            }
+            Admission::Refused(decision) => self.refusal(key, decision),
         }
+    }
+
+    /// A refusal of a lease, counted.
+    fn refusal(&self, key: Key<'_>, decision: Decision) -> Result<Entry, ServiceError> {
+        let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
+        self.refused(key, &decision);
+        Ok(Entry::Refused(decision))
     }
 
     /// Settles a lease. A retry gets the first answer.
@@ -571,6 +591,7 @@ impl Served {
             });
             match adjusted.await {
                 Ok(decision) if !decision.admitted() => {
+                    let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
                     self.refused(key, &decision);
                     Ok(decision)
                 }
@@ -699,6 +720,7 @@ impl Served {
     ) -> Result<Charge, ServiceError> {
         match decision {
             Ok(decision) => {
+                let decision = or_never(decision).map_err(|never| self.failed(key, never))?;
                 match decision.admitted() {
                     true => self.admitted(key),
                     false => self.refused(key, &decision),
@@ -733,21 +755,22 @@ impl Served {
                 spans::outcome(key.bytes(), "degraded");
                 Ok(store)
             }
-            error => {
-                match error.kind() {
-                    Kind::Invalid | Kind::Never | Kind::NotFound | Kind::Ended => {
-                        self.meters.invalid();
-                    }
-                    Kind::Full => {
-                        self.meters.failed();
-                        self.meters.full();
-                    }
-                    _ => self.meters.failed(),
-                }
-                spans::outcome(key.bytes(), error.kind().code());
-                Err(error)
-            }
+            error => Err(self.failed(key, error)),
         }
+    }
+
+    /// The same error, counted.
+    fn failed(&self, key: Key<'_>, error: ServiceError) -> ServiceError {
+        match error.kind() {
+            Kind::Invalid | Kind::Never | Kind::NotFound | Kind::Ended => self.meters.invalid(),
+            Kind::Full => {
+                self.meters.failed();
+                self.meters.full();
+            }
+            _ => self.meters.failed(),
+        }
+        spans::outcome(key.bytes(), error.kind().code());
+        error
     }
 }
 

@@ -60,7 +60,7 @@ impl Share {
     /// Nothing, where it cannot tell either: then the store's error stands.
     pub(super) async fn check(&self, key: Key<'_>, ask: Request<'_>) -> Option<Decision> {
         let decision = self.backing.check(key, ask).await.ok()?;
-        Some(decision.mark_degraded())
+        is_of_share(&decision).then(|| decision.mark_degraded())
     }
 
     pub(super) async fn debit(
@@ -75,10 +75,17 @@ impl Share {
 
     pub(super) async fn acquire(&self, key: Key<'_>, ask: Request<'_>) -> Option<Admission> {
         Some(match self.backing.acquire(key, ask).await.ok()? {
+            Admission::Refused(decision) if !is_of_share(&decision) => return None,
             Admission::Refused(decision) => Admission::Refused(decision.mark_degraded()),
             granted => granted,
         })
     }
+}
+
+/// Whether a share can say so: what is more than a share ever grants may fit the limits
+/// themselves, once their store is back.
+fn is_of_share(decision: &Decision) -> bool {
+    !decision.is_never()
 }
 
 /// `limits`, each to a share of so many percent.

@@ -99,7 +99,7 @@ fn what_makes_no_sense_is_an_error_in_its_place_and_the_others_are_decided() {
         .filter_map(|answer| answer.as_ref().err().map(ServiceError::kind));
     let expected = [Kind::NotFound, Kind::Invalid, Kind::Never];
     assert!(kinds.eq(expected));
-    assert_eq!(store.take(), [("web".to_owned(), 3)]);
+    assert_eq!(store.take(), [("web".to_owned(), 4)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::lease::Lease;
 pub enum Admission<L = Lease> {
     /// Yes: what was taken is held by the lease.
     Granted(L),
-    /// Not now; nothing is held. The decision says until when.
+    /// Not now, or never; nothing is held. The decision says until when.
     Refused(Decision),
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Span, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, Span, Standing, Timestamp, Verdict};
 use tidegate_store::{Reply, StoreError};
 
 use crate::error::Error;
@@ -123,10 +124,23 @@ impl Decision {
         }
     }
 
-    /// If not now: how long to wait, as of `now`. Never nothing.
+    /// If not now: how long to wait, as of when it was decided. Longer than zero.
     #[must_use]
-    pub fn retry_after(&self, now: Timestamp) -> Option<Span> {
-        self.verdict.retry_after(now)
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.verdict.retry_after(self.at).map(Span::as_duration)
+    }
+
+    /// Whether it may never start: the request takes more of a limit than that
+    /// [grants at once](Self::most_at_once).
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        self.verdict == Verdict::Never
+    }
+
+    /// The most that the limit that [binds](Self::binding) grants at once.
+    #[must_use]
+    pub fn most_at_once(&self) -> Option<Amount> {
+        Some(self.view.capacity(self.binding? as usize))
     }
 
     /// The member of a pool whose decision it is; of a refusal, the member that

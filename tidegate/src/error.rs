@@ -6,7 +6,7 @@ use tidegate_store::{KeyError, StoreError};
 use crate::key::MAX_IDEMPOTENCY_KEY;
 use crate::limit::{AmountError, LimitError, Unit};
 
-/// *Cannot tell*, *not ever*, or a request that makes no sense. Nothing was changed.
+/// *Cannot tell*, or a request that makes no sense. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -75,7 +75,8 @@ pub enum Error {
         /// What is wrong with the amount.
         source: AmountError,
     },
-    /// *Not ever*: more than the limit could grant when full.
+    /// More slots of a leased lock than it has. (A set or pool answers a request for more
+    /// than it ever grants by a [decision](crate::Decision::is_never).)
     #[error(
         "limit `{limit}` never grants {} at once; at most {}",
         unit.show(*asked),
@@ -172,6 +173,53 @@ pub enum Error {
     /// No worker could be started at all.
     #[error("no worker could be started: {0}")]
     NoWorker(String),
+}
+
+/// What an [`Error`] means for its caller.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request, the limit or the set makes no sense: change it.
+    Invalid,
+    /// There is no such lease (any more).
+    NotFound,
+    /// The lease has ended, or has expired.
+    Ended,
+    /// More slots of a leased lock than it has.
+    Never,
+    /// Too many requests wait, or it was waited for too long: try again.
+    Busy,
+    /// The set, or the root of the key, holds as many keys or leases as it may.
+    Full,
+    /// *Cannot tell*: the store failed or is busy, or everything is being closed.
+    Unavailable,
+}
+
+impl Error {
+    /// What it means for its caller.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NeverFits { .. } => ErrorKind::Never,
+            Self::QueueFull(_) | Self::WaitedTooLong(_) => ErrorKind::Busy,
+            Self::Stopped | Self::NoWorker(_) => ErrorKind::Unavailable,
+            Self::Store(error) => of_store(error),
+            _ => ErrorKind::Invalid,
+        }
+    }
+}
+
+const fn of_store(error: &StoreError) -> ErrorKind {
+    match error {
+        StoreError::UnknownLease => ErrorKind::NotFound,
+        StoreError::LeaseEnded(_) => ErrorKind::Ended,
+        StoreError::KeysFull { .. }
+        | StoreError::RootKeysFull { .. }
+        | StoreError::LeasesFull { .. }
+        | StoreError::RootLeasesFull { .. } => ErrorKind::Full,
+        StoreError::UnknownPage | StoreError::CannotList => ErrorKind::Invalid,
+        _ => ErrorKind::Unavailable,
+    }
 }
 
 /// What to change about a key of other levels than the set's.

@@ -260,7 +260,7 @@ impl Lease {
     /// changes nothing more.
     ///
     /// # Errors
-    /// An unknown or repeated name, too large an amount, [`Error::NeverFits`],
+    /// An unknown or repeated name, too large an amount,
     /// [`Error::KeyTooShort`]; a lease that has ended or expired; the store.
     pub fn adjust<'u>(
         &mut self,

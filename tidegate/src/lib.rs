@@ -67,7 +67,7 @@ pub mod workers;
 pub use admission::Admission;
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use decision::Decision;
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use keep_alive::Loss;
 pub use key::{Key, MAX_IDEMPOTENCY_KEY};
 pub use lease::{Lease, Settlement, Usage};

@@ -35,7 +35,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate_core::{Amount, Span};
+use tidegate_core::Amount;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -181,7 +181,7 @@ where
             let mut lease = match admission.map_err(LayerError::Limits)? {
                 Admission::Granted(lease) => lease,
                 Admission::Refused(decision) => {
-                    let retry_after = decision.retry_after(set.now()).map(Span::as_duration);
+                    let retry_after = decision.retry_after();
                     return Err(LayerError::Refused {
                         decision,
                         retry_after,

@@ -77,14 +77,8 @@ fn a_capacity_is_refused_where_it_makes_no_sense() {
     // More than there is just now can never be granted just now, and says how much is.
     set.set_capacity("adaptive", 2).expect("in range");
     let too_much = set.try_acquire("k", &[("adaptive", 3)]).wait();
-    assert!(matches!(
-        too_much,
-        Err(Error::NeverFits {
-            capacity: 2,
-            asked: 3,
-            ..
-        })
-    ));
+    let never = too_much.expect("an answer").refused().expect("a refusal");
+    assert_eq!((never.is_never(), never.most_at_once()), (true, Some(2)));
 }
 
 fn poll<F: Future<Output = Result<Admission, Error>>>(

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::{
-    Admission, Algorithm, Error, Key, Limit, LimitSet, LimitSetBuilder, ManualClock, OnFailure,
-    Timestamp,
+    Admission, Algorithm, Decision, Error, Key, Limit, LimitSet, LimitSetBuilder, ManualClock,
+    OnFailure, Timestamp, Verdict,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -403,18 +403,42 @@ fn the_slots_of_a_holder_that_vanished_come_back_within_its_ttl() {
 
 /// 5: "an oversize request blocks its queue for ever".
 #[test]
-fn more_than_a_limit_ever_grants_is_an_error_at_once() {
+fn more_than_a_limit_ever_grants_is_refused_for_ever_at_once() {
     let set = set(&ManualClock::default(), [Limit::rate("r", 10, SECOND)]);
-    let never = Error::NeverFits {
-        limit: "r".into(),
-        asked: 11,
-        capacity: 10,
-        unit: tidegate::Unit::ONE,
+    let never = |decision: Decision| {
+        assert!(decision.is_never() && decision.retry_after().is_none());
+        assert_eq!(
+            (decision.binding(), decision.most_at_once()),
+            (Some("r"), Some(10))
+        );
+        assert_eq!(decision.to_string(), "never: r grants at most 10 at once");
     };
-    assert_eq!(set.acquire("k", 11).wait().expect_err("never"), never);
-    assert_eq!(set.admit("k", 11).wait().expect_err("never"), never);
     let handle = set.handle("k").unwrap();
-    assert_eq!(handle.admit(11).wait().expect_err("never"), never);
+    never(set.acquire("k", 11).wait().unwrap().refused().unwrap());
+    never(set.check("k", 11).wait().unwrap());
+    never(set.peek("k", 11).wait().unwrap());
+    never(handle.check(11).wait().unwrap());
+    assert_eq!(set.admit("k", 11).wait(), Ok(Verdict::Never));
+    assert_eq!(handle.admit(11).wait(), Ok(Verdict::Never));
+    // What can be no amount is an error.
+    let no_amount = u64::MAX;
+    assert!(matches!(
+        handle.admit(no_amount).wait(),
+        Err(Error::Amount { .. })
+    ));
+    assert!(matches!(
+        handle.check(no_amount).wait(),
+        Err(Error::Amount { .. })
+    ));
+    assert_eq!(
+        set.peek("k", 1)
+            .wait()
+            .unwrap()
+            .standing("r")
+            .unwrap()
+            .remaining,
+        10
+    );
 }
 
 /// 6: "`1/day` with burst 1 M overflows and passes twice".

@@ -62,14 +62,15 @@ fn an_override_holds_for_its_key_alone_by_every_way_it_is_asked() {
             .granted()
             .is_none()
     );
-    assert!(matches!(
-        set.check("acme", 26).wait(),
-        Err(Error::NeverFits { capacity: 25, .. })
-    ));
-    assert!(matches!(
-        set.admit("other", 11).wait(),
-        Err(Error::NeverFits { capacity: 10, .. })
-    ));
+    assert_eq!(
+        set.check("acme", 26).wait().unwrap().most_at_once(),
+        Some(25)
+    );
+    assert_eq!(
+        set.check("other", 11).wait().unwrap().most_at_once(),
+        Some(10)
+    );
+    assert_eq!(set.admit("other", 11).wait(), Ok(Verdict::Never));
 }
 
 /// A handle, and what a thread keeps of a hot key, were made before.
@@ -414,10 +415,8 @@ fn many_keys_with_one_override_share_it() {
 fn a_verdict_on_more_than_the_keys_limit_is_never() {
     let set = lone(&ManualClock::default());
     set.set_override("acme", &[rpm(3)]).wait().unwrap();
-    assert!(matches!(
-        set.admit("acme", 4).wait(),
-        Err(Error::NeverFits { capacity: 3, .. })
-    ));
+    assert_eq!(set.admit("acme", 4).wait(), Ok(Verdict::Never));
+    assert_eq!(set.check("acme", 4).wait().unwrap().most_at_once(), Some(3));
     assert_eq!(set.admit("acme", 3).wait(), Ok(Verdict::Admit));
     let patient = Request::from(2_u64);
     assert!(

@@ -201,7 +201,7 @@ impl<'a> World<'a> {
                 self.refuse(number, binding);
                 Ok(())
             }
-            Err(error) => self.refuse_for_ever(number, error),
+            Err(error) => Err(error),
         }
     }
 
@@ -214,12 +214,17 @@ impl<'a> World<'a> {
                 self.begin(number, Some(lease), Outcome::Admitted, None)?;
                 self.serve_woken()
             }
+            Poll::Ready(Ok(Admission::Refused(decision))) if decision.is_never() => {
+                let binding = decision.binding().and_then(|name| self.position(name));
+                self.refuse(number, binding);
+                Ok(())
+            }
             Poll::Ready(Ok(Admission::Refused(_)) | Err(Error::QueueFull(_))) => {
                 let binding = self.binding(number)?;
                 self.refuse(number, binding);
                 Ok(())
             }
-            Poll::Ready(Err(error)) => self.refuse_for_ever(number, error),
+            Poll::Ready(Err(error)) => Err(error),
             Poll::Pending => {
                 let binding = self.binding(number)?;
                 self.waiting.insert(
@@ -250,16 +255,6 @@ impl<'a> World<'a> {
             let ask = Request::named(&named).within(Duration::MAX);
             set.acquire(key.as_str(), ask).await
         })
-    }
-
-    /// More than a limit grants when full: no answer will ever be different.
-    fn refuse_for_ever(&mut self, number: usize, error: Error) -> Result<(), Error> {
-        let Error::NeverFits { limit, .. } = &error else {
-            return Err(error);
-        };
-        let binding = self.position(limit);
-        self.refuse(number, binding);
-        Ok(())
     }
 
     fn refuse(&mut self, number: usize, binding: Option<usize>) {

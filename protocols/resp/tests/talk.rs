@@ -168,7 +168,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 2"),
-            "-NEVER limit `running` never grants 2 at once; at most 1",
+            "-NEVER limit `running` never grants as much at once; at most 1",
         ),
         (
             format!("TG.ADJUST slots k {lease} AMOUNT running 0 OVERDRAW"),
@@ -240,7 +240,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.CHECK chat k AMOUNT rpm 11",
-            "-NEVER limit `rpm` never grants 11 at once; at most 10",
+            "-NEVER limit `rpm` never grants as much at once; at most 10",
         ),
         (
             "TG.CHECK chat k AMOUNT rpm",

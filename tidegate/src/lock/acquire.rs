@@ -17,8 +17,10 @@ use super::permit::LeasedPermit;
 use super::semaphore::{LeasedSemaphore, Shared};
 use crate::admission::Admission;
 use crate::clock::Sleep;
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::lease::Lease;
+use crate::limit::Limit;
 use crate::pending::Pending;
 use crate::request::{DEFAULT_WAIT, Request};
 
@@ -113,6 +115,7 @@ impl Attempt<'_> {
         let came = shared.clock.now();
         self.came = came;
         match self.admission(came).await? {
+            Admission::Refused(decision) if decision.is_never() => Err(self.too_many(&decision)),
             Admission::Refused(_) => Ok(Answer::Told(None)),
             Admission::Granted(lease) if lease.is_repeated() => {
                 self.give_up(lease).await?;
@@ -139,6 +142,20 @@ impl Attempt<'_> {
         let request = request.own_word(&self.word);
         let request = request.within(left.unwrap_or(Duration::MAX));
         shared.set.acquire(&**key, request).await
+    }
+
+    /// There are fewer slots than are asked for.
+    fn too_many(&self, decision: &Decision) -> Error {
+        let limit = &self.of.shared.limit;
+        Error::NeverFits {
+            limit: limit.clone(),
+            asked: self.of.slots,
+            capacity: decision.most_at_once().unwrap_or(0),
+            unit: decision
+                .limit(limit)
+                .map(Limit::amounts)
+                .unwrap_or_default(),
+        }
     }
 
     /// What an earlier request was granted, and nobody was told.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use super::member::Member;
 use super::round::{Asked, late, no_answer};
-use super::walk::Failed;
+use super::walk::LeftOut;
 use crate::clock::{Clock, Sleep};
 use crate::error::Error;
 use crate::request::Request;
@@ -22,7 +22,7 @@ pub(super) struct Found<'a> {
     /// The one that holds the lease.
     pub(super) holder: Option<&'a Member>,
     /// Those that could not tell, and why: they are asked for no grant.
-    pub(super) left_out: Failed<'a>,
+    pub(super) left_out: LeftOut<'a>,
 }
 
 /// Whether one member holds it; `None`: nobody can tell.
@@ -79,7 +79,7 @@ impl Round<'_> {
                     return Poll::Ready(());
                 }
                 Ok(Some(false) | None) => self.can_decide = true,
-                Err(error) => self.found.left_out.push((member, error)),
+                Err(error) => self.found.left_out.push((member, Err(error))),
             }
         }
         if self.looks.is_empty() {
@@ -89,7 +89,10 @@ impl Round<'_> {
         if !late || !self.can_decide {
             return Poll::Pending;
         }
-        let late = self.looks.give_up().map(|member| (member, no_answer()));
+        let late = self
+            .looks
+            .give_up()
+            .map(|member| (member, Err(no_answer())));
         self.found.left_out.extend(late);
         Poll::Ready(())
     }

@@ -16,7 +16,7 @@ use super::member::Member;
 use super::repeats;
 use super::round::{Asked, Latecomers, One, in_turn};
 use super::vigil::{Turn, Vigil};
-use super::walk::{Candidates, Failed, Tally, sign};
+use super::walk::{Candidates, LeftOut, Tally, sign};
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::decision::Decision;
@@ -286,7 +286,7 @@ impl LimitPool {
         let candidates = self.candidates(key, request).await?;
         let Tried {
             tally,
-            failed,
+            left_out,
             late,
         } = match self.try_each(&candidates, key, request).await {
             Ok(granted) => {
@@ -296,13 +296,13 @@ impl LimitPool {
             Err(tried) => tried,
         };
         if late.is_empty() {
-            let refused = Admission::Refused(tally.decision()?);
-            if !request.is_patient() {
-                ledger.counters.answered(refused.refusal());
-                return Ok(refused);
+            let refused = tally.decision()?;
+            if !request.is_patient() || refused.is_never() {
+                ledger.counters.answered(Some(&refused));
+                return Ok(Admission::Refused(refused));
             }
         }
-        let candidates = candidates.without(failed);
+        let candidates = candidates.without(left_out);
         let vigil = Vigil::new(&candidates, late, (key, request), ledger, (clock, since));
         vigil.answer().await
     }
@@ -316,7 +316,7 @@ impl LimitPool {
         request: &'c Request<'c>,
     ) -> Result<Admission, Tried<'c>> {
         let mut tally = candidates.tally();
-        let mut failed = Failed::new();
+        let mut left_out = LeftOut::new();
         let take = |(member, cooling): One<'c>| async move {
             let set = member.inner();
             match cooling {
@@ -346,9 +346,14 @@ impl LimitPool {
                         member.inner().counters.admitted();
                         return Some(sign(member, granted));
                     }
-                    Ok(Admission::Refused(decision)) => tally.refused(member, decision),
+                    Ok(Admission::Refused(decision)) => {
+                        if decision.is_never() {
+                            left_out.push((member, Ok(Decision::clone(&decision))));
+                        }
+                        tally.refused(member, decision);
+                    }
                     Err(error) => {
-                        failed.push((member, Error::clone(&error)));
+                        left_out.push((member, Err(Error::clone(&error))));
                         tally.failed(error);
                     }
                 }
@@ -365,7 +370,7 @@ impl LimitPool {
         });
         Err(Tried {
             tally,
-            failed,
+            left_out,
             late: Asked::of(still),
         })
     }
@@ -497,7 +502,7 @@ impl LimitPool {
 /// Members that were tried, and none has granted.
 struct Tried<'a> {
     tally: Tally,
-    failed: Failed<'a>,
+    left_out: LeftOut<'a>,
     late: Asked<&'a Member, Turn<'a>>,
 }
 

@@ -11,8 +11,9 @@ use crate::error::Error;
 /// Some of a pool's members.
 pub(super) type Members<'a> = SmallVec<[&'a Member; 8]>;
 
-/// Who could not tell, and why.
-pub(super) type Failed<'a> = SmallVec<[(&'a Member, Error); 1]>;
+/// Members that are not asked again for this request, each with its error, or with its
+/// decision that it never grants as much.
+pub(super) type LeftOut<'a> = SmallVec<[(&'a Member, Result<Decision, Error>); 1]>;
 
 /// Who is tried, in order, and who is passed over for now.
 #[derive(Default)]
@@ -20,8 +21,8 @@ pub(super) struct Candidates<'a> {
     pub(super) ready: Members<'a>,
     /// With the ends of their cool-downs.
     pub(super) cooling: SmallVec<[(&'a Member, Timestamp); 4]>,
-    /// Why others are not asked: the error that says most.
-    left_out: Option<Error>,
+    /// Why others are not asked.
+    left_out: Tally,
 }
 
 impl<'a> Candidates<'a> {
@@ -35,16 +36,17 @@ impl<'a> Candidates<'a> {
     /// These but for `left_out`, each with why.
     pub(super) fn without(
         mut self,
-        left_out: impl IntoIterator<Item = (&'a Member, Error)>,
+        left_out: impl IntoIterator<Item = (&'a Member, Result<Decision, Error>)>,
     ) -> Self {
-        let mut tally = self.tally();
-        for (member, error) in left_out {
+        for (member, answer) in left_out {
             self.ready.retain(|ready| ready.id() != member.id());
             self.cooling
                 .retain(|(cooling, _)| cooling.id() != member.id());
-            tally.failed(error);
+            match answer {
+                Ok(never) => self.left_out.refused(member, never),
+                Err(error) => self.left_out.failed(error),
+            }
         }
-        self.left_out = tally.error;
         self
     }
 
@@ -57,34 +59,41 @@ impl<'a> Candidates<'a> {
 
     /// What is known before any of them is asked.
     pub(super) fn tally(&self) -> Tally {
-        Tally {
-            soonest: None,
-            error: self.left_out.clone(),
-        }
+        self.left_out.clone()
     }
 }
 
 /// What the members that did not admit have said: the refusal that ends
-/// soonest, and the error that says most.
-#[derive(Default)]
+/// soonest, that of the largest limit which never grants as much, and the error that says
+/// most.
+#[derive(Clone, Default)]
 pub(super) struct Tally {
     /// Clocks of several sets may differ; waits can be compared.
     soonest: Option<(Span, Decision)>,
+    never: Option<Decision>,
     error: Option<Error>,
 }
 
 impl Tally {
     pub(super) fn refused(&mut self, member: &Member, decision: Decision) {
-        let now = member.inner().clock.now();
-        let wait = decision
-            .not_until()
-            .map_or(Span::from_micros(u64::MAX), |at| at.since(now));
+        let Some(at) = decision.not_until() else {
+            let most = decision.most_at_once();
+            if self
+                .never
+                .as_ref()
+                .is_none_or(|never| never.most_at_once() < most)
+            {
+                self.never = Some(member.decided(decision));
+            }
+            return;
+        };
+        let wait = at.since(member.inner().clock.now());
         if self.soonest.as_ref().is_none_or(|(least, _)| wait < *least) {
             self.soonest = Some((wait, member.decided(decision)));
         }
     }
 
-    /// Whether any of them has refused.
+    /// Whether any of them has refused for now.
     pub(super) const fn is_refusal(&self) -> bool {
         self.soonest.is_some()
     }
@@ -95,24 +104,27 @@ impl Tally {
         }
     }
 
-    /// The refusal that ends soonest; if none refused, the error.
+    /// The refusal that ends soonest. If there is none: *cannot tell* says more than
+    /// *never*, for it may pass; that more than any other error.
     pub(super) fn decision(self) -> Result<Decision, Error> {
-        match self.soonest {
-            Some((_, decision)) => Ok(decision),
-            None => Err(self.error.unwrap_or(Error::Nothing("member"))),
+        match (self.soonest, self.never, self.error) {
+            (Some((_, decision)), ..) => Ok(decision),
+            (None, _, Some(error)) if rank(&error) == CANNOT_TELL => Err(error),
+            (None, Some(never), _) => Ok(never),
+            (None, None, error) => Err(error.unwrap_or(Error::Nothing("member"))),
         }
     }
 }
 
-/// *Cannot tell* says more than *not ever*, for it may pass; that, with the
-/// largest capacity there is, more than a request that makes no sense; and that
-/// more than a name that one member does not know.
-fn rank(error: &Error) -> (u8, u64) {
+const CANNOT_TELL: u8 = 2;
+
+/// *Cannot tell* says more than a request that makes no sense; and that more than a name
+/// that one member does not know.
+fn rank(error: &Error) -> u8 {
     match error {
-        Error::Store(_) | Error::QueueFull(_) | Error::Stopped => (3, 0),
-        Error::NeverFits { capacity, .. } => (2, *capacity),
-        Error::UnknownLimit { .. } => (0, 0),
-        _ => (1, 0),
+        Error::Store(_) | Error::QueueFull(_) | Error::Stopped => CANNOT_TELL,
+        Error::UnknownLimit { .. } => 0,
+        _ => 1,
     }
 }
 

@@ -8,14 +8,14 @@ use arc_swap::Guard;
 use rand::RngExt;
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::{
-    self as store, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
-    Patience, Race, Reply, Seat, StoreError, Terms, Verb,
+    Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey, Patience, Race,
+    Reply, Seat, StoreError, Terms, Verb,
 };
 
 use super::crowd::Visit;
 use super::ending::How;
 use super::inner::Inner;
-use super::view::{Amounts, View, lease_length};
+use super::view::{View, lease_length};
 use crate::admission::Admission;
 use crate::decision::Decision;
 use crate::error::Error;
@@ -302,15 +302,6 @@ impl Inner {
             };
             lease(view, asking, request, (id, &amounts), detail)
         };
-        let read = move |answered: Answered<'_>| {
-            if answered.reply.verdict() == Some(Verdict::Never)
-                && let Reply::Decision(answer) = &*answered.reply
-                && let Ok(amounts) = answered.view.amounts(request)
-            {
-                return Err(never_fits(&answered.view, &amounts, answer));
-            }
-            read(answered)
-        };
         self.ask(key, patient, begin, read)
     }
 
@@ -487,10 +478,6 @@ impl Inner {
         let read = |answered: Answered<'_>| {
             let mut fence = None;
             if let Reply::Decision(answer) = &*answered.reply {
-                if answer.verdict == Verdict::Never {
-                    let asked = known(&answered.view.uses(to, answered.view.plan.levels())?);
-                    return Err(never_fits(&answered.view, &asked, answer));
-                }
                 fence = answer.lease.map(|lease| lease.fence);
             }
             Ok((answered.decision()?, fence))
@@ -597,21 +584,4 @@ fn charge(
         lease: None,
         detail,
     }))
-}
-
-/// What is said of each limit; 0 where nothing is.
-fn known(amounts: &[Option<Amount>]) -> Amounts {
-    amounts.iter().map(|amount| amount.unwrap_or(0)).collect()
-}
-
-/// More is asked of a limit than it could ever grant.
-fn never_fits(view: &View, amounts: &[Amount], answer: &store::Decision) -> Error {
-    let position = answer.binding.unwrap_or(0);
-    let limit = &view.plan.limits()[position];
-    Error::NeverFits {
-        limit: limit.name.to_string(),
-        asked: amounts[position],
-        capacity: view.capacity(position),
-        unit: view.limits[position].amounts(),
-    }
 }

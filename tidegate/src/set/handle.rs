@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Amount, Verdict};
+use tidegate_core::{Amount, MAX_AMOUNT, Verdict};
 use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
 
 use super::inner::{Inner, LimitSet};
@@ -38,11 +38,10 @@ impl Pinned {
     /// The verdict, if the cell gives one.
     #[inline]
     fn admit(&self, cost: Amount, inner: &Inner) -> Option<Verdict> {
-        if cost == 0 {
+        if !(1..=MAX_AMOUNT).contains(&cost) {
             return None;
         }
-        let verdict = self.bucket.admit(cost, inner.clock.now()).ok()?;
-        (verdict != Verdict::Never).then_some(verdict)
+        self.bucket.admit(cost, inner.clock.now()).ok()
     }
 
     /// The decision, if the cell gives one; counted.
@@ -51,9 +50,6 @@ impl Pinned {
         let amount = self.view.lone_amount(request)?;
         let now = inner.clock.now();
         let (verdict, standing) = self.bucket.check(amount, now).ok()?;
-        if verdict == Verdict::Never {
-            return None;
-        }
         let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view), now);
         inner.counters.decided(&decision);
         Some(decision)

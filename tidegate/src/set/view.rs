@@ -35,8 +35,6 @@ pub(crate) struct View {
     /// In the plan's order.
     pub(crate) limits: Arc<[Limit]>,
     calendars: Arc<[Option<CachedCalendar>]>,
-    /// The most that may be asked of each.
-    most: Arc<[Amount]>,
     /// The keys that have limits of their own.
     pub(super) variants: KeyMap<Arc<Variant>>,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
@@ -117,7 +115,6 @@ impl View {
             calendars.clear();
         }
         let lease_ttl = ttl_of(&plans);
-        let most = plans.iter().map(most_of).collect();
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
         let keep = remember.unwrap_or(lease_ttl.max(KEEP));
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
@@ -127,7 +124,6 @@ impl View {
             whole: Arc::clone(&plan),
             plan,
             limits: limits.into(),
-            most,
             calendars: calendars.into(),
             variants: KeyMap::default(),
             lease_ttl,
@@ -166,7 +162,6 @@ impl View {
             whole: Arc::clone(&plan),
             plan,
             limits: Arc::clone(&self.limits),
-            most: Arc::clone(&self.most),
             calendars: Arc::clone(&self.calendars),
             variants,
             lone: self.lone,
@@ -209,7 +204,6 @@ impl View {
         }
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits()),
-            most: plan.limits().iter().map(most_of).collect(),
             plan,
             whole: Arc::clone(&self.whole),
             limits: limits.unwrap_or_else(|| Arc::clone(&self.limits)),
@@ -299,8 +293,7 @@ impl View {
     ///
     /// # Errors
     /// [`Error`]: unknown or repeated names, a rate without an amount, nothing
-    /// at all, or more than a limit ever grants; an idempotency key of no length or
-    /// too much of it.
+    /// at all, or too large an amount; an idempotency key of no length or too much of it.
     pub(crate) fn amounts(&self, request: &Request<'_>) -> Result<Amounts, Error> {
         request.check_idempotency()?;
         if self.limits.is_empty() {
@@ -308,17 +301,15 @@ impl View {
         }
         let mut amounts = self.unnamed(request)?;
         self.put_named(request, &mut amounts)?;
-        let (mut any, mut too_many) = (false, false);
-        for (&amount, &most) in amounts.iter().zip(self.most.iter()) {
+        let (mut any, mut largest) = (false, 0);
+        for &amount in &amounts {
             any |= amount > 0;
-            too_many |= amount > most;
+            largest = largest.max(amount);
         }
         if !any {
             return Err(Error::NothingAsked);
         }
-        if too_many {
-            self.check_sizes(&amounts)?;
-        }
+        self.check_sizes(&amounts, largest)?;
         Ok(amounts)
     }
 
@@ -333,7 +324,7 @@ impl View {
             true => 1,
             false => request.cost?,
         };
-        (amount > 0).then_some(amount)
+        (1..=MAX_AMOUNT).contains(&amount).then_some(amount)
     }
 
     /// What no key on `path` is ever granted; `None` if there is no such thing: every limit
@@ -378,22 +369,14 @@ impl View {
         Ok(amounts)
     }
 
-    #[cold]
-    fn check_sizes(&self, amounts: &[Amount]) -> Result<(), Error> {
-        for (position, (&asked, limit)) in amounts.iter().zip(self.plan.limits()).enumerate() {
-            if asked > MAX_AMOUNT {
-                return Err(self.too_large(position));
-            }
-            if asked > most_of(limit) {
-                return Err(Error::NeverFits {
-                    limit: limit.name.to_string(),
-                    asked,
-                    capacity: limit.rule.capacity(),
-                    unit: self.limits[position].amounts(),
-                });
-            }
+    /// Checks that each of `amounts`, of which this is the largest, can be one.
+    #[inline]
+    fn check_sizes(&self, amounts: &[Amount], largest: Amount) -> Result<(), Error> {
+        if largest <= MAX_AMOUNT {
+            return Ok(());
         }
-        Ok(())
+        let too_large = amounts.iter().position(|&amount| amount > MAX_AMOUNT);
+        Err(self.too_large(too_large.unwrap_or(0)))
     }
 
     fn too_large(&self, position: usize) -> Error {
@@ -474,15 +457,6 @@ impl View {
             Some((limit, _)) => Err(Error::NeedsLease(limit.name().into())),
             None => Ok(()),
         }
-    }
-}
-
-/// The most that may be asked of a limit at once.
-fn most_of(limit: &PlanLimit) -> Amount {
-    let must_fit = limit.payment == Payment::Prepaid && !limit.shadow;
-    match must_fit && limit.adaptive.is_none() {
-        true => limit.rule.capacity(),
-        false => MAX_AMOUNT,
     }
 }
 

@@ -90,7 +90,7 @@ async fn more_than_a_limit_ever_grants_is_unprocessable() {
         let detail = house.post(path, ask.clone()).await.problem(422, "never");
         assert_eq!(
             detail,
-            "limit `tpm` never grants 9001 at once; at most 9000"
+            "limit `tpm` never grants as much at once; at most 9000"
         );
     }
 }
