@@ -22,6 +22,9 @@ pub struct Pair {
     pub servers: Vec<Server>,
 }
 
+/// Options of a store that on a machine however busy has answered in time.
+pub const PATIENT: &str = "deadline=10s";
+
 impl House {
     /// A store of its own; `None` where this machine has none.
     #[must_use]

@@ -229,7 +229,11 @@ fn wide() -> Vec<Row> {
 
 /// Whatever may be done with a lease, on calls, tokens and slots at once.
 fn done_with_leases(of_one: u64) -> Vec<Row> {
-    let refunded = three().map(|limit| limit.on_failure(OnFailure::Refund));
+    // What is held comes back in any case.
+    let refunded = three().map(|limit| match limit.is_concurrency() {
+        true => limit,
+        false => limit.on_failure(OnFailure::Refund),
+    });
     vec![
         Row::wide("adjusted", three()).does(Work::Adjust),
         Row::wide("repeated", three()).does(Work::Repeat),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::common::{Work, at_once, expect};
-use crate::house::{House, Pair};
+use crate::house::{House, PATIENT, Pair};
 use crate::question::{Question, Report, Row};
 use crate::stores::Store;
 use crate::talk::{Answer, Call, Client, Library, PROTOCOLS, Protocol, Verb, Word};
@@ -437,7 +437,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
-    let pair = house.pair("answers", POLICIES, "")?;
+    let pair = house.pair("answers", POLICIES, PATIENT)?;
     let mut work: Vec<(_, _, Work<'_>)> = Vec::new();
     for protocol in PROTOCOLS {
         for scenario in SCENARIOS.iter().filter(|scenario| has(protocol, scenario)) {
@@ -447,7 +447,7 @@ fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
         }
     }
     at_once(report, 3, work);
-    let names = house.pair("names", NAMES, "");
+    let names = house.pair("names", NAMES, PATIENT);
     for protocol in PROTOCOLS {
         let names = names.as_ref().map_err(Clone::clone);
         report.note(

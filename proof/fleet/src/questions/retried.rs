@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_conformance::Paused;
 
 use super::common::{Work, at_once, expect, until};
-use crate::house::{House, Pair};
+use crate::house::{House, PATIENT, Pair};
 use crate::question::{Question, Report, Row};
 use crate::stores::Store;
 use crate::talk::{Answer, Call, Client, PATIENCE, PROTOCOLS, Protocol, Verb, Word};
@@ -293,7 +293,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
-    let pair = house.pair("retried", POLICIES, "")?;
+    let pair = house.pair("retried", POLICIES, PATIENT)?;
     let mut work: Vec<(_, _, Work<'_>)> = Vec::new();
     for protocol in PROTOCOLS {
         for retry in RETRIES.iter().filter(|retry| has(protocol, retry)) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::common::{Work, at_once, expect, until};
-use crate::house::{House, Pair};
+use crate::house::{House, PATIENT, Pair};
 use crate::question::{Question, Report, Row};
 use crate::stores::Store;
 use crate::talk::{Call, Client, PROTOCOLS, Protocol, Verb, Word};
@@ -186,7 +186,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
-    let pair = house.pair("told", &policies(10), "")?;
+    let pair = house.pair("told", &policies(10), PATIENT)?;
     let within = house.store.told_within + SLACK;
     let mut work: Vec<(_, _, Work<'_>)> = Vec::new();
     for protocol in PROTOCOLS {

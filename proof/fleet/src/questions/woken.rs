@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::common::{Work, at_once, expect, until};
-use crate::house::{House, Pair};
+use crate::house::{House, PATIENT, Pair};
 use crate::question::{Question, Report, Row};
 use crate::stores::Store;
 use crate::talk::{Call, Client, Http, PATIENCE, PROTOCOLS, Protocol, Verb};
@@ -132,7 +132,7 @@ fn policies() -> String {
 }
 
 fn ask(house: &House, report: &Report<'_>) -> Result<(), String> {
-    let pair = house.pair("woken", &policies(), "")?;
+    let pair = house.pair("woken", &policies(), PATIENT)?;
     // Who waits for a pool may hold up others, which would be the others' cells then.
     for pooled in [false, true] {
         let mut work: Vec<(_, _, Work<'_>)> = Vec::new();
