@@ -33,7 +33,7 @@ struct Args {
     /// Only these crates (default: all of the workspace).
     #[arg(value_name = "CRATE")]
     crates: Vec<String>,
-    /// Write the picture of the crates here, as SVG.
+    /// Write the picture of the crates and their folders here, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Say what each file of a circle takes from the next.

@@ -98,10 +98,17 @@ fn short(row: &Row, file: &Path) -> String {
     file.display().to_string()
 }
 
-/// Draws the crates, with an arrow to each that one needs and nothing between them needs.
+/// Where the crates are that nobody is given.
+const WORKSHOPS: &[&str] = &["proof", "xtask", "examples"];
+
+/// So many folders of a crate are named in one line.
+const FOLDERS_IN_A_LINE: usize = 4;
+
+/// Draws the crates that are given to others, with their folders, and an arrow to each
+/// that one needs and nothing between them needs. Arrows go down.
 pub fn draw(packages: &[Package], path: &Path) -> Result<(), String> {
-    let ours: BTreeMap<_, _> = packages
-        .iter()
+    let given = packages.iter().filter(|package| !is_workshop(package));
+    let ours: BTreeMap<_, _> = given
         .map(|package| (package.name.as_str(), package))
         .collect();
     let mut dot = String::from("digraph house {\n");
@@ -109,7 +116,8 @@ pub fn draw(packages: &[Package], path: &Path) -> Result<(), String> {
         let needs: Vec<_> = package.needs.iter().map(String::as_str).collect();
         let needs = needs.into_iter().filter(|need| ours.contains_key(need));
         let needs: Vec<_> = needs.collect();
-        dot.push_str(&format!("  \"{name}\" [shape=box];\n"));
+        let label = label(package);
+        dot.push_str(&format!("  \"{name}\" [shape=box, label=\"{label}\"];\n"));
         for need in &needs {
             let by_another = needs
                 .iter()
@@ -128,6 +136,31 @@ pub fn draw(packages: &[Package], path: &Path) -> Result<(), String> {
     builder.get().do_it(false, false, false, &mut svg);
     fs::write(path, svg.finalize())
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn is_workshop(package: &Package) -> bool {
+    let mut above = package.folder.ancestors();
+    above.any(|folder| {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| WORKSHOPS.contains(&name))
+    })
+}
+
+/// The crate's name, and below it its folders.
+fn label(package: &Package) -> String {
+    let folders = fs::read_dir(package.folder.join("src"));
+    let folders = folders.into_iter().flatten().flatten();
+    let folders = folders.filter(|entry| entry.path().is_dir());
+    let mut folders: Vec<_> = folders
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    folders.sort();
+    let lines = folders.chunks(FOLDERS_IN_A_LINE);
+    let lines: Vec<_> = lines.map(|line| line.join("  ")).collect();
+    match lines.is_empty() {
+        true => package.name.clone(),
+        false => format!("{}\\n{}", package.name, lines.join("\\n")),
+    }
 }
 
 fn reaches(ours: &BTreeMap<&str, &Package>, from: &str, to: &str) -> bool {
