@@ -83,24 +83,22 @@ BEGIN
 END $$;
 
 -- Takes, leases and their ends, of a set of buckets and slots without levels that are
--- nothing else (`PlanLimit::is_plain`). What `tidegate.decide` does of it with as few
--- statements as there can be, since all who ask stand behind the lock on the one row.
--- What a lease gives back, and what slots are, is the cells' own (bucket.sql,
--- slots.sql). Whatever is out of the ordinary is `tidegate.decide`'s.
+-- nothing else (`PlanLimit::is_simple`): one straight way, since all who ask stand behind
+-- the lock on the one row. What it costs is its statements, and then every operator that
+-- it comes by, for each is made ready anew in each transaction: so a row and a lease are
+-- read by one statement and written by the place where that found them, and what seldom
+-- happens is in a function of its own. What a lease gives back, and what slots are, is
+-- the cells' own (bucket.sql, slots.sql). Whatever is out of the ordinary is
+-- `tidegate.decide`'s, and nothing is written before that is known.
 --
--- Limits are six numbers each: kind (1 or 5), uid, capacity; of a bucket drain, weight
--- and brim. They are 2^61 at most. The key is such as an index holds it; the rest is as
--- `tidegate.decide` is given it.
-
--- Whether nothing is to be done about a row before it is used. Ended leases are forgotten
--- many at a time, and not at each command: what is due may be so late (microseconds).
--- For nothing comes back with it (no limit refunds), and no command but
+-- Limits are six numbers each: kind (1 or 5), uid, capacity; drain, weight and brim, which
+-- are 0, 1 and the capacity of slots. They are 2^61 at most. The key is such as an index
+-- holds it; the rest is as `tidegate.decide` is given it.
+--
+-- A row is ordinary that this plan wrote, with nothing due. Ended leases are forgotten
+-- many at a time, and not at each command: what is due may be so late (100,000
+-- microseconds). For nothing comes back with it (no limit refunds), and no command but
 -- `tidegate.decide` meets a lease that is not held.
-CREATE FUNCTION tidegate.is_settled(
-  r tidegate.rows, p_revision bigint, p_now bigint)
-RETURNS boolean LANGUAGE sql IMMUTABLE AS
-$$ SELECT r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
-     AND r.due > p_now - 100000 AND r.latest <= p_now AND r.retained IS NULL $$;
 
 -- A limit as all other functions know it.
 CREATE FUNCTION tidegate.plain_rule(p_limits bigint[], p_position integer)
@@ -121,13 +119,124 @@ BEGIN
   RETURN r;
 END $$;
 
--- A bucket's cell at the latest instant that it knows; what is out of the ordinary about
--- it is null: some of it is forgiven, or the clock stands behind it.
-CREATE FUNCTION tidegate.plain_level(c numeric[], p_drain bigint, p_now bigint)
+-- How much of a limit is used, a bucket's level or the slots that are held; null if its
+-- cell is out of the ordinary: some of it is forgiven, or the clock stands behind it.
+CREATE FUNCTION tidegate.plain_used(c numeric[], p_kind bigint, p_drain bigint, p_now bigint)
 RETURNS numeric LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN c IS NULL THEN 0
+     WHEN p_kind = 5 THEN CASE WHEN c[3] > p_now THEN NULL
+       WHEN c[4] <= p_now THEN tidegate.slots_held(c, p_now) ELSE c[1] END
      WHEN c[2] > p_now OR (c[3] IS NULL AND cardinality(c) > 2) THEN NULL
      ELSE greatest(c[1] - (p_now - c[2]) * p_drain, 0) END $$;
+
+-- Whether others stand in line before one who asks.
+CREATE FUNCTION tidegate.is_kept(
+  p_tab integer, p_key bytea, p_turn numeric, p_ahead bigint, p_now bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_first record;
+BEGIN
+  SELECT turn, came INTO v_first FROM tidegate.waiters
+  WHERE tab::bigint = p_tab AND root = p_key AND (alive_until > p_now OR turn = p_turn)
+  ORDER BY came, number LIMIT 1;
+  -- On a clock that has stepped back, or with a priority, it may be ahead of them.
+  RETURN FOUND AND v_first.turn IS DISTINCT FROM p_turn AND (p_turn IS NULL
+    OR v_first.came <= tidegate.earlier(p_now, p_ahead)
+    OR tidegate.kept_at(p_tab, p_key, ARRAY[p_key], p_turn, p_ahead, p_now) IS NOT NULL);
+END $$;
+
+-- As `tidegate.decide` does it.
+CREATE FUNCTION tidegate.take_generally(
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint, p_ask bytea,
+  p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint)
+RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
+    '{}', '{}', CASE WHEN p_id IS NULL THEN 0 ELSE 1 END, p_amounts, p_detail, p_id, p_until,
+    p_ask, 0, '{}', false, NULL, p_turn, p_channel, p_ahead, p_alive);
+END $$;
+
+-- A take that the row does not admit, or that somebody else is before: the row is ordinary.
+CREATE FUNCTION tidegate.refuse_set(
+  p_tab integer, p_revision bigint, p_now bigint, p_caller boolean, p_key bytea,
+  p_limits bigint[], p_amounts bigint[], p_detail integer, p_id numeric, p_until bigint,
+  p_ask bytea, p_turn numeric, p_channel text, p_ahead bigint, p_alive bigint, p_at bigint,
+  p_is_kept boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_row tidegate.rows;
+  v_cells tidegate.cell[];
+  v_step tidegate.step;
+  v_rules tidegate.rule[] := '{}';
+  v_verdicts numeric[] := '{}';
+  v_binding integer := 0;
+  v_excess numeric;
+  v_reply numeric[];
+  n integer;
+BEGIN
+  SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_key;
+  v_cells := tidegate.cells_of(v_row, cardinality(p_amounts));
+  FOR i IN 1 .. cardinality(p_amounts) LOOP
+    n := 6 * i;
+    v_rules[i] := tidegate.plain_rule(p_limits, i);
+    v_verdicts[i] := tidegate.admit();
+    v_excess := tidegate.plain_used((v_cells[i]).n, p_limits[n - 5], p_limits[n - 2], p_at)
+      + p_amounts[i] * p_limits[n - 1] - p_limits[n];
+    EXIT WHEN v_excess IS NULL;
+    CONTINUE WHEN v_excess <= 0 OR p_amounts[i] = 0;
+    v_verdicts[i] := CASE WHEN p_limits[n - 5] = 5
+      THEN tidegate.slots_freed((v_cells[i]).n, v_excess, p_at)
+      ELSE tidegate.later(p_at, tidegate.div_up(v_excess, p_limits[n - 2])) END;
+    IF v_binding = 0 OR v_verdicts[i] > v_verdicts[v_binding] THEN v_binding := i; END IF;
+  END LOOP;
+  -- A lease that is known is an answer that was lost, or a mistake; and one whose session
+  -- has ended may make room.
+  IF v_excess IS NULL OR (p_id IS NOT NULL AND (
+    EXISTS (SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
+    OR tidegate.free_ended(p_tab, p_key, p_at))) THEN
+    RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
+      p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
+  END IF;
+  IF p_turn IS NOT NULL THEN
+    PERFORM tidegate.stay(p_tab, p_key, p_turn, p_channel, p_ahead, p_alive, p_at,
+      ARRAY[p_key], ARRAY[p_key], v_row.line_until);
+  END IF;
+  -- Nothing that a crash may not take back.
+  PERFORM set_config('synchronous_commit', 'off', true);
+  v_step := ROW(CASE v_binding WHEN 0 THEN tidegate.later(p_at, 1) ELSE v_verdicts[v_binding] END,
+    v_binding, v_verdicts, v_cells)::tidegate.step;
+  v_reply := tidegate.decision(v_rules, v_step, p_detail, p_at, NULL, NULL);
+  IF p_is_kept AND p_turn IS NOT NULL THEN v_reply[1] := 7; END IF;
+  RETURN v_reply::text;
+END $$;
+
+-- What is told of a take that was admitted, with the standings.
+CREATE FUNCTION tidegate.tell_set(
+  p_limits bigint[], p_cells tidegate.cell[], p_now bigint, p_lease numeric[])
+RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_rules tidegate.rule[] := '{}';
+BEGIN
+  FOR i IN 1 .. cardinality(p_cells) LOOP
+    v_rules[i] := tidegate.plain_rule(p_limits, i);
+  END LOOP;
+  RETURN tidegate.decision(v_rules, ROW(tidegate.admit(), 0, '{}', p_cells)::tidegate.step, 2,
+    p_now, NULL, p_lease)::text;
+END $$;
+
+-- A bucket's cell after a take, where leases may still give some of it back.
+CREATE FUNCTION tidegate.lows_charge(
+  c numeric[], p_level numeric, p_weight bigint, p_now bigint, p_leased boolean)
+RETURNS numeric[] LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  c[1] := p_level;
+  c[2] := p_now;
+  c := tidegate.lows_note(c, p_level, p_now);
+  c[1] := p_level + p_weight;
+  IF p_leased THEN c[4] := greatest(tidegate.later(c[4], 1), p_now); END IF;
+  RETURN c;
+END $$;
 
 -- So much of each limit, if all of it is there: with p_id as a lease.
 CREATE FUNCTION tidegate.take_set(
@@ -137,166 +246,134 @@ CREATE FUNCTION tidegate.take_set(
   p_ahead bigint DEFAULT 0, p_alive bigint DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_row tidegate.rows;
+  v_place tid;
+  v_now bigint;
+  v_until bigint;
+  v_latest bigint;
+  v_due bigint;
+  v_line_until bigint;
+  v_forget_at numeric;
+  v_is_known boolean;
+  v_is_kept boolean;
   v_cells tidegate.cell[];
   c numeric[];
-  v_now bigint;
-  v_until numeric;
-  v_count integer := cardinality(p_amounts);
-  v_levels numeric[] := '{}';
-  v_step tidegate.step;
-  v_rules tidegate.rule[] := '{}';
-  v_verdicts numeric[] := '{}';
-  v_binding integer := 0;
-  v_excess numeric;
-  v_ordinary boolean;
-  v_place numeric;
-  v_shares numeric[] := '{}';
+  v_used numeric;
+  v_weight bigint;
   v_fence numeric := 0;
-  v_forget_at numeric;
-  v_reply numeric[];
-  v_first record;
-  v_is_kept boolean := false;
-  n integer;
+  v_shares numeric[] := '{}';
 BEGIN
-  SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_key FOR UPDATE;
-  -- A key never seen, of a set that is there.
-  IF NOT FOUND AND EXISTS (SELECT FROM tidegate.sets WHERE tab = p_tab) THEN
-    v_row := tidegate.lock_root(p_tab, p_key, p_revision);
-  END IF;
-  v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.instant(v_row.latest) END;
-  v_cells := coalesce(v_row.cells, tidegate.cells_of(v_row, v_count));
-  v_ordinary := tidegate.is_settled(v_row, p_revision, v_now) IS TRUE
-    AND (p_ask IS NULL OR NOT EXISTS (SELECT FROM tidegate.leases
-      WHERE tab = p_tab AND ask = tidegate.ask_of(p_key, p_ask) AND stage = 0));
-  IF v_ordinary AND v_row.line_until > v_now THEN
-    SELECT turn, came INTO v_first FROM tidegate.waiters
-    WHERE tab::bigint = p_tab AND root = p_key AND (alive_until > v_now OR turn = p_turn)
-    ORDER BY came, number LIMIT 1;
-    -- On a clock that has stepped back, or with a priority, it may be ahead of them.
-    v_is_kept := FOUND AND v_first.turn IS DISTINCT FROM p_turn AND (p_turn IS NULL
-      OR v_first.came <= tidegate.earlier(v_now, p_ahead)
-      OR tidegate.kept_at(p_tab, p_key, ARRAY[p_key], p_turn, p_ahead, v_now) IS NOT NULL);
-  END IF;
-
-  FOR i IN 1 .. CASE WHEN v_ordinary THEN v_count ELSE 0 END LOOP
-    n := 6 * i;
-    c := (v_cells[i]).n;
-    IF p_amounts[i] = 0 THEN
-      -- A clock that stands behind a limit is noted, whatever is asked for.
-      v_excess := CASE WHEN c[CASE p_limits[n - 5] WHEN 1 THEN 2 ELSE 3 END] > v_now
-        THEN NULL ELSE 0 END;
-    ELSIF p_limits[n - 5] = 1 THEN
-      v_levels[i] := tidegate.plain_level(c, p_limits[n - 2], v_now);
-      v_excess := v_levels[i] + p_amounts[i] * p_limits[n - 1] - p_limits[n];
-    ELSE
-      v_excess := CASE WHEN c IS NULL THEN 0 WHEN c[3] <= v_now THEN
-        tidegate.slots_held(c, v_now) END + p_amounts[i] - p_limits[n - 3];
+  SELECT r.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest, r.due,
+    r.line_until, r.forget_at, r.cells,
+    r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL AND r.retained IS NULL
+  INTO v_place, v_now, v_latest, v_due, v_line_until, v_forget_at, v_cells, v_is_known
+  FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key FOR UPDATE;
+  IF (v_is_known AND v_cells IS NOT NULL AND v_latest <= v_now AND v_due > v_now - 100000
+    AND v_line_until <= v_now AND p_ask IS NULL) IS NOT TRUE THEN
+    IF v_place IS NULL THEN
+      -- A key never seen.
+      v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END;
+      v_latest := v_now;
+      v_due := 9223372036854775807;
+      v_line_until := v_now;
+      v_is_known := true;
     END IF;
-    IF v_excess > 0 THEN
-      v_verdicts[i] := CASE WHEN p_limits[n - 5] = 5
-        THEN tidegate.slots_freed(c, v_excess, v_now)
-        ELSE tidegate.later(v_now, tidegate.div_up(v_excess, p_limits[n - 2])) END;
-      IF v_binding = 0 OR v_verdicts[i] > v_verdicts[v_binding] THEN v_binding := i; END IF;
-    ELSIF v_excess IS NULL THEN
-      v_ordinary := false;
-      EXIT;
+    -- As `tidegate.instant` has it.
+    IF v_latest > v_now AND v_latest <= v_now + 10000000 AND NOT p_caller THEN
+      v_now := v_latest;
     END IF;
-  END LOOP;
-
-  -- A lease that is known is an answer that was lost, or a mistake.
-  IF NOT v_ordinary OR (p_id IS NOT NULL AND (v_is_kept OR v_binding > 0) AND EXISTS (
-    SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)) THEN
-    RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
-      '{}', '{}', CASE WHEN p_id IS NULL THEN 0 ELSE 1 END, p_amounts, p_detail, p_id, p_until,
-      p_ask, 0, '{}', false, NULL, p_turn, p_channel, p_ahead, p_alive);
-  END IF;
-
-  IF v_is_kept OR v_binding > 0 THEN
-    IF p_id IS NOT NULL AND tidegate.free_ended(p_tab, p_key, v_now) THEN
-      RETURN tidegate.take_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_amounts,
+    IF NOT v_is_known OR v_latest > v_now OR v_due <= v_now - 100000 OR (p_ask IS NOT NULL
+      AND EXISTS (SELECT FROM tidegate.leases
+        WHERE tab = p_tab AND ask = tidegate.ask_of(p_key, p_ask) AND stage = 0)) THEN
+      RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
         p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
     END IF;
-    IF p_turn IS NOT NULL THEN
-      PERFORM tidegate.stay(p_tab, p_key, p_turn, p_channel, p_ahead, p_alive, v_now,
-        ARRAY[p_key], ARRAY[p_key], v_row.line_until);
+    IF v_line_until > v_now THEN
+      v_is_kept := tidegate.is_kept(p_tab, p_key, p_turn, p_ahead, v_now);
     END IF;
-    -- Nothing that a crash may not take back.
-    PERFORM set_config('synchronous_commit', 'off', true);
-    v_step := ROW(coalesce(v_verdicts[v_binding], tidegate.later(v_now, 1)), v_binding,
-      v_verdicts, v_cells)::tidegate.step;
-    FOR i IN 1 .. v_count LOOP
-      v_rules[i] := tidegate.plain_rule(p_limits, i);
-      v_step.verdicts[i] := coalesce(v_verdicts[i], tidegate.admit());
-    END LOOP;
-    v_reply := tidegate.decision(v_rules, v_step, p_detail, v_now, NULL, NULL);
-    IF v_is_kept AND p_turn IS NOT NULL THEN v_reply[1] := 7; END IF;
-    RETURN v_reply::text;
+    IF v_place IS NULL THEN
+      v_cells := array_fill(ROW(NULL)::tidegate.cell, ARRAY[cardinality(p_amounts)]);
+    ELSIF v_cells IS NULL THEN
+      SELECT tidegate.cells_of(r, cardinality(p_amounts)), tidegate.forget_at(r)
+      INTO v_cells, v_forget_at
+      FROM tidegate.rows r WHERE r.tab = p_tab AND r.key = p_key;
+    END IF;
   END IF;
 
   v_until := CASE WHEN p_caller THEN p_until
     ELSE tidegate.later(p_until, v_now::numeric - p_now) END;
-  v_forget_at := v_row.forget_at;
-  FOR i IN 1 .. v_count LOOP
-    CONTINUE WHEN p_amounts[i] = 0;
-    n := 6 * i;
-    c := (v_cells[i]).n;
-    v_place := 0;
-    IF p_limits[n - 5] = 1 THEN
-      IF c[4] >= v_now OR (cardinality(c) > 2 AND v_levels[i] > 0) THEN
-        -- Leases may still give some of it back.
-        c[1] := v_levels[i];
-        c[2] := v_now;
-        c := tidegate.lows_note(c, v_levels[i], v_now);
-        IF p_id IS NOT NULL THEN c[4] := greatest(tidegate.later(c[4], 1), v_now); END IF;
-      ELSIF p_id IS NULL THEN
-        c := ARRAY[0, v_now];
-      ELSE
-        c := ARRAY[0, v_now, v_now, v_now];
-      END IF;
-      c[1] := v_levels[i] + p_amounts[i] * p_limits[n - 1];
-      v_place := c[4];
+  FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
+    c := (v_cells[n / 6]).n;
+    v_weight := p_amounts[n / 6] * p_limits[n - 1];
+    v_used := tidegate.plain_used(c, p_limits[n - 5], p_limits[n - 2], v_now);
+    IF v_used IS NULL OR v_is_kept OR (v_weight > 0 AND v_used + v_weight > p_limits[n]) THEN
+      RETURN tidegate.refuse_set(p_tab, p_revision, p_now, p_caller, p_key, p_limits, p_amounts,
+        p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive, v_now, v_is_kept);
+    ELSIF p_limits[n - 5] = 1 AND v_weight > 0 THEN
+      c := CASE WHEN c[4] >= v_now OR (v_used > 0 AND cardinality(c) > 2)
+          THEN tidegate.lows_charge(c, v_used, v_weight, v_now, p_id IS NOT NULL)
+        WHEN p_id IS NULL THEN ARRAY[v_used + v_weight, v_now]
+        ELSE ARRAY[v_used + v_weight, v_now, v_now, v_now] END;
       v_forget_at := greatest(v_forget_at, c[4] + 1,
         tidegate.later(v_now, tidegate.div_up(c[1], p_limits[n - 2])));
-    ELSE
-      CONTINUE WHEN p_id IS NULL;
-      c := tidegate.slots_grant(c, p_id, p_amounts[i], v_until, v_now);
+      v_shares := v_shares || ARRAY[p_limits[n - 4], p_amounts[n / 6], c[4], 0];
+      v_cells[n / 6] := ROW(c)::tidegate.cell;
+    ELSIF p_id IS NOT NULL AND v_weight > 0 THEN
+      -- Mostly it is the last to expire, and none has.
+      c := CASE WHEN c[4] <= v_now OR c[greatest(cardinality(c) - 2, 4)] > v_until OR c IS NULL
+          THEN tidegate.slots_grant(c, p_id, v_weight, v_until, v_now)
+        ELSE (ARRAY[v_used + v_weight, least(greatest(c[2] + 1, v_now), 18446744073709551615),
+          v_now] || c[4 :]) || ARRAY[v_until, p_id, v_weight] END;
       v_fence := greatest(v_fence, c[2]);
-      v_forget_at := greatest(v_forget_at, tidegate.slots_forget_at(c));
+      v_forget_at := greatest(v_forget_at, c[cardinality(c) - 2], tidegate.later(c[2], 1));
+      v_shares := v_shares || ARRAY[p_limits[n - 4], v_weight, 0, 0];
+      v_cells[n / 6] := ROW(c)::tidegate.cell;
     END IF;
-    v_cells[i] := ROW(c)::tidegate.cell;
-    v_shares := v_shares || ARRAY[p_limits[n - 4], p_amounts[i], v_place, 0];
   END LOOP;
-  IF p_id IS NOT NULL THEN
+
+  IF v_place IS NULL THEN
+    -- Of a set that is there. (A root that has leases has a row.)
+    INSERT INTO tidegate.rows (tab, revision, latest, forget_at, due, followed, key, cells)
+    SELECT tab, p_revision, v_now, coalesce(v_forget_at, -9223372036854775808),
+      CASE WHEN p_id IS NULL THEN v_due ELSE least(v_due, v_until) END, p_revision, p_key, v_cells
+    FROM tidegate.sets WHERE tab = p_tab AND NOT EXISTS (
+      SELECT FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id)
+    ON CONFLICT DO NOTHING;
+    v_due := CASE WHEN FOUND THEN v_due END;
+  END IF;
+  IF p_id IS NOT NULL AND v_due IS NOT NULL THEN
     INSERT INTO tidegate.leases
       (tab, stage, expires_at, due, root, id, fence, owner, ends, ask, shares, granted_at)
     VALUES (p_tab, 0, v_until, v_until, p_key, p_id, v_fence, p_key, ARRAY[length(p_key)],
       CASE WHEN p_ask IS NOT NULL THEN tidegate.ask_of(p_key, p_ask) END, v_shares, v_now)
     ON CONFLICT (tab, root, id) DO NOTHING;
-    IF NOT FOUND THEN
-      RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
-        '{}', '{}', 1, p_amounts, p_detail, p_id, p_until, p_ask, 0, '{}', false, NULL, p_turn,
-        p_channel, p_ahead, p_alive);
+    v_due := CASE WHEN FOUND THEN least(v_due, v_until) END;
+  END IF;
+  -- Somebody else has made the row meanwhile, or there is a lease of that id.
+  IF v_due IS NULL THEN
+    RETURN tidegate.take_generally(p_tab, p_revision, p_now, p_caller, p_key, p_amounts,
+      p_detail, p_id, p_until, p_ask, p_turn, p_channel, p_ahead, p_alive);
+  END IF;
+  IF v_place IS NOT NULL THEN
+    UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due,
+      cells = v_cells, tat = NULL, drain = NULL
+    WHERE ctid = v_place;
+  END IF;
+  IF p_detail = 2 OR p_turn IS NOT NULL THEN
+    IF p_turn IS NOT NULL AND v_line_until > v_now THEN
+      -- Of slots alone, if none is left: when the first is back by itself.
+      PERFORM tidegate.leave_until(p_tab, p_key, p_turn, v_now,
+        CASE WHEN cardinality(p_amounts) = 1 AND p_limits[1] = 5 AND c[1] >= p_limits[3]
+          THEN c[4] END::bigint);
+    END IF;
+    IF p_detail = 2 THEN
+      RETURN tidegate.tell_set(p_limits, v_cells, v_now,
+        CASE WHEN p_id IS NOT NULL THEN ARRAY[p_id, v_until, v_fence, 0, v_now] END);
     END IF;
   END IF;
-  UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at,
-    due = CASE WHEN p_id IS NULL THEN due ELSE least(due, v_until) END, cells = v_cells,
-    tat = NULL, drain = NULL
-  WHERE tab = p_tab AND key = p_key;
-  IF p_turn IS NOT NULL AND v_row.line_until > v_now THEN
-    -- Of slots alone, if none is left: when the first is back by itself.
-    PERFORM tidegate.leave_until(p_tab, p_key, p_turn, v_now,
-      CASE WHEN v_count = 1 AND p_limits[1] = 5 AND c[1] >= p_limits[3] THEN c[4] END::bigint);
-  END IF;
-  IF p_detail < 2 THEN
-    RETURN CASE WHEN p_id IS NULL THEN
-      ARRAY[0, v_now, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0]::text
-      ELSE ARRAY[0, v_now, 0, 0, 0, 0, 0, NULL, p_id, v_until, v_fence, 0, 0, v_now]::text END;
-  END IF;
-  v_step := ROW(tidegate.admit(), 0, '{}', v_cells)::tidegate.step;
-  FOR i IN 1 .. v_count LOOP v_rules[i] := tidegate.plain_rule(p_limits, i); END LOOP;
-  RETURN tidegate.decision(v_rules, v_step, p_detail, v_now, NULL,
-    CASE WHEN p_id IS NOT NULL THEN ARRAY[p_id, v_until, v_fence, 0, v_now] END)::text;
+  RETURN CASE WHEN p_id IS NULL
+    THEN concat('{0,', v_now, ',0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0}')
+    ELSE concat('{0,', v_now, ',0,0,0,0,0,NULL,', p_id, ',', v_until, ',', v_fence, ',0,0,', v_now,
+      '}') END;
 END $$;
 
 -- The end of a lease of it: p_keep is for how long it is remembered, if it is to be.
@@ -306,88 +383,105 @@ CREATE FUNCTION tidegate.end_set(
   p_remember boolean)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_row tidegate.rows;
-  v_lease tidegate.leases;
-  v_cells tidegate.cell[];
-  c numeric[];
+  v_place tid;
+  v_lease_place tid;
   v_now bigint;
-  v_due bigint := 9223372036854775807;
+  v_latest bigint;
+  v_due bigint;
+  v_line_until bigint;
+  v_until bigint;
+  v_is_known boolean;
+  v_remember boolean;
+  v_cells tidegate.cell[];
+  v_shares numeric[];
   v_forget_at numeric;
-  v_ordinary boolean;
-  v_uses numeric[] := '{}';
-  v_uid numeric;
-  v_taken numeric;
+  v_uses numeric[] := '{0}';
   v_used numeric;
   v_waits boolean := false;
-  n integer;
+  v_at integer;
+  c numeric[];
   s integer := 1;
 BEGIN
-  SELECT * INTO v_row FROM tidegate.rows WHERE tab = p_tab AND key = p_key FOR UPDATE;
-  v_now := CASE WHEN p_caller THEN p_now ELSE tidegate.instant(v_row.latest) END;
-  v_cells := v_row.cells;
-  SELECT * INTO v_lease FROM tidegate.leases
-  WHERE tab = p_tab AND root = p_key AND id = p_id AND owner = p_key AND stage = 0;
-  v_ordinary := FOUND AND v_lease.expires_at > v_now
-    AND tidegate.is_settled(v_row, p_revision, v_now) IS TRUE;
-  FOR i IN 1 .. cardinality(p_limits) / 6 LOOP
-    EXIT WHEN v_ordinary IS NOT TRUE;
-    n := 6 * i;
-    c := (v_cells[i]).n;
-    v_uid := p_limits[n - 4];
-    IF v_lease.shares[s] = v_uid THEN
-      v_taken := v_lease.shares[s + 1];
-      v_used := tidegate.used_of(p_ending, p_used[i], v_taken);
-      v_uses := v_uses || ARRAY[v_uid, v_taken, v_used];
+  -- Somebody else may have had the row's lock meanwhile: a lease that was read as it was
+  -- before that is not found where it was when it is written.
+  SELECT r.ctid, l.ctid, CASE WHEN p_caller THEN p_now ELSE tidegate.clock() END, r.latest,
+    r.due, r.line_until, r.cells, l.expires_at, l.shares, p_remember OR l.ask IS NOT NULL,
+    r.revision = p_revision AND r.followed >= p_revision AND r.own IS NULL
+      AND r.retained IS NULL AND l.stage = 0
+  INTO v_place, v_lease_place, v_now, v_latest, v_due, v_line_until, v_cells, v_until, v_shares,
+    v_remember, v_is_known
+  FROM tidegate.rows r, tidegate.leases l
+  WHERE r.tab = p_tab AND r.key = p_key
+    AND l.tab = p_tab AND l.root = p_key AND l.id = p_id AND l.owner = p_key
+  FOR UPDATE OF r;
+  IF v_latest > v_now AND v_latest <= v_now + 10000000 AND NOT p_caller THEN
+    v_now := v_latest;
+  END IF;
+  v_is_known := v_is_known AND v_latest <= v_now AND v_due > v_now - 100000 AND v_until > v_now;
+  FOR n IN 6 .. cardinality(p_limits) BY 6 LOOP
+    EXIT WHEN v_is_known IS NOT TRUE;
+    c := (v_cells[n / 6]).n;
+    IF v_shares[s] = p_limits[n - 4] THEN
+      v_used := tidegate.used_of(p_ending, p_used[n / 6], v_shares[s + 1]);
+      v_uses := v_uses || ARRAY[v_shares[s], v_shares[s + 1], v_used];
       IF p_limits[n - 5] = 5 THEN
-        v_ordinary := c[3] <= v_now;
-        EXIT WHEN v_ordinary IS NOT TRUE;
-        c := tidegate.slots_release(c, p_id, v_lease.expires_at, v_now);
+        v_at := array_position(c, p_id, 5);
+        IF c[3] <= v_now AND c[4] > v_now AND v_at % 3 = 2 AND c[v_at - 1] = v_until THEN
+          c := (ARRAY[c[1] - c[v_at + 1]] || c[2 : v_at - 2]) || c[v_at + 2 :];
+        ELSE
+          v_is_known := c[3] <= v_now;
+          EXIT WHEN v_is_known IS NOT TRUE;
+          c := tidegate.slots_release(c, p_id, v_until, v_now);
+        END IF;
+        v_cells[n / 6] := ROW(c)::tidegate.cell;
       ELSE
         v_waits := true;
-        v_ordinary := c IS NOT NULL AND v_lease.shares[s + 3] = 0
-          AND tidegate.plain_level(c, p_limits[n - 2], v_now) IS NOT NULL;
-        EXIT WHEN NOT v_ordinary;
-        IF v_used < v_taken THEN
-          c := tidegate.bucket_refund(tidegate.plain_rule(p_limits, i), c, v_taken - v_used,
-            v_lease.shares[s + 2], v_now);
-        ELSIF v_used > v_taken THEN
-          c := tidegate.bucket_charge(tidegate.plain_rule(p_limits, i), c, v_used - v_taken,
-            v_now, false);
+        v_is_known := v_shares[s + 3] = 0 AND c[2] <= v_now
+          AND (c[3] IS NOT NULL OR cardinality(c) = 2);
+        IF v_is_known AND v_used <> v_shares[s + 1] THEN
+          c := CASE WHEN v_used < v_shares[s + 1]
+            THEN tidegate.bucket_refund(tidegate.plain_rule(p_limits, n / 6), c,
+              v_shares[s + 1] - v_used, v_shares[s + 2], v_now)
+            ELSE tidegate.bucket_charge(tidegate.plain_rule(p_limits, n / 6), c,
+              v_used - v_shares[s + 1], v_now, false) END;
+          v_cells[n / 6] := ROW(c)::tidegate.cell;
         END IF;
       END IF;
-      v_cells[i] := ROW(c)::tidegate.cell;
       s := s + 4;
     ELSE
       -- What was not taken is charged by `tidegate.decide`.
-      v_ordinary := p_ending <> 0 OR coalesce(p_used[i], 0) = 0;
+      v_is_known := p_ending <> 0 OR coalesce(p_used[n / 6], 0) = 0;
     END IF;
-    CONTINUE WHEN c IS NULL;
-    v_forget_at := greatest(v_forget_at, CASE
-      WHEN p_limits[n - 5] = 5 THEN tidegate.slots_forget_at(c)
+    v_forget_at := greatest(v_forget_at, CASE WHEN c IS NULL THEN NULL
+      WHEN p_limits[n - 5] = 5 THEN greatest(tidegate.later(c[2], 1),
+        CASE WHEN cardinality(c) > 3 THEN c[cardinality(c) - 2] END)
       WHEN c[3] IS NULL AND cardinality(c) > 2
-        THEN tidegate.bucket_forget_at(tidegate.plain_rule(p_limits, i), c)
+        THEN tidegate.bucket_forget_at(tidegate.plain_rule(p_limits, n / 6), c)
       ELSE greatest(c[4] + 1, tidegate.later(c[2], tidegate.div_up(c[1], p_limits[n - 2]))) END);
   END LOOP;
   -- Shares that are left are of other limits, or more than one of a limit.
-  IF v_ordinary IS NOT TRUE OR s <= cardinality(v_lease.shares) THEN
+  v_is_known := v_is_known AND s > cardinality(v_shares);
+  IF v_is_known AND v_remember THEN
+    -- That may be before anything is due: then nothing is found, and it is set anew. In
+    -- which order those of one instant are forgotten is all the same.
+    v_due := least(v_due, tidegate.later(v_now, p_keep));
+    UPDATE tidegate.leases SET stage = 2, settlement = v_uses,
+      due = tidegate.later(v_now, p_keep)
+    WHERE ctid = v_lease_place;
+    v_is_known := FOUND;
+  ELSIF v_is_known THEN
+    DELETE FROM tidegate.leases WHERE ctid = v_lease_place;
+    v_is_known := FOUND;
+  END IF;
+  IF v_is_known IS NOT TRUE THEN
     RETURN tidegate.decide(p_tab, p_revision, p_now, p_caller, p_key, ARRAY[length(p_key)], NULL,
       '{}', '{}', 4, '{}', 0, p_id, 0, NULL, p_ending, p_used, p_remember, NULL);
   END IF;
-  IF p_remember OR v_lease.ask IS NOT NULL THEN
-    v_due := tidegate.later(v_now, p_keep);
-    UPDATE tidegate.leases SET stage = 2, settlement = 0::numeric || v_uses, number = DEFAULT,
-      due = v_due
-    WHERE tab = p_tab AND root = p_key AND id = p_id;
-  ELSE
-    DELETE FROM tidegate.leases WHERE tab = p_tab AND root = p_key AND id = p_id;
-  END IF;
-  -- That may be before anything is due: then nothing is found, and it is set anew.
-  UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = least(due, v_due),
-    cells = v_cells
-  WHERE tab = p_tab AND key = p_key;
-  IF v_row.line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
+  UPDATE tidegate.rows SET latest = v_now, forget_at = v_forget_at, due = v_due, cells = v_cells
+  WHERE ctid = v_place;
+  IF v_line_until > v_now THEN PERFORM tidegate.wake(p_tab, p_key, v_now); END IF;
   -- A crash may take back that slots were given back: then they are free at the lease's
   -- expiry. Whoever has them before that waits for the disk himself, and for this with it.
   IF NOT v_waits THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
-  RETURN (ARRAY[1, v_now, 0, 0]::numeric[] || v_uses)::text;
+  RETURN concat('{1,', v_now, ',0,0', substr(v_uses::text, 3));
 END $$;

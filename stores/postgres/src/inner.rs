@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_net::Changes;
 use tidegate_store::core::Span;
 
+use crate::compiled::Compiled;
 use crate::connection::Link;
 use crate::options::Clock;
 use crate::session::Session;
@@ -38,5 +39,5 @@ pub(crate) struct Calls {
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) calls: Calls,
-    pub(crate) changes: Changes<i64>,
+    pub(crate) changes: Changes<Compiled>,
 }

@@ -10,7 +10,9 @@
 //! | `sql` | the functions of the schema, called for one table |
 //! | `revision` | how the server is told of a change of limits |
 //! | `plan`, `reply` | plans and answers as numbers |
-//! | `plain` | the plainest takes and their answers |
+//! | `compiled` | a plan as the server knows it, and whether it is plain |
+//! | `plain` | takes of a lone bucket, and their answers |
+//! | `plain_set` | takes, leases and their ends of plain buckets and slots |
 //! | `registry` | the sets by name, and the newest plan of each |
 //! | `listing` | keys and leases, a page at a time |
 //! | `definitions` | what is defined for an owner |
@@ -68,6 +70,7 @@
 //! keys (the disk is one).
 #![forbid(unsafe_code)]
 
+mod compiled;
 mod connection;
 mod definitions;
 mod error;

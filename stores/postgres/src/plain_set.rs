@@ -1,10 +1,9 @@
-//! Takes, leases and their ends, of a set of plain buckets and slots without levels:
-//! functions of their own (`sql/plain.sql`), which answer as
-//! `tidegate.decide` does.
+//! Takes, leases and their ends, of a set of plain buckets and slots without levels (which
+//! is known since its plan was [compiled](crate::compiled)): functions of their own
+//! (`sql/plain.sql`), which answer as `tidegate.decide` does.
 
 use tidegate_store::PlanLimit;
 use tidegate_store::StoreError;
-use tidegate_store::core::Rule;
 
 use crate::connection::Argument;
 use crate::inner::Calls;
@@ -19,57 +18,20 @@ const TAKE_SET_IN_TURN: &str = "SELECT tidegate.take_set($1, $2, $3, $4, $5, $6,
 const END_SET: &str = "SELECT tidegate.end_set($1, $2, $3, $4, $5, $6, $7::text::numeric,
     $8::text::numeric, $9, $10, $11)";
 
-/// All numbers of a limit are below it, so that the functions compute with 64 bits.
-const BOUND: u128 = 1 << 61;
-
-/// What the functions are told of the limits: six numbers of each.
-#[derive(Clone, Debug)]
-pub(crate) struct PlainSet(Vec<i64>);
-
-impl PlainSet {
-    /// The limits that `request` is about; `None` if any is more than that, or it is no
-    /// take and no end of a lease.
-    pub(crate) fn of(request: &Request) -> Option<Self> {
-        let limits = request.plan.limits();
-        let is_common = request.rules.is_none() && request.plan.levels() <= 1;
-        if !is_common || !request.is_indexed() {
-            return None;
-        }
-        let fits = |(limit, &amount): (&PlanLimit, &i64)| {
-            let capacity = limit.rule.capacity();
-            u64::try_from(amount).is_ok_and(|amount| amount <= capacity)
-        };
-        let is_asked = match request.verb {
-            TAKE | LEASE => {
-                let amounts = &request.amounts;
-                amounts.len() == limits.len() && limits.iter().zip(amounts).all(fits)
-            }
-            END => true,
-            _ => false,
-        };
-        if !is_asked {
-            return None;
-        }
-        let numbers: Option<Vec<_>> = limits.iter().map(numbers).collect();
-        Some(Self(numbers?.concat()))
-    }
-}
-
-/// Kind, uid and capacity; of a bucket drain, weight and brim. `None` for what is neither
-/// a plain bucket nor plain slots.
-fn numbers(limit: &PlanLimit) -> Option<[i64; 6]> {
-    let (kind, [drain, weight, brim]) = match &limit.rule {
-        Rule::Bucket(bucket) => {
-            let numbers = [bucket.drain().into(), bucket.weight().into(), bucket.brim()];
-            (1, numbers)
-        }
-        Rule::Slots(_) => (5, [0; 3]),
-        _ => return None,
+/// Whether those functions decide `request`, if its plan is theirs: a take, or the end of a
+/// lease, of a key without limits of its own.
+pub(crate) fn is_plain(request: &Request) -> bool {
+    let fits = |(limit, &amount): (&PlanLimit, &i64)| {
+        let capacity = limit.rule.capacity();
+        u64::try_from(amount).is_ok_and(|amount| amount <= capacity)
     };
-    let capacity = u128::from(limit.rule.capacity());
-    let numbers = [kind, limit.uid.into(), capacity, drain, weight, brim];
-    let fits = limit.is_simple() && numbers.iter().all(|&number| number < BOUND);
-    fits.then(|| numbers.map(|number| number as i64))
+    let (limits, amounts) = (request.plan.limits(), &request.amounts);
+    let is_asked = match request.verb {
+        TAKE | LEASE => amounts.len() == limits.len() && limits.iter().zip(amounts).all(fits),
+        END => true,
+        _ => false,
+    };
+    is_asked && request.rules.is_none() && request.is_indexed()
 }
 
 impl Calls {
@@ -77,7 +39,7 @@ impl Calls {
         &self,
         revision: i64,
         request: &Request,
-        set: &PlainSet,
+        limits: &[i64],
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
@@ -87,7 +49,7 @@ impl Calls {
             &now,
             &self.is_callers(),
             &request.key,
-            &set.0,
+            &limits,
             &request.amounts,
             &request.detail,
             &request.id,
@@ -107,7 +69,7 @@ impl Calls {
         &self,
         revision: i64,
         request: &Request,
-        set: &PlainSet,
+        limits: &[i64],
     ) -> Result<String, StoreError> {
         let now = request.now.as_micros();
         let keep = request.plan.keep().as_micros().to_string();
@@ -117,7 +79,7 @@ impl Calls {
             &now,
             &self.is_callers(),
             &request.key,
-            &set.0,
+            &limits,
             &keep,
             &request.id,
             &request.ending,

@@ -7,6 +7,7 @@ use tidegate_store::revisions::{PlanChange, Revision};
 use tidegate_store::{KeyPath, StoreError};
 use tokio::task::JoinSet;
 
+use crate::compiled::Compiled;
 use crate::connection::Argument;
 use crate::error::garbled;
 use crate::inner::{Calls, Inner};
@@ -17,22 +18,22 @@ const REGISTER: &str = "SELECT tidegate.register($1, $2, $3::text::numeric, $4, 
     $7::text::numeric, $8::text::numeric[], $9, $10), tidegate.wake_first($1)::text";
 
 impl Inner {
-    /// The number of the plan that a request was made for, written first if it is not yet.
-    pub(crate) async fn revision_of(&self, request: &Request) -> Result<i64, StoreError> {
+    /// The plan that a request was made for, written first if it is not yet.
+    pub(crate) async fn plan_of(&self, request: &Request) -> Result<Compiled, StoreError> {
         let plan = &request.plan;
         self.changes.follow(plan, request.now, &request.bounds)?;
         self.changes.revision_of(plan, &self.calls).await
     }
 }
 
-impl Writer<i64> for Calls {
+impl Writer<Compiled> for Calls {
     type Error = StoreError;
 
     fn deadline(&self) -> Duration {
         self.link.deadline()
     }
 
-    async fn write(&self, change: &PlanChange) -> Result<i64, StoreError> {
+    async fn write(&self, change: &PlanChange) -> Result<Compiled, StoreError> {
         let plan = &change.plan;
         let (version, keep) = (
             plan.version().to_string(),
@@ -58,24 +59,24 @@ impl Writer<i64> for Calls {
         ];
         let rows = self.link.ask(REGISTER, &arguments).await?;
         let row = rows.first().ok_or_else(|| garbled("no revision"))?;
-        Ok(row.get(0))
+        Ok(Compiled::new(row.get(0), plan))
     }
 
     /// As many at a time as there are connections.
-    async fn touch(&self, change: &PlanChange, revisions: &[Revision<i64>]) {
+    async fn touch(&self, change: &PlanChange, revisions: &[Revision<Compiled>]) {
         let mut tasks = JoinSet::new();
         for key in change.touched(MOST_TOUCHED) {
             let looks = revisions.iter().filter_map(|revision| {
                 let path = KeyPath::new(key.bytes(), revision.plan.levels()).ok()?;
                 let (plan, calendars) = (&revision.plan, &change.adopted.calendars);
                 let look = Request::look(plan, &path, change.adopted.at, calendars);
-                Some((revision.known, look))
+                Some((revision.known.clone(), look))
             });
             let (calls, looks) = (self.clone(), looks.collect::<Vec<_>>());
             tasks.spawn(async move {
-                for (revision, look) in looks {
+                for (plan, look) in looks {
                     // What fails is carried over when it is asked for.
-                    if calls.ask(revision, &look).await.is_err() {
+                    if calls.ask(&plan, &look).await.is_err() {
                         break;
                     }
                 }

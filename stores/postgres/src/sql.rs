@@ -3,12 +3,13 @@
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{Reply, StoreError};
 
+use crate::compiled::Compiled;
 use crate::connection::Argument;
 use crate::error::garbled;
 use crate::inner::{Calls, Turn};
 use crate::options::Clock;
 use crate::plain::{Plain, Taken};
-use crate::plain_set::PlainSet;
+use crate::plain_set::is_plain;
 use crate::reply::{self, Answer};
 use crate::request::{END, Request};
 
@@ -51,15 +52,19 @@ const MOST_SESSIONS: u32 = 3;
 const GIVE_PLACE_UP: &str = "SELECT tidegate.give_place_up($1, $2, $3::text::numeric, $4, $5)";
 
 impl Calls {
-    /// Executes a request, by a revision of its plan.
-    pub(crate) async fn ask(&self, revision: i64, request: &Request) -> Result<Answer, StoreError> {
+    /// Executes a request, by its plan as the server knows it.
+    pub(crate) async fn ask(
+        &self,
+        plan: &Compiled,
+        request: &Request,
+    ) -> Result<Answer, StoreError> {
         let _share = self.link.share(self.tab, request.root()).await?;
         let plain = Plain::of(request, self.clock);
         loop {
             let text = match &plain {
-                None => self.call(revision, request, None).await?,
+                None => self.call(plan, request, None).await?,
                 Some(plain) => {
-                    let text = self.take_plain(revision, request, plain).await?;
+                    let text = self.take_plain(plan.revision, request, plain).await?;
                     match plain.read(text)? {
                         Taken::Decision(decision) => {
                             return Ok(Answer::Reply(Reply::Decision(decision)));
@@ -78,7 +83,7 @@ impl Calls {
     /// As [`ask`](Self::ask), by one who may stand in line.
     pub(crate) async fn ask_in_turn(
         &self,
-        revision: i64,
+        plan: &Compiled,
         request: &Request,
         turn: &Turn,
     ) -> Result<Answer, StoreError> {
@@ -87,7 +92,7 @@ impl Calls {
         let (ahead, alive) = (micros(turn.ahead), micros(turn.alive));
         let more: [Argument<'_>; 4] = [&id, &&*turn.channel, &ahead, &alive];
         loop {
-            let text = self.call(revision, request, Some(more)).await?;
+            let text = self.call(plan, request, Some(more)).await?;
             match reply::read(&text, &request.deciding, request.now)? {
                 Answer::More => {}
                 answer => return Ok(answer),
@@ -109,14 +114,15 @@ impl Calls {
 
     async fn call(
         &self,
-        revision: i64,
+        plan: &Compiled,
         request: &Request,
         turn: Option<[Argument<'_>; 4]>,
     ) -> Result<String, StoreError> {
-        match PlainSet::of(request) {
-            Some(set) if request.verb == END => self.end_set(revision, request, &set).await,
-            Some(set) if self.session.is_none() || !request.makes_lease() => {
-                self.take_set(revision, request, &set, turn).await
+        let revision = plan.revision;
+        match plan.plain.as_deref().filter(|_| is_plain(request)) {
+            Some(limits) if request.verb == END => self.end_set(revision, request, limits).await,
+            Some(limits) if self.session.is_none() || !request.makes_lease() => {
+                self.take_set(revision, request, limits, turn).await
             }
             _ => self.decide(revision, request, turn).await,
         }

@@ -97,8 +97,8 @@ impl Commands for Inner {
 
 impl Inner {
     pub(crate) async fn execute(&self, request: Request) -> Result<Reply, StoreError> {
-        let revision = self.revision_of(&request).await?;
-        match self.calls.ask(revision, &request).await? {
+        let plan = self.plan_of(&request).await?;
+        match self.calls.ask(&plan, &request).await? {
             Answer::Reply(reply) => Ok(reply),
             _ => Err(garbled("no reply")),
         }
@@ -110,8 +110,8 @@ impl Inner {
         request: Request,
         turn: &Turn,
     ) -> Result<(Reply, bool), StoreError> {
-        let revision = self.revision_of(&request).await?;
-        match self.calls.ask_in_turn(revision, &request, turn).await? {
+        let plan = self.plan_of(&request).await?;
+        match self.calls.ask_in_turn(&plan, &request, turn).await? {
             Answer::Reply(reply) => Ok((reply, false)),
             Answer::Kept(reply) => Ok((reply, true)),
             _ => Err(garbled("no reply")),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::{Desk, SECOND, hourly, machine_time, open, options, plan, rate, slots};
 use tidegate_conformance::postgres_server::PostgresServer;
 use tidegate_postgres::{Clock, Options, PostgresStore};
-use tidegate_store::core::Rule;
+use tidegate_store::core::{Bucket, Rule, Span};
 use tidegate_store::{Ending, Store, StoreError, Verb};
 
 const CLIENTS: u64 = 8;
@@ -28,18 +28,19 @@ fn desk(store: &dyn Store, levels: usize, rules: &[(usize, Rule)]) -> Desk {
     Desk::at(store, "t", plan(0, levels, rules), machine_time())
 }
 
+/// A bucket of which a unit comes back in more than a day.
+fn slow(burst: u64) -> Rule {
+    Bucket::new(1, Span::from_secs(100_000), burst)
+        .map_or_else(|_| panic!("a sound rate"), Rule::Bucket)
+}
+
 #[test]
 fn eight_clients_of_one_hot_key_are_granted_what_it_has_and_no_more() {
     let Some(server) = PostgresServer::start() else {
         return;
     };
-    // A bucket by its one UPDATE, and a window by the general way. Of the bucket
-    // a unit comes back in each thousand seconds.
-    let bucket = Rule::Bucket(
-        tidegate_store::core::Bucket::new(1, tidegate_store::core::Span::from_secs(100_000), 300)
-            .expect("a sound rate"),
-    );
-    for (name, rule) in [("bucket", bucket), ("window", hourly(300))] {
+    // A bucket by its one UPDATE, and a window by the general way.
+    for (name, rule) in [("bucket", slow(300)), ("window", hourly(300))] {
         let admitted = AtomicU64::new(0);
         at_once(&server, |store, _| {
             let desk = Desk::at(store, name, plan(0, 1, &[(0, rule)]), machine_time());
@@ -51,6 +52,36 @@ fn eight_clients_of_one_hot_key_are_granted_what_it_has_and_no_more() {
         });
         assert_eq!(admitted.load(Ordering::Relaxed), 300, "of a {name}");
     }
+}
+
+/// Takes, leases and their ends of a plain set find the row and the lease first, and write
+/// them where they were: whoever waited for the lock meanwhile writes what there is by then.
+#[test]
+fn a_lease_that_eight_clients_settle_at_once_is_settled_once_and_no_take_is_lost() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    const LEASES: u64 = 30;
+    let rules = [(0, slow(1_000)), (0, slots(100))];
+    let store = open(&server, Clock::Server);
+    let mut first = desk(&store, 1, &rules);
+    for _ in 0..LEASES {
+        assert!(first.lease(b"hot", &[5, 1], 600 * SECOND).lease.is_some());
+    }
+    let settled = AtomicU64::new(0);
+    at_once(&server, |store, _| {
+        let desk = desk(store, 1, &rules);
+        for id in 1..=u128::from(LEASES) {
+            match desk.end(b"hot", id, Ending::Settle(&[Some(2), None])) {
+                Ok(_) => drop(settled.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => assert_eq!(error, StoreError::UnknownLease),
+            }
+            assert!(desk.admits(b"hot", &[1, 0]));
+        }
+    });
+    assert_eq!(settled.load(Ordering::Relaxed), LEASES);
+    let takes = CLIENTS * LEASES;
+    assert_eq!(first.left(b"hot"), [1_000 - 2 * LEASES - takes, 100]);
 }
 
 /// Each takes of all levels, in an order of keys of its own, and gives slots
