@@ -136,8 +136,16 @@ impl Author {
         let repeats = self.dice.percent(25);
         LeaseData {
             id,
-            ttl: self.dice.between(1, 6_000),
+            ttl: self.ttl(),
             idempotency: repeats.then(|| self.dice.below(3) as u8),
+        }
+    }
+
+    /// Mostly about as long as the limits' own; at times it outlasts what else is done.
+    fn ttl(&mut self) -> u64 {
+        match self.dice.percent(40) {
+            true => self.dice.between(6_000, 100_000),
+            false => self.dice.between(1, 6_000),
         }
     }
 
@@ -174,7 +182,11 @@ impl Author {
     /// A lease given lately, with its key, or seldom with another's.
     fn given(&mut self) -> (usize, u64) {
         let count = self.given.len() as u64;
-        let id = count.saturating_sub(self.dice.below(8)).max(1);
+        let before = match self.dice.percent(50) {
+            true => self.dice.below(2),
+            false => self.dice.below(8),
+        };
+        let id = count.saturating_sub(before).max(1);
         let own = self.given.get(id as usize - 1).copied();
         match own {
             Some(key) if !self.dice.percent(3) => (key, id),

@@ -238,11 +238,11 @@ impl PlanData {
     /// over some levels.
     pub(crate) fn random(dice: &mut Dice) -> Self {
         let keep = dice.between(1_000, 9_000);
-        let (levels, limits) = match dice.below(6) {
+        let (levels, limits) = match dice.below(9) {
             0 => (1, vec![LimitData::plain(Kind::bucket(dice), 0)]),
             1 => (1, vec![LimitData::plain(Kind::slots(dice), 0)]),
             2 => (1, vec![LimitData::random(dice, 0, 1)]),
-            3 => {
+            3..7 => {
                 let uids = 0..dice.between(2, 4) as u32;
                 let plain = |uid| LimitData::plain(Kind::plain(dice), uid);
                 (1, uids.map(plain).collect())

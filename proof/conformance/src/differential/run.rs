@@ -239,8 +239,9 @@ impl Run {
             expires_at: self.now + Span::from_micros(lease.ttl),
             idempotency: ask.as_ref().map(<[u8; 1]>::as_slice),
         });
+        // As many as there are limits, as a set asks: stores have faster ways for just that.
         let verb = Verb::Take {
-            amounts,
+            amounts: &amounts[..self.plan.limits().len()],
             lease: terms,
             detail,
         };
