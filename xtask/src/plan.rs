@@ -1,4 +1,4 @@
-//! What is run, in one place: whoever adds a test of a special kind names it here.
+//! What is run, in one place: a test of a special kind is named here.
 
 /// Property tests run this often each, in `test`.
 pub const LAW_CASES: u32 = 10_000;
@@ -24,7 +24,6 @@ pub const SERVERLESS: &[&str] = &[
     "tidegate-grpc",
     "tidegate-protocol",
     "tidegate-resp",
-    "tidegate-protocol",
     "tidegate-own-store",
     "xtask",
     "tidegate-house",
