@@ -15,6 +15,7 @@
 //! | `cargo xtask proofs` | laws, interleavings and fuzzing for hours |
 //! | `cargo xtask soak` | a paced load on every kind of policy: who is refused, late, what grows |
 //! | `cargo xtask features` | each feature of each crate by itself compiles |
+//! | `cargo xtask deny` | licences, advisories, who may depend on what |
 //! | `cargo xtask package` | what would be published, packed, installed and run |
 //! | `cargo xtask book` | the pages of `docs/` as a book |
 //! | `cargo xtask house` | the crates, their sizes, and which files import each other |
@@ -25,6 +26,7 @@ mod book;
 mod command;
 mod crowd;
 mod demo;
+mod deny;
 mod differential;
 mod features;
 mod fleet;
@@ -68,6 +70,8 @@ cargo xtask soak [--seconds N] [--store memory:|file:PATH] [--rate N] [--picture
                                                         a paced load on every kind of policy, ten
                                                         minutes a store; 2: the machine is too slow
 cargo xtask features [CRATE]...                         each feature by itself compiles: a table
+cargo xtask deny [--offline]                            licences, advisories, who may depend on
+                                                        what, by cargo-deny; --offline: no advisories
 cargo xtask package                                     what would be published, installed and run
 cargo xtask book                                        docs/ as a book, by mdbook
 cargo xtask house [CRATE]... [--why] [--check] [--svg FILE]
@@ -136,6 +140,7 @@ fn main() -> ExitCode {
         "house" => house::run(&rest),
         "ways" => ways::run(&rest),
         "features" => features::run(&rest),
+        "deny" => deny::run(&rest),
         "package" => package::run(&rest),
         "book" => book::run(&rest),
         command => Err(unknown(command)),
