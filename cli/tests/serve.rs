@@ -353,7 +353,7 @@ fn get(at: SocketAddr, path: &str) -> String {
 async fn grpc_check(at: SocketAddr, limit: &str, amount: u64) -> bool {
     let client = TidegateClient::connect(format!("http://{at}")).await;
     let acquire = proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             policy: "chat".into(),
             key: b"k".to_vec().into(),
             amounts: LIMITS

@@ -72,7 +72,7 @@ impl Client for Grpc {
 
     fn acquire(&mut self, ask: Request<'_>, name: Option<&str>) -> io::Result<Option<Lease>> {
         let request = proto::AcquireRequest {
-            ask: Some(request(ask)),
+            request: Some(request(ask)),
             idempotency_key: name.map(|name| name.as_bytes().to_vec().into()),
             ..Default::default()
         };

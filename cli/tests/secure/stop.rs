@@ -59,7 +59,7 @@ fn waiting(server: &Server) -> usize {
 fn wait_over_grpc(server: &Server) -> std::thread::JoinHandle<tonic::Code> {
     let at = format!("http://{}", server.grpc);
     let ask = AcquireRequest {
-        ask: Some(CheckRequest {
+        request: Some(CheckRequest {
             policy: "chat".into(),
             key: b"k".to_vec().into(),
             ..Default::default()

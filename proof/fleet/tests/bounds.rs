@@ -193,7 +193,7 @@ fn checks() -> Vec<Case> {
 fn leases() -> Vec<Case> {
     let acquire = |what, told, (field, number): (&str, u64), word: &str| {
         let mut ask = proto::AcquireRequest {
-            ask: Some(about("slots", "k")),
+            request: Some(about("slots", "k")),
             ..Default::default()
         };
         match field {
@@ -212,7 +212,7 @@ fn leases() -> Vec<Case> {
     let named = |what, name: String, word: &str| {
         let told = "an idempotency key has 1 to 255 bytes";
         let ask = proto::AcquireRequest {
-            ask: Some(about("slots", "k")),
+            request: Some(about("slots", "k")),
             idempotency_key: Some(name.clone().into()),
             ..Default::default()
         };

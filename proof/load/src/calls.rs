@@ -90,7 +90,7 @@ impl Asker {
             }
             true => {
                 let request = AcquireRequest {
-                    ask: Some(self.check(ask.key)),
+                    request: Some(self.check(ask.key)),
                     ..AcquireRequest::default()
                 };
                 let request = self.request(request);
@@ -190,7 +190,7 @@ impl Asker {
                     let now = run.watch.now();
                     let asks = waiting.pop_front().unwrap_or_default();
                     if asks.len() != answers.len() {
-                        return Err("not every ask of a batch is answered".to_owned());
+                        return Err("not every request of a batch is answered".to_owned());
                     }
                     for ((ask, sent), answer) in asks.into_iter().zip(&answers) {
                         self.hear(answer, ask, (sent, now));

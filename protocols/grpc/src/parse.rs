@@ -38,8 +38,8 @@ pub fn check_many(request: &proto::CheckManyRequest) -> Call<'_> {
 }
 
 pub fn acquire(request: &proto::AcquireRequest) -> Result<Call<'_>, Status> {
-    let missing = || Status::invalid_argument("the request has no `ask`");
-    let question = question(request.ask.as_ref().ok_or_else(missing)?);
+    let missing = || Status::invalid_argument("the acquisition has no `request`");
+    let question = question(request.request.as_ref().ok_or_else(missing)?);
     let terms = Terms {
         wait_ms: request.wait_ms.unwrap_or_default(),
         wait_for_refunds: request.wait_for_refunds,

@@ -243,7 +243,7 @@ async fn keys_and_leases_are_listed_and_a_lease_is_revoked() {
     assert_eq!(names, [b"acme/a", b"acme/b"]);
     assert_eq!(keys[0].limits["rpm"].remaining, 9);
     let acquire = proto::AcquireRequest {
-        ask: Some(ask("jobs", "nightly")),
+        request: Some(ask("jobs", "nightly")),
         ..Default::default()
     };
     let lease = client.acquire(acquire).await.unwrap().into_inner();
@@ -335,7 +335,7 @@ async fn a_cost_over_limits_of_different_units_is_refused_and_takes_nothing() {
         ..Default::default()
     };
     let acquire = proto::AcquireRequest {
-        ask: Some(ask(Some(150))),
+        request: Some(ask(Some(150))),
         ..Default::default()
     };
     for refused in [

@@ -222,7 +222,7 @@ async fn one_request_too_many_is_told_so_and_who_waits_is_none() {
     let (service, at) = door(|settings| settings.max_in_flight = 1).await;
     let mut client = client(at).await;
     let slot = proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
         }),
@@ -293,7 +293,7 @@ async fn who_does_not_wait_keeps_the_place_until_the_store_has_answered() {
     ));
     let mut client = client(at).await;
     let acquire = |wait_ms| proto::AcquireRequest {
-        ask: Some(about("k")),
+        request: Some(about("k")),
         wait_ms,
         ..Default::default()
     };

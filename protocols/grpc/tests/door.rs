@@ -84,7 +84,7 @@ fn about(key: &str) -> proto::CheckRequest {
 
 fn tokens(key: &str, amount: u64) -> proto::AcquireRequest {
     proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             amounts: [("tpm".to_owned(), amount)].into(),
             ..about(key)
         }),
@@ -171,7 +171,7 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
 async fn an_idempotency_key_that_is_too_long_is_refused() {
     let (_running, mut client) = running(Vec::new()).await;
     let ask = |length: usize| proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
         }),
@@ -224,7 +224,7 @@ async fn a_long_name_is_cut_in_the_error() {
 async fn a_wait_that_is_too_long_is_refused() {
     let (_running, mut client) = running(Vec::new()).await;
     let ask = |wait_ms: u64| proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
         }),
@@ -244,7 +244,7 @@ async fn a_wait_that_is_too_long_is_refused() {
 async fn an_ask_that_waits_is_served_by_the_release() {
     let (running, mut client) = running(Vec::new()).await;
     let slot = || proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
         }),
@@ -500,7 +500,7 @@ async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
         .await;
     assert_eq!(status.unwrap().into_inner().status, 1);
     let slot = proto::AcquireRequest {
-        ask: Some(proto::CheckRequest {
+        request: Some(proto::CheckRequest {
             amounts: [("running".to_owned(), 1)].into(),
             ..about("k")
         }),

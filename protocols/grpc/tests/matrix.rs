@@ -61,7 +61,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
         ..Default::default()
     };
     let acquire = proto::AcquireRequest {
-        ask: Some(ask()),
+        request: Some(ask()),
         ..Default::default()
     };
     let settle = proto::SettleRequest {

@@ -47,7 +47,7 @@ fn about(policy: &str, key: &str, member: &str) -> proto::CheckRequest {
 
 fn ask(policy: &str) -> proto::AcquireRequest {
     proto::AcquireRequest {
-        ask: Some(about(policy, "k", "")),
+        request: Some(about(policy, "k", "")),
         ..Default::default()
     }
 }

@@ -61,7 +61,7 @@ def unary(channel):
     first = client.Check(ask("k", units=100))
     assert first.admitted and first.limits["calls"].remaining == 9, first
     assert first.limits["units"].remaining == 900, first
-    taken = words.AcquireRequest(ask=ask("k", units=400), ttl_ms=60_000)
+    taken = words.AcquireRequest(request=ask("k", units=400), ttl_ms=60_000)
     taken.idempotency_key = b"once"
     acquired = client.Acquire(taken)
     lease = words.LeaseRequest(policy="chat", key=b"k", lease=acquired.lease.id)
@@ -93,9 +93,9 @@ def endings(client):
     """A slot comes back from whoever releases or cancels it."""
     fences = []
     for end in (client.Release, client.Cancel):
-        lease = client.Acquire(words.AcquireRequest(ask=ask("k", "jobs"))).lease
+        lease = client.Acquire(words.AcquireRequest(request=ask("k", "jobs"))).lease
         fences.append(lease.fence)
-        busy = client.Acquire(words.AcquireRequest(ask=ask("k", "jobs")))
+        busy = client.Acquire(words.AcquireRequest(request=ask("k", "jobs")))
         assert not busy.decision.admitted and not busy.HasField("lease"), busy
         end(words.LeaseRequest(policy="jobs", key=b"k", lease=lease.id))
     assert fences[0] < fences[1], fences
@@ -155,7 +155,7 @@ def threads(channel):
 
 def waiting(channel):
     client = Client(channel)
-    slot = words.AcquireRequest(ask=ask("k", "jobs"), wait_ms=30_000)
+    slot = words.AcquireRequest(request=ask("k", "jobs"), wait_ms=30_000)
     lease = client.Acquire(slot).lease
     late = grpc.StatusCode.DEADLINE_EXCEEDED
     # The server knows the deadline, too, and may be first: cancelled, it says.

@@ -115,7 +115,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
         }
         Verb::Acquire => {
             let request = proto::AcquireRequest {
-                ask: Some(check(call)),
+                request: Some(check(call)),
                 wait_ms: call.wait,
                 ttl_ms: call.ttl,
                 wait_for_refunds: call.for_refunds,
