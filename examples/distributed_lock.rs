@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let alice = accounts.of("alice");
     let Some(permit) = alice.lock_within(Duration::from_secs(5)).wait()? else {
-        println!("somebody else has held it for 5 s");
+        println!("another process has held it for 5 s");
         return Ok(());
     };
     println!("held, fence {}", permit.fence());

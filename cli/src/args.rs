@@ -13,7 +13,7 @@ use crate::serve::Serve;
 use crate::trace::{CostField, Format, KeyChoice, TimeField};
 
 /// May this work start now, and how much may it use? The server of limits, the commands that
-/// ask it, and what a policy would have done to your traffic
+/// call it, and what a policy would have done to your traffic
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",
@@ -47,7 +47,7 @@ pub struct Token {
     #[arg(long, value_name = "SCOPE", value_delimiter = ',', default_values = ["decide", "observe"])]
     pub scopes: Vec<String>,
 
-    /// For which policies (names, or beginnings with a *); for all if not said
+    /// For which policies (names, or beginnings with a *); default: all
     #[arg(long, value_name = "POLICY", value_delimiter = ',')]
     pub policies: Vec<String>,
 }
@@ -58,7 +58,7 @@ Exit codes:
   1  a file is missing or faulty, or could not be written; of check, acquire and
      the like: refused, not now
   2  the command line or the request makes no sense
-Commands that ask a server have more (3 never, 4 not allowed, 5 failed, 6 gone),
+Commands that call a server have more (3 never, 4 not allowed, 5 failed, 6 gone),
 and so have run and policy: `tidegate COMMAND --help` lists them.";
 
 const REPLAY: &str = "\
@@ -126,7 +126,7 @@ pub struct Replay {
     #[arg(long, short, value_name = "FILE[#NAME]")]
     pub policy: PolicyName,
 
-    /// How the trace is written; told by its first line if not said
+    /// How the trace is written; default: as its first line looks
     #[arg(long, value_name = "FORMAT", help_heading = "The trace")]
     pub format: Option<Format>,
 
@@ -144,7 +144,7 @@ pub struct Replay {
     pub cost_field: Vec<CostField>,
 
     /// The field of the instant in JSON lines: RFC 3339, or a number since 1970
-    /// whose unit may be said as :s, :ms, :us or :ns
+    /// whose unit may follow as :s, :ms, :us or :ns
     #[arg(long, value_name = "FIELD[:UNIT]", help_heading = "The trace")]
     pub time_field: Option<TimeField>,
 

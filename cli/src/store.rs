@@ -50,7 +50,7 @@ fn behind_breaker(store: Arc<dyn Store>, name: String) -> Arc<dyn Store> {
             warn!(
                 store = name,
                 why = words,
-                "the store is unavailable; it is not asked for a while, and policies answer by their failure_mode"
+                "the store is unavailable; the circuit breaker is open, and policies answer by their failure_mode"
             );
         }
         Change::Answers(away) => {

@@ -179,7 +179,7 @@ fn a_difference_is_a_table_with_what_it_means() {
         said,
         "change   what      setting  was  becomes  for keys in use\n\
          changed  chat      ttl      -    5s       for leases from now on\n\
-         raised   chat.rpm  calls    10   12       from the next decision on; nobody waits longer\n"
+         raised   chat.rpm  calls    10   12       from the next decision on; no request waits longer\n"
     );
     let (code, said, _) = policy(
         folder.path(),
@@ -364,7 +364,7 @@ fn a_server_that_nobody_could_ask_is_none_and_a_taken_port_leaves_no_file() {
     let output = tidegate(path, &[&serve[..], &off].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        output.status.code() == Some(2) && said.contains("every door is off"),
+        output.status.code() == Some(2) && said.contains("every listener is off"),
         "{said}"
     );
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

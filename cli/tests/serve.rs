@@ -322,7 +322,7 @@ fn a_trace_is_played_through_a_running_server() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(
-        said.contains("\"asked\": 60") || said.contains("\"asked\":60"),
+        said.contains("\"requests\": 60") || said.contains("\"requests\":60"),
         "{said}"
     );
 }

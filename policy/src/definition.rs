@@ -243,7 +243,7 @@ fn failure_mode(fields: &mut Fields<'_>, faults: &mut Faults<'_>) -> Option<Fail
         }
         (Some(FailureMode::Share(_)), Some(mode), None, _) => {
             let help = "write `share = 25` for a quarter of each limit, if four processes serve it";
-            faults.add(&mode.key_span, "no share is said", help);
+            faults.add(&mode.key_span, "`share` is missing", help);
             None
         }
         (_, _, Some(share), _) => {

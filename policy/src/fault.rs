@@ -108,7 +108,7 @@ impl<'t> Faults<'t> {
             self.tell(span, message, help);
         } else if self.list.len() == MOST {
             let message = format!("there are more than {MOST} faults");
-            self.tell(span, message, "correct those that are told first");
+            self.tell(span, message, "correct these first");
         }
     }
 

@@ -14,11 +14,11 @@ pub(super) const fn of_whole(sort: Sort, is_member: bool, is_limit: bool) -> &'s
     match (sort, is_member, is_limit) {
         (Sort::Removed, _, true) => "from the next decision on; what was used of it is forgotten",
         (Sort::Removed, true, _) => {
-            "it is asked no more; its leases are unknown from now on, and who waits there alone is told"
+            "it gets no more requests; its leases are unknown from now on, and requests that wait there alone get an error"
         }
         (Sort::Removed, ..) => "it is unknown from now on: its state is forgotten",
         (_, _, true) => "from the next decision on; nothing of it is used yet",
-        (_, true, _) => "it is asked from the next decision on",
+        (_, true, _) => "it gets requests from the next decision on",
         _ => NEXT,
     }
 }
@@ -52,9 +52,9 @@ pub(super) fn of_limit(setting: &str, sort: Sort, old: &Limit, new: &Limit) -> &
             "from the next decision on; what was used counts in the new unit: give the limit another name to begin anew"
         }
         ("concurrency", Sort::Lowered) => {
-            "from the next decision on; who holds a slot keeps it, and nobody new gets one until fewer are held"
+            "from the next decision on; slots that are held stay held, and no request gets one until fewer are held"
         }
-        (_, Sort::Raised) => "from the next decision on; nobody waits longer",
+        (_, Sort::Raised) => "from the next decision on; no request waits longer",
         (_, Sort::Lowered) => {
             "from the next decision on; what was used stays used, at most all of it"
         }

@@ -36,7 +36,7 @@ pub enum ServiceError {
     Busy,
     /// A wait longer than anyone may wait here.
     #[error(
-        "a request may wait {longest:?} at most here, not {asked:?}; ask again after that, or raise `longest_wait` in `[server]`"
+        "a request may wait {longest:?} at most here, not {asked:?}; try again after that, or raise `longest_wait` in `[server]`"
     )]
     WaitTooLong {
         /// How long it was to be.

@@ -177,7 +177,7 @@ pub(super) fn describe() {
     );
     describe_counter!(
         "tidegate_full_total",
-        "Asks answered by an error because the policy, or the key's first segment, holds as many keys or leases as it may"
+        "Requests answered by an error because the policy, or the key's first segment, holds as many keys or leases as it may"
     );
     describe_counter!(
         "tidegate_degraded_total",
@@ -185,7 +185,7 @@ pub(super) fn describe() {
     );
     describe_counter!(
         "tidegate_shadowed_total",
-        "Asks admitted that a shadow limit would have refused"
+        "Requests admitted that a shadow limit would have refused"
     );
     describe_counter!(
         "tidegate_timeouts_total",
@@ -194,7 +194,7 @@ pub(super) fn describe() {
     describe_histogram!(
         "tidegate_decision_seconds",
         metrics::Unit::Seconds,
-        "Time from the question to the answer, without waiting, of one decision in sixteen"
+        "Time from the request to the answer, without waiting, of one decision in sixteen"
     );
     describe_histogram!(
         "tidegate_wait_seconds",

@@ -1,8 +1,8 @@
-//! What a request tells of itself, for whoever traces.
+//! What a request tells of itself, for traces.
 //!
-//! A door opens a span for each request ([`RequestSpan`]); the service writes into it
+//! A protocol opens a span for each request ([`RequestSpan`]); the service writes into it
 //! which policy was asked and what came of it. Without the feature `spans` all of
-//! this is nothing at all. With it, and with nobody who listens, it is a look at
+//! this is nothing at all. With it, and without a subscriber, it is a look at
 //! an atomic: the spans are of the level TRACE, and of a target of their own.
 
 #[cfg(feature = "spans")]
@@ -27,7 +27,7 @@ pub fn tell_keys(tell: bool) {
     KEYS.store(tell, Ordering::Relaxed);
 }
 
-/// The span of one request at a door; nothing where nobody listens.
+/// The span of one request over a protocol; nothing without a subscriber.
 #[derive(Clone, Debug)]
 pub struct RequestSpan(#[cfg(feature = "spans")] Span);
 
@@ -38,19 +38,19 @@ impl RequestSpan {
     #[must_use]
     #[cfg_attr(
         not(feature = "spans"),
-        expect(unused_variables, reason = "nobody asks")
+        expect(unused_variables, reason = "spans are off")
     )]
-    pub fn open(door: &'static str, verb: &str) -> Self {
+    pub fn open(protocol: &'static str, verb: &str) -> Self {
         #[cfg(feature = "spans")]
         match verb {
             _ if !listened() => Self(Span::none()),
             "check-many" | "CheckMany" | "CheckStream" => Self(tracing::span!(
                 target: TARGET, Level::TRACE, "request",
-                otel.name = verb, otel.kind = "server", tidegate.door = door, tidegate.verb = verb,
+                otel.name = verb, otel.kind = "server", tidegate.protocol = protocol, tidegate.verb = verb,
             )),
             _ => Self(tracing::span!(
                 target: TARGET, Level::TRACE, "request",
-                otel.name = verb, otel.kind = "server", tidegate.door = door, tidegate.verb = verb,
+                otel.name = verb, otel.kind = "server", tidegate.protocol = protocol, tidegate.verb = verb,
                 tidegate.policy = Empty, tidegate.outcome = Empty, tidegate.key = Empty,
             )),
         }
@@ -107,7 +107,7 @@ fn listened() -> bool {
 #[inline]
 #[cfg_attr(
     not(feature = "spans"),
-    expect(unused_variables, reason = "nobody asks")
+    expect(unused_variables, reason = "spans are off")
 )]
 pub(super) fn policy(name: &str) {
     #[cfg(feature = "spans")]
@@ -120,7 +120,7 @@ pub(super) fn policy(name: &str) {
 #[inline]
 #[cfg_attr(
     not(feature = "spans"),
-    expect(unused_variables, reason = "nobody asks")
+    expect(unused_variables, reason = "spans are off")
 )]
 pub(super) fn outcome(key: &[u8], word: &'static str) {
     #[cfg(feature = "spans")]

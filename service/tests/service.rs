@@ -46,7 +46,7 @@ fn an_exchange_of_policies_resets_nobody() {
     assert_eq!(
         words,
         [
-            "~ limit chat.rpm: calls 10 -> 12 (from the next decision on; nobody waits longer)",
+            "~ limit chat.rpm: calls 10 -> 12 (from the next decision on; no request waits longer)",
             "+ limit chat.more (from the next decision on; nothing of it is used yet)"
         ]
     );

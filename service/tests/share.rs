@@ -268,7 +268,7 @@ fn a_store_that_is_busy_lets_nothing_through() {
 #[test]
 fn a_share_is_said_with_its_mode_and_in_percent() {
     for (said, at) in [
-        ("failure_mode = 'share'\n", "no share is said"),
+        ("failure_mode = 'share'\n", "`share` is missing"),
         ("share = 25\n", "a share is for"),
         ("failure_mode = 'admit'\nshare = 25\n", "a share is for"),
         ("failure_mode = 'share'\nshare = 0\n", "share"),

@@ -138,7 +138,7 @@ pub enum Error {
     },
     /// No limit at the levels that the key has.
     #[error(
-        "the key has {depth} of {levels} levels, and none of them has a limit that was asked for"
+        "the key has {depth} of {levels} levels, and none of them has a limit that was requested"
     )]
     KeyTooShort {
         /// How many levels the key has.
@@ -226,7 +226,7 @@ const fn of_store(error: &StoreError) -> ErrorKind {
 const fn how_to_mend(is_short: bool) -> &'static str {
     match is_short {
         true => {
-            ": write every level, as in `acme/alice`; or let shorter keys in with `partial_keys = true` in the policy (in Rust `.partial_keys()`)"
+            ": write every level, as in `acme/alice`; or allow shorter keys with `partial_keys = true` in the policy (in Rust `.partial_keys()`)"
         }
         false => ": write a `/` within a level as %2F",
     }

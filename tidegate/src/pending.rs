@@ -24,7 +24,7 @@ pin_project! {
 /// # }
 /// # Ok::<(), tidegate::Error>(())
 /// ```
-#[must_use = "nothing is asked until it is awaited or waited for"]
+#[must_use = "nothing is done until it is awaited or waited for"]
 pub struct Pending<F> {
     #[pin]
     answer: F,

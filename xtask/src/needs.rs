@@ -33,12 +33,12 @@ const NEEDS: &[Need] = &[
     Need {
         present: || answers("curl"),
         package: "curl",
-        purpose: "a client that nobody here wrote talks with the HTTP door, over TLS too",
+        purpose: "an independent client talks HTTP to the server, over TLS too",
     },
     Need {
         present: || answers("redis-cli"),
         package: "redis-tools",
-        purpose: "a client and a benchmark that nobody here wrote talk with the RESP door",
+        purpose: "an independent client and benchmark talk RESP to the server",
     },
     Need {
         present: || answers("redis-server"),
@@ -48,13 +48,13 @@ const NEEDS: &[Need] = &[
     Need {
         present: || answers("h2load"),
         package: "nghttp2-client",
-        purpose: "h2load puts load on the gRPC and HTTP doors, in tests and measured",
+        purpose: "h2load puts load on gRPC and HTTP, in tests and measured",
     },
     Need {
         // Its version is told, and the exit code is still 1.
         present: || program("wrk").arg("--version").output().is_ok(),
         package: "wrk",
-        purpose: "wrk puts load on the HTTP door, in tests and measured",
+        purpose: "wrk puts load on HTTP, in tests and measured",
     },
     Need {
         present: || answers("protoc"),

@@ -14,12 +14,12 @@ use super::top::Top;
 use super::verb::Verb;
 use super::verbs::{Acquire, Adjust, Debit, End, Lookup, Renew, Request, Reset, Settle};
 
-/// A command that asks a server.
+/// A command that calls a server.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Take what is asked, if it fits now, without a lease
+    /// Take what is requested, if it fits now, without a lease
     Check(Request),
-    /// Take a lease, waiting for it if told so
+    /// Take a lease; with --wait, wait for it
     Acquire(Acquire),
     /// End a lease with what was really used
     Settle(Settle),

@@ -78,7 +78,7 @@ fn short(text: &str) -> Result<Said, String> {
         let (field, value) = (field.trim(), value.trim());
         let value = whole(value).map_or_else(|_| value.into(), Value::from);
         if fields.insert(field.to_owned(), value).is_some() {
-            return Err(format!("`{field}` is said twice"));
+            return Err(format!("`{field}` is given twice"));
         }
     }
     Ok(Said::Whole(fields))

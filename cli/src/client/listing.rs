@@ -56,8 +56,8 @@ pub struct Keys {
 /// List the leases that are held, or end one
 ///
 /// A line for each: its handle, its key, since when and until when it is held, and how much of
-/// which limit. The handle stands for the lease's id, which only its holder knows: whoever
-/// has a handle can end the lease by --revoke, and cannot renew or settle it.
+/// which limit. The handle stands for the lease's id, which only its holder knows: a
+/// handle ends the lease by --revoke, and cannot renew or settle it.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
 pub struct Leases {

@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 48 * 1024;
 Each line is a check as POST /v1/check takes it:
   {{\"policy\": \"chat\", \"key\": \"alice\", \"amounts\": {{\"tpm\": 1200}}}}
 and is answered, in order, with the server's answer or its {{\"problem\": ...}}; a line
-that is no check is answered by a problem that names it, and the others are asked.
+that is no check is answered by a problem that names it, and the others are sent.
 The exit code is 0 if all were admitted, 1 if some were refused, and otherwise
 that of the first problem.
 

@@ -43,7 +43,7 @@ enum Command {
 
 /// Set limits in place of the policies' own, and of any set there before
 ///
-/// Nobody is reset: what was used stays used. Takes the scope `administer`, for
+/// No key is reset: what was used stays used. Takes the scope `administer`, for
 /// all policies if none is named.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
@@ -118,11 +118,11 @@ struct Remove {
 /// What an override is for.
 #[derive(Clone, Debug, Args)]
 struct Place {
-    /// The policy; every policy that has such limits, if not said
+    /// The policy; default: every policy that has such limits
     #[arg(long, short, value_name = "NAME")]
     policy: Option<String>,
 
-    /// The key; every key, if not said. With levels, `acme` is the first level
+    /// The key; default: every key. With levels, `acme` is the first level
     /// of `acme/alice`
     #[arg(long, short, value_name = "KEY", conflicts_with = "key_base64")]
     key: Option<String>,

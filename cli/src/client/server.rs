@@ -136,7 +136,7 @@ impl Client {
             "is it running? `tidegate serve` starts one, and --server or TIDEGATE_SERVER says \
              where it is"
         } else {
-            "something is there, but is it the HTTP door (port 7400 unless told otherwise), and \
+            "something is there, but is it the HTTP listener (default port: 7400), and \
              does it speak TLS (https://)? --server or TIDEGATE_SERVER says where it is"
         };
         Stop::failed(format!("no answer from {}: {cause}; {help}", self.base))

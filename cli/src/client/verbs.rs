@@ -47,7 +47,7 @@ pub struct Lookup {
     #[command(flatten)]
     ask: Request,
 
-    /// Of a pool: this member alone; all of them if not said
+    /// Of a pool: this member alone; default: all of them
     #[arg(long, value_name = "NAME", help_heading = None::<&str>)]
     member: Option<String>,
 }
@@ -89,7 +89,7 @@ pub struct Acquire {
     #[arg(long, requires = "wait")]
     wait_for_refunds: bool,
 
-    /// How long it lasts unless renewed; as the policy says if not said
+    /// How long it lasts unless renewed; default: the policy's
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ttl: Option<Duration>,
 

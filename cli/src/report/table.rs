@@ -41,7 +41,7 @@ pub fn write_table(
 
 fn outcomes(run: &Run, summary: &Summary) -> String {
     let mut rows = vec![
-        ("asked".to_owned(), summary.asked, String::new()),
+        ("requests".to_owned(), summary.asked, String::new()),
         (
             "admitted at once".to_owned(),
             summary.admitted,

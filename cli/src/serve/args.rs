@@ -11,23 +11,23 @@ use super::otlp::OtlpArgs;
 const BOUNDS: &str = "\
 Bounds of each listener by itself; those with a name are settings of the file's
 `[server]`, and docs/server.md has the rest:
-  max_connections   10,000  connections at once; one more is told so and closed
+  max_connections   10,000  connections at once; one more gets an error and is closed
   max_in_flight      4,096  requests read and answered at once (HTTP, gRPC; a
-                            RESP connection has one at a time); who waits for a
-                            lease is bounded by its policy's max_waiting
+                            RESP connection has one at a time); requests that
+                            wait for a lease are bounded by max_waiting
   longest_wait        300s  that a request may wait; a longer one is an error
   shutdown_timeout     10s  for finishing requests in flight at a stop
   a request                 64 KiB (HTTP, RESP), 256 KiB (gRPC); a head 32 KiB
   a slow request            30s for its head, 10s for its body;
                             30s for a RESP command, and to take its answer
-  an idle connection        30s (HTTP/1.1), 300s (RESP); HTTP/2 and gRPC are
-                            asked every 30s whether they live
+  an idle connection        30s (HTTP/1.1), 300s (RESP); HTTP/2 and gRPC get
+                            a ping every 30s
   a TLS handshake           10s, 512 at once
 
 Signals:
   HUP        read the file and the certificates again, and open the audit log anew
-  TERM, INT  let nobody new in, answer who is inside, write everything, exit 0;
-             a second one ends it at once, with exit code 1";
+  TERM, INT  accept no new connection, answer requests in flight, write everything,
+             exit 0; a second one ends it at once, with exit code 1";
 
 /// Serve policies over HTTP, gRPC and RESP
 ///
@@ -53,20 +53,20 @@ pub struct Serve {
     )]
     pub store: Option<String>,
 
-    /// Where to listen for HTTP; 127.0.0.1:7400 if not said
+    /// Where to listen for HTTP; default: 127.0.0.1:7400
     #[arg(long, value_name = "ADDRESS|off", env = "TIDEGATE_HTTP")]
     pub http: Option<Address>,
 
-    /// Where to listen for gRPC; 127.0.0.1:7401 if not said
+    /// Where to listen for gRPC; default: 127.0.0.1:7401
     #[arg(long, value_name = "ADDRESS|off", env = "TIDEGATE_GRPC")]
     pub grpc: Option<Address>,
 
-    /// Where to listen for RESP (redis-cli); 127.0.0.1:7402 if not said
+    /// Where to listen for RESP (redis-cli); default: 127.0.0.1:7402
     #[arg(long, value_name = "ADDRESS|off", env = "TIDEGATE_RESP")]
     pub resp: Option<Address>,
 
     /// The server's certificate, then those that vouch for it (PEM); with it and
-    /// its key, every door speaks TLS. Read again on SIGHUP
+    /// its key, every listener speaks TLS. Read again on SIGHUP
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERTIFICATE")]
     pub tls_certificate: Option<PathBuf>,
 
@@ -78,7 +78,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Listen beyond this machine although anyone who reaches it is let in
+    /// Listen beyond this machine although every client that reaches it is let in
     #[arg(long, env = "TIDEGATE_INSECURE")]
     pub insecure: bool,
 
@@ -88,7 +88,7 @@ pub struct Serve {
 
     /// Let policies be applied over HTTP (`tidegate policy apply`), and keep
     /// them in this file, or with `store` in the store, where every server that
-    /// was started so goes over to them: they go before those of the server's
+    /// has this flag switches to them: they go before those of the server's
     /// own file until that has other policies
     #[arg(long, value_name = "FILE|store", env = "TIDEGATE_APPLIED")]
     pub applied: Option<PathBuf>,

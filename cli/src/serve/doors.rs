@@ -70,7 +70,7 @@ impl Doors {
             .all(|door| door.is_none())
         {
             return Err(Trouble::usage(
-                "every door is off, and nobody could ask: leave http, grpc or resp on",
+                "every listener is off, and no request could arrive: leave http, grpc or resp on",
             ));
         }
         Ok(doors)
@@ -145,7 +145,7 @@ impl Doors {
         tokio::select! {
             ended = all_ended(&mut serving, patience) => ended,
             () = signals.told_to_stop() => Err(Trouble::failure(
-                "told to stop again: who was inside was not answered"
+                "told to stop again: requests in flight were not answered"
             )),
         }
     }
@@ -247,7 +247,7 @@ async fn closed(mut closing: watch::Receiver<bool>) {
 /// A door that ends by itself has failed.
 fn ended_early(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Outcome<()> {
     match ended {
-        Ok(Ok(())) => Err(Trouble::failure("a door has closed by itself")),
+        Ok(Ok(())) => Err(Trouble::failure("a listener has closed by itself")),
         Ok(Err(error)) => Err(Trouble::failure(error)),
         Err(error) => Err(Trouble::failure(error)),
     }

@@ -82,7 +82,7 @@ impl Reload {
             (None, None) => None,
             _ => {
                 return Err(Trouble::failure(
-                    "whether the doors speak TLS is settled at the start: start anew",
+                    "whether the listeners speak TLS is settled at the start: restart the server",
                 ));
             }
         };
@@ -121,7 +121,7 @@ impl Reload {
             .is_some_and(|files| files.client_ca.is_some());
         if config.credentials.is_empty() && !known && !self.args.insecure {
             return Err(Trouble::failure(
-                "a door is open beyond this machine, and anyone who reaches it would be let in: \
+                "a listener is open beyond this machine, and anyone who reaches it would be let in: \
                  add a [[token]] (`tidegate token NAME` makes one), demand certificates \
                  (--tls-client-ca FILE), or say --insecure",
             ));

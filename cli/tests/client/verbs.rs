@@ -352,7 +352,7 @@ fn what_is_there_and_is_no_http_door_is_not_taken_for_a_server_that_is_down() {
         said.ends(5).error
     };
     let wrong = asked(&format!("http://{address}"));
-    assert!(wrong.contains("is it the HTTP door"), "{wrong}");
+    assert!(wrong.contains("is it the HTTP listener"), "{wrong}");
     answering.join().unwrap();
     let wrong = asked(&server.url.replace("http://", "https://"));
     assert!(wrong.contains("write http:// in --server"), "{wrong}");

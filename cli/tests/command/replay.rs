@@ -139,7 +139,7 @@ fn every_algorithm_obeys_its_law() {
 #[test]
 fn the_example_policy_bites_with_all_its_limits() {
     let table = replayed(&trace(), &policy(), &format!("--service {SERVICE}"));
-    assert_eq!(count(&table, "asked"), 8_819);
+    assert_eq!(count(&table, "requests"), 8_819);
     let refused = count(&table, "refused");
     let by = ["by rpm", "by tpm", "by daily", "by running"].map(|name| count(&table, name));
     assert_eq!(by.iter().sum::<u64>(), refused, "{table}");
@@ -444,7 +444,7 @@ fn json_is_for_programs() {
     let text = replayed(&trace(), &policy(), &format!("--service {SERVICE} --json"));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
-        (&value["asked"], &value["format"]),
+        (&value["requests"], &value["format"]),
         (&8_819.into(), &"azure".into())
     );
     assert_eq!(value["limits"]["running"]["peak_use"], 28);

@@ -46,7 +46,7 @@ fn check(server: &Server, key: &str, traceparent: &str) -> u16 {
     http(server.http, "POST /v1/check", &head, &body)
 }
 
-/// Says this to the RESP door, and reads a line.
+/// Says this over RESP, and reads a line.
 fn resp(server: &Server, said: &str) -> String {
     let mut stream = TcpStream::connect(server.resp).expect("it listens");
     stream.write_all(said.as_bytes()).expect("sent");
@@ -90,14 +90,14 @@ fn tracing(collector: &Collector, more: &[&str]) -> (tempfile::TempDir, Server) 
     (folder, server)
 }
 
-/// Door, verb, policy and outcome.
+/// Protocol, verb, policy and outcome.
 fn words(span: &Told) -> [&str; 4] {
     let word = |name: &str| span.says(name).unwrap_or("-");
-    ["door", "verb", "policy", "outcome"].map(|name| word(&format!("tidegate.{name}")))
+    ["protocol", "verb", "policy", "outcome"].map(|name| word(&format!("tidegate.{name}")))
 }
 
 #[test]
-fn each_request_at_each_door_is_a_span_of_its_callers_trace() {
+fn each_request_over_each_protocol_is_a_span_of_its_callers_trace() {
     let collector = Collector::start();
     let (_folder, server) = tracing(&collector, &[]);
     for status in [200, 200, 429] {

@@ -70,7 +70,7 @@ fn may_be_away(store: &Beyond) {
     let paused = Paused::new(store.pid);
     until("it is asked no longer", || {
         house.is_away()
-            && server.logged("the store is unavailable; it is not asked for a while") > 0
+            && server.logged("the store is unavailable; the circuit breaker is open") > 0
     });
     assert_eq!(house.admitted_by_share("ann"), 4, "half of 8, begun anew");
     assert_eq!(house.admitted_by_share("bob"), 4);

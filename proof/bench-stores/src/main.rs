@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         only: options.only,
     };
     host::keep_to_the_last_core();
-    println!("asks a second, and CPU time of the server for each; rate x: beside the first of");
+    println!("requests a second, and CPU time of the server for each; rate x: beside the first of");
     println!("the row, CPU x: its CPU time over this one's; median (least-most) of the rounds");
     let engines = ENGINES
         .iter()

@@ -19,7 +19,7 @@ Examples:
   As many as it can answer, sixteen at once on each of fifty connections:
     tidegate-load --policy example --closed --connections 50 --depth 16
 
-  Leases over HTTP, for keys of which few are asked for often:
+  Leases over HTTP, a few keys far more often than the others:
     tidegate-load --protocol http --policy example --verb acquire --rate 500/s \\
         --keys 10000 --distribution zipf:1.1
 
@@ -30,15 +30,15 @@ Examples:
     tidegate-load --server 127.0.0.1:6379 --raw 'SET {key} x' --rate 1000/s
 
 Exit codes:
-  0  every ask was answered, and no key was admitted more than its limits
+  0  every request was answered, and no key was admitted more than its limits
   1  an error was answered, an answer never came, or more was admitted
   2  the command line makes no sense";
 
 /// Put load on a server, and check its answers against the limits
 ///
-/// With --rate, asks arrive on schedule, whether earlier ones are answered or
-/// not, and latency counts from the instant at which an ask was to be sent.
-/// With --closed, each connection asks again as soon as it is answered.
+/// With --rate, requests are sent on schedule, whether earlier ones are answered or
+/// not, and latency counts from the instant at which a request was to be sent.
+/// With --closed, each connection sends the next request as soon as it is answered.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-load", version, after_long_help = EXAMPLES)]
 pub struct Load {
@@ -46,11 +46,11 @@ pub struct Load {
     #[arg(long, value_name = "PROTOCOL", default_value = "resp")]
     pub protocol: Protocol,
 
-    /// Where it is; 127.0.0.1 and the protocol's usual port if not said
+    /// Where it is; 127.0.0.1 and the protocol's usual port by default
     #[arg(long, value_name = "HOST:PORT")]
     pub server: Option<Place>,
 
-    /// Where the server answers HTTP: what the limits are is asked there
+    /// Where the server answers HTTP: the limits are read there
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7400")]
     pub http: Place,
 
@@ -67,8 +67,8 @@ pub struct Load {
     )]
     pub token: Option<String>,
 
-    /// Ask this policy
-    #[arg(long, value_name = "POLICY", help_heading = "What is asked")]
+    /// Call this policy
+    #[arg(long, value_name = "POLICY", help_heading = "What is requested")]
     pub policy: Option<String>,
 
     /// check, or acquire and settle
@@ -76,30 +76,30 @@ pub struct Load {
         long,
         value_name = "VERB",
         default_value = "check",
-        help_heading = "What is asked"
+        help_heading = "What is requested"
     )]
     pub verb: Verb,
 
-    /// What each ask takes of the policy's rates
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "What is asked")]
+    /// What each request takes of the policy's rates
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "What is requested")]
     pub cost: u64,
 
-    /// Ask CL.THROTTLE by these numbers instead of a policy (RESP)
+    /// Call CL.THROTTLE with these numbers instead of a policy (RESP)
     #[arg(
         long,
         value_name = "BURST,COUNT,SECONDS",
         conflicts_with = "policy",
-        help_heading = "What is asked"
+        help_heading = "What is requested"
     )]
     pub throttle: Option<Throttle>,
 
     /// Send something else, {key} being replaced: a command's words, or METHOD
     /// PATH BODY over HTTP
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["policy", "throttle"], help_heading = "What is asked")]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["policy", "throttle"], help_heading = "What is requested")]
     pub raw: Option<String>,
 
     /// For so many keys
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = "What is asked")]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000), help_heading = "What is requested")]
     pub keys: u32,
 
     /// uniform, zipf:EXPONENT, hot (one key alone), or each in turn
@@ -107,7 +107,7 @@ pub struct Load {
         long,
         value_name = "HOW",
         default_value = "uniform",
-        help_heading = "What is asked"
+        help_heading = "What is requested"
     )]
     pub distribution: Spread,
 
@@ -116,11 +116,11 @@ pub struct Load {
         long,
         value_name = "N",
         default_value_t = 1,
-        help_heading = "What is asked"
+        help_heading = "What is requested"
     )]
     pub seed: u64,
 
-    /// So many asks a second (5000/s), on schedule
+    /// So many requests a second (5000/s), on schedule
     #[arg(
         long,
         value_name = "N/s",
@@ -130,11 +130,11 @@ pub struct Load {
     )]
     pub rate: Option<Rate>,
 
-    /// Every connection asks again as soon as it is answered
+    /// Every connection sends the next request as soon as it is answered
     #[arg(long, help_heading = "How")]
     pub closed: bool,
 
-    /// How asks arrive, given a rate
+    /// How requests arrive, given a rate
     #[arg(
         long,
         value_name = "HOW",
@@ -151,7 +151,7 @@ pub struct Load {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024), help_heading = "How")]
     pub depth: Option<u32>,
 
-    /// Asks in one message of a gRPC stream; without it, each is a call
+    /// Requests in one message of a gRPC stream; without it, each is a call
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "How")]
     pub batch: Option<u32>,
 
@@ -159,7 +159,7 @@ pub struct Load {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length, help_heading = "How")]
     pub duration: Duration,
 
-    /// Until so many were asked, if that comes first
+    /// Until so many were sent, if that comes first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How")]
     pub asks: Option<u64>,
 
@@ -193,7 +193,7 @@ pub enum Verb {
     Acquire,
 }
 
-/// How asks arrive.
+/// How requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Arrival {
     /// Each by itself, as people do.
@@ -206,7 +206,7 @@ pub enum Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(pub SocketAddr);
 
-/// Asks a second.
+/// Requests a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(pub f64);
 
@@ -249,7 +249,7 @@ impl Load {
             return wrong("say what is asked: --policy, --throttle or --raw");
         }
         if self.throttle.is_some() && self.protocol != Protocol::Resp {
-            return wrong("--throttle is RESP's: ask a --policy over the others");
+            return wrong("--throttle is RESP's: name a --policy over the others");
         }
         if self.raw.is_some() && self.protocol == Protocol::Grpc {
             return wrong("--raw is for RESP and HTTP");
@@ -281,7 +281,7 @@ impl FromStr for Rate {
         let number = text.strip_suffix("/s").unwrap_or(text).replace('_', "");
         let rate = number.parse::<f64>().ok();
         let rate = rate.filter(|rate| (0.1..=10_000_000.0).contains(rate));
-        let help = || "write asks a second, such as 5000/s (0.1 to ten million)".to_owned();
+        let help = || "write requests a second, such as 5000/s (0.1 to ten million)".to_owned();
         rate.map(Self).ok_or_else(help)
     }
 }

@@ -190,7 +190,7 @@ async fn fetch(load: &Load, name: &str) -> Outcome<Value> {
     };
     let help = |error: &str| {
         Trouble::failure(format!(
-            "cannot ask http://{place} what the limits of `{name}` are ({error}); \
+            "cannot read from http://{place} what the limits of `{name}` are ({error}); \
              say where the server answers HTTP with --http HOST:PORT"
         ))
     };

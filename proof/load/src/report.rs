@@ -46,7 +46,7 @@ impl Report<'_> {
         }
         let first = tally.first_error.as_deref().unwrap_or("no answer");
         Some(format!(
-            "{} errors, {lost} asks without an answer; the first: {first}",
+            "{} errors, {lost} requests without an answer; the first: {first}",
             tally.errors
         ))
     }

@@ -57,7 +57,7 @@ fn panels(samples: &[Sample]) -> Vec<Panel> {
         asked / (pair[1].at - pair[0].at).as_secs_f64().max(1e-9)
     }));
     let mut panels = vec![
-        ("asks a second", rate),
+        ("requests a second", rate),
         ("memory, MiB", series(|sample| sample.memory, mib)),
         ("keys", series(|sample| sample.keys, 1.0)),
         ("leases held", series(|sample| sample.held, 1.0)),
@@ -131,7 +131,10 @@ mod tests {
             Some(11),
             "{picture}"
         );
-        assert!(picture.contains("asks a second; at most 100"), "{picture}");
+        assert!(
+            picture.contains("requests a second; at most 100"),
+            "{picture}"
+        );
         assert!(!picture.contains("file"), "no file, no panel");
     }
 }

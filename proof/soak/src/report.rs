@@ -47,7 +47,15 @@ impl Outcome {
         writeln!(
             f,
             "{:<24} {:>9} {:>9} {:>9} {:>9} {:>7}  {:>8} {:>8} {:>8}  refused by",
-            "policy", "asked", "granted", "refused", "ended", "keys", "p50 ms", "p99 ms", "most ms"
+            "policy",
+            "requests",
+            "granted",
+            "refused",
+            "ended",
+            "keys",
+            "p50 ms",
+            "p99 ms",
+            "most ms"
         )?;
         for (lane, keys) in self.lanes.iter().zip(&self.keys) {
             let tally = &lane.tally;

@@ -111,7 +111,7 @@ impl http_body::Body for Held {
         }
         ready!(self.silence.as_mut().poll(context));
         self.body = None;
-        let words = format!("nothing was said here for {:?}; open it again", self.idle);
+        let words = format!("no request came for {:?}; open the stream again", self.idle);
         let mut trailers = HeaderMap::new();
         let written = Status::unavailable(words).add_header(&mut trailers);
         Poll::Ready(Some(written.map(|()| Frame::trailers(trailers))))

@@ -421,5 +421,5 @@ async fn a_stream_on_which_nothing_is_said_is_ended() {
     let mut stream = watch(&channel(at).await).await.unwrap();
     let ended = stream.message().await.expect_err("it is silent");
     assert_eq!(ended.code(), Code::Unavailable);
-    assert!(ended.message().contains("open it again"), "{ended}");
+    assert!(ended.message().contains("open the stream again"), "{ended}");
 }

@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     #[error("syntax error at '{0}'; it is {1}")]
     Words(String, Cow<'static, str>),
     /// A word twice that is meant once.
-    #[error("'{0}' is said twice")]
+    #[error("'{0}' is given twice")]
     SaidTwice(&'static str),
     /// A number that cannot be one.
     #[error("{name} is not a number from {least} to {most}: '{found}'")]

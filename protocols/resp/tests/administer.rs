@@ -110,7 +110,7 @@ fn what_is_wrong_with_an_override_is_told_at_once_and_sets_nothing() {
         ("TG.OVERRIDE GET LIMIT rpm", "-ERR syntax error at 'LIMIT'"),
         (
             "TG.OVERRIDE GET POLICY a POLICY b",
-            "-ERR 'POLICY' is said twice",
+            "-ERR 'POLICY' is given twice",
         ),
         ("TG.OVERRIDE LIST COUNT 0", "-ERR COUNT is not a number"),
         ("TG.OVERRIDE LIST CURSOR !", "-ERR invalid cursor"),

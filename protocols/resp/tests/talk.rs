@@ -180,7 +180,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.ADJUST slots k {lease} OVERDRAW OVERDRAW"),
-            "-ERR 'OVERDRAW' is said twice",
+            "-ERR 'OVERDRAW' is given twice",
         ),
         (
             format!("TG.SETTLE slots k {lease} USED running 1"),
@@ -256,7 +256,7 @@ fn an_error_begins_with_its_code() {
         ),
         (
             "TG.ACQUIRE chat k COST 1 COST 2",
-            "-ERR 'COST' is said twice",
+            "-ERR 'COST' is given twice",
         ),
         (
             "TG.ACQUIRE chat k PRIORITY 256",

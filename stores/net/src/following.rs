@@ -197,7 +197,9 @@ impl Following {
             };
             // A change of limits may wait for this very thread.
             let told = tokio::task::spawn_blocking(move || told(alike)).await;
-            told.map_err(|_| StoreError::Unavailable("who follows it has panicked".to_owned()))?;
+            told.map_err(|_| {
+                StoreError::Unavailable("a follower of its definitions panicked".to_owned())
+            })?;
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Shares {
         let taken = timeout(patience, both).await;
         taken.map_err(|_| {
             StoreError::Busy(
-                "others ask for the same key or set, and are not answered in time".to_owned(),
+                "other commands for the same key or set are not answered in time".to_owned(),
             )
         })
     }

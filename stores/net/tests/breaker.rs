@@ -187,7 +187,7 @@ fn a_store_that_is_away_is_not_asked_and_its_last_words_are_told() {
     assert_eq!(house.cable.asked.load(Ordering::SeqCst), 5);
     assert_eq!(house.breaker.position(), Position::Open);
     let error = house.ask().unwrap_err().to_string();
-    assert!(error.contains("not asked for another"), "{error}");
+    assert!(error.contains("open for another"), "{error}");
 }
 
 #[test]

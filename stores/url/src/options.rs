@@ -40,7 +40,7 @@ impl Options {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match OURS.into_iter().find(|own| *own == name) {
                 Some(name) if ours.iter().any(|(said, _)| *said == name) => {
-                    return Err(UrlError::option(name, "it is said twice"));
+                    return Err(UrlError::option(name, "it is given twice"));
                 }
                 Some(name) => ours.push((name, value.to_owned())),
                 None => theirs.push(pair),

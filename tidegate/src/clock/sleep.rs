@@ -12,7 +12,7 @@ use tidegate_store::{Alarm, TimerHandler};
 use super::Clock;
 
 /// Ends at `until`, by whichever clock; dropped, it takes its alarm back.
-#[must_use = "nobody sleeps until it is polled"]
+#[must_use = "it does not sleep until it is polled"]
 pub(crate) struct Sleep {
     clock: Clock,
     until: Timestamp,

@@ -11,7 +11,7 @@ use super::term::{End, Term};
 use crate::clock::Sleep;
 
 /// Ready when the term has ended: told so, or by the clock alone.
-#[must_use = "nobody watches until it is polled"]
+#[must_use = "it does not watch until it is polled"]
 pub(crate) struct Ending {
     term: Arc<Term>,
     number: Option<u64>,

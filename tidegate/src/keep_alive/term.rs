@@ -21,7 +21,7 @@ const NOT_KEPT: &str = "it is not kept alive";
 pub enum Loss {
     /// The store says that it has ended: it expired, or was released or revoked
     /// by its id.
-    #[error("it has ended at the store: it expired, or somebody revoked it")]
+    #[error("it has ended at the store: it expired, or an administrator revoked it")]
     Ended,
     /// The store does not know it: it ended long ago, or the store has lost what
     /// it held (a restart without persistence, a failover).

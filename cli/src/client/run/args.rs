@@ -28,8 +28,8 @@ Exit codes:
 The command finds TIDEGATE_LEASE, TIDEGATE_FENCE, TIDEGATE_KEY (not with --key-base64)
 and (without --store) TIDEGATE_POLICY and TIDEGATE_SERVER in its environment.
 The fence grows with every grant: hand it to what the command writes to, so that
-a late writer can be told. It does not find
-TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: a command that asks the
+it can refuse a late writer. The command does not find
+TIDEGATE_TOKEN, TIDEGATE_STORE, TIDEGATE_CERT or TIDEGATE_CLIENT_KEY: one that calls the
 server itself needs a token of its own.
 
 Examples:
@@ -53,8 +53,8 @@ const EVERYONE: &str = "all";
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Run {
-    /// The policy; with --store, the name that those share who share limits: if it is not
-    /// said, `run:` and the names of the limits, so that other limits are others'
+    /// The policy; with --store, a name under which commands share these limits (default:
+    /// `run:` and the names of the limits)
     #[arg(
         long,
         short,
@@ -64,7 +64,7 @@ pub struct Run {
     )]
     pub policy: Option<String>,
 
-    /// Who or what is limited; with --store, `all` if it is not said
+    /// Who or what is limited; default with --store: `all`
     #[arg(long, short, value_name = "KEY", env = "TIDEGATE_KEY")]
     pub key: Option<String>,
 
@@ -72,12 +72,12 @@ pub struct Run {
     #[arg(long, value_name = "BASE64")]
     pub key_base64: Option<String>,
 
-    /// Request this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as for `serve`)
+    /// Use this store itself, without a server (redis://HOST, postgres://HOST/DATABASE, ..., as for `serve`)
     #[arg(long, value_name = "URL", requires = "limits")]
     pub store: Option<String>,
 
     /// With --store: a limit, such as gpu=2 (slots) or rpm=calls:100/1m; may be
-    /// given several times, and is to be the same for all who share it
+    /// given several times, and must be the same in all commands that share it
     #[arg(long = "limit", value_name = "NAME=LIMIT", requires = "store")]
     pub limits: Vec<Typed>,
 
@@ -90,9 +90,8 @@ pub struct Run {
     pub cost: Option<Quantity>,
 
     /// Wait in line, at most this long, and on while the store of --store is away; without
-    /// it, be refused at once. A server lets nobody wait for longer than its `longest_wait`
-    /// (300s unless its file says otherwise), and refuses what is longer; --store waits as
-    /// long as is said
+    /// it, be refused at once. A server refuses a wait longer than its `longest_wait` (default:
+    /// 300s); --store waits however long
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
 
@@ -111,7 +110,7 @@ pub struct Run {
     pub ttl: Duration,
 
     /// What to do if the lease is lost: the server was away for too long, or
-    /// somebody ended it
+    /// an administrator ended it
     #[arg(long, value_name = "WHAT", default_value = "warn")]
     pub on_lost: OnLost,
 
@@ -123,7 +122,7 @@ pub struct Run {
     #[command(flatten)]
     pub options: Options,
 
-    /// The command, and what it is told
+    /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     pub command: Vec<OsString>,
 }

@@ -14,7 +14,7 @@ use crate::client::server::Client;
 
 /// Show what a server does, kept up to date
 ///
-/// Policies with their decisions a second, who waits and what is held; the
+/// Policies with their decisions a second, waiting requests and what is held; the
 /// waits of leases granted in the interval; and the keys refused most often
 /// since the start. The token needs the scope `observe` for all policies.
 ///

@@ -44,8 +44,8 @@ pub fn over_grpc(request: &http::Request<()>) -> Span {
 }
 
 /// A span below the one that the caller's `traceparent` names, if it does.
-fn open(door: &'static str, verb: &str, headers: &HeaderMap) -> Span {
-    let span = RequestSpan::open(door, verb).into_inner();
+fn open(protocol: &'static str, verb: &str, headers: &HeaderMap) -> Span {
+    let span = RequestSpan::open(protocol, verb).into_inner();
     let propagator = TraceContextPropagator::new();
     let caller = propagator.extract_with_context(&Context::new(), &HeaderExtractor(headers));
     if caller.span().span_context().is_valid() {

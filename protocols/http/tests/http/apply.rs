@@ -68,7 +68,7 @@ async fn policies_are_gone_over_to_in_every_language() {
         reply,
         json!({"changes": [{"policy": "web", "member": null, "limit": "rpm", "setting": "calls",
             "change": "raised", "was": "7", "becomes": "8",
-            "effect": "from the next decision on; nobody waits longer"}]})
+            "effect": "from the next decision on; no request waits longer"}]})
     );
 }
 

@@ -247,7 +247,7 @@ async fn nobody_waits_longer_than_the_door_allows() {
     let detail = house.post("/v1/acquire", ask).await.problem(400, "invalid");
     assert_eq!(
         detail,
-        "a request may wait 300s at most here, not 300.001s; ask again after that, or raise `longest_wait` in `[server]`"
+        "a request may wait 300s at most here, not 300.001s; try again after that, or raise `longest_wait` in `[server]`"
     );
     assert_eq!(house.free("k").await, 1);
 }

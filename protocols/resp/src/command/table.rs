@@ -71,9 +71,9 @@ macro_rules! auth {
 /// All of them; the hot ones first, for they are looked for from the front.
 pub(super) const COMMANDS: &[Command] = commands! {
     "CL.THROTTLE" 5..=6 call known later throttle::cl_throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as redis-cell does";
-    "TG.CHECK" 3..=MANY write known call tg::check: "policy key [COST n] [AMOUNT limit n]...", "Takes what is asked, if it fits";
+    "TG.CHECK" 3..=MANY write known call tg::check: "policy key [COST n] [AMOUNT limit n]...", "Takes what is requested, if it fits";
     "THROTTLE" 5..=6 call known later throttle::throttle: "key max_burst count period [quantity]", "Decides by a rate that comes with the call, as throttlecrab does";
-    "TG.ACQUIRE" 3..=MANY write known call tg::acquire: "policy key [COST n] [AMOUNT limit n]... [WAIT ms] [REFUNDS] [TTL ms] [PRIORITY n] [IDEMPOTENCY k]", "Takes what is asked as a lease, and may wait for it";
+    "TG.ACQUIRE" 3..=MANY write known call tg::acquire: "policy key [COST n] [AMOUNT limit n]... [WAIT ms] [REFUNDS] [TTL ms] [PRIORITY n] [IDEMPOTENCY k]", "Takes what is requested as a lease, and may wait for it";
     "TG.RELEASE" 4..=8 write known call tg::release: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: what it took was used";
     "TG.SETTLE" 4..=MANY write known call tg::settle: "policy key lease [USED limit n]... [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease with what was really used";
     "TG.CANCEL" 4..=8 write known call tg::cancel: "policy key lease [OUTCOME succeeded|ignored|dropped] [COOLDOWN ms]", "Ends a lease: the work did not start";
@@ -85,7 +85,7 @@ pub(super) const COMMANDS: &[Command] = commands! {
     "TG.RESET" 3..=3 write known call tg::reset: "policy key", "Forgets a key";
     "TG.KEYS" 2..=MANY connection known call tg::keys: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The keys in use, and where they stand";
     "TG.LEASES" 2..=MANY connection known call tg::leases: "policy [KEY key|PREFIX text] [CURSOR c] [COUNT n]", "The leases that are held";
-    "TG.REVOKE" 4..=4 write known call tg::revoke: "policy key handle", "Ends somebody's lease";
+    "TG.REVOKE" 4..=4 write known call tg::revoke: "policy key handle", "Ends the lease of a handle";
     "TG.OVERRIDE" 2..=MANY connection known later tg::override_: "SET|GET|DEL|LIST [POLICY name] [KEY key] [LIMIT name field value...]... [CURSOR c] [COUNT n]", "Limits in place of what the policies say";
     "TG.POLICIES" 1..=1 connection known now tg::policies: "", "The policies with their limits";
     "PING" 1..=2 connection known now small::ping: "[message]", "Answers";

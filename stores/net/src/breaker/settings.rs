@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// After so many asks in a row that got no answer it is not asked for a
+    /// After so many commands in a row that got no answer it is not asked for a
     /// while: 5 unless said. At least 1.
     pub failures: u32,
     /// An ask that its caller gives up after so long got no answer; sooner, nothing

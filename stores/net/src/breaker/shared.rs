@@ -67,10 +67,13 @@ impl CircuitBreaker {
     fn refusal(&self, left: Duration) -> StoreError {
         let words = self.words.lock();
         let asked = match left.is_zero() {
-            true => "others try whether it answers".to_owned(),
-            false => format!("it is not asked for another {} ms", left.as_millis().max(1)),
+            true => "another request tries whether it answers".to_owned(),
+            false => format!(
+                "the circuit breaker is open for another {} ms",
+                left.as_millis().max(1)
+            ),
         };
-        StoreError::Unavailable(format!("{asked}; it last said: {words}"))
+        StoreError::Unavailable(format!("{asked}; the last error: {words}"))
     }
 
     /// Does something with the circuit, and tells what that has changed.
