@@ -7,7 +7,7 @@
 //! | [`Changes`] | by what limits a process decides, written to the server in order |
 //! | [`Once`] | work that one at a time does for all who wait for it |
 //! | [`Commands`], [`begin()`] | the way of every command, from what a store does for its tables; a batch's are of one root in order, of several roots at once |
-//! | [`Ears`] | where those who wait hear that their turn may have come |
+//! | [`Notifier`] | how requests that wait are told that their turn may have come |
 //! | [`Shares`] | how many connections the commands of one root, and of one table, may have |
 //! | [`following`] | how a process follows what is defined at its store |
 //! | [`Lone`] | what a server says of a lone bucket, as the core means it |
@@ -22,9 +22,9 @@ pub mod breaker;
 mod changes;
 mod commands;
 mod driver;
-mod ears;
 pub mod following;
 mod lone;
+mod notifier;
 mod once;
 mod shares;
 mod underway;
@@ -33,8 +33,8 @@ pub mod waiting;
 pub use changes::{Changes, MOST_TOUCHED, Writer};
 pub use commands::{Commands, begin};
 pub use driver::{Driver, closed, too_late, within};
-pub use ears::{Ear, Ears, Heard};
 pub use lone::Lone;
+pub use notifier::{Notifier, Subscription, Wakeup};
 pub use once::Once;
 pub use shares::{Share, Shares};
 pub use underway::{Finish, Tasks};

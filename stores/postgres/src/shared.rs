@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_net::{Driver, Ears};
+use tidegate_net::{Driver, Notifier};
 use tokio::sync::Semaphore;
 
 use crate::connection::Link;
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     /// With what leases end, if they do.
     pub(crate) session: Option<Arc<Session>>,
     /// Where those who wait are told.
-    pub(crate) ears: Arc<Ears>,
+    pub(crate) notifier: Arc<Notifier>,
     /// So many of those who stand in line ask at once: others have the other
     /// connections, also when all are woken.
     pub(crate) turns: Semaphore,

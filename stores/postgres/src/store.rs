@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate_net::{Ears, Finish, following, within};
+use tidegate_net::{Finish, Notifier, following, within};
 use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
 };
@@ -60,7 +60,7 @@ impl PostgresStore {
             driver: driver(&options)?,
             clock: options.clock,
             session: options.leases_end_with_session.then(Arc::default),
-            ears: Arc::new(Ears::new(wakes::PREFIX)),
+            notifier: Arc::new(Notifier::new(wakes::PREFIX)),
             turns: Semaphore::new(options.connections.div_ceil(2)),
         });
         let prune_every = options.prune_every;

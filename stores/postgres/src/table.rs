@@ -69,7 +69,7 @@ impl Commands for Inner {
     fn follow(&self, command: &Command<'_>) {
         let changes = &self.changes;
         let _ = changes.follow(command.plan, command.now, command.calendars);
-        self.shared.ears.tell_all();
+        self.shared.notifier.notify_all();
     }
 
     async fn catch_up(self: Arc<Self>) -> Result<(), StoreError> {

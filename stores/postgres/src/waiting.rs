@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_net::waiting::{Line, Try, Waiting, next_try};
-use tidegate_net::{Ear, Ears, Heard, within};
+use tidegate_net::{Notifier, Subscription, Wakeup, within};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyCommand, Plan, Reply, StoreError};
 use tokio::time::timeout;
@@ -31,11 +31,11 @@ const ALIVE: Span = Span::from_secs(6);
 pub(crate) struct InLine {
     table: Arc<Inner>,
     link: Arc<Link>,
-    ears: Arc<Ears>,
+    notifier: Arc<Notifier>,
     shared: Arc<Shared>,
     deadline: Duration,
-    /// With an ear, it stands in line when it is refused.
-    ear: Option<Ear>,
+    /// With a subscription, it stands in line when it is refused.
+    subscription: Option<Subscription>,
     /// The instant at which it may try by itself, by its caller's clock.
     again: Option<Timestamp>,
 }
@@ -46,14 +46,14 @@ impl InLine {
         let shared = &table.shared;
         let patience = waiting.patience();
         let is_patient = patience.longest != Some(Duration::ZERO);
-        let ear = is_patient.then(|| shared.ears.at_once(patience.turn));
+        let subscription = is_patient.then(|| shared.notifier.at_once(patience.turn));
         Self {
             table: Arc::clone(table),
             link: Arc::clone(&shared.link),
-            ears: Arc::clone(&shared.ears),
+            notifier: Arc::clone(&shared.notifier),
             deadline: shared.driver.deadline(),
             shared: Arc::clone(shared),
-            ear: ear.flatten(),
+            subscription: subscription.flatten(),
             again: None,
         }
     }
@@ -87,9 +87,9 @@ impl Line for InLine {
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let request = Request::new(&waiting.take());
         let patience = waiting.patience();
-        let turn = self.ear.as_ref().map(|ear| Turn {
+        let turn = self.subscription.as_ref().map(|subscription| Turn {
             id: patience.turn,
-            channel: Arc::clone(ear.channel()),
+            channel: Arc::clone(subscription.channel()),
             ahead: patience.ahead,
             alive: ALIVE,
         });
@@ -100,20 +100,22 @@ impl Line for InLine {
 
     /// The server knows the lease of one who stands in line.
     fn may_ask_again(&self) -> bool {
-        self.ear.is_some()
+        self.subscription.is_some()
     }
 
     async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
-        let Some(ear) = &self.ear else {
+        let Some(subscription) = &self.subscription else {
             let turn = waiting.patience().turn;
             let (link, deadline) = (Arc::clone(&self.link), self.deadline);
-            let listen = move |ears, channel| wakes::listen(link, deadline, ears, channel);
-            self.ear = Some(self.ears.listen(turn, deadline, listen).await?);
+            let listen = move |notifier, channel| wakes::listen(link, deadline, notifier, channel);
+            self.subscription = Some(self.notifier.subscribe(turn, deadline, listen).await?);
             return Ok(());
         };
         let mut again = self.again.map(|at| at.since(waiting.now()).as_duration());
         let told = async {
-            while let Ok(Heard::Later(by)) = timeout(again.unwrap_or(BEAT), ear.hears()).await {
+            while let Ok(Wakeup::Later(by)) =
+                timeout(again.unwrap_or(BEAT), subscription.wakeup()).await
+            {
                 again = Some(by);
             }
         };
@@ -123,7 +125,7 @@ impl Line for InLine {
     }
 
     async fn leave(&mut self, waiting: &Waiting) {
-        if self.ear.is_none() {
+        if self.subscription.is_none() {
             return;
         }
         let command = waiting.take();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_net::Ears;
+use tidegate_net::Notifier;
 
 use crate::link::Link;
 use crate::options::Clock;
@@ -14,5 +14,5 @@ pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) scripts: Scripts,
     pub(crate) clock: Clock,
-    pub(crate) ears: Arc<Ears>,
+    pub(crate) notifier: Arc<Notifier>,
 }

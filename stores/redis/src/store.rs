@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use tidegate_net::{Ears, Finish, following};
+use tidegate_net::{Finish, Notifier, following};
 use tidegate_store::{
     Abilities, Definition, Definitions, Follower, Plan, Store, StoreError, StoreFuture, Table,
 };
@@ -53,7 +53,7 @@ impl RedisStore {
             link,
             scripts: Scripts::new(options.functions),
             clock: options.clock,
-            ears: Arc::new(Ears::new(wakes::PREFIX)),
+            notifier: Arc::new(Notifier::new(wakes::PREFIX)),
         });
         let asked = Arc::clone(&shared);
         let greeting = async move { asked.link.greet().await };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_net::waiting::{Line, Try, Waiting, next_try};
-use tidegate_net::{Ear, within};
+use tidegate_net::{Subscription, within};
 use tidegate_store::core::{Span, Timestamp};
 use tidegate_store::{KeyCommand, Plan, StoreError};
 use tokio::time::timeout;
@@ -31,8 +31,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// See the [module](self).
 pub(crate) struct InLine {
     table: Arc<Inner>,
-    /// With an ear, it stands in line when it is refused.
-    ear: Option<Ear>,
+    /// With a subscription, it stands in line when it is refused.
+    subscription: Option<Subscription>,
     /// The instant at which it may try by itself, by its caller's clock.
     again: Option<Timestamp>,
 }
@@ -41,7 +41,7 @@ impl InLine {
     pub(crate) fn new(table: &Arc<Inner>) -> Self {
         Self {
             table: Arc::clone(table),
-            ear: None,
+            subscription: None,
             again: None,
         }
     }
@@ -60,9 +60,11 @@ impl Line for InLine {
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let command = waiting.take();
         let (clock, names) = (self.table.shared.clock, &self.table.names);
-        let request = match &self.ear {
+        let request = match &self.subscription {
             None => Request::of(&command, clock, names),
-            Some(ear) => Request::in_line(&command, &turn(waiting, ear), clock, names),
+            Some(subscription) => {
+                Request::in_line(&command, &turn(waiting, subscription), clock, names)
+            }
         };
         let (reply, is_kept) = match self.answer(request).await? {
             Answer::Reply(reply) => (reply, false),
@@ -75,32 +77,33 @@ impl Line for InLine {
 
     /// The script knows the lease of one who stands in line.
     fn may_ask_again(&self) -> bool {
-        self.ear.is_some()
+        self.subscription.is_some()
     }
 
     async fn pause(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
-        let Some(ear) = &self.ear else {
-            let (ears, link) = (&self.table.shared.ears, &self.table.shared.link);
+        let Some(subscription) = &self.subscription else {
+            let (notifier, link) = (&self.table.shared.notifier, &self.table.shared.link);
             let turn = waiting.patience().turn;
             let (connection, deadline) = (Arc::clone(link.connection()), link.deadline());
-            let listen = move |ears, channel| wakes::listen(connection, deadline, ears, channel);
-            self.ear = Some(ears.listen(turn, deadline, listen).await?);
+            let listen =
+                move |notifier, channel| wakes::listen(connection, deadline, notifier, channel);
+            self.subscription = Some(notifier.subscribe(turn, deadline, listen).await?);
             return Ok(());
         };
         let again = self.again.map(|at| at.since(waiting.now()).as_duration());
         let pause = again.map_or(HEARTBEAT, |again| again.min(HEARTBEAT));
         // Whether it was told or not, it asks.
-        let _ = timeout(pause, ear.hears()).await;
+        let _ = timeout(pause, subscription.wakeup()).await;
         Ok(())
     }
 
     async fn leave(&mut self, waiting: &Waiting) {
-        let Some(ear) = &self.ear else {
+        let Some(subscription) = &self.subscription else {
             return;
         };
         let take = waiting.take();
         let (path, now, clock) = (&take.key, take.now, self.table.shared.clock);
-        let leave = command::leave(path, now, clock, &turn(waiting, ear));
+        let leave = command::leave(path, now, clock, &turn(waiting, subscription));
         let plan = self.newest_plan();
         let plan = plan.as_ref().unwrap_or(take.plan);
         let request = Request::new(plan, path, now, leave, &self.table.names);
@@ -117,11 +120,11 @@ impl Line for InLine {
     }
 }
 
-fn turn(waiting: &Waiting, ear: &Ear) -> Turn {
+fn turn(waiting: &Waiting, subscription: &Subscription) -> Turn {
     let patience = waiting.patience();
     Turn {
         id: patience.turn,
-        channel: Arc::clone(ear.channel()),
+        channel: Arc::clone(subscription.channel()),
         ahead: patience.ahead,
         alive: ALIVE,
     }

@@ -1,4 +1,4 @@
-//! The connection on which asks that wait are told that their turn may have come.
+//! The connection on which requests that wait are told that their turn may have come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
 use redis::{Client, Msg};
-use tidegate_net::{Ears, Heard};
+use tidegate_net::{Notifier, Wakeup};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::Connection;
@@ -21,32 +21,32 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn listen(
     connection: Arc<Connection>,
     deadline: Duration,
-    ears: Arc<Ears>,
+    notifier: Arc<Notifier>,
     channel: Arc<str>,
 ) {
     loop {
         for client in connection.listeners().await.unwrap_or_default() {
-            listen_to(&client, deadline, &ears, &channel).await;
+            listen_to(&client, deadline, &notifier, &channel).await;
         }
         sleep(PAUSE).await;
     }
 }
 
 /// Until the connection is lost.
-async fn listen_to(client: &Client, deadline: Duration, ears: &Ears, channel: &str) {
+async fn listen_to(client: &Client, deadline: Duration, notifier: &Notifier, channel: &str) {
     let Some(mut listener) = subscribed(client, deadline, channel).await else {
         return;
     };
-    let mut said = listener.on_message();
-    let hears = async {
-        while let Some(message) = said.next().await {
-            tell(ears, &message);
+    let mut messages = listener.on_message();
+    let connection = async {
+        while let Some(message) = messages.next().await {
+            wake(notifier, &message);
         }
     };
-    ears.hear(hears).await;
+    notifier.connected(connection).await;
 }
 
-/// A connection that hears what is said on `channel`.
+/// A connection that is subscribed to `channel`.
 pub(crate) async fn subscribed(
     client: &Client,
     deadline: Duration,
@@ -59,8 +59,8 @@ pub(crate) async fn subscribed(
 }
 
 /// A message is the turn's sixteen bytes.
-fn tell(ears: &Ears, message: &Msg) {
+fn wake(notifier: &Notifier, message: &Msg) {
     if let Ok(turn) = message.get_payload_bytes().try_into() {
-        ears.tell(u128::from_be_bytes(turn), Heard::Turn);
+        notifier.notify(u128::from_be_bytes(turn), Wakeup::Turn);
     }
 }
