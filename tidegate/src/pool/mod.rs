@@ -8,7 +8,7 @@
 //! | [`Balance`], [`Balancer`] | who is tried first |
 //! | `round` | members asked one after the other; who is late holds up nobody |
 //! | `walk` | who is tried, in order, and what remains of their refusals |
-//! | `vigil` | one request in the lines of all members at once |
+//! | `wait` | one request in the lines of all members at once |
 //! | `ledger`, `repeats` | what a pool has counted; who granted which repeated ask |
 //! | `holder` | who holds what another process was granted |
 //!
@@ -24,7 +24,7 @@ mod member;
 mod repeats;
 mod round;
 mod verbs;
-mod vigil;
+mod wait;
 mod walk;
 
 pub use balance::{Balance, Balancer};

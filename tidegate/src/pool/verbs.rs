@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 use super::member::Member;
 use super::repeats;
 use super::round::{Asked, Latecomers, One, in_turn};
-use super::vigil::{Turn, Vigil};
+use super::wait::{PoolWait, Turn};
 use super::walk::{Candidates, LeftOut, Tally, sign};
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -303,8 +303,8 @@ impl LimitPool {
             }
         }
         let candidates = candidates.without(left_out);
-        let vigil = Vigil::new(&candidates, late, (key, request), ledger, (clock, since));
-        vigil.answer().await
+        let wait = PoolWait::new(&candidates, late, (key, request), ledger, (clock, since));
+        wait.answer().await
     }
 
     /// What a member grants now; if none does, what they have said. The set counts a grant;

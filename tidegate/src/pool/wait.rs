@@ -2,7 +2,7 @@
 //!
 //! The queues share a race: at most one member grants, and what another has granted at
 //! the same moment is given back untold. A member that cools down keeps the request's
-//! place and passes over it until then. Dropped, the vigil gives back every place, and
+//! place and passes over it until then. Dropped, the wait gives back every place, and
 //! the lease if one was given.
 
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ use crate::set::Manner;
 const HEDGE: Duration = Duration::from_millis(25);
 
 /// A request that waits for any of a pool's members.
-pub(super) struct Vigil<'a> {
+pub(super) struct PoolWait<'a> {
     places: Asked<&'a Member, Turn<'a>>,
     tally: Tally,
     ledger: &'a Ledger,
@@ -42,7 +42,7 @@ pub(super) struct Vigil<'a> {
 /// What one member comes to.
 pub(super) type Turn<'a> = dyn Future<Output = Result<Admission, Error>> + Send + 'a;
 
-impl<'a> Vigil<'a> {
+impl<'a> PoolWait<'a> {
     /// For a request that came at `since` and has tried all `candidates`. Those of `late`
     /// have not answered: it is in line there once they refuse.
     pub(super) fn new(
@@ -129,7 +129,7 @@ impl<'a> Vigil<'a> {
     }
 }
 
-impl Drop for Vigil<'_> {
+impl Drop for PoolWait<'_> {
     fn drop(&mut self) {
         // What is given back may be another's turn at once: no longer this one's.
         self.places.give_up().for_each(drop);
