@@ -9,7 +9,7 @@ use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
 use super::cooling::Cooling;
 use super::crowd::Crowd;
 use super::inner::{Inner, LimitSet, Metadata};
-use super::keeper::Keeper;
+use super::override_store::OverrideStore;
 use super::uid::{numbered, uid_in};
 use super::versions::Versions;
 use super::view::{View, lease_length};
@@ -255,8 +255,12 @@ impl Inner {
         let versions = Versions::new(builder.levels.clone(), builder.partial_keys, remember);
         let version = last.map_or(0, |plan| plan.version() + 1);
         let view = View::new(version, &builder.levels, numbered, remember)?;
-        let keeper = (!builder.governed).then(|| Keeper::new(Arc::clone(&store), &name));
-        let given = keeper.as_ref().map(Keeper::given).transpose()?;
+        let override_store =
+            (!builder.governed).then(|| OverrideStore::new(Arc::clone(&store), &name));
+        let given = override_store
+            .as_ref()
+            .map(OverrideStore::given)
+            .transpose()?;
         let view = versions.begin(view, given.unwrap_or_default());
         let bounds = TableBounds {
             steady_clock: true,
@@ -277,12 +281,12 @@ impl Inner {
             has_own_clock: abilities.own_clock,
             renewals: OnceLock::new(),
             versions,
-            keeper,
+            override_store,
             cooling: Cooling::new(clock, name, store),
         });
         inner.adopt();
-        if let Some(keeper) = &inner.keeper {
-            keeper.follow(Arc::<Self>::downgrade(&inner));
+        if let Some(override_store) = &inner.override_store {
+            override_store.follow(Arc::<Self>::downgrade(&inner));
         }
         Ok(inner)
     }

@@ -15,13 +15,17 @@ const ONE_BY_ONE: usize = 16;
 
 impl Follower for Inner {
     fn version(&self) -> u64 {
-        let keeper = self.keeper.as_ref();
-        keeper.map_or(0, |keeper| keeper.version.load(Ordering::Acquire))
+        let override_store = self.override_store.as_ref();
+        override_store.map_or(0, |override_store| {
+            override_store.version.load(Ordering::Acquire)
+        })
     }
 
     fn follow(&self, definitions: &Definitions) {
-        let Some(keeper) = &self.keeper else { return };
-        let _one_at_a_time = keeper.turn.lock();
+        let Some(override_store) = &self.override_store else {
+            return;
+        };
+        let _one_at_a_time = override_store.turn.lock();
         if definitions.newer_than != self.version() {
             return;
         }
@@ -33,8 +37,10 @@ impl Follower for Inner {
                 each.fold(Ok(()), Result::and)
             }
         };
-        *keeper.fault.lock() = followed.err();
-        keeper.version.store(definitions.version, Ordering::Release);
+        *override_store.fault.lock() = followed.err();
+        override_store
+            .version
+            .store(definitions.version, Ordering::Release);
     }
 }
 
@@ -86,8 +92,8 @@ impl LimitSet {
     /// What of it cannot be read, such as what a newer version wrote, or cannot be given
     /// to a key here: then the key has what it had.
     pub fn check_overrides(&self) -> Result<(), Error> {
-        let keeper = self.inner().keeper.as_ref();
-        let fault = keeper.and_then(|keeper| keeper.fault.lock().clone());
+        let override_store = self.inner().override_store.as_ref();
+        let fault = override_store.and_then(|override_store| override_store.fault.lock().clone());
         fault.map_or(Ok(()), Err)
     }
 }

@@ -8,7 +8,7 @@ use tidegate_store::{Table, Timer};
 
 use super::cooling::Cooling;
 use super::crowd::Crowd;
-use super::keeper::Keeper;
+use super::override_store::OverrideStore;
 use super::versions::Versions;
 use super::view::View;
 use crate::clock::Clock;
@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     pub(super) renewals: OnceLock<RenewalThread>,
     pub(super) versions: Versions,
     /// Where its overrides are kept; `None`: they are its service's.
-    pub(super) keeper: Option<Keeper>,
+    pub(super) override_store: Option<OverrideStore>,
     /// Until when pools pass over it.
     pub(crate) cooling: Arc<Cooling>,
 }

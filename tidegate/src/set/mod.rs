@@ -14,7 +14,7 @@
 //! | `versions` | what successive versions of the limits share |
 //! | `change` | limits added, replaced and removed while in use |
 //! | `overrides` | limits of some keys' own: set, removed, listed |
-//! | `keeper` | where they are kept |
+//! | `override_store` | where they are kept |
 //! | `follow` | how what is given elsewhere comes here |
 //! | `cooling` | until when pools pass over a set |
 //! | `variant`, `variants` | what such a key is decided by, and how that is made |
@@ -34,8 +34,8 @@ mod ending;
 mod follow;
 mod handle;
 mod inner;
-mod keeper;
 mod listing;
+mod override_store;
 mod overrides;
 mod uid;
 mod variant;

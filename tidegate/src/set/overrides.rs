@@ -3,7 +3,7 @@
 //! An override is a change of limits for one key (or ancestor): it makes a new
 //! version and applies at the next decision. Of the table only that key's row
 //! is carried over, so it costs the same whatever else there is. The store keeps it,
-//! and tells every set of that name, here and elsewhere (`keeper`).
+//! and tells every set of that name, here and elsewhere (`override_store`).
 
 use std::future::Future;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -72,7 +72,7 @@ impl LimitSet {
 
     fn tell(&self, key: &[u8], limits: &[Limit]) -> Result<StoreFuture<bool>, Error> {
         let inner = self.inner();
-        let keeper = inner.keeper.as_ref().ok_or(Error::Governed)?;
+        let override_store = inner.override_store.as_ref().ok_or(Error::Governed)?;
         let view = inner.view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         variants::check(&view, &inner.versions.levels, &path, limits)?;
@@ -82,7 +82,7 @@ impl LimitSet {
             .lock()
             .variants
             .check_room(key, true)?;
-        Ok(keeper.keep(key, Some(limits)))
+        Ok(override_store.keep(key, Some(limits)))
     }
 
     /// Gives `key` these limits, or takes them, as far as they have an effect; for who
@@ -119,8 +119,12 @@ impl LimitSet {
     }
 
     fn untell(&self, key: &[u8]) -> Result<StoreFuture<bool>, Error> {
-        let keeper = self.inner().keeper.as_ref().ok_or(Error::Governed)?;
-        Ok(keeper.keep(key, None))
+        let override_store = self
+            .inner()
+            .override_store
+            .as_ref()
+            .ok_or(Error::Governed)?;
+        Ok(override_store.keep(key, None))
     }
 
     /// What `key` was given.

@@ -46,7 +46,7 @@ fn is_full(semaphore: &LeasedSemaphore) -> bool {
     semaphore.try_acquire().wait().expect("an answer").is_none()
 }
 
-/// The keeper is a thread: what it is woken for it does a moment later.
+/// Renewals have a thread: what it is woken for it does a moment later.
 #[expect(
     clippy::disallowed_methods,
     reason = "it looks from outside, and gives up"
@@ -58,7 +58,7 @@ fn until(holds: impl Fn() -> bool) {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    panic!("the keeper did nothing of the kind");
+    panic!("the thread of renewals did nothing of the kind");
 }
 
 /// A third of the ttl passes, and the renewal that is due is made.

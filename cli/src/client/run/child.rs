@@ -11,8 +11,8 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
 use super::args::{OnLost, Run};
-use super::keeper::keep;
 use super::leases::{Held, Leases};
+use super::renewal::renew;
 use super::signals::{Signal, Signals};
 use crate::client::exit::{Outcome, Stop};
 
@@ -71,7 +71,7 @@ pub async fn run(
         Ok(child) => child,
         Err(error) => return not_started(&run.command[0], &error),
     };
-    let mut kept = pin!(keep(leases, held, run.ttl));
+    let mut kept = pin!(renew(leases, held, run.ttl));
     let mut fate = Fate::Kept;
     loop {
         tokio::select! {

@@ -5,7 +5,7 @@
 //! | `args` | what it is told |
 //! | `leases` | where leases come from: a server |
 //! | `direct` | or a store that is asked without one |
-//! | `keeper` | renews the lease while the command runs |
+//! | `renewal` | renews the lease while the command runs |
 //! | `signals` | what we are sent, and whether the command got it, too |
 //! | `child` | the command |
 //!
@@ -14,8 +14,8 @@
 mod args;
 mod child;
 mod direct;
-mod keeper;
 mod leases;
+mod renewal;
 mod signals;
 
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 //! Where a set's overrides are kept: in its store, under its name. What another process
-//! is told there holds here, too.
+//! sets there holds here, too.
 
 use std::sync::{Arc, Weak};
 
@@ -13,9 +13,9 @@ use crate::limit::Limit;
 use tidegate_store::block_on;
 
 /// Keeps the overrides of one set.
-pub(crate) struct Keeper {
+pub(crate) struct OverrideStore {
     store: Arc<dyn Store>,
-    /// As whom the store knows it: no service is called so.
+    /// The owner of the definitions: no service is called so.
     owner: String,
     /// The version of what it goes by.
     pub(super) version: AtomicU64,
@@ -25,7 +25,7 @@ pub(crate) struct Keeper {
     pub(super) fault: Mutex<Option<Error>>,
 }
 
-impl Keeper {
+impl OverrideStore {
     pub(super) fn new(store: Arc<dyn Store>, name: &str) -> Self {
         Self {
             store,
@@ -50,7 +50,7 @@ impl Keeper {
         Ok(given.collect::<Result<_, _>>()?)
     }
 
-    /// From here on `set` goes over to what anybody gives its keys.
+    /// From here on `set` follows what any process gives its keys.
     pub(super) fn follow(&self, set: Weak<dyn Follower>) {
         self.store.follow(&self.owner, set);
     }

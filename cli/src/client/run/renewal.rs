@@ -13,7 +13,7 @@ const SILENT: &str = "no answer before it had expired";
 /// Renews `held` each time a third of its length has passed, and answers why it
 /// is lost, if it ever is. While nobody answers, it is not lost before it must
 /// have expired.
-pub async fn keep(leases: &impl Leases, held: &Held, ttl: Duration) -> String {
+pub async fn renew(leases: &impl Leases, held: &Held, ttl: Duration) -> String {
     let mut sure_until = held.sure_until;
     let left = |until: Instant| until.saturating_duration_since(Instant::now());
     let mut pace = Pace::new(ttl);
@@ -112,7 +112,7 @@ mod tests {
             fence: 1,
             sure_until: begun + TTL,
         };
-        assert_eq!(keep(&Silent, &held, TTL).await, SILENT);
+        assert_eq!(renew(&Silent, &held, TTL).await, SILENT);
         assert_eq!(begun.elapsed(), TTL);
     }
 
@@ -124,7 +124,7 @@ mod tests {
             asked_ms: RefCell::default(),
         };
         let held = script.acquire().await.unwrap();
-        let why = keep(&script, &held, TTL).await;
+        let why = renew(&script, &held, TTL).await;
         (why, script.asked_ms.into_inner())
     }
 
