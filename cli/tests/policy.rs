@@ -369,8 +369,8 @@ fn a_server_that_nobody_could_ask_is_none_and_a_taken_port_leaves_no_file() {
     );
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    let doors = ["--http", &at, "--grpc", "off", "--resp", "off"];
-    let output = tidegate(path, &[&serve[..], &doors].concat());
+    let protocols = ["--http", &at, "--grpc", "off", "--resp", "off"];
+    let output = tidegate(path, &[&serve[..], &protocols].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(!path.join("tidegate.redb").exists());
 }

@@ -1,4 +1,4 @@
-//! `tidegate serve`, as a process: its doors, its file, its restart.
+//! `tidegate serve`, as a process: its listeners, its file, its restart.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,9 +28,9 @@ impl Server {
         let mut process = command.spawn().expect("the program runs");
         let said = BufReader::new(process.stdout.take().expect("piped"));
         let mut lines = said.lines().map(|line| line.expect("text"));
-        let mut address = |door: &str| {
-            let line = lines.find(|line| line.trim_start().starts_with(door));
-            let line = line.unwrap_or_else(|| panic!("{door} is announced"));
+        let mut address = |protocol: &str| {
+            let line = lines.find(|line| line.trim_start().starts_with(protocol));
+            let line = line.unwrap_or_else(|| panic!("{protocol} is announced"));
             let at = line.split_whitespace().nth(1).expect("an address");
             at.trim_start_matches("http://")
                 .parse()
@@ -123,7 +123,7 @@ fn wait_for(mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn without_a_file_it_serves_an_example_over_every_door() {
+fn without_a_file_it_serves_an_example_over_every_listener() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
     let ask = "{\"policy\":\"example\",\"key\":\"alice\",\"cost\":1}";

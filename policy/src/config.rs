@@ -75,13 +75,13 @@ pub struct ServerSettings {
     pub store: Option<String>,
     /// The file that administrative changes are noted in.
     pub audit: Option<String>,
-    /// The file of the certificate chain (PEM); with it, doors speak TLS.
+    /// The file of the certificate chain (PEM); with it, listeners speak TLS.
     pub tls_certificate: Option<String>,
     /// The file of its key (PEM).
     pub tls_key: Option<String>,
     /// The file of the authorities whose clients are let in (PEM).
     pub tls_client_ca: Option<String>,
-    /// How many connections each door holds at once.
+    /// How many connections each listener holds at once.
     pub max_connections: Option<usize>,
     /// How many requests are served at once.
     pub max_in_flight: Option<usize>,

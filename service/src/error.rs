@@ -8,7 +8,7 @@ use super::overrides::LimitFault;
 use tidegate::{Decision, Error, ErrorKind, Limit, NoLeaseId, StoreError};
 use tidegate_policy::Scope;
 
-/// What a door may have to say instead of an answer. Nothing was changed.
+/// What a protocol may have to say instead of an answer. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {

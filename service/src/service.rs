@@ -38,7 +38,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 type Policies = HashMap<String, Arc<Served>, foldhash::fast::RandomState>;
 
-/// What every door asks. Cloning shares it.
+/// What every protocol calls. Cloning shares it.
 #[derive(Clone)]
 pub struct Service(Arc<Shared>);
 
@@ -219,7 +219,7 @@ impl Service {
     }
 
     /// Lets in again whoever came in before the tokens were replaced, for
-    /// doors whose callers stay.
+    /// protocols whose callers stay.
     ///
     /// # Errors
     /// [`ServiceError::Unauthenticated`]: their token is no longer one.

@@ -21,8 +21,8 @@ const MINUTES: u64 = 57;
 /// What is built: see `Cargo.toml`. Its products lie in a folder of this name.
 const PROFILE: &str = "demo";
 
-/// Where the doors are if nobody else is there.
-const DOORS: [(&str, u16); 3] = [("--http", 7400), ("--grpc", 7401), ("--resp", 7402)];
+/// The flags of the listeners, and their ports where these are free.
+const PROTOCOLS: [(&str, u16); 3] = [("--http", 7400), ("--grpc", 7401), ("--resp", 7402)];
 
 /// How often a server is looked for before it is given up, and how long in between.
 const LOOKS: usize = 200;
@@ -57,7 +57,7 @@ fn playing(seconds: u64) -> String {
 struct Demo {
     binary: PathBuf,
     folder: PathBuf,
-    /// Of each of [`DOORS`].
+    /// Of each of [`PROTOCOLS`].
     ports: [u16; 3],
 }
 
@@ -79,7 +79,7 @@ impl Demo {
         };
         emptied.map_err(|error| format!("cannot empty {}: {error}", folder.display()))?;
         let mut ports = [0; 3];
-        for (port, (_, usual)) in ports.iter_mut().zip(DOORS) {
+        for (port, (_, usual)) in ports.iter_mut().zip(PROTOCOLS) {
             *port = free_port(usual)?;
         }
         Ok(Self {
@@ -107,8 +107,8 @@ impl Demo {
         let mut command =
             self.tidegate(["serve", "--config", POLICY, "--speed", &SPEED.to_string()]);
         command.args(["--store", &store]);
-        for ((door, _), port) in DOORS.iter().zip(self.ports) {
-            command.args([*door, &format!("127.0.0.1:{port}")]);
+        for ((protocol, _), port) in PROTOCOLS.iter().zip(self.ports) {
+            command.args([*protocol, &format!("127.0.0.1:{port}")]);
         }
         let log = std::fs::File::create(self.folder.join("server.log"));
         let log = log.map_err(|error| error.to_string())?;

@@ -193,7 +193,7 @@ pub fn requiring_all(tests: &mut Command) -> &mut Command {
     tests.env("TIDEGATE_REQUIRE_REDIS", "1");
     tests.env("TIDEGATE_REQUIRE_MARIADB", "1");
     tests.env("TIDEGATE_REQUIRE_POSTGRES", "1");
-    // And the doors without the clients that nobody here wrote.
+    // And the protocols without the clients that nobody here wrote.
     tests.env("TIDEGATE_REQUIRE_TOOLS", "1")
 }
 

@@ -1,4 +1,4 @@
-//! A server's HTTP door, seen from the command line.
+//! A server's HTTP listener, seen from the command line.
 
 use std::error::Error;
 use std::io;

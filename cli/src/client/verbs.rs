@@ -1,4 +1,4 @@
-//! One request for each verb, as the HTTP door knows them.
+//! One request for each verb, as HTTP has them.
 
 use std::time::Duration;
 

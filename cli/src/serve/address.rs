@@ -1,9 +1,9 @@
-//! Where a door listens: an address, or `off`.
+//! Where a listener listens: an address, or `off`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Where a door listens, if it does.
+/// Where a listener listens, if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
     Off,

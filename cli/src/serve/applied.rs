@@ -138,7 +138,7 @@ impl Applied {
         Ok(changes)
     }
 
-    /// What a door does with policies that are sent to it.
+    /// What a listener does with policies that are sent to it.
     pub fn verb(self: &Arc<Self>, service: &Service) -> Apply {
         let (applied, service) = (Arc::clone(self), service.clone());
         Arc::new(move |application| applied.apply(&service, &application))

@@ -1,11 +1,11 @@
-//! `tidegate serve`: policies behind doors, on a store.
+//! `tidegate serve`: policies behind listeners, on a store.
 //!
 //! | room | holds |
 //! |---|---|
 //! | `args`, `address` | what it is told |
 //! | `configuration`, `reload` | its file, read at the start and again |
 //! | `applied` | policies applied over those of the file |
-//! | `doors`, `settings` | what is served, and what each door keeps to |
+//! | `listeners`, `settings` | what is served, and what each listener keeps to |
 //! | `tls` | the files that a server is known by |
 //! | `signals`, `supervisor` | how it is told to stop, and whom it tells |
 //! | `denied` | who is refused most, for `/metrics` |
@@ -17,8 +17,8 @@ mod applied;
 mod args;
 pub mod configuration;
 mod denied;
-mod doors;
 mod hurried;
+mod listeners;
 mod logs;
 mod otlp;
 mod reload;
@@ -40,7 +40,7 @@ use crate::command::runtime;
 use crate::store;
 use crate::trouble::{Outcome, Trouble};
 use applied::Applied;
-use doors::Doors;
+use listeners::Listeners;
 use logs::AuditLog;
 use reload::Reload;
 use signals::Signals;
@@ -61,11 +61,11 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         .map(|files| files.read())
         .transpose()?
         .map(|config| Arc::new(Tls::new(&config)));
-    let recorder = doors::recorder()?;
+    let recorder = listeners::recorder()?;
     // A port that is taken leaves nothing behind.
     let runtime = runtime()?;
-    let open = Doors::open(args, &config.server, tls.clone(), traces.clone());
-    let doors = runtime.block_on(open)?;
+    let open = Listeners::open(args, &config.server, tls.clone(), traces.clone());
+    let listeners = runtime.block_on(open)?;
     let url = args.store.as_deref().or(config.server.store.as_deref());
     let url = url.unwrap_or(store::USUAL);
     let opened = store::open(url)?;
@@ -95,7 +95,7 @@ pub fn serve(args: &Serve) -> Outcome<()> {
             applied: applied.clone(),
             tls,
             audit,
-            public: doors.are_public(),
+            public: listeners.are_public(),
             settings: config.server.clone(),
         };
         reload.is_safe(&config)?;
@@ -103,9 +103,9 @@ pub fn serve(args: &Serve) -> Outcome<()> {
         tokio::spawn(reload.follow()?);
         let signals = Signals::listen().map_err(Trouble::failure)?;
         tokio::spawn(keep_up(recorder.clone()));
-        doors.announce(&policies, &store::shown(url));
+        listeners.announce(&policies, &store::shown(url));
         let apply = applied.map(|applied| applied.verb(&service));
-        doors.serve(service, recorder, signals, apply).await
+        listeners.serve(service, recorder, signals, apply).await
     })?;
     opened.flush().map_err(Trouble::failure)?;
     traces.finish();

@@ -33,7 +33,7 @@ pub struct Reload {
     pub applied: Option<Arc<Applied>>,
     pub tls: Option<Arc<Tls>>,
     pub audit: AuditLog,
-    /// Whether anyone beyond this machine can reach a door.
+    /// Whether anyone beyond this machine can reach a listener.
     pub public: bool,
     /// What the file said at the start.
     pub settings: ServerSettings,

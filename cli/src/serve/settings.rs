@@ -1,4 +1,4 @@
-//! What each door keeps to: its own defaults, and what the file says instead.
+//! What each listener keeps to: its own defaults, and what the file says instead.
 
 use std::time::Duration;
 

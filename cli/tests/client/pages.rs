@@ -37,8 +37,8 @@ impl AsItComes {
             .expect("the program runs");
         let said = BufReader::new(process.stdout.take().expect("piped"));
         let mut lines = said.lines().map(|line| line.expect("text"));
-        let mut address = |door: &str| {
-            let line = lines.find(|line| line.trim_start().starts_with(door));
+        let mut address = |protocol: &str| {
+            let line = lines.find(|line| line.trim_start().starts_with(protocol));
             let line = line.expect("the address is announced");
             let address = line.split_whitespace().nth(1).expect("an address");
             address

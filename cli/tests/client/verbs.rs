@@ -336,7 +336,7 @@ fn a_lease_ends_with_word_of_a_provider_that_refused() {
 
 /// "Is it running?" was asked of whatever had just answered.
 #[test]
-fn what_is_there_and_is_no_http_door_is_not_taken_for_a_server_that_is_down() {
+fn what_is_there_and_is_no_http_listener_is_not_taken_for_a_server_that_is_down() {
     use std::io::{Read, Write};
     let server = Server::start(POLICY);
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! What a client can ask, whichever the door. What is neither a yes nor a no is
+//! What a client can ask, whichever the protocol. What is neither a yes nor a no is
 //! an error, as is a connection that breaks.
 
 use std::collections::BTreeMap;
@@ -56,17 +56,17 @@ pub trait Client: Send {
     fn peek(&mut self, ask: Request<'_>) -> io::Result<BTreeMap<String, Standing>>;
 }
 
-/// The doors of a server.
+/// The protocols that a server speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Door {
+pub enum Protocol {
     Http,
     Grpc,
     Resp,
 }
 
-pub const DOORS: [Door; 3] = [Door::Http, Door::Grpc, Door::Resp];
+pub const PROTOCOLS: [Protocol; 3] = [Protocol::Http, Protocol::Grpc, Protocol::Resp];
 
-impl Door {
+impl Protocol {
     pub fn enter(self, server: &Server) -> io::Result<Box<dyn Client>> {
         Ok(match self {
             Self::Http => Box::new(Http::connect(server.http)?),

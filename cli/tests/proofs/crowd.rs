@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// How many clients stand about at a door.
+/// How many clients stand about at a listener.
 pub fn idle() -> usize {
     let given = std::env::var("TIDEGATE_IDLE").ok();
     given.map_or(2_000, |given| given.parse().expect("a number"))
@@ -23,7 +23,7 @@ pub fn allow_files(count: u64) {
     assert!(raised.status.success(), "{count} open files: {said}");
 }
 
-/// What the clients of a door say, in turns, before they say no more.
+/// What the clients of a protocol say, in turns, before they say no more.
 pub type Openings = [&'static [u8]; 4];
 
 /// One that says this, and then nothing; some hang up, but only halfway.

@@ -1,4 +1,4 @@
-//! A client of the gRPC door, as the proto file makes it.
+//! A client of the gRPC listener, as the proto file makes it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

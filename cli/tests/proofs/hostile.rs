@@ -2,7 +2,7 @@
 //! another client is served meanwhile.
 //!
 //! The bounds are for a build without optimisation. A connection costs most at
-//! the HTTP and gRPC doors once it speaks HTTP/2.
+//! the HTTP and gRPC listeners once they speak HTTP/2.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, Door, Request, Said};
+use crate::client::{Client, Protocol, Request, Said};
 use crate::crowd::{self, Openings, hangs_up, idle, pour, stand_about};
 use crate::server::{Server, Started, folder};
 
@@ -44,7 +44,7 @@ const RESP: Openings = [b"", b"PING\r\n", b"*2\r\n$4\r\nECHO\r\n$60000\r\nx", b"
 struct House {
     server: Server,
     other: Box<dyn Client>,
-    door: Door,
+    protocol: Protocol,
     /// What it held before anyone came, in KiB.
     before: u64,
     /// The most that it has held since.
@@ -53,7 +53,7 @@ struct House {
 }
 
 impl House {
-    fn open(door: Door) -> Self {
+    fn open(protocol: Protocol) -> Self {
         let most = idle() as u64 + 500;
         crowd::allow_files(most + 500);
         let policies = format!(
@@ -64,11 +64,11 @@ impl House {
         let memory = ["--store", "memory:"];
         let server = Started::with(folder.path(), &memory, most + 500).listening();
         let mut house = Self {
-            other: door.enter(&server).expect("it listens"),
+            other: protocol.enter(&server).expect("it listens"),
             before: 0,
             peak: 0,
             server,
-            door,
+            protocol,
             _folder: folder,
         };
         house.another_is_served();
@@ -77,10 +77,10 @@ impl House {
     }
 
     fn at(&self) -> SocketAddr {
-        match self.door {
-            Door::Http => self.server.http,
-            Door::Grpc => self.server.grpc,
-            Door::Resp => self.server.resp,
+        match self.protocol {
+            Protocol::Http => self.server.http,
+            Protocol::Grpc => self.server.grpc,
+            Protocol::Resp => self.server.resp,
         }
     }
 
@@ -102,18 +102,18 @@ impl House {
         let grown = self.peak.saturating_sub(self.before);
         println!(
             "{:?}: {what}: {grown} KiB of {bound} more than {}",
-            self.door, self.before
+            self.protocol, self.before
         );
         assert!(grown <= bound, "{what}: {grown} KiB of {bound}");
     }
 }
 
 /// They come, and stay; then some say a byte each second.
-fn crowd_at(door: Door, openings: &Openings) {
+fn crowd_at(protocol: Protocol, openings: &Openings) {
     let _alone = ALONE
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut house = House::open(door);
+    let mut house = House::open(protocol);
     let mut crowd = Vec::new();
     for nth in 0..idle() {
         crowd.push(stand_about(house.at(), openings, nth));
@@ -137,31 +137,31 @@ fn crowd_at(door: Door, openings: &Openings) {
 }
 
 #[test]
-fn a_crowd_at_the_http_door_holds_up_nobody() {
-    crowd_at(Door::Http, &HTTP);
+fn a_crowd_at_the_http_listener_holds_up_nobody() {
+    crowd_at(Protocol::Http, &HTTP);
 }
 
 #[test]
-fn a_crowd_at_the_grpc_door_holds_up_nobody() {
-    crowd_at(Door::Grpc, &GRPC);
+fn a_crowd_at_the_grpc_listener_holds_up_nobody() {
+    crowd_at(Protocol::Grpc, &GRPC);
 }
 
 #[test]
-fn a_crowd_at_the_resp_door_holds_up_nobody() {
-    crowd_at(Door::Resp, &RESP);
+fn a_crowd_at_the_resp_listener_holds_up_nobody() {
+    crowd_at(Protocol::Resp, &RESP);
 }
 
-/// What is poured into a door: how it begins, and how it goes on for ever.
+/// What is poured into a listener: how it begins, and how it goes on for ever.
 type Flood = (&'static [u8], &'static [u8]);
 
 const MUCH: &[u8] = &[b'x'; 65_536];
 
 /// Four of each kind, all at once.
-fn flood(door: Door, floods: &[Flood]) {
+fn flood(protocol: Protocol, floods: &[Flood]) {
     let _alone = ALONE
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut house = House::open(door);
+    let mut house = House::open(protocol);
     let at = house.at();
     thread::scope(|scope| {
         let all = floods.iter().flat_map(|flood| [flood; 4]);
@@ -177,7 +177,7 @@ fn flood(door: Door, floods: &[Flood]) {
 }
 
 #[test]
-fn whatever_is_poured_into_the_http_door_is_not_kept() {
+fn whatever_is_poured_into_the_http_listener_is_not_kept() {
     let head = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
     let long = [&head[..], b"Content-Length: 9999999999\r\n\r\n"]
         .concat()
@@ -196,11 +196,11 @@ fn whatever_is_poured_into_the_http_door_is_not_kept() {
         // Answers of 100 KiB that nobody reads.
         (b"", ask),
     ];
-    flood(Door::Http, &floods);
+    flood(Protocol::Http, &floods);
 }
 
 #[test]
-fn whatever_is_poured_into_the_grpc_door_is_not_kept() {
+fn whatever_is_poured_into_the_grpc_listener_is_not_kept() {
     let preface = GRPC[1];
     // A frame longer than was agreed, and frames of an unknown kind.
     let long = [preface, b"\xff\xff\xff\x00\x00\x00\x00\x00\x01"]
@@ -218,11 +218,11 @@ fn whatever_is_poured_into_the_grpc_door_is_not_kept() {
         (preface, many(ping)),
         (b"", MUCH),
     ];
-    flood(Door::Grpc, &floods);
+    flood(Protocol::Grpc, &floods);
 }
 
 #[test]
-fn whatever_is_poured_into_the_resp_door_is_not_kept() {
+fn whatever_is_poured_into_the_resp_listener_is_not_kept() {
     let pings: &[u8] = b"PING\r\n".repeat(4_096).leak();
     let echo = [
         &b"*2\r\n$4\r\nECHO\r\n$60000\r\n"[..],
@@ -240,7 +240,7 @@ fn whatever_is_poured_into_the_resp_door_is_not_kept() {
         (b"", pings),
         (b"", echo),
     ];
-    flood(Door::Resp, &floods);
+    flood(Protocol::Resp, &floods);
 }
 
 /// A request longer than may be ends the connection: nobody waits for the rest.
@@ -249,7 +249,7 @@ fn a_request_that_is_too_long_is_not_waited_for() {
     let _alone = ALONE
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let house = House::open(Door::Http);
+    let house = House::open(Protocol::Http);
     let ended = |at: SocketAddr, bytes: &[u8]| {
         let mut stream = TcpStream::connect(at).expect("it listens");
         stream.write_all(bytes).expect("there is room");

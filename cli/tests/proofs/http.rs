@@ -1,4 +1,4 @@
-//! A client of the HTTP door, on one connection.
+//! A client of the HTTP listener, on one connection.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! Killed at random moments under load, over all doors: what was acknowledged is
+//! Killed at random moments under load, over all protocols: what was acknowledged is
 //! there, nothing is lost or doubled.
 //!
 //! Each round a server is started on the same file and held to the ledgers of
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::client::Door::{self, Grpc, Http, Resp};
+use crate::client::Protocol::{self, Grpc, Http, Resp};
 use crate::ledger::{Ledger, Worker};
 use crate::reckoning::{Books, Reckoning};
 use crate::server::{Server, Started, folder, until};
@@ -32,7 +32,7 @@ slots = { concurrency = 10_000, ttl = '1h' }
 ";
 
 /// A client for each.
-const CLIENTS: [Door; 5] = [Http, Http, Resp, Resp, Grpc];
+const CLIENTS: [Protocol; 5] = [Http, Http, Resp, Resp, Grpc];
 
 #[test]
 fn no_kill_loses_anything_acknowledged_if_always_synced() {
@@ -81,12 +81,12 @@ fn kill_again_and_again(sync: &str, loss: Option<Duration>) {
     assert!(books.leases >= kills(), "hardly anything was done");
 }
 
-/// Asks a server over every door until it is killed.
+/// Asks a server over every protocol until it is killed.
 fn loaded_and_killed(mut server: Server, round: usize) -> Vec<Ledger> {
     let (answered, killed) = (AtomicU64::new(0), AtomicBool::new(false));
     let (answered, killed) = (&answered, &killed);
-    let worker = |(number, door): (usize, Door)| Worker {
-        client: door.enter(&server).expect("it listens"),
+    let worker = |(number, protocol): (usize, Protocol)| Worker {
+        client: protocol.enter(&server).expect("it listens"),
         name: number.to_string(),
         round,
         answered,

@@ -1,12 +1,12 @@
-//! What a running server keeps to: killed under load, asked over all doors at
+//! What a running server keeps to: killed under load, asked over all protocols at
 //! once, told other policies meanwhile, and among clients that mean no good.
 //!
 //! | room | holds |
 //! |---|---|
 //! | `server` | the process: started, killed, its memory, its log |
-//! | `client`, `http`, `resp`, `grpc` | one client for each door, that counts what it is told |
+//! | `client`, `http`, `resp`, `grpc` | one client for each protocol, that counts what it is told |
 //! | `kills`, `ledger`, `reckoning` | kill -9 at random moments; what was acknowledged, and what of it is there |
-//! | `together` | all doors at once: never more than the limit, and instants that hold |
+//! | `together` | all protocols at once: never more than the limit, and instants that hold |
 //! | `reload` | other limits, and bad files, while clients ask |
 //! | `outage` | a store that is away, and comes back |
 //! | `told` | what whoever runs it is told |
@@ -14,7 +14,7 @@
 //!
 //! 20 kills for each way to sync, `TIDEGATE_KILLS=200 cargo test -p tidegate-cli
 //! --test proofs kill -- --nocapture` for more, with the figures. 2,000 idle
-//! connections at each door, `TIDEGATE_IDLE=10000` likewise.
+//! connections at each listener, `TIDEGATE_IDLE=10000` likewise.
 #![cfg(unix)]
 #![expect(
     clippy::disallowed_methods,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::client::{Client, DOORS, Door, Request, Said};
+use crate::client::{Client, PROTOCOLS, Protocol, Request, Said};
 use crate::server::{FILE, Server, folder, until};
 
 /// How often it changes.
@@ -96,9 +96,9 @@ fn a_file_that_changes_under_load_costs_nobody_an_error_or_a_budget() {
     let folder = folder(&policies(false));
     let server = Server::start(folder.path(), &[]);
     let counted = Counted::default();
-    let mut observer = Door::Http.enter(&server).expect("it listens");
-    let clients = DOORS.iter().flat_map(|door| [*door; 2]);
-    let clients: Vec<_> = clients.map(|door| door.enter(&server)).collect();
+    let mut observer = Protocol::Http.enter(&server).expect("it listens");
+    let clients = PROTOCOLS.iter().flat_map(|protocol| [*protocol; 2]);
+    let clients: Vec<_> = clients.map(|protocol| protocol.enter(&server)).collect();
     thread::scope(|scope| {
         let stop = Stop(&counted.stop);
         for client in clients {

@@ -1,4 +1,4 @@
-//! A client of the RESP door, in RESP2.
+//! A client of the RESP listener, in RESP2.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -43,7 +43,7 @@ pub struct Started {
     log: Log,
 }
 
-/// A server that listens at every door.
+/// A server that listens over every protocol.
 pub struct Server {
     started: Started,
     pub http: SocketAddr,
@@ -64,8 +64,8 @@ impl Started {
         let allowed = format!("ulimit -S -n {files}; exec \"$0\" \"$@\"");
         command.args(["-c", &allowed, env!("CARGO_BIN_EXE_tidegate"), "serve"]);
         command.args(["--config", FILE]).args(more);
-        for door in ["--http", "--grpc", "--resp"] {
-            command.args([door, "127.0.0.1:0"]);
+        for protocol in ["--http", "--grpc", "--resp"] {
+            command.args([protocol, "127.0.0.1:0"]);
         }
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -80,13 +80,17 @@ impl Started {
     /// Waits until it listens.
     pub fn listening(mut self) -> Server {
         let mut said = String::new();
-        let mut address = |door: &str| {
+        let mut address = |protocol: &str| {
             loop {
                 said.clear();
                 let length = self.said.read_line(&mut said).expect("text");
-                assert!(length > 0, "{door} is not announced: {}", self.log.text());
+                assert!(
+                    length > 0,
+                    "{protocol} is not announced: {}",
+                    self.log.text()
+                );
                 let mut words = said.split_whitespace();
-                if words.next() == Some(door) {
+                if words.next() == Some(protocol) {
                     let at = words.next().expect("an address");
                     return at.trim_start_matches("http://").parse().expect("a socket");
                 }

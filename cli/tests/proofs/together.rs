@@ -1,4 +1,4 @@
-//! All doors at once, on one hot key and on many: the clients count what they
+//! All protocols at once, on one hot key and on many: the clients count what they
 //! are told, and hold every instant against the clock.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Client, DOORS, Door, Lease, Request, Said};
+use crate::client::{Client, Lease, PROTOCOLS, Protocol, Request, Said};
 use crate::server::{Server, folder, now};
 
 /// Nothing comes back while a test runs, but for the last two.
@@ -31,7 +31,7 @@ const HOT: u64 = 500;
 const EACH: u64 = 20;
 const SLOTS: u64 = 5;
 
-/// How many clients each door has, how often each asks, and of how many keys.
+/// How many clients each protocol has, how often each asks, and of how many keys.
 const CLIENTS: usize = 3;
 const ASKS: usize = 400;
 const KEYS: usize = 50;
@@ -114,14 +114,14 @@ impl Hammer<'_> {
 }
 
 #[test]
-fn never_more_than_the_limit_is_admitted_over_all_doors_at_once() {
+fn never_more_than_the_limit_is_admitted_over_all_protocols_at_once() {
     let folder = folder(POLICIES);
     let server = Server::start(folder.path(), &[]);
     let held = AtomicU64::new(0);
-    let clients = DOORS.iter().flat_map(|door| [*door; CLIENTS]);
+    let clients = PROTOCOLS.iter().flat_map(|protocol| [*protocol; CLIENTS]);
     let hammers: Vec<_> = clients
-        .map(|door| Hammer {
-            client: door.enter(&server).expect("it listens"),
+        .map(|protocol| Hammer {
+            client: protocol.enter(&server).expect("it listens"),
             held: &held,
             mine: None,
             counted: Counted::default(),
@@ -146,19 +146,19 @@ fn never_more_than_the_limit_is_admitted_over_all_doors_at_once() {
         "{many:?}"
     );
     assert!(counted.iter().map(|c| c.leases).sum::<u64>() >= SLOTS);
-    let mut last = Door::Http.enter(&server).expect("it listens");
+    let mut last = Protocol::Http.enter(&server).expect("it listens");
     let free = last.peek(SLOT).expect("an answer")["running"].remaining;
     assert_eq!(free, SLOTS);
 }
 
 #[test]
-fn the_instants_that_every_door_tells_hold() {
+fn the_instants_that_every_listener_tells_hold() {
     let folder = folder(POLICIES);
     let server = Server::start(folder.path(), &["--store", "memory:"]);
     thread::scope(|scope| {
-        for (nth, door) in DOORS.into_iter().enumerate() {
+        for (nth, protocol) in PROTOCOLS.into_iter().enumerate() {
             for policy in ["pace", "second"] {
-                let mut client = door.enter(&server).expect("it listens");
+                let mut client = protocol.enter(&server).expect("it listens");
                 scope.spawn(move || instants_hold(&mut *client, policy, &nth.to_string()));
             }
         }

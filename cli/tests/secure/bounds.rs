@@ -1,4 +1,4 @@
-//! What the file's `[server]` says holds at every door.
+//! What the file's `[server]` says holds at every listener.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ fn one_more(at: SocketAddr) -> String {
 }
 
 #[test]
-fn one_connection_more_than_the_file_says_is_closed_at_every_door() {
+fn one_connection_more_than_the_file_says_is_closed_at_every_listener() {
     let folder = folder(&format!("[server]\nmax_connections = 1\n{POLICY}"));
     let server = Server::start(folder.path(), &[]);
     let http = inside(server.http, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -77,7 +77,7 @@ fn wait_over_grpc(server: &Server) -> std::thread::JoinHandle<tonic::Code> {
 }
 
 #[test]
-fn who_waits_at_the_stop_is_answered_at_every_door() {
+fn who_waits_at_the_stop_is_answered_at_every_listener() {
     let folder = folder(POLICY);
     let server = Server::start(folder.path(), &[]);
     let held = server.redis(&["TG.ACQUIRE", "chat", "k"]);

@@ -35,11 +35,14 @@ impl Server {
         let mut process = command.spawn().expect("the program runs");
         let said = BufReader::new(process.stdout.take().expect("piped"));
         let mut lines = said.lines().map(|line| line.expect("text"));
-        let mut address = |door: &str| {
-            let Some(line) = lines.find(|line| line.trim_start().starts_with(door)) else {
+        let mut address = |protocol: &str| {
+            let Some(line) = lines.find(|line| line.trim_start().starts_with(protocol)) else {
                 let _ = process.wait();
                 let faults = std::fs::read_to_string(folder.join(SAID));
-                panic!("{door} is not announced: {}", faults.unwrap_or_default());
+                panic!(
+                    "{protocol} is not announced: {}",
+                    faults.unwrap_or_default()
+                );
             };
             let at = line.split_whitespace().nth(1).expect("an address");
             let at = at.rsplit('/').next().expect("an address");
@@ -101,8 +104,8 @@ impl Drop for Server {
 pub fn serve(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("serve").current_dir(folder);
-    for door in ["TIDEGATE_HTTP", "TIDEGATE_GRPC", "TIDEGATE_RESP"] {
-        command.env(door, "127.0.0.1:0");
+    for protocol in ["TIDEGATE_HTTP", "TIDEGATE_GRPC", "TIDEGATE_RESP"] {
+        command.env(protocol, "127.0.0.1:0");
     }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -1,4 +1,4 @@
-//! Each door over TLS, with clients that nobody here wrote.
+//! Each protocol over TLS, with clients that nobody here wrote.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn showing(folder: &Path, name: &str) -> ClientTlsConfig {
 }
 
 #[test]
-fn every_door_speaks_tls() {
+fn every_listener_speaks_tls() {
     let (folder, _) = house();
     let server = Server::start(folder.path(), &TLS);
     let by = |version: &str| over_http(&server, "https", &["--cacert", "ca.pem", version]);

@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Start {
-    /// Starts it, and waits until it listens at every door.
+    /// Starts it, and waits until it listens over every protocol.
     ///
     /// # Errors
     /// If it does not, with what it said.
@@ -76,8 +76,8 @@ impl Start {
             "--applied",
             if is_shared { "store" } else { "applied.toml" },
         ]);
-        for (door, at) in [("--http", http), ("--grpc", grpc), ("--resp", resp)] {
-            command.args([door, &at.to_string()]);
+        for (protocol, at) in [("--http", http), ("--grpc", grpc), ("--resp", resp)] {
+            command.args([protocol, &at.to_string()]);
         }
         command.env("TOKIO_WORKER_THREADS", THREADS);
         command.current_dir(folder.path()).stdin(Stdio::null());
@@ -97,11 +97,11 @@ impl Start {
             .into_iter()
             .flat_map(BufRead::lines)
             .map_while(Result::ok);
-        for door in ["HTTP", "gRPC", "RESP"] {
-            if !lines.any(|line| line.split_whitespace().next() == Some(door)) {
+        for protocol in ["HTTP", "gRPC", "RESP"] {
+            if !lines.any(|line| line.split_whitespace().next() == Some(protocol)) {
                 // It has ended: what it had to say is there.
                 let _ = server.process.wait();
-                return Err(format!("{door} is not announced: {}", server.log()));
+                return Err(format!("{protocol} is not announced: {}", server.log()));
             }
         }
         // What it says later is read to its end, or it would block on a full pipe.

@@ -1,4 +1,4 @@
-//! Text said to be requests: the HTTP door answers each, without a panic, and
+//! Text said to be requests: the HTTP listener answers each, without a panic, and
 //! with no status that blames itself.
 //!
 //! Requests are kept apart by a zero byte. One is a line with its method and
@@ -42,7 +42,7 @@ running = { concurrency = 1, ttl = "30s" }
 rps = { calls = 1, per = "1s", algorithm = "sliding_log", shadow = true }
 "#;
 
-/// A door for one input.
+/// A server for one input.
 struct House {
     time: ManualClock,
     server: Server,
@@ -87,7 +87,7 @@ impl House {
             };
             request = request.header(&line[..colon], line[colon + 1..].trim_ascii());
         }
-        // What is no request in HTTP's own terms never comes to the door.
+        // What is no request in HTTP's own terms never comes to the server.
         if let Ok(request) = request.body(Body::from(lines.rest().to_vec())) {
             let wants_body = request.method() != Method::HEAD;
             let (response, body) = self.runtime.block_on(self.answer(request));

@@ -41,8 +41,8 @@ fn service() -> Service {
     Service::builder().build(&file).unwrap()
 }
 
-/// A door with these settings, for as long as the test runs.
-async fn door(change: impl FnOnce(&mut Settings)) -> (Service, SocketAddr) {
+/// A server with these settings, for as long as the test runs.
+async fn server(change: impl FnOnce(&mut Settings)) -> (Service, SocketAddr) {
     let mut settings = Settings::default();
     change(&mut settings);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -119,7 +119,7 @@ async fn until_busy(client: &mut TidegateClient<Channel>) {
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed_and_a_place_is_given_on() {
-    let (_service, at) = door(|settings| settings.max_connections = 2).await;
+    let (_service, at) = server(|settings| settings.max_connections = 2).await;
     let mut first = client(at).await;
     let second = TcpStream::connect(at).await.unwrap();
     first.check(about("k")).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_client_that_does_not_begin_is_let_go() {
 
 #[tokio::test]
 async fn a_client_that_does_not_say_that_it_lives_is_let_go() {
-    let (_service, at) = door(|settings| settings.keepalive = Duration::from_millis(100)).await;
+    let (_service, at) = server(|settings| settings.keepalive = Duration::from_millis(100)).await;
     let mut silent = TcpStream::connect(at).await.unwrap();
     silent.write_all(HELLO).await.unwrap();
     // It reads what it is asked, and never answers.
@@ -180,7 +180,7 @@ fn setting(frame: &[u8], name: u16) -> Option<u32> {
 
 #[tokio::test]
 async fn clients_are_told_how_many_calls_and_how_long_a_head() {
-    let (_service, at) = door(|settings| settings.max_streams = 7).await;
+    let (_service, at) = server(|settings| settings.max_streams = 7).await;
     let mut stream = TcpStream::connect(at).await.unwrap();
     stream.write_all(HELLO).await.unwrap();
     let mut frame = vec![0; 9];
@@ -193,7 +193,7 @@ async fn clients_are_told_how_many_calls_and_how_long_a_head() {
 
 #[tokio::test]
 async fn a_message_or_a_head_that_is_too_long_is_refused() {
-    let (_service, at) = door(|settings| settings.max_message_bytes = 1_000).await;
+    let (_service, at) = server(|settings| settings.max_message_bytes = 1_000).await;
     let mut client = client(at).await;
     let long = about(&"k".repeat(1_001));
     let refused = client.check(long).await.unwrap_err();
@@ -207,7 +207,7 @@ async fn a_message_or_a_head_that_is_too_long_is_refused() {
 
 #[tokio::test]
 async fn a_message_that_does_not_come_is_given_up() {
-    let (_service, at) = door(|settings| {
+    let (_service, at) = server(|settings| {
         settings.body_timeout = Duration::from_millis(100);
         settings.max_in_flight = 1;
     })
@@ -219,7 +219,7 @@ async fn a_message_that_does_not_come_is_given_up() {
 
 #[tokio::test]
 async fn one_request_too_many_is_told_so_and_who_waits_is_none() {
-    let (service, at) = door(|settings| settings.max_in_flight = 1).await;
+    let (service, at) = server(|settings| settings.max_in_flight = 1).await;
     let mut client = client(at).await;
     let slot = proto::AcquireRequest {
         request: Some(proto::CheckRequest {
@@ -313,7 +313,7 @@ async fn who_does_not_wait_keeps_the_place_until_the_store_has_answered() {
 
 #[tokio::test]
 async fn one_open_stream_too_many_is_told_so() {
-    let (_service, at) = door(|settings| settings.max_long_calls = 1).await;
+    let (_service, at) = server(|settings| settings.max_long_calls = 1).await;
     let mut client = client(at).await;
     let watch = proto::WatchDenialsRequest::default;
     let first = client.watch_denials(watch()).await.unwrap();
@@ -383,7 +383,7 @@ async fn is_healthy(channel: &Channel) -> bool {
 /// connections.
 #[tokio::test]
 async fn one_connection_watches_the_health_a_few_times_at_once() {
-    let (_service, at) = door(|_| ()).await;
+    let (_service, at) = server(|_| ()).await;
     let channel = channel(at).await;
     let mut open = Vec::new();
     for _ in 0..8 {
@@ -405,7 +405,7 @@ async fn one_connection_watches_the_health_a_few_times_at_once() {
 
 #[tokio::test]
 async fn all_connections_watch_the_health_no_more_than_so_many_times() {
-    let (_service, at) = door(|settings| settings.max_open_streams = 2).await;
+    let (_service, at) = server(|settings| settings.max_open_streams = 2).await;
     let first = channel(at).await;
     let _open = (watch(&first).await.unwrap(), watch(&first).await.unwrap());
     let second = channel(at).await;
@@ -417,7 +417,7 @@ async fn all_connections_watch_the_health_no_more_than_so_many_times() {
 
 #[tokio::test]
 async fn a_stream_on_which_nothing_is_said_is_ended() {
-    let (_service, at) = door(|settings| settings.stream_idle = Duration::from_millis(50)).await;
+    let (_service, at) = server(|settings| settings.stream_idle = Duration::from_millis(50)).await;
     let mut stream = watch(&channel(at).await).await.unwrap();
     let ended = stream.message().await.expect_err("it is silent");
     assert_eq!(ended.code(), Code::Unavailable);

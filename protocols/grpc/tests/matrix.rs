@@ -141,7 +141,7 @@ fn handle(lease: &str) -> String {
     id.map_or_else(|_| String::new(), |id| LeaseHandle::of(id).to_string())
 }
 
-/// A door with a token for each scope, one for another policy, and one for all.
+/// A server with a token for each scope, one for another policy, and one for all.
 async fn locked() -> House {
     let credential = |name: &str, scopes: &[Scope], policies: &[&str]| Credential {
         name: name.to_owned(),

@@ -83,7 +83,7 @@ const COMMANDS: [(&str, Access, &str); 31] = [
 const NOBODY: &str = "-NOAUTH Authentication required.";
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
 
-/// A door with a token for each scope, one for other policies, and one for all.
+/// A server with a token for each scope, one for other policies, and one for all.
 fn locked() -> Served {
     let served = Served::start();
     // One to be seen and removed; it says what the policy says.

@@ -41,7 +41,7 @@ async fn any_stream_will_do() {
 }
 
 #[tokio::test]
-async fn what_was_read_is_answered_though_the_door_closes() {
+async fn what_was_read_is_answered_though_the_server_closes() {
     let server = Server::new(service(), Settings::default());
     let (mut client, stream) = duplex(1_000);
     client.write_all(b"PING\r\nPI").await.unwrap();
@@ -58,7 +58,7 @@ async fn what_was_read_is_answered_though_the_door_closes() {
 }
 
 #[tokio::test]
-async fn a_door_that_is_closed_already_says_nothing() {
+async fn a_server_that_is_closed_already_says_nothing() {
     let server = Server::new(service(), Settings::default());
     let (mut client, stream) = duplex(1_000);
     server.converse(stream, ready(())).await.unwrap();

@@ -666,7 +666,7 @@ fn whoever_goes_while_waiting_gives_the_place_back() {
 }
 
 #[test]
-fn a_door_that_closes_answers_what_was_read() {
+fn a_server_that_closes_answers_what_was_read() {
     let mut served = Served::start();
     let (mut holder, mut waiter, mut idle) = (served.client(), served.client(), served.client());
     assert_eq!(idle.ask("PING"), "PONG");

@@ -1,4 +1,4 @@
-//! Overrides as doors are asked for them: set from fields, and told apart from
+//! Overrides as protocols are asked for them: set from fields, and told apart from
 //! what the policies say.
 
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@
 //! | `followed` | what is told anywhere on the store, in force here |
 //! | [`Pending`] | a change on its way to the store |
 //! | `asked` | set from fields, and told apart from what the policies say |
-//! | [`Setting`], [`read_limits`], [`settings_of`] | limits as a policy's file writes them, for doors |
+//! | [`Setting`], [`read_limits`], [`settings_of`] | limits as a policy's file writes them, for protocols |
 
 mod asked;
 mod followed;

@@ -1,4 +1,4 @@
-//! Limits as a policy's file writes them, for doors that are given them, and
+//! Limits as a policy's file writes them, for protocols that are given them, and
 //! show them, field by field: `{"rpm": {"calls": 5000, "per": "1m"}}`.
 
 use std::fmt::Write;

@@ -21,7 +21,7 @@ pub struct Host {
     pub ports: Ports,
 }
 
-/// Where its doors are.
+/// Where its listeners are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ports {
     pub http: u16,
@@ -74,8 +74,8 @@ impl Host {
     pub fn tidegate(binary: &Path, folder: &Path, store: &str) -> Result<Self, String> {
         let mut command = pinned(SERVER_CORE, &binary.display().to_string());
         command.args(["serve", "--store", store, "--config", "bench.toml"]);
-        for door in ["--http", "--grpc", "--resp"] {
-            command.args([door, "127.0.0.1:0"]);
+        for protocol in ["--http", "--grpc", "--resp"] {
+            command.args([protocol, "127.0.0.1:0"]);
         }
         command
             .current_dir(folder)
@@ -84,8 +84,8 @@ impl Host {
         let mut process = command.spawn().map_err(|error| error.to_string())?;
         let said = process.stdout.take().ok_or("no output of the server")?;
         let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-        let mut port = |door: &str| {
-            let line = lines.find(|line| line.trim_start().starts_with(door))?;
+        let mut port = |protocol: &str| {
+            let line = lines.find(|line| line.trim_start().starts_with(protocol))?;
             line.split_whitespace()
                 .nth(1)?
                 .rsplit_once(':')?

@@ -70,7 +70,7 @@ pub fn install_throttlecrab() -> Result<PathBuf, String> {
     Ok(binary)
 }
 
-/// throttlecrab-server, all its doors open.
+/// throttlecrab-server, all its listeners open.
 pub fn throttlecrab(binary: &std::path::Path) -> Result<Host, String> {
     let ports = Ports {
         http: free_port()?,
@@ -79,14 +79,14 @@ pub fn throttlecrab(binary: &std::path::Path) -> Result<Host, String> {
     };
     let mut command = pinned(SERVER_CORE, &binary.display().to_string());
     command.args(["--log-level", "error"]);
-    for (door, port) in [
+    for (protocol, port) in [
         ("http", ports.http),
         ("grpc", ports.grpc),
         ("redis", ports.resp),
     ] {
-        command.arg(format!("--{door}"));
-        command.args([format!("--{door}-host"), "127.0.0.1".to_owned()]);
-        command.args([format!("--{door}-port"), port.to_string()]);
+        command.arg(format!("--{protocol}"));
+        command.args([format!("--{protocol}-host"), "127.0.0.1".to_owned()]);
+        command.args([format!("--{protocol}-port"), port.to_string()]);
     }
     Host::start("throttlecrab", &mut command, ports)
 }

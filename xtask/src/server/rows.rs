@@ -71,7 +71,7 @@ const BURST: &str = "99";
 const COUNT: &str = "1000";
 const PERIOD: &str = "60";
 
-/// Policies for the doors that have no numbers in their calls. `wide` is for a
+/// Policies for the protocols that have no numbers in their calls. `wide` is for a
 /// client that always asks for one key.
 const POLICIES: &str = "\
 [policy.bench.limits]

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`OtlpArgs`] | where traces are sent to, and which |
 //! | `collector` | how spans are sent, and what is said when nobody takes them |
-//! | `requests` | the span of a request at each door, and whose child it is |
+//! | `requests` | the span of a request over each protocol, and whose child it is |
 //! | `on`, `off` | with the feature, and without |
 
 #[cfg(feature = "otlp")]

@@ -16,7 +16,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::call::{Answer, Call, Client, PATIENCE, Verb, Word};
 
-/// A client of the gRPC door.
+/// A client of the gRPC listener.
 #[derive(Debug)]
 pub struct Grpc {
     runtime: Runtime,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::call::{Answer, Call, Client, PATIENCE, Verb, Word, base64};
 use super::json;
 
-/// A client of the HTTP door.
+/// A client of the HTTP listener.
 #[derive(Debug)]
 pub struct Http {
     stream: BufReader<TcpStream>,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::call::{Answer, Call, Client, PATIENCE, Verb, Word, base64};
 use super::json;
 
-/// A client of the RESP door.
+/// A client of the RESP listener.
 #[derive(Debug)]
 pub struct Resp {
     stream: BufReader<TcpStream>,

@@ -241,7 +241,7 @@ async fn the_urgent_go_first() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_the_door_allows() {
+async fn nobody_waits_longer_than_the_server_allows() {
     let house = House::new();
     let ask = json!({"policy": "jobs", "key": "k", "wait_ms": 300_001});
     let detail = house.post("/v1/acquire", ask).await.problem(400, "invalid");

@@ -1,4 +1,4 @@
-//! A door on a real socket.
+//! A server on a real socket.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,4 +1,4 @@
-//! The door as its clients see it.
+//! The server as its clients see it.
 
 mod apply;
 #[path = "../../../../service/tests/support/away.rs"]

@@ -13,7 +13,7 @@ use crate::support::House;
 use crate::tools;
 
 /// nginx as its users set it up: one location asks, and the other is behind it.
-fn configuration(port: u16, door: std::net::SocketAddr) -> String {
+fn configuration(port: u16, server: std::net::SocketAddr) -> String {
     format!(
         r#"
 daemon off;
@@ -40,7 +40,7 @@ http {{
         }}
         location = /may-it {{
             internal;
-            proxy_pass http://{door}/v1/auth?policy=web&key=$user&denied=403;
+            proxy_pass http://{server}/v1/auth?policy=web&key=$user&denied=403;
             proxy_pass_request_body off;
             proxy_set_header Content-Length "";
         }}

@@ -1,4 +1,4 @@
-//! A door over a clock that stands still, asked without a socket.
+//! A server over a clock that stands still, asked without a socket.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ rps = { calls = 1, per = "1s" }
 rpm = { calls = 1, per = "1m", shadow = true }
 "#;
 
-/// A door, and the time that it sees.
+/// A server, and the time that it sees.
 pub struct House {
     pub service: Service,
     pub time: ManualClock,

@@ -56,7 +56,7 @@ pub fn python_with(packages: &[&str], modules: &str) -> Option<PathBuf> {
     })
 }
 
-/// Where Python packages are put: by all tests, of all doors.
+/// Where Python packages are put: by all tests, of all protocols.
 fn environment() -> PathBuf {
     scratch("python")
 }

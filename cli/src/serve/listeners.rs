@@ -30,7 +30,7 @@ const SECONDS: [f64; 14] = [
 ];
 
 /// Open sockets.
-pub struct Doors {
+pub struct Listeners {
     http: Option<TcpListener>,
     grpc: Option<TcpListener>,
     resp: Option<TcpListener>,
@@ -49,7 +49,7 @@ pub fn recorder() -> Outcome<PrometheusHandle> {
     recorder.map_err(Trouble::failure)
 }
 
-impl Doors {
+impl Listeners {
     /// Binds every address, before anything is said or done.
     pub async fn open(
         args: &Serve,
@@ -57,7 +57,7 @@ impl Doors {
         tls: Option<Arc<Tls>>,
         traces: Traces,
     ) -> Outcome<Self> {
-        let doors = Self {
+        let listeners = Self {
             http: bind("http", args.http, file.http.as_deref(), "127.0.0.1:7400").await?,
             grpc: bind("grpc", args.grpc, file.grpc.as_deref(), "127.0.0.1:7401").await?,
             resp: bind("resp", args.resp, file.resp.as_deref(), "127.0.0.1:7402").await?,
@@ -65,25 +65,25 @@ impl Doors {
             tls,
             traces,
         };
-        if [&doors.http, &doors.grpc, &doors.resp]
+        if [&listeners.http, &listeners.grpc, &listeners.resp]
             .iter()
-            .all(|door| door.is_none())
+            .all(|listener| listener.is_none())
         {
             return Err(Trouble::usage(
                 "every listener is off, and no request could arrive: leave http, grpc or resp on",
             ));
         }
-        Ok(doors)
+        Ok(listeners)
     }
 
-    /// Whether anyone beyond this machine can reach a door.
+    /// Whether anyone beyond this machine can reach a listener.
     pub fn are_public(&self) -> bool {
         let listeners = [&self.http, &self.grpc, &self.resp];
         let mut addresses = listeners.into_iter().flatten().filter_map(address);
         addresses.any(|address| !address.ip().is_loopback())
     }
 
-    /// Says where the doors are, and how to try one.
+    /// Says where the listeners are, and how to try one.
     pub fn announce(&self, policies: &PolicyFile, store: &str) {
         let mut words = format!(
             "tidegate serves {} from {store}\n",
@@ -193,7 +193,7 @@ impl Doors {
     }
 }
 
-/// Waits until every door has answered who was inside, and no longer than that
+/// Waits until every listener has answered the requests in flight, and no longer than that
 /// may take: slow clients hold nobody up for ever.
 async fn all_ended(serving: &mut Serving, patience: Duration) -> Outcome<()> {
     let all = async {
@@ -217,20 +217,20 @@ fn render(service: Service, recorder: PrometheusHandle) -> tidegate_http::Render
 }
 
 async fn bind(
-    door: &str,
+    protocol: &str,
     said: Option<Address>,
     file: Option<&str>,
     usual: &str,
 ) -> Outcome<Option<TcpListener>> {
     let address = choose(said, file, usual);
-    let address = match address.map_err(|error| Trouble::usage(format!("{door}: {error}")))? {
+    let address = match address.map_err(|error| Trouble::usage(format!("{protocol}: {error}")))? {
         Address::Off => return Ok(None),
         Address::At(address) => address,
     };
     let listener = TcpListener::bind(address).await;
     listener.map(Some).map_err(|error| {
         Trouble::failure(format!(
-            "cannot listen for {door} at {address}: {error}; choose another with --{door} HOST:PORT, or --{door} off"
+            "cannot listen for {protocol} at {address}: {error}; choose another with --{protocol} HOST:PORT, or --{protocol} off"
         ))
     })
 }
@@ -244,7 +244,7 @@ async fn closed(mut closing: watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
-/// A door that ends by itself has failed.
+/// A listener that ends by itself has failed.
 fn ended_early(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Outcome<()> {
     match ended {
         Ok(Ok(())) => Err(Trouble::failure("a listener has closed by itself")),

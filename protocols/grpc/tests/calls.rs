@@ -1,4 +1,4 @@
-//! The door over a real socket, with the client that the proto file makes.
+//! The server over a real socket, with the client that the proto file makes.
 
 #[path = "../../../service/tests/support/counted.rs"]
 mod counted;
@@ -490,7 +490,7 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
 }
 
 #[tokio::test]
-async fn health_is_told_and_a_door_that_closes_answers_who_waits() {
+async fn health_is_told_and_a_server_that_closes_answers_who_waits() {
     let (running, mut client) = running(Vec::new()).await;
     let channel = Channel::from_shared(format!("http://{}", running.at)).unwrap();
     let channel = channel.connect().await.unwrap();
