@@ -155,7 +155,7 @@ impl Rule {
 
     /// Takes note of a clock that stepped back by more than the limit's own
     /// refill; changes nothing otherwise. Goes before every other verb.
-    #[inline]
+    #[inline(always)]
     pub fn observe(&self, state: &mut State, time: &DecisionTime) {
         match (self, state) {
             (Self::Bucket(kernel), State::Bucket(state)) => kernel.observe(state, time.now),

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::StoreError;
 
+/// A ledger sets room aside for so many leases at most.
+pub(crate) const MOST_SET_ASIDE: usize = 32;
+
 /// How many leases a table may hold and remember.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseBounds {
@@ -18,10 +21,14 @@ pub struct LeaseBounds {
 
 /// What the ledgers of a table share: how many leases they hold and remember.
 ///
+/// A ledger sets room aside for a few leases at once, so that one that comes and goes
+/// is counted in the ledger alone. Near the bound it is room for one.
+///
 /// Of what may be remembered, half is for whichever ledger needs it; the other half
 /// is divided evenly, so that no busy ledger makes the others forget.
 #[derive(Debug)]
 pub struct LeaseCounts {
+    /// The leases that are held, and the room that ledgers have set aside.
     held: AtomicUsize,
     remembered: AtomicUsize,
     ledgers: usize,
@@ -72,27 +79,35 @@ impl LeaseCounts {
         self.remembered.load(Ordering::Relaxed)
     }
 
-    /// Whether one more may be held, of a root that holds so many.
-    pub(crate) fn check(&self, of_root: usize) -> Result<(), StoreError> {
+    /// Sets room aside for leases: for how many.
+    ///
+    /// # Errors
+    /// [`StoreError::LeasesFull`].
+    pub(crate) fn set_aside(&self) -> Result<usize, StoreError> {
         let max_leases = self.max_leases.load(Ordering::Relaxed);
-        if self.held.load(Ordering::Relaxed) >= max_leases {
+        let left = max_leases.saturating_sub(self.held.load(Ordering::Relaxed));
+        if left == 0 {
             return Err(StoreError::LeasesFull { max_leases });
         }
-        let max_leases_per_root = self.max_leases_per_root.load(Ordering::Relaxed);
-        if of_root >= max_leases_per_root {
-            return Err(StoreError::RootLeasesFull {
-                max_leases_per_root,
-            });
-        }
-        Ok(())
+        let room = (left / self.ledgers / 8).clamp(1, MOST_SET_ASIDE);
+        self.held.fetch_add(room, Ordering::Relaxed);
+        Ok(room)
     }
 
+    /// Holds one more, whatever the bound.
     pub(crate) fn hold(&self) {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn release(&self) {
-        self.held.fetch_sub(1, Ordering::Relaxed);
+    /// Gives room back that was set aside, or held.
+    pub(crate) fn give_back(&self, room: usize) {
+        self.held.fetch_sub(room, Ordering::Relaxed);
+    }
+
+    /// The most that one root may hold.
+    #[inline]
+    pub(crate) fn max_leases_per_root(&self) -> usize {
+        self.max_leases_per_root.load(Ordering::Relaxed)
     }
 
     /// Whether a ledger that remembers so many may remember one more.

@@ -17,7 +17,7 @@ use tidegate_core::{Amount, ChargeReference, Receipt, Timestamp};
 pub use crate::due_order::DueKey;
 use crate::due_order::DueOrder;
 use crate::error::StoreError;
-use crate::lease_counts::LeaseCounts;
+use crate::lease_counts::{LeaseCounts, MOST_SET_ASIDE};
 use crate::reply::{Granted, Settlement};
 
 /// One charge of a limit by a lease. A limit has one, and one more for each time that
@@ -63,10 +63,12 @@ pub struct Record<O> {
     due_at: Timestamp,
     /// Its position among the records that are due at the same instant.
     sequence: u64,
-    /// What stands for the root of its key in the count of its leases.
-    root: u64,
+    /// So many bytes of its owner are the root of its key.
+    root: u16,
     /// The idempotency key it was made under.
     idempotency: Option<Box<[u8]>>,
+    /// A limit has more than one share.
+    is_adjusted: bool,
 }
 
 impl<O> Record<O> {
@@ -75,6 +77,7 @@ impl<O> Record<O> {
     pub fn new(owner: O, shares: Shares, granted: Granted) -> Self {
         Self {
             owner,
+            is_adjusted: has_repeated(&shares),
             shares,
             granted,
             stage: LeaseStage::Live,
@@ -122,6 +125,24 @@ impl<O> Record<O> {
     pub fn taken(&self, uid: u32) -> Amount {
         let shares = self.shares.iter().filter(|share| share.uid == uid);
         shares.map(|share| share.amount).sum()
+    }
+
+    /// How much it has taken in all of the limit of the share at `at`; `None` unless that
+    /// is its first.
+    #[inline]
+    pub(crate) fn taken_first(&self, at: usize) -> Option<Amount> {
+        let share = self.shares.get(at)?;
+        if !self.is_adjusted {
+            return Some(share.amount);
+        }
+        let mut earlier = self.shares.iter().take(at);
+        (!earlier.any(|other| other.uid == share.uid)).then(|| self.taken(share.uid))
+    }
+
+    /// Whether some limit has more than one share.
+    #[inline]
+    pub(crate) const fn is_adjusted(&self) -> bool {
+        self.is_adjusted
     }
 
     /// Where to give `amount` of the limit `uid` back, the latest charge first: which
@@ -173,6 +194,7 @@ impl<O> Record<O> {
                 forgotten: false,
             }),
         }
+        self.is_adjusted = has_repeated(&self.shares);
     }
 
     /// Notes that `amount` of the limit `uid` was given back, the latest charge first.
@@ -184,6 +206,16 @@ impl<O> Record<O> {
             share.amount -= part;
         }
         self.shares.retain(|share| share.amount > 0);
+        self.is_adjusted = has_repeated(&self.shares);
+    }
+
+    /// The root of its key.
+    fn root(&self) -> &[u8]
+    where
+        O: AsRef<[u8]>,
+    {
+        let owner = self.owner.as_ref();
+        owner.get(..usize::from(self.root)).unwrap_or(owner)
     }
 
     /// Whether it has neither ended nor been found expired.
@@ -201,6 +233,13 @@ impl<O> Record<O> {
     pub(crate) const fn has_idempotency(&self) -> bool {
         self.idempotency.is_some()
     }
+}
+
+/// Whether two shares are of the same limit.
+fn has_repeated(shares: &[Share]) -> bool {
+    let earlier = |at: usize| shares[..at].iter();
+    let mut shares = shares.iter().enumerate();
+    shares.any(|(at, share)| earlier(at).any(|other| other.uid == share.uid))
 }
 
 /// How many entries are looked at for one page, about.
@@ -227,15 +266,17 @@ pub struct Ledger<O> {
     live: DueOrder,
     /// The others, in the order in which they are forgotten.
     remembered: DueOrder,
-    /// How many live leases each root has.
-    of_root: HashTable<(u64, usize)>,
+    /// How many live leases each root has, while one may have as many as it may.
+    of_root: Option<HashTable<(u64, usize)>>,
     next_sequence: u64,
     counts: Arc<LeaseCounts>,
+    /// So many leases it may hold beside those that are counted.
+    room: usize,
     /// Whose records have changed, if a journal wants to know.
     changed: Option<HashSet<u128, foldhash::fast::RandomState>>,
 }
 
-impl<O: PartialEq> Ledger<O> {
+impl<O: PartialEq + AsRef<[u8]>> Ledger<O> {
     /// An empty ledger that takes its part of `counts`.
     #[must_use]
     pub fn new(counts: Arc<LeaseCounts>) -> Self {
@@ -247,9 +288,10 @@ impl<O: PartialEq> Ledger<O> {
             by_idempotency_key: HashMap::default(),
             live: DueOrder::default(),
             remembered: DueOrder::default(),
-            of_root: HashTable::new(),
+            of_root: None,
             next_sequence: 0,
             counts,
+            room: 0,
             changed: None,
         }
     }
@@ -309,9 +351,8 @@ impl<O: PartialEq> Ledger<O> {
         idempotency_key: Option<Box<[u8]>>,
     ) -> Result<&mut Record<O>, StoreError> {
         let (id, due_at) = (granted.id, granted.expires_at);
-        let (hash, root) = (hash_of(id), self.root_of(root));
-        let held = self.of_root.find(root, |(of, _)| *of == root);
-        self.counts.check(held.map_or(0, |(_, held)| *held))?;
+        let hash = hash_of(id);
+        self.ensure_room(root)?;
         if let Some(index) = self.index_of(id, hash) {
             let there = self.record(index);
             if there.is_none_or(|record| !record.is_forgotten(now)) {
@@ -319,8 +360,10 @@ impl<O: PartialEq> Ledger<O> {
             }
             self.forget_at(index);
         }
-        let (index, sequence) =
-            self.enter((id, hash, due_at), Some(root), idempotency_key.as_deref());
+        if let Some(of_root) = &mut self.of_root {
+            count_up(of_root, root_hash(&self.hasher, root));
+        }
+        let (index, sequence) = self.enter((id, hash, due_at), true, idempotency_key.as_deref());
         // Made where it stays: what was just written piece by piece is slow to copy.
         Ok(self.records[index].insert(Record {
             owner: owner(),
@@ -329,8 +372,9 @@ impl<O: PartialEq> Ledger<O> {
             stage: LeaseStage::Live,
             due_at,
             sequence,
-            root,
+            root: root.len() as u16,
             idempotency: idempotency_key,
+            is_adjusted: false,
         }))
     }
 
@@ -338,7 +382,7 @@ impl<O: PartialEq> Ledger<O> {
     /// forgotten for it is noted as changed.
     pub fn restore(&mut self, mut record: Record<O>, root: &[u8]) {
         let id = record.granted.id;
-        record.root = self.root_of(root);
+        record.root = root.len() as u16;
         self.keep(record, hash_of(id));
         if self.index(id).is_some()
             && let Some(changed) = &mut self.changed
@@ -549,26 +593,29 @@ impl<O: PartialEq> Ledger<O> {
     /// Keeps a record whose id has this hash.
     fn keep(&mut self, mut record: Record<O>, hash: u64) {
         let entry = (record.granted.id, hash, record.due_at);
-        let root = record.is_live().then_some(record.root);
-        let (index, sequence) = self.enter(entry, root, record.held_under());
+        if record.is_live()
+            && let Some(of_root) = &mut self.of_root
+        {
+            count_up(of_root, root_hash(&self.hasher, record.root()));
+        }
+        let (index, sequence) = self.enter(entry, record.is_live(), record.held_under());
         record.sequence = sequence;
         self.records[index] = Some(record);
     }
 
     /// Enters a record that is due at an instant: its index and its sequence number. A
-    /// live one has a root, and an idempotency key if its request had one.
+    /// live one has an idempotency key if its request had one.
     fn enter(
         &mut self,
         (id, hash, due_at): (u128, u64, Timestamp),
-        live: Option<u64>,
+        is_live: bool,
         idempotency_key: Option<&[u8]>,
     ) -> (usize, u64) {
         self.note(id);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        if let Some(root) = live {
-            self.counts.hold();
-            self.count_up(root);
+        if is_live {
+            self.hold();
         } else {
             if !self.counts.may_remember_beside(self.remembered.len()) {
                 self.forget_first();
@@ -582,9 +629,9 @@ impl<O: PartialEq> Ledger<O> {
             self.records.push(None);
             (self.records.len() - 1) as u32
         });
-        match live {
-            Some(_) => self.live.insert((due_at, sequence), index),
-            None => self.remembered.insert((due_at, sequence), index),
+        match is_live {
+            true => self.live.insert((due_at, sequence), index),
+            false => self.remembered.insert((due_at, sequence), index),
         }
         let records = &self.records;
         let rehash = |&index: &u32| {
@@ -621,7 +668,10 @@ impl<O: PartialEq> Ledger<O> {
             return;
         };
         let (id, due_key) = (record.granted.id, (record.due_at, record.sequence));
-        let (is_live, root) = (record.is_live(), record.root);
+        let is_live = record.is_live();
+        if is_live && let Some(of_root) = &mut self.of_root {
+            count_down(of_root, root_hash(&self.hasher, record.root()));
+        }
         if let Some(idempotency_key) = &record.idempotency
             && self.by_idempotency_key.get(idempotency_key) == Some(&id)
         {
@@ -630,8 +680,7 @@ impl<O: PartialEq> Ledger<O> {
         self.note(id);
         if is_live {
             self.live.remove(due_key);
-            self.counts.release();
-            self.count_down(root);
+            self.release();
         } else {
             self.counts.forget();
             self.remembered.remove(due_key);
@@ -643,24 +692,69 @@ impl<O: PartialEq> Ledger<O> {
         self.vacant.push(index as u32);
     }
 
-    fn count_up(&mut self, root: u64) {
-        match self
-            .of_root
-            .entry(root, |(of, _)| *of == root, |(of, _)| *of)
-        {
-            Entry::Occupied(mut entry) => entry.get_mut().1 += 1,
-            Entry::Vacant(entry) => drop(entry.insert((root, 1))),
+    /// Sees to it that one more lease of `root` may be held.
+    ///
+    /// # Errors
+    /// [`StoreError::LeasesFull`], [`StoreError::RootLeasesFull`].
+    #[inline]
+    fn ensure_room(&mut self, root: &[u8]) -> Result<(), StoreError> {
+        if self.room == 0 {
+            self.room = self.counts.set_aside()?;
+        }
+        // No root holds more than all of them do.
+        match self.of_root.is_some() || self.live.len() >= self.counts.max_leases_per_root() {
+            true => self.check_root(root),
+            false => Ok(()),
         }
     }
 
-    fn count_down(&mut self, root: u64) {
-        if let Ok(mut entry) = self.of_root.find_entry(root, |(of, _)| *of == root) {
-            let held = &mut entry.get_mut().1;
-            *held -= 1;
-            if *held == 0 {
-                entry.remove();
-            }
+    /// Checks that one more lease of `root` may be held; who has how many is counted
+    /// until there are far fewer.
+    #[cold]
+    fn check_root(&mut self, root: &[u8]) -> Result<(), StoreError> {
+        let max_leases_per_root = self.counts.max_leases_per_root();
+        if self.live.len() < max_leases_per_root / 2 {
+            self.of_root = None;
+            return Ok(());
         }
+        let hasher = &self.hasher;
+        let of_root = self.of_root.get_or_insert_with(|| {
+            let mut of_root = HashTable::new();
+            let live = self.records.iter().flatten().filter(|r| r.is_live());
+            live.for_each(|record| count_up(&mut of_root, root_hash(hasher, record.root())));
+            of_root
+        });
+        let hash = root_hash(hasher, root);
+        let held = of_root.find(hash, |(of, _)| *of == hash);
+        match held.is_some_and(|(_, held)| *held >= max_leases_per_root) {
+            true => Err(StoreError::RootLeasesFull {
+                max_leases_per_root,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn hold(&mut self) {
+        match self.room.checked_sub(1) {
+            Some(left) => self.room = left,
+            None => self.counts.hold(),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.room += 1;
+        if self.room > 2 * MOST_SET_ASIDE {
+            self.counts.give_back(MOST_SET_ASIDE);
+            self.room -= MOST_SET_ASIDE;
+        }
+    }
+
+    /// Gives back the room that it has set aside and does not need; whether there was any.
+    pub fn give_room_back(&mut self) -> bool {
+        self.counts.give_back(self.room);
+        std::mem::take(&mut self.room) > 0
     }
 
     /// The index of the record of the lease `id`.
@@ -675,12 +769,29 @@ impl<O: PartialEq> Ledger<O> {
         };
         self.ids.find(hash, is_its).map(|&index| index as usize)
     }
+}
 
-    /// What stands for a root in the count.
-    fn root_of(&self, root: &[u8]) -> u64 {
-        let mut hash = self.hasher.build_hasher();
-        hash.write(root);
-        hash.finish()
+/// What stands for a root in the count of its leases.
+fn root_hash(hasher: &foldhash::fast::RandomState, root: &[u8]) -> u64 {
+    let mut hash = hasher.build_hasher();
+    hash.write(root);
+    hash.finish()
+}
+
+fn count_up(of_root: &mut HashTable<(u64, usize)>, root: u64) {
+    match of_root.entry(root, |(of, _)| *of == root, |(of, _)| *of) {
+        Entry::Occupied(mut entry) => entry.get_mut().1 += 1,
+        Entry::Vacant(entry) => drop(entry.insert((root, 1))),
+    }
+}
+
+fn count_down(of_root: &mut HashTable<(u64, usize)>, root: u64) {
+    if let Ok(mut entry) = of_root.find_entry(root, |(of, _)| *of == root) {
+        let held = &mut entry.get_mut().1;
+        *held -= 1;
+        if *held == 0 {
+            entry.remove();
+        }
     }
 }
 

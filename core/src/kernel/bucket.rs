@@ -165,7 +165,14 @@ impl Bucket {
     /// keeps the level and goes on from the new instant.
     #[inline]
     pub fn observe(&self, state: &mut State, now: Timestamp) {
-        if state.at > now && state.level > 0 && state.at.since(now) > self.refill() {
+        if state.at > now {
+            self.observe_step_back(state, now);
+        }
+    }
+
+    #[cold]
+    fn observe_step_back(&self, state: &mut State, now: Timestamp) {
+        if state.level > 0 && state.at.since(now) > self.refill() {
             state.at = now;
         }
     }

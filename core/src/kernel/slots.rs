@@ -103,6 +103,13 @@ impl Slots {
     /// the clock.
     #[inline]
     pub fn observe(&self, state: &mut State, now: Timestamp) {
+        if state.at > now {
+            self.observe_step_back(state, now);
+        }
+    }
+
+    #[cold]
+    fn observe_step_back(&self, state: &mut State, now: Timestamp) {
         let behind = state.at.since(now);
         if behind > self.ttl {
             for holder in &mut state.holders {

@@ -13,7 +13,7 @@ use crate::reply::{Decision, Granted};
 
 /// Changes what a lease has taken, all or nothing. Where it is to hold more slots than it
 /// does, all of them are asked for, as if what it holds was free.
-pub(super) fn adjust<O: PartialEq>(
+pub(super) fn adjust<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     ledger: &mut Ledger<O>,

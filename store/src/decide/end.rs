@@ -7,7 +7,7 @@ use super::step::{Row, decision_time, with_state, with_state_at};
 use super::take::lease_term;
 use crate::command::{Ending, KeyCommand};
 use crate::error::StoreError;
-use crate::ledger::{LeaseStage, Ledger, Record};
+use crate::ledger::{LeaseStage, Ledger, Record, Share};
 use crate::plan::PlanLimit;
 use crate::reply::{Answer, Reply, Settlement, Use};
 
@@ -49,6 +49,7 @@ pub(super) fn end<O: PartialEq + AsRef<[u8]>>(
     }
 }
 
+/// Ends what was taken of each limit, in the order in which it was taken first.
 fn end_shares<O>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
@@ -57,29 +58,25 @@ fn end_shares<O>(
     uses: &mut SmallVec<[Use; 3]>,
 ) {
     charge_untaken(command, rows, record, ending, uses);
-    let untaken = uses.len();
-    for share in &record.shares {
-        let (uid, taken) = (share.uid, share.amount);
-        match uses[untaken..].iter_mut().find(|of| of.uid == uid) {
-            Some(of) => of.taken += taken,
-            None => uses.push(Use {
-                uid,
-                taken,
-                used: 0,
-            }),
-        }
-    }
     let without_calendar = DecisionTime::at(command.now);
-    for (at, of) in uses[untaken..].iter_mut().enumerate() {
-        let position = command.plan.position_near(of.uid, at);
-        of.used = position.map_or(of.taken, |i| used(ending, i, of.taken));
+    for (at, share) in record.shares.iter().enumerate() {
+        let Some(taken) = record.taken_first(at) else {
+            continue;
+        };
+        let position = command.plan.position_near(share.uid, at);
+        let of = Use {
+            uid: share.uid,
+            taken,
+            used: position.map_or(taken, |position| used(ending, position, taken)),
+        };
+        uses.push(of);
         let Some(position) = position else { continue };
         let time = match command.calendars.is_empty() {
             true => &without_calendar,
             false => &decision_time(command, position),
         };
-        with_state_at(command.plan, rows, position, time, |limit, state, at| {
-            end_charges(limit, state, of, record, at);
+        with_state_at(command.plan, rows, position, time, |limit, state, time| {
+            end_charges(limit, state, of, (record, share), time);
         });
     }
 }
@@ -130,8 +127,8 @@ fn used(ending: Ending<'_>, position: usize, taken: Amount) -> Amount {
 fn end_charges<O>(
     limit: &PlanLimit,
     state: &mut State,
-    of: &Use,
-    record: &Record<O>,
+    of: Use,
+    (record, share): (&Record<O>, &Share),
     time: &DecisionTime,
 ) {
     limit.rule.observe(state, time);
@@ -146,7 +143,10 @@ fn end_charges<O>(
     if of.used > charged {
         limit.rule.charge(state, of.used - charged, time, None);
     } else if of.used < charged {
-        give_back(limit, state, record, charged - of.used, time);
+        match record.is_adjusted() {
+            true => give_back(limit, state, record, charged - of.used, time),
+            false => refund(limit, state, share, charged - of.used, time),
+        }
     }
 }
 
@@ -159,14 +159,26 @@ pub(super) fn give_back<O>(
     time: &DecisionTime,
 ) {
     for (share, part) in record.latest_first(limit.uid, amount) {
-        if !share.forgotten {
-            limit.rule.refund(state, part, share.reference, time);
-        }
+        refund(limit, state, share, part, time);
+    }
+}
+
+/// Gives `amount` of one charge back.
+#[inline]
+fn refund(
+    limit: &PlanLimit,
+    state: &mut State,
+    share: &Share,
+    amount: Amount,
+    time: &DecisionTime,
+) {
+    if !share.forgotten {
+        limit.rule.refund(state, amount, share.reference, time);
     }
 }
 
 /// Until when the lease is held.
-pub(super) fn held_until<O: PartialEq>(
+pub(super) fn held_until<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     ledger: &Ledger<O>,
     owner: &O,
@@ -180,7 +192,7 @@ pub(super) fn held_until<O: PartialEq>(
     Ok(expires_at)
 }
 
-pub(super) fn renew<O: PartialEq>(
+pub(super) fn renew<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     ledger: &mut Ledger<O>,

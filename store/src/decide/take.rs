@@ -22,7 +22,7 @@ pub(super) fn take(
     decision(command.plan, &parts, answer, detail)
 }
 
-pub(super) fn lease<O: PartialEq>(
+pub(super) fn lease<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     (ledger, owner): (&mut Ledger<O>, impl FnOnce() -> O),
@@ -105,7 +105,7 @@ fn charge_all<O>(
 
 /// The refusal of amounts that do not [all fit](all_fit); none if only shadows refuse.
 #[cold]
-fn refusal<O: PartialEq>(
+fn refusal<O: PartialEq + AsRef<[u8]>>(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     ledger: &Ledger<O>,
@@ -155,7 +155,7 @@ pub(super) const fn lease_term(granted: &Granted) -> LeaseTerm {
 /// `now`: a retry is answered by it, and takes nothing. One that has ended or expired
 /// answers no retry: that is then a request like any other.
 #[must_use]
-pub fn known<O: PartialEq>(
+pub fn known<O: PartialEq + AsRef<[u8]>>(
     ledger: &Ledger<O>,
     idempotency_key: &[u8],
     now: Timestamp,

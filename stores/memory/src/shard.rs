@@ -525,11 +525,11 @@ impl Shard {
         self.plan = Arc::clone(plan);
     }
 
-    /// Ends every lease that has expired; whether there was one.
+    /// Ends every lease that has expired, and gives back what room it does not need;
+    /// whether that makes room for others.
     pub(crate) fn expire_leases(&mut self, now: Timestamp, capacity: &Capacity) -> bool {
-        let held = self.ledger.held(Timestamp::MIN);
         self.retire(now, capacity);
-        self.ledger.held(Timestamp::MIN) < held
+        self.ledger.give_room_back()
     }
 
     /// Ends every lease that has expired, and forgets some that are to be

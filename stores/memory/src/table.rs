@@ -53,6 +53,12 @@ impl MemoryTable {
     pub fn bound(&self, bounds: Bounds) {
         self.capacity.bound(bounds);
         self.leases.bound(bounds.of_leases());
+        // What was set aside within wider bounds.
+        let rooms = self
+            .shards
+            .iter()
+            .map(|shard| shard.0.lock().ledger.give_room_back());
+        rooms.for_each(drop);
     }
 
     /// From here on it is asked by another clock, which steps back or never does.
