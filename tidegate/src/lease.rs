@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::pending::Pending;
 use crate::pool::Member;
 use crate::request::Request;
-use crate::set::{How, Inner, LimitSet, Metadata, View};
+use crate::set::{How, Inner, LimitSet, Metadata, Subject, View};
 
 mod held;
 
@@ -32,6 +32,8 @@ mod held;
 pub struct Lease {
     set: Arc<Inner>,
     key: OwnedKey,
+    /// The limits by which it was granted, until it ends.
+    view: Option<Arc<View>>,
     // What was granted, without the room between: a lease is moved a lot.
     id: u128,
     granted_at: Timestamp,
@@ -54,15 +56,16 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) fn new(
-        set: Arc<Inner>,
-        key: OwnedKey,
+        (set, key): (Arc<Inner>, OwnedKey),
         granted: Granted,
         shadowed: bool,
         asked_at: Timestamp,
+        view: Option<Arc<View>>,
     ) -> Self {
         Self {
             set,
             key,
+            view,
             id: granted.id,
             granted_at: granted.granted_at,
             asked_at,
@@ -321,7 +324,8 @@ impl Lease {
         self.check_live()?;
         // No renewal follows on an end.
         self.pause();
-        let ended = self.set.end(self.key.bytes(), self.id, how, false);
+        let (key, view) = (self.key.bytes(), self.view.take());
+        let ended = self.set.end(Subject { key, view }, self.id, how, false);
         let ended = ended.await;
         match ended.is_ok() {
             true => self.over(),
@@ -504,7 +508,7 @@ impl LimitSet {
         id: LeaseId,
         how: How<'_>,
     ) -> Pending<impl Future<Output = Result<Settlement, Error>> + Send> {
-        Pending::new(self.inner().end(key.bytes(), id.0, how, true))
+        Pending::new(self.inner().end(key.bytes().into(), id.0, how, true))
     }
 
     /// Gives all of a lease back that nobody will use. It goes on by itself: nobody

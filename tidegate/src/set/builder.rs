@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Plan, Store, TableBounds, key::MAX_LEVELS};
 
 use super::cooling::Cooling;
@@ -270,6 +271,7 @@ impl Inner {
         let abilities = store.abilities();
         let clock = builder.clock.clone();
         let inner = Arc::new(Self {
+            version: AtomicU64::new(view.version()),
             view: ArcSwap::from_pointee(view),
             table,
             crowd: Crowd::new(builder.waiting_bound()),

@@ -213,7 +213,9 @@ impl Inner {
     /// From here on `view` decides. The caller holds the ledger, so that tables
     /// are told of versions in their order.
     pub(super) fn go_over(&self, view: View) {
+        let version = view.version();
         self.view.store(Arc::new(view));
+        self.version.store(version, Ordering::Release);
         self.adopt();
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use arc_swap::Guard;
 use rand::RngExt;
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
+use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
     Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey, Patience, Race,
-    Reply, Seat, StoreError, Terms, Verb,
+    Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
 use super::crowd::Visit;
@@ -89,6 +90,20 @@ impl Deref for Seen {
     }
 }
 
+impl Begun {
+    /// What was answered at once.
+    #[inline]
+    fn at_once(self, reply: &mut Reply) -> Answered<'_> {
+        Answered {
+            reply,
+            view: self.view,
+            now: self.now,
+            answered_at: self.now,
+            later: false,
+        }
+    }
+}
+
 impl Asking<'_> {
     /// Checks that the key has as many levels as it is to have, and that `amounts` take
     /// something at one of them.
@@ -114,6 +129,29 @@ impl Asking<'_> {
         };
         self.inner.table.execute(&command, Out::new(self.answer))
     }
+}
+
+/// Who is asked about, and the limits that its caller has kept of an earlier answer.
+pub(crate) struct Subject<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) view: Option<Arc<View>>,
+}
+
+impl<'a> From<&'a [u8]> for Subject<'a> {
+    #[inline]
+    fn from(key: &'a [u8]) -> Self {
+        Self { key, view: None }
+    }
+}
+
+/// A command that was given to the table.
+struct Begun {
+    view: Seen,
+    now: Timestamp,
+    /// The answer, if it was not there at once.
+    later: Option<StoreFuture>,
+    /// How often capacities had been set before.
+    capacities: u64,
 }
 
 /// A request that waits, if it must, from before its first ask to its answer.
@@ -149,56 +187,125 @@ impl Inner {
     #[inline]
     pub(super) async fn ask<T>(
         &self,
+        subject: Subject<'_>,
+        patient: Option<&Patient<'_>>,
+        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+        read: impl Fn(Answered<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let key = subject.key;
+        // What is answered at once is carried through no future.
+        let begun = {
+            let mut answer = Ok(Reply::Done);
+            let begun = self.begin(subject, patient, &begin, &mut answer)?;
+            match (&begun.later, &mut answer) {
+                (None, Ok(reply)) => return read(begun.at_once(reply)),
+                (None, Err(error)) if *error != StoreError::StalePlan => {
+                    return Err(std::mem::replace(error, StoreError::Mismatch).into());
+                }
+                _ => begun,
+            }
+        };
+        self.go_on(begun, key, patient, begin, read).await
+    }
+
+    /// Gives a command to the table, by the newest limits.
+    #[inline(always)]
+    fn begin(
+        &self,
+        subject: Subject<'_>,
+        patient: Option<&Patient<'_>>,
+        begin: &impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+        answer: &mut Answer,
+    ) -> Result<Begun, Error> {
+        let capacities = patient.map_or(0, |_| self.versions.capacities());
+        let key = subject.key;
+        let (view, now) = (self.view_of(subject)?, self.clock.now());
+        let asking = Asking {
+            inner: self,
+            view: &view,
+            path: KeyPath::new(key, view.plan.levels())?,
+            now,
+            patience: patient.map(|patient| &patient.patience),
+            answer,
+        };
+        let later = begin(&view, asking)?.pending();
+        Ok(Begun {
+            view,
+            now,
+            later,
+            capacities,
+        })
+    }
+
+    /// What comes of an answer that was not there at once, or is to be asked for again.
+    #[cold]
+    async fn go_on<T>(
+        &self,
+        mut begun: Begun,
         key: &[u8],
         patient: Option<&Patient<'_>>,
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
         read: impl Fn(Answered<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let mut answer = Err(StoreError::StalePlan);
         loop {
-            let capacities = patient.map(|_| self.versions.capacities());
-            let (mut view, now) = (self.view_at(key)?, self.clock.now());
-            let mut answer = Ok(Reply::Done);
-            let asking = Asking {
-                inner: self,
-                view: &view,
-                path: KeyPath::new(key, view.plan.levels())?,
-                now,
-                patience: patient.map(|patient| &patient.patience),
-                answer: &mut answer,
-            };
-            let later = begin(&view, asking)?.pending();
-            let is_later = later.is_some();
-            if let Some(later) = later {
-                view = Seen::Own(view.keep());
-                answer = match patient {
-                    None => later.await,
-                    Some(patient) => {
-                        patient.visit.join()?;
-                        if capacities != Some(self.versions.capacities()) {
-                            // Who changed one since may not have seen that somebody waits.
-                            self.ask_again();
-                        }
-                        Box::pin(patient.visit.wait(later)).await?
-                    }
-                };
+            let is_later = begun.later.is_some();
+            if let Some(later) = begun.later.take() {
+                begun.view = Seen::Own(begun.view.keep());
+                answer = self.wait_for(later, begun.capacities, patient).await?;
             }
             match &mut answer {
                 Ok(reply) => {
                     return read(Answered {
-                        reply,
-                        view,
-                        now,
                         answered_at: match is_later {
                             true => self.clock.now(),
-                            false => now,
+                            false => begun.now,
                         },
                         later: is_later,
+                        ..begun.at_once(reply)
                     });
                 }
                 Err(StoreError::StalePlan) => std::hint::spin_loop(),
                 Err(error) => return Err(std::mem::replace(error, StoreError::Mismatch).into()),
             }
+            begun = self.begin(key.into(), patient, &begin, &mut answer)?;
         }
+    }
+
+    /// Waits for an answer, as one of the crowd if it is patient.
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`], [`Error::Stopped`].
+    async fn wait_for(
+        &self,
+        answer: StoreFuture,
+        capacities: u64,
+        patient: Option<&Patient<'_>>,
+    ) -> Result<Answer, Error> {
+        let Some(patient) = patient else {
+            return Ok(answer.await);
+        };
+        patient.visit.join()?;
+        if capacities != self.versions.capacities() {
+            // Who changed one since may not have seen that somebody waits.
+            self.ask_again();
+        }
+        Box::pin(patient.visit.wait(answer)).await
+    }
+
+    /// The newest limits of `subject`: what was kept of them, if it is the newest still.
+    #[inline(always)]
+    fn view_of(&self, subject: Subject<'_>) -> Result<Seen, Error> {
+        match subject.view {
+            Some(view) if self.is_newest(&view) => Ok(Seen::Own(view)),
+            _ => self.view_at(subject.key),
+        }
+    }
+
+    /// Whether `view` is the newest of any key.
+    #[inline(always)]
+    fn is_newest(&self, view: &View) -> bool {
+        view.version() == self.version.load(Ordering::Acquire) && view.is_of_any_key()
     }
 
     /// The newest limits of `key`.
@@ -221,7 +328,7 @@ impl Inner {
         key: &[u8],
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
     ) -> impl Future<Output = Result<Decision, Error>> {
-        self.ask(key, None, begin, |answered| answered.decision())
+        self.ask(key.into(), None, begin, |answered| answered.decision())
     }
 
     /// Takes what `request` says without a lease; not counted.
@@ -245,7 +352,7 @@ impl Inner {
     ) -> impl Future<Output = Result<Verdict, Error>> {
         let begin =
             |view: &View, asking: Asking<'_>| charge(view, asking, request, Detail::Verdict);
-        self.ask(key, None, begin, |answered| {
+        self.ask(key.into(), None, begin, |answered| {
             Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
         })
     }
@@ -275,7 +382,7 @@ impl Inner {
             let visit = self.crowd.visit(turn);
             Patient { patience, visit }
         });
-        self.grant(key, request, patient.as_ref(), |answered| {
+        self.grant(key.into(), request, patient.as_ref(), |answered| {
             let waited = answered.later && patient.is_some();
             Ok((self.admission(key, answered, None)?, waited))
         })
@@ -287,7 +394,7 @@ impl Inner {
     #[inline]
     fn grant<T>(
         &self,
-        key: &[u8],
+        subject: Subject<'_>,
         request: &Request<'_>,
         patient: Option<&Patient<'_>>,
         read: impl Fn(Answered<'_>) -> Result<T, Error>,
@@ -302,7 +409,7 @@ impl Inner {
             };
             lease(view, asking, request, (id, &amounts), detail)
         };
-        self.ask(key, patient, begin, read)
+        self.ask(subject, patient, begin, read)
     }
 
     /// Whether it holds the lease that `request` was given before, by its idempotency key. That
@@ -324,7 +431,7 @@ impl Inner {
             Reply::Decision(decision) => Ok(decision.lease.is_some()),
             _ => Ok(false),
         };
-        match self.ask(key, None, begin, has_lease).await {
+        match self.ask(key.into(), None, begin, has_lease).await {
             Err(Error::NothingAsked) => Ok(None),
             told => told.map(Some),
         }
@@ -333,16 +440,17 @@ impl Inner {
     /// As [`take`](Self::take), counted.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
-        key: &[u8],
+        subject: Subject<'_>,
         request: &Request<'_>,
     ) -> Result<Admission, Error> {
+        let key = subject.key;
         if request.is_patient() {
             // Apart, so that what waiting takes is not carried along by who does not.
             return Box::pin(self.acquire_patiently(key, request)).await;
         }
         let counters = Some(&self.counters);
         let read = |answered: Answered<'_>| self.admission(key, answered, counters);
-        self.grant(key, request, None, read).await
+        self.grant(subject, request, None, read).await
     }
 
     async fn acquire_patiently(
@@ -383,11 +491,14 @@ impl Inner {
         {
             counters.inspect(|counters| counters.admitted());
             let (set, key) = (Arc::clone(self), OwnedKey::new(key));
-            let lease = Lease::new(set, key, granted, decision.shadowed, answered.now);
-            return Ok(Admission::Granted(match decision.standings.is_empty() {
-                true => lease,
-                false => lease.decided(answered.decision()?),
-            }));
+            let (shadowed, asked_at) = (decision.shadowed, answered.now);
+            if decision.standings.is_empty() {
+                let view = answered.view.keep();
+                let lease = Lease::new((set, key), granted, shadowed, asked_at, Some(view));
+                return Ok(Admission::Granted(lease));
+            }
+            let lease = Lease::new((set, key), granted, shadowed, asked_at, None);
+            return Ok(Admission::Granted(lease.decided(answered.decision()?)));
         }
         let refusal = answered.decision()?;
         counters.inspect(|counters| counters.refused(&refusal));
@@ -397,20 +508,20 @@ impl Inner {
     /// Forgets a key.
     pub(super) async fn reset(&self, key: &[u8]) -> Result<(), Error> {
         let begin = |_: &View, asking: Asking<'_>| Ok(asking.verb(Verb::Reset));
-        self.ask(key, None, begin, |_| Ok(())).await
+        self.ask(key.into(), None, begin, |_| Ok(())).await
     }
 
     /// Ends a lease.
     #[inline]
     pub(crate) fn end(
         &self,
-        key: &[u8],
+        subject: Subject<'_>,
         id: u128,
         how: How<'_>,
         remember: bool,
     ) -> impl Future<Output = Result<Settlement, Error>> {
         let begin = move |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
-        self.ask(key, None, begin, |answered| match answered.reply {
+        self.ask(subject, None, begin, |answered| match answered.reply {
             Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
             _ => Err(StoreError::Mismatch.into()),
         })
@@ -453,7 +564,7 @@ impl Inner {
             let until = asking.now + ttl;
             Ok(asking.verb(Verb::Renew { id, until }))
         };
-        self.ask(key, None, begin, |answered| Ok(answered.now + ttl))
+        self.ask(key.into(), None, begin, |answered| Ok(answered.now + ttl))
             .await
     }
 
@@ -482,7 +593,7 @@ impl Inner {
             }
             Ok((answered.decision()?, fence))
         };
-        self.ask(key, None, begin, read).await
+        self.ask(key.into(), None, begin, read).await
     }
 
     /// A command about the whole table.

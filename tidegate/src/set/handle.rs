@@ -3,10 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use tidegate_core::{Amount, MAX_AMOUNT, Verdict};
 use tidegate_store::{AtomicBucket, KeyPath, OwnedKey};
 
+use super::commands::Subject;
 use super::inner::{Inner, LimitSet};
 use super::view::View;
 use crate::admission::Admission;
@@ -22,6 +24,8 @@ use crate::request::Request;
 pub struct Handle {
     set: LimitSet,
     key: OwnedKey,
+    /// The limits as of when it was made: while they are the newest, nobody looks for those.
+    view: Arc<View>,
     /// The key's state, shared with the table, as of when the handle was made.
     pinned: Option<Pinned>,
     /// What took its place after the limits had changed.
@@ -68,12 +72,13 @@ impl LimitSet {
 
 impl Handle {
     pub(super) fn new(set: LimitSet, key: &[u8]) -> Result<Self, Error> {
-        let view = set.inner().view.load();
+        let view = set.inner().view.load_full();
         let path = KeyPath::new(key, view.plan.levels())?;
         set.inner().versions.check_depth(&path, &view)?;
         let pinned = pin(set.inner(), key);
         Ok(Self {
             set,
+            view,
             key: OwnedKey::new(key),
             pinned,
             renewed: RwLock::new(None),
@@ -192,22 +197,29 @@ impl Handle {
     ///
     /// # Errors
     /// As [`LimitSet::try_acquire`].
+    #[inline]
     pub fn try_acquire<'a>(
         &self,
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        self.set.try_acquire(self.key.bytes(), request)
+        self.acquire(request.into().within(Duration::ZERO))
     }
 
     /// As [`LimitSet::acquire`].
     ///
     /// # Errors
     /// As [`LimitSet::acquire`].
+    #[inline]
     pub fn acquire<'a>(
         &self,
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        self.set.acquire(self.key.bytes(), request)
+        let request = request.into();
+        Pending::new(async move {
+            let (key, view) = (self.key.bytes(), Some(Arc::clone(&self.view)));
+            let inner = self.set.inner();
+            inner.acquire(Subject { key, view }, &request).await
+        })
     }
 
     /// As [`LimitSet::reset`].
@@ -234,6 +246,7 @@ impl Clone for Handle {
         Self {
             set: self.set.clone(),
             key: self.key.clone(),
+            view: self.set.inner().view.load_full(),
             pinned: pin(self.set.inner(), self.key.bytes()),
             renewed: RwLock::new(None),
         }

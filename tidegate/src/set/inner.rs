@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use tidegate_store::sync::atomic::AtomicU64;
 use tidegate_store::{Table, Timer};
 
 use super::cooling::Cooling;
@@ -41,6 +42,8 @@ impl LimitSet {
 /// The shared part of a set.
 pub(crate) struct Inner {
     pub(crate) view: ArcSwap<View>,
+    /// Its version: who has kept it sees whether it is the newest.
+    pub(super) version: AtomicU64,
     pub(crate) table: Arc<dyn Table>,
     pub(crate) clock: Clock,
     /// The same, for a queue in this process.

@@ -45,7 +45,7 @@ mod versions;
 mod view;
 
 pub use builder::LimitSetBuilder;
-pub(crate) use commands::Manner;
+pub(crate) use commands::{Manner, Subject};
 pub(crate) use ending::How;
 pub use handle::Handle;
 pub(crate) use inner::Inner;

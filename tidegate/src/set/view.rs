@@ -170,10 +170,22 @@ impl View {
         }
     }
 
+    /// That of the plan that its table goes by.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.whole.version()
+    }
+
     /// Whether any key has limits of its own.
     #[inline]
     pub(crate) fn has_own_limits(&self) -> bool {
         !self.variants.is_empty()
+    }
+
+    /// Whether it decides about every key: none has limits of its own.
+    #[inline]
+    pub(crate) fn is_of_any_key(&self) -> bool {
+        self.variants.is_empty() && Arc::ptr_eq(&self.plan, &self.whole)
     }
 
     /// What decides about `path`, if it has limits of its own.
