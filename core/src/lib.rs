@@ -37,7 +37,7 @@ pub use amount::{Amount, MAX_AMOUNT};
 pub use charge::{Bounds, ChargeReference, DecisionTime, LeaseTerm, Receipt};
 pub use compose::{Composite, Part, Payment, commit, compose};
 pub use error::{DecodeError, RuleError};
-pub use kernel::{Align, Bucket, Log, Ring, Slots, Window};
+pub use kernel::{Align, Bucket, BucketLevel, Log, Ring, Slots, Window};
 pub use packed_bucket::PackedBucket;
 pub use rule::{Rule, State};
 pub use time::{Span, Timestamp};

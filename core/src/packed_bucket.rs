@@ -8,11 +8,11 @@
 //! is kept as a [`bucket::State`] instead; so is a key whose leases may still give back,
 //! or whose burst was lowered to less than it had used.
 
-use crate::amount::{self, Amount};
-use crate::kernel::bucket::{self, Bucket, DEBT_SPAN_BITS};
+use crate::amount::Amount;
+use crate::kernel::bucket::{self, Bucket, BucketLevel, DEBT_SPAN_BITS};
 use crate::rule::State;
-use crate::time::{Span, Timestamp};
-use crate::verdict::{Standing, Verdict};
+use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// How far from its epoch a packed bucket counts: 2^47 microseconds, 4.5 years.
 const REACH_BITS: u32 = 47;
@@ -20,11 +20,9 @@ const REACH_BITS: u32 = 47;
 /// A bucket that can be packed, with the epoch it counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackedBucket {
-    drain: u64,
-    weight: u64,
+    bucket: Bucket,
     brim: u64,
     most: u64,
-    burst: Amount,
     epoch: i64,
 }
 
@@ -49,11 +47,9 @@ impl PackedBucket {
             return None;
         }
         Some(Self {
-            drain: bucket.drain(),
-            weight: bucket.weight(),
+            bucket: *bucket,
             brim: bucket.brim() as u64,
             most: most as u64,
-            burst: bucket.capacity(),
             epoch: epoch.as_micros(),
         })
     }
@@ -66,7 +62,7 @@ impl PackedBucket {
         if elapsed >> REACH_BITS != 0 {
             return None;
         }
-        Some(elapsed * self.drain)
+        Some(elapsed * self.bucket.drain())
     }
 
     /// Takes `amount` if it fits: the new packed state, or the refusal.
@@ -75,10 +71,10 @@ impl PackedBucket {
     /// The verdict: not until, or never.
     #[inline]
     pub fn take(&self, packed: u64, amount: Amount, now: u64) -> Result<u64, Verdict> {
-        if amount > self.burst {
+        if amount > self.bucket.capacity() {
             return Err(Verdict::Never);
         }
-        let full_at = packed.max(now) + amount * self.weight;
+        let full_at = packed.max(now) + amount * self.bucket.weight();
         if full_at - now <= self.brim {
             return Ok(full_at);
         }
@@ -88,32 +84,15 @@ impl PackedBucket {
     /// Takes `amount` whatever there is.
     #[must_use]
     pub fn charge(&self, packed: u64, amount: Amount, now: u64) -> u64 {
-        let weight = amount.saturating_mul(self.weight).min(self.most);
+        let weight = amount.saturating_mul(self.bucket.weight()).min(self.most);
         (packed.max(now) + weight).min(now.saturating_add(self.most).max(packed))
     }
 
-    /// Where the bucket stands; `ticks` are those of `now`.
+    /// How much of the bucket is used at `now`, whose ticks these are.
     #[inline]
     #[must_use]
-    pub fn standing(&self, packed: u64, now: Timestamp, ticks: u64) -> Standing {
-        let level = packed.saturating_sub(ticks);
-        if level == 0 {
-            return Standing::full(self.burst);
-        }
-        let left = self.brim.saturating_sub(level);
-        let remaining = left / self.weight;
-        let next_level = self.brim.saturating_sub((remaining + 1) * self.weight);
-        let drained = |level: u64| now + Span::from_micros(level.div_ceil(self.drain));
-        Standing {
-            limit: self.burst,
-            remaining,
-            debt: match level.checked_sub(self.brim) {
-                None | Some(0) => 0,
-                Some(over) => amount::clamp(over.div_ceil(self.weight).into()),
-            },
-            replenish_at: Some(drained(level - next_level)),
-            full_at: Some(drained(level)),
-        }
+    pub fn level_at(&self, packed: u64, now: Timestamp, ticks: u64) -> BucketLevel {
+        BucketLevel::new(self.bucket, packed.saturating_sub(ticks).into(), now)
     }
 
     /// Whether `packed` decides like "never seen" from `now` on.
@@ -134,7 +113,7 @@ impl PackedBucket {
     #[must_use]
     pub fn unpack(&self, packed: u64, now: Timestamp) -> bucket::State {
         let elapsed = i128::from(now.as_micros()) - i128::from(self.epoch);
-        let level = i128::from(packed) - elapsed * i128::from(self.drain);
+        let level = i128::from(packed) - elapsed * i128::from(self.bucket.drain());
         let level = u128::try_from(level).unwrap_or(0);
         let most = if elapsed < 0 { self.brim } else { self.most };
         bucket::State {
@@ -183,7 +162,7 @@ impl PackedBucket {
 
     /// The first microsecond that is at or after `ticks`.
     fn instant(&self, ticks: u64) -> Timestamp {
-        let micros = ticks.div_ceil(self.drain);
+        let micros = ticks.div_ceil(self.bucket.drain());
         Timestamp::from_micros(self.epoch.saturating_add_unsigned(micros))
     }
 }

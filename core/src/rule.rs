@@ -182,6 +182,17 @@ impl Rule {
         }
     }
 
+    /// Whether `amount` fits now: what [`quote`](Self::quote) says, without when.
+    #[inline(always)]
+    #[must_use]
+    pub fn admits(&self, state: &State, amount: Amount, time: &DecisionTime) -> bool {
+        match (self, state) {
+            (Self::Bucket(kernel), State::Bucket(state)) => kernel.admits(state, amount, time.now),
+            (Self::Slots(kernel), State::Slots(state)) => kernel.admits(state, amount, time.now),
+            _ => self.quote(state, amount, time).admitted(),
+        }
+    }
+
     /// Takes `amount`, whatever the quote said. Slots go to `term`; without
     /// one nobody could give them back, so none are taken. A bucket gives back
     /// only what was charged with one.

@@ -56,7 +56,9 @@ impl BothForms {
         let unpacked = self.packed.unpack(self.bits, now);
         let standing = self.bucket.standing(&self.state, &time);
         prop_assert_eq!(self.bucket.standing(&unpacked, &time), standing);
-        prop_assert_eq!(self.packed.standing(self.bits, now, ticks), standing);
+        let level = self.packed.level_at(self.bits, now, ticks);
+        prop_assert_eq!(level.standing(), standing);
+        prop_assert_eq!(level.remaining(), standing.remaining);
         let forget_at = self.bucket.forget_at(&self.state);
         prop_assert_eq!(
             self.packed.forget_at(self.bits).max(now),

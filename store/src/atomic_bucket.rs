@@ -6,9 +6,7 @@
 //! to itself, it carries a mark, and the holder asks the table instead.
 
 use tidegate_core::kernel::bucket;
-use tidegate_core::{
-    Amount, Bucket, DecisionTime, PackedBucket, Standing, State, Timestamp, Verdict,
-};
+use tidegate_core::{Amount, Bucket, BucketLevel, PackedBucket, State, Timestamp, Verdict};
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -119,16 +117,20 @@ impl AtomicBucket {
         }
     }
 
-    /// As [`admit`](Self::admit), and where the bucket stands after it.
+    /// As [`admit`](Self::admit), and how much of the bucket is used after it.
     ///
     /// # Errors
     /// As [`admit`](Self::admit).
     #[inline]
-    pub fn check(&self, amount: Amount, now: Timestamp) -> Result<(Verdict, Standing), UseTable> {
+    pub fn check(
+        &self,
+        amount: Amount,
+        now: Timestamp,
+    ) -> Result<(Verdict, BucketLevel), UseTable> {
         match &self.0 {
             Form::Packed { packed, rule } => {
                 let (verdict, packed, ticks) = take(packed, rule, amount, now)?;
-                Ok((verdict, rule.standing(packed, now, ticks)))
+                Ok((verdict, rule.level_at(packed, now, ticks)))
             }
             Form::Unpacked {
                 shared,
@@ -138,7 +140,7 @@ impl AtomicBucket {
                 UnpackedState::Present(state) => {
                     let now = instant(state, now, *steady_clock);
                     let verdict = rule.take(state, amount, now);
-                    Ok((verdict, rule.standing(state, &DecisionTime::at(now))))
+                    Ok((verdict, rule.level_at(state, now)))
                 }
                 UnpackedState::Taken | UnpackedState::Stale => Err(UseTable),
             },

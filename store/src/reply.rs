@@ -1,7 +1,7 @@
 //! What a store answers.
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Rule, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, BucketLevel, Rule, Standing, Timestamp, Verdict};
 
 use crate::error::StoreError;
 use crate::listing::{HeldLease, Page};
@@ -19,8 +19,8 @@ pub enum Reply {
     /// To a take that asks for no more
     /// ([`Detail::Verdict`](crate::Detail::Verdict)).
     Verdict(Verdict),
-    /// To a take of one limit without ancestors that asks for its standing.
-    One(Verdict, Standing),
+    /// To a take of one bucket without ancestors that asks for its standing.
+    One(Verdict, BucketLevel),
     /// To take, debit, peek and adjust.
     Decision(Decision),
     /// To end.
@@ -66,9 +66,9 @@ impl Reply {
         match self {
             Self::Decision(decision) => Ok(decision),
             Self::Verdict(verdict) => Ok(Decision::single(verdict)),
-            Self::One(verdict, standing) => {
+            Self::One(verdict, level) => {
                 let mut decision = Decision::single(verdict);
-                decision.standings.push(Some(standing));
+                decision.standings.push(Some(level.standing()));
                 Ok(decision)
             }
             _ => Err(StoreError::Mismatch),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{Amount, Span, Standing, Timestamp, Verdict};
+use tidegate_core::{Amount, BucketLevel, Span, Standing, Timestamp, Verdict};
 use tidegate_store::{Reply, StoreError};
 
 use crate::error::Error;
@@ -17,15 +17,32 @@ use crate::set::View;
 pub struct Decision {
     verdict: Verdict,
     /// Which of the view's limits binds.
-    binding: Option<u32>,
+    binding: Option<u16>,
     shadowed: bool,
     /// When it was made.
     at: Timestamp,
-    /// In the order of the view's limits.
-    standings: SmallVec<[Option<Standing>; 1]>,
+    standings: Standings,
     view: Arc<View>,
     member: Option<Arc<str>>,
     degraded: bool,
+}
+
+/// Where the limits stand.
+#[derive(Clone)]
+enum Standings {
+    /// As told, in the order of the view's limits.
+    Told(SmallVec<[Option<Standing>; 1]>),
+    /// What that of the only limit follows from, if somebody wants to know.
+    OfBucket(BucketLevel),
+}
+
+impl Standings {
+    fn at(&self, position: usize) -> Option<Standing> {
+        match self {
+            Self::Told(told) => *told.get(position)?,
+            Self::OfBucket(level) => Some(level.standing()),
+        }
+    }
 }
 
 impl Decision {
@@ -42,24 +59,24 @@ impl Decision {
         match reply {
             Reply::Decision(answer) => Ok(Self {
                 verdict: answer.verdict,
-                binding: answer.binding.map(|position| position as u32),
+                binding: answer.binding.map(|position| position as u16),
                 shadowed: answer.shadowed,
                 at,
-                standings: std::mem::take(&mut answer.standings),
+                standings: Standings::Told(std::mem::take(&mut answer.standings)),
                 view,
                 member: None,
                 degraded: false,
             }),
-            Reply::One(verdict, standing) => Ok(Self::of_one(*verdict, *standing, view, at)),
+            Reply::One(verdict, level) => Ok(Self::of_one(*verdict, *level, view, at)),
             _ => Err(StoreError::Mismatch.into()),
         }
     }
 
-    /// That of a lone limit.
+    /// That of a lone bucket.
     #[inline]
     pub(crate) fn of_one(
         verdict: Verdict,
-        standing: Standing,
+        level: BucketLevel,
         view: Arc<View>,
         at: Timestamp,
     ) -> Self {
@@ -68,7 +85,7 @@ impl Decision {
             binding: (!verdict.admitted()).then_some(0),
             shadowed: false,
             at,
-            standings: SmallVec::from_buf([Some(standing)]),
+            standings: Standings::OfBucket(level),
             view,
             member: None,
             degraded: false,
@@ -185,8 +202,25 @@ impl Decision {
     /// Where the limit called `name` stands after this step.
     #[must_use]
     pub fn standing(&self, name: &str) -> Option<Standing> {
-        let mut standings = self.standings();
-        standings.find(|(n, _)| *n == name).map(|(_, s)| s)
+        self.standings.at(self.position(name)?)
+    }
+
+    /// Whole units that the limit called `name` could grant after this step: what
+    /// [`standing`](Self::standing) says of it, for less.
+    #[must_use]
+    #[inline]
+    pub fn remaining(&self, name: &str) -> Option<Amount> {
+        let position = self.position(name)?;
+        match &self.standings {
+            Standings::Told(told) => Some((*told.get(position)?)?.remaining),
+            Standings::OfBucket(level) => Some(level.remaining()),
+        }
+    }
+
+    #[inline]
+    fn position(&self, name: &str) -> Option<usize> {
+        let mut limits = self.view.limits.iter();
+        limits.position(|limit| limit.name() == name)
     }
 
     /// The limit called `name`, as it was decided by: the key's own, if it was
@@ -199,8 +233,8 @@ impl Decision {
 
     /// Where every limit stands after this step, by name.
     pub fn standings(&self) -> impl Iterator<Item = (&str, Standing)> {
-        let named = self.view.limits.iter().zip(&self.standings);
-        named.filter_map(|(limit, standing)| Some((limit.name(), (*standing)?)))
+        let named = self.view.limits.iter().enumerate();
+        named.filter_map(|(position, limit)| Some((limit.name(), self.standings.at(position)?)))
     }
 }
 

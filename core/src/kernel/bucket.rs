@@ -185,7 +185,7 @@ impl Bucket {
         }
     }
 
-    /// Whether `amount` fits now.
+    /// Whether `amount` fits now, or exactly when.
     #[inline]
     #[must_use]
     pub fn quote(&self, state: &State, amount: Amount, time: &DecisionTime) -> Verdict {
@@ -197,6 +197,13 @@ impl Bucket {
             None | Some(0) => Verdict::Admit,
             Some(excess) => Verdict::NotUntil(self.drained(excess, time.now)),
         }
+    }
+
+    /// Whether `amount` fits now.
+    #[inline]
+    #[must_use]
+    pub(crate) fn admits(&self, state: &State, amount: Amount, now: Timestamp) -> bool {
+        amount <= self.burst && self.counted(state, now) + self.weigh(amount) <= self.brim()
     }
 
     /// Takes `amount` for good if it fits: [`quote`](Self::quote) and
@@ -294,27 +301,14 @@ impl Bucket {
     /// Where the bucket stands.
     #[must_use]
     pub fn standing(&self, state: &State, time: &DecisionTime) -> Standing {
-        let (level, now) = (self.counted(state, time.now), time.now);
-        if level == 0 {
-            return Standing::full(self.burst);
-        }
-        let weight = u128::from(self.weight);
-        let left = self.brim().saturating_sub(level);
-        let remaining = match u64::try_from(left) {
-            Ok(left) => u128::from(left / self.weight),
-            Err(_) => left / weight,
-        };
-        let next_level = self.brim().saturating_sub((remaining + 1) * weight);
-        Standing {
-            limit: self.burst,
-            remaining: remaining as Amount,
-            debt: match level.checked_sub(self.brim()) {
-                None | Some(0) => 0,
-                Some(over) => amount::clamp(over.div_ceil(weight)),
-            },
-            replenish_at: Some(self.drained(level - next_level, now)),
-            full_at: Some(self.drained(level, now)),
-        }
+        self.level_at(state, time.now).standing()
+    }
+
+    /// How much of it is used at `now`.
+    #[inline]
+    #[must_use]
+    pub fn level_at(&self, state: &State, now: Timestamp) -> BucketLevel {
+        BucketLevel::new(*self, self.counted(state, now), now)
     }
 
     /// When the bucket is full again, and its state is as good as none. (In the
@@ -432,10 +426,10 @@ impl Bucket {
 
     /// The instant at which `level` has drained, counting from `from`.
     fn drained(&self, level: u128, from: Timestamp) -> Timestamp {
-        from.after_micros(match u64::try_from(level) {
-            Ok(level) => level.div_ceil(self.drain).into(),
-            Err(_) => level.div_ceil(u128::from(self.drain)),
-        })
+        match u64::try_from(level) {
+            Ok(level) => from + Span::from_micros(level.div_ceil(self.drain)),
+            Err(_) => from.after_micros(level.div_ceil(u128::from(self.drain))),
+        }
     }
 
     /// A level of `old` in this bucket's weights; `divide` rounds what is left.
@@ -444,6 +438,62 @@ impl Bucket {
         let (units, rest) = (level / old_weight, level % old_weight);
         let rest = divide(rest * weight, old_weight);
         units.saturating_mul(weight).saturating_add(rest)
+    }
+}
+
+/// How much of a bucket is used at an instant. All that its standing says follows from
+/// this, and is computed for who asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BucketLevel {
+    bucket: Bucket,
+    /// In halves, so that an answer needs no room to align it.
+    level: [u64; 2],
+    at: Timestamp,
+}
+
+impl BucketLevel {
+    #[inline]
+    pub(crate) const fn new(bucket: Bucket, level: u128, at: Timestamp) -> Self {
+        let level = [level as u64, (level >> 64) as u64];
+        Self { bucket, level, at }
+    }
+
+    #[inline]
+    const fn level(&self) -> u128 {
+        self.level[0] as u128 | (self.level[1] as u128) << 64
+    }
+
+    /// Whole units that could be granted then.
+    #[inline]
+    #[must_use]
+    pub fn remaining(&self) -> Amount {
+        let left = self.bucket.brim().saturating_sub(self.level());
+        match u64::try_from(left) {
+            Ok(left) => left / self.bucket.weight,
+            Err(_) => (left / u128::from(self.bucket.weight)) as Amount,
+        }
+    }
+
+    /// Where the bucket stood then.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let (bucket, level, at) = (self.bucket, self.level(), self.at);
+        if level == 0 {
+            return Standing::full(bucket.burst);
+        }
+        let (weight, remaining) = (u128::from(bucket.weight), self.remaining());
+        let next = (u128::from(remaining) + 1) * weight;
+        let next_level = bucket.brim().saturating_sub(next);
+        Standing {
+            limit: bucket.burst,
+            remaining,
+            debt: match level.checked_sub(bucket.brim()) {
+                None | Some(0) => 0,
+                Some(over) => amount::clamp(over.div_ceil(weight)),
+            },
+            replenish_at: Some(bucket.drained(level - next_level, at)),
+            full_at: Some(bucket.drained(level, at)),
+        }
     }
 }
 

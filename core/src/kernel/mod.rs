@@ -22,7 +22,7 @@ pub mod ring;
 pub mod slots;
 pub mod window;
 
-pub use bucket::Bucket;
+pub use bucket::{Bucket, BucketLevel};
 pub use log::Log;
 pub use ring::Ring;
 pub use slots::Slots;

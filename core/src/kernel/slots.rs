@@ -134,6 +134,13 @@ impl Slots {
         }
     }
 
+    /// Whether `amount` slots are free now.
+    #[inline]
+    #[must_use]
+    pub(crate) fn admits(&self, state: &State, amount: Amount, now: Timestamp) -> bool {
+        amount <= self.capacity && held(state, now) + amount <= self.capacity
+    }
+
     /// Gives `weight` slots to `id` until `expires_at`; answers the fence. On a
     /// clock slightly behind they come back as much later: later is safe.
     #[inline]

@@ -78,22 +78,23 @@ pub(super) fn decision(
 
 /// Runs `act` on every limit that the rows reach, in the plan's order, with its state and
 /// its time.
-#[inline]
+#[inline(always)]
 pub(super) fn each_limit(
     command: &KeyCommand<'_>,
     rows: &mut [Row],
     mut act: impl FnMut(usize, &PlanLimit, &mut State, &DecisionTime),
 ) {
-    let without_calendar = DecisionTime::at(command.now);
-    let mut limits = command.plan.limits().iter().enumerate();
+    let mut time = DecisionTime::at(command.now);
+    let (mut limits, mut position) = (command.plan.limits(), 0);
     for row in rows {
-        for (state, (position, limit)) in row.iter_mut().zip(&mut limits) {
-            let time = match command.calendars.is_empty() {
-                true => &without_calendar,
-                false => &decision_time(command, position),
-            };
-            act(position, limit, state, time);
+        for (limit, state) in limits.iter().zip(row.iter_mut()) {
+            if !command.calendars.is_empty() {
+                time = decision_time(command, position);
+            }
+            act(position, limit, state, &time);
+            position += 1;
         }
+        limits = limits.get(row.len()..).unwrap_or_default();
     }
 }
 

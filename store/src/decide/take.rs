@@ -80,7 +80,7 @@ fn all_fit(command: &KeyCommand<'_>, rows: &mut [Row], amounts: &[Amount]) -> bo
         limit.rule.observe(state, time);
         if amount > 0 {
             let must_fit = limit.payment.must_fit(amount);
-            all &= limit.rule.quote(state, must_fit, time).admitted();
+            all &= limit.rule.admits(state, must_fit, time);
         }
     });
     all

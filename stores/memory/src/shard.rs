@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_store::core::{Amount, Bounds, PackedBucket, State, Timestamp, Verdict};
+use tidegate_store::core::{Amount, Bounds, BucketLevel, PackedBucket, State, Timestamp, Verdict};
 use tidegate_store::decide::{self, Row};
 use tidegate_store::{
-    Answer, AtomicBucket, AtomicBucketRule, Detail, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan,
-    Reply, StoreError, Verb,
+    Answer, AtomicBucket, AtomicBucketRule, KeyCommand, KeyPath, LeaseCounts, Ledger, Plan,
+    StoreError, Verb,
 };
 
 use crate::capacity::Capacity;
@@ -97,19 +97,16 @@ impl Shard {
     ///
     /// # Errors
     /// Those that come before anything is decided.
+    #[inline]
     pub(crate) fn execute(
         &mut self,
-        command: &KeyCommand<'_>,
+        mut command: KeyCommand<'_>,
         root: u64,
         capacity: &Capacity,
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
-        let now = self.instant(command.now, command.calendars, capacity);
-        if now > command.now {
-            let held_up = KeyCommand { now, ..*command };
-            return self.execute_now(&held_up, root, capacity, answer);
-        }
-        self.execute_now(command, root, capacity, answer)
+        command.now = self.instant(command.now, command.calendars, capacity);
+        self.execute_now(&command, root, capacity, answer)
     }
 
     /// The instant that a command is decided as of. Its caller may have been held up
@@ -136,7 +133,7 @@ impl Shard {
     }
 
     /// As [`execute`](Self::execute), as of the command's own instant.
-    #[inline]
+    #[inline(always)]
     fn execute_now(
         &mut self,
         command: &KeyCommand<'_>,
@@ -145,6 +142,34 @@ impl Shard {
         answer: &mut Answer,
     ) -> Result<(), StoreError> {
         self.prepare(command.plan, command.now, command.calendars, capacity)?;
+        match &mut self.rows {
+            Rows::General(slab)
+                if command.key.depth() == 1
+                    && let Some(at) = slab.find(root, command.key.bytes()) =>
+            {
+                let (key, row) = slab.row_mut(at);
+                let (rows, owner) = (std::slice::from_mut(row), || key.clone());
+                decide::execute(command, rows, &mut self.ledger, owner, answer);
+            }
+            _ => self.execute_on_rows(command, capacity, answer)?,
+        }
+        if command.verb.gives_back() && answer.is_ok() {
+            self.gave_back(&command.key, command.now, capacity);
+        }
+        if let (Some(watch), Ok(reply)) = (&mut self.watch, answer) {
+            watch.note_command(command, reply);
+        }
+        Ok(())
+    }
+
+    /// Executes a command whose rows are to be looked for, or made.
+    #[inline(never)]
+    fn execute_on_rows(
+        &mut self,
+        command: &KeyCommand<'_>,
+        capacity: &Capacity,
+        answer: &mut Answer,
+    ) -> Result<(), StoreError> {
         let owner = || OwnedKey::new(command.key.bytes());
         let claim = match command.verb {
             Verb::Take { .. } | Verb::Debit { .. } => Claim::Bounded,
@@ -153,22 +178,10 @@ impl Shard {
         if matches!(claim, Claim::Bounded) {
             self.ensure_capacity_at(&command.key, command.now, capacity)?;
         }
-        self.with_rows(
-            &command.key,
-            root,
-            command.now,
-            (claim, capacity),
-            |rows, ledger| {
-                decide::execute(command, rows, ledger, owner, answer);
-            },
-        )?;
-        if command.verb.gives_back() && answer.is_ok() {
-            self.gave_back(&command.key, command.now, capacity);
-        }
-        if let (Some(watch), Ok(reply)) = (&mut self.watch, answer) {
-            watch.note_command(command, reply);
-        }
-        Ok(())
+        let (key, now) = (&command.key, command.now);
+        self.with_rows(key, now, (claim, capacity), |rows, ledger| {
+            decide::execute(command, rows, ledger, owner, answer);
+        })
     }
 
     /// Checks that there is room for the rows of `path` under its root; where there
@@ -224,8 +237,8 @@ impl Shard {
         }
     }
 
-    /// A take from a single bucket whose row is packed, answered by the verdict or the
-    /// standing; `None` where it is more than that: then nothing was done.
+    /// A take from a single bucket whose row is packed: the verdict, and how much is used
+    /// after it; `None` where it is more than that: then nothing was done.
     #[inline]
     pub(crate) fn take_one(
         &mut self,
@@ -233,62 +246,62 @@ impl Shard {
         (hash, key): (u64, &[u8]),
         amount: Amount,
         now: Timestamp,
-        detail: Detail,
         capacity: &Capacity,
-    ) -> Result<Option<Reply>, StoreError> {
+    ) -> Result<Option<(Verdict, BucketLevel)>, StoreError> {
         let now = self.instant(now, &[], capacity);
         self.prepare(plan, now, &[], capacity)?;
         let Rows::Packed(packed_rows) = &mut self.rows else {
             return Ok(None);
         };
-        let AtomicBucketRule::Packed(rule) = packed_rows.rule else {
+        let AtomicBucketRule::Packed(rule) = &packed_rows.rule else {
             return Ok(None);
         };
         let Some(ticks) = rule.ticks(now) else {
             return Ok(None);
         };
-        let (verdict, packed) = match packed_rows.slab.find(hash, key) {
-            None if self.plan.overrides().get(key).is_some() => return Ok(None),
-            None => self.admit_new((hash, key), amount, (now, ticks), capacity)?,
-            Some(at) => {
-                let packed = packed_rows.slab.value_mut(at);
-                if SideTable::is_mark(*packed) {
-                    return Ok(None);
-                }
-                match rule.take(*packed, amount, ticks) {
-                    Ok(next) => {
-                        *packed = next;
-                        self.note(key);
-                        (Verdict::Admit, next)
-                    }
-                    Err(refusal) => (refusal, *packed),
-                }
-            }
+        let Some(at) = packed_rows.slab.find(hash, key) else {
+            return self.take_first((hash, key), amount, (now, ticks), capacity);
         };
-        Ok(Some(match detail {
-            Detail::Always => Reply::One(verdict, rule.standing(packed, now, ticks)),
-            Detail::Verdict | Detail::OnRefusal => Reply::Verdict(verdict),
-        }))
+        let packed = packed_rows.slab.value_mut(at);
+        if SideTable::is_mark(*packed) {
+            return Ok(None);
+        }
+        let verdict = match rule.take(*packed, amount, ticks) {
+            Ok(next) => {
+                *packed = next;
+                Verdict::Admit
+            }
+            Err(refusal) => refusal,
+        };
+        let level = rule.level_at(*packed, now, ticks);
+        if verdict.admitted() {
+            self.note(key);
+        }
+        Ok(Some((verdict, level)))
     }
 
-    /// As `take_one`, for a key that has no row yet; and its packed state.
-    fn admit_new(
+    /// As `take_one`, for a key that has no row yet.
+    fn take_first(
         &mut self,
         (hash, key): (u64, &[u8]),
         amount: Amount,
-        now: (Timestamp, u64),
+        (now, ticks): (Timestamp, u64),
         capacity: &Capacity,
-    ) -> Result<(Verdict, u64), StoreError> {
-        self.glance(now.0, capacity);
+    ) -> Result<Option<(Verdict, BucketLevel)>, StoreError> {
+        if self.plan.overrides().get(key).is_some() {
+            return Ok(None);
+        }
+        self.glance(now, capacity);
         let Rows::Packed(packed_rows) = &mut self.rows else {
-            return Ok((Verdict::Never, PackedBucket::FRESH));
+            return Ok(None);
         };
         let AtomicBucketRule::Packed(rule) = packed_rows.rule else {
-            return Ok((Verdict::Never, PackedBucket::FRESH));
+            return Ok(None);
         };
-        let packed = match rule.take(PackedBucket::FRESH, amount, now.1) {
+        let level = |packed| rule.level_at(packed, now, ticks);
+        let packed = match rule.take(PackedBucket::FRESH, amount, ticks) {
             Ok(packed) => packed,
-            Err(refusal) => return Ok((refusal, PackedBucket::FRESH)),
+            Err(refusal) => return Ok(Some((refusal, level(PackedBucket::FRESH)))),
         };
         capacity.reserve(1)?;
         let rehash = |key: &[u8]| hash_of(&self.hasher, key);
@@ -297,7 +310,7 @@ impl Shard {
             .insert(hash, OwnedKey::new(key), packed, rehash);
         self.may_be_spent(at, capacity);
         self.note(key);
-        Ok((Verdict::Admit, packed))
+        Ok(Some((Verdict::Admit, level(packed))))
     }
 
     /// A cell for `key` that handles may share.
@@ -548,9 +561,8 @@ impl Shard {
                     ledger.put_back(record, again);
                 }
             };
-            let root = hash_of(&self.hasher, path.root());
             // Nothing is claimed that could be refused, so nothing fails.
-            let _ = self.with_rows(&path, root, now, (Claim::Anyway, capacity), expire);
+            let _ = self.with_rows(&path, now, (Claim::Anyway, capacity), expire);
             self.gave_back(&path, now, capacity);
             if let Some(watch) = &mut self.watch {
                 watch.note_path(&path);
@@ -559,24 +571,15 @@ impl Shard {
         self.ledger.forget_due(now);
     }
 
-    /// Runs `act` on the rows of `path`, whose root has this hash, and keeps those that
-    /// matter after it.
+    /// Runs `act` on the rows of `path`, and keeps those that matter after it.
     fn with_rows(
         &mut self,
         path: &KeyPath<'_>,
-        root: u64,
         now: Timestamp,
         capacity: (Claim, &Capacity),
         act: impl FnOnce(&mut [Row], &mut Ledger<OwnedKey>),
     ) -> Result<(), StoreError> {
         let (hasher, ledger) = (&self.hasher, &mut self.ledger);
-        if let Rows::General(slab) = &mut self.rows
-            && path.depth() == 1
-            && let Some(at) = slab.find(root, path.bytes())
-        {
-            act(std::slice::from_mut(slab.value_mut(at)), ledger);
-            return Ok(());
-        }
         let floor = self.watch.as_ref().map_or(0, |watch| watch.floor_at(now));
         let before = self.rows.len();
         match &mut self.rows {

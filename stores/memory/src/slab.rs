@@ -78,6 +78,13 @@ impl<T: Default> Slab<T> {
         &mut self.slots[at].value
     }
 
+    /// The key and the value of the row at `at`.
+    #[inline]
+    pub(crate) fn row_mut(&mut self, at: usize) -> (&OwnedKey, &mut T) {
+        let slot = &mut self.slots[at];
+        (&slot.key, &mut slot.value)
+    }
+
     /// The row at a position, if it is in use.
     pub(crate) fn slot(&self, at: usize) -> Option<&Slot<T>> {
         self.slots.get(at).filter(|slot| !slot.is_vacant())

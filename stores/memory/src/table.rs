@@ -173,10 +173,15 @@ impl MemoryTable {
             let shard = self.shard(hash);
             let lean = || {
                 let mut shard = shard.lock();
-                shard.take_one(plan, (hash, key), amount, now, detail, &self.capacity)
+                shard.take_one(plan, (hash, key), amount, now, &self.capacity)
             };
             match self.with_room(now, lean) {
-                Ok(Some(reply)) => return out.ready(Ok(reply)),
+                Ok(Some((verdict, level))) => {
+                    return out.ready(Ok(match detail {
+                        Detail::Always => Reply::One(verdict, level),
+                        Detail::Verdict | Detail::OnRefusal => Reply::Verdict(verdict),
+                    }));
+                }
                 Ok(None) => {}
                 Err(error) => return failed(out, error),
             }
@@ -193,14 +198,14 @@ impl MemoryTable {
         verb: &Verb<'_>,
         out: Out<'_>,
     ) -> Execution {
-        let command = command.one(*path, *verb);
         let root = hash_of(&self.hasher, path.root());
         let shard = self.shard(root);
         out.write(|answer| {
             let executed = self.with_room(command.now, || {
+                let command = command.one(*path, *verb);
                 shard
                     .lock()
-                    .execute(&command, root, &self.capacity, answer)?;
+                    .execute(command, root, &self.capacity, answer)?;
                 full(answer)
             });
             if let Err(error) = executed {

@@ -50,14 +50,14 @@ proptest! {
                 let verb = Verb::Take { amounts, lease: None, detail: Detail::Always };
                 table.ask(&KeyCommand { plan, key, now, calendars: &[], verb }.into())
             };
-            let Ok(Reply::One(verdict, standing)) = ask(&*fast, &plans[0], &amounts[..1]) else {
+            let Ok(Reply::One(verdict, level)) = ask(&*fast, &plans[0], &amounts[..1]) else {
                 panic!("a take of one plain bucket is answered by its standing");
             };
             let Ok(Reply::Decision(decision)) = ask(&*full, &plans[1], &amounts) else {
                 panic!("a take is answered by a decision");
             };
             prop_assert_eq!(verdict, decision.verdict);
-            prop_assert_eq!(Some(standing), decision.standings[0]);
+            prop_assert_eq!(Some(level.standing()), decision.standings[0]);
             let refused = !verdict.admitted();
             prop_assert_eq!(decision.binding, refused.then_some(0));
             prop_assert_eq!(decision.refused_levels, u8::from(refused));

@@ -77,8 +77,11 @@ fn a_handle_that_is_held_up_does_not_give_a_limit_out_twice() {
     // This one has looked at the clock before all others, and comes last.
     assert_eq!(admit(at(500)), full_again);
     assert_eq!(admit(at(1_002)), full_again);
-    let (verdict, standing) = bucket.check(1, at(400)).expect("it is not the table's");
-    assert_eq!((verdict, standing.full_at), (full_again, Some(at(1_010))));
+    let (verdict, level) = bucket.check(1, at(400)).expect("it is not the table's");
+    assert_eq!(
+        (verdict, level.standing().full_at),
+        (full_again, Some(at(1_010)))
+    );
     assert_eq!(admit(at(1_009)), full_again);
     assert_eq!(admit(at(1_010)), Verdict::Admit);
 }

@@ -53,8 +53,8 @@ impl Pinned {
     fn check(&self, request: &Request<'_>, inner: &Inner) -> Option<Decision> {
         let amount = self.view.lone_amount(request)?;
         let now = inner.clock.now();
-        let (verdict, standing) = self.bucket.check(amount, now).ok()?;
-        let decision = Decision::of_one(verdict, standing, Arc::clone(&self.view), now);
+        let (verdict, level) = self.bucket.check(amount, now).ok()?;
+        let decision = Decision::of_one(verdict, level, Arc::clone(&self.view), now);
         inner.counters.decided(&decision);
         Some(decision)
     }
