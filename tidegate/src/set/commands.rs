@@ -9,8 +9,8 @@ use rand::RngExt;
 use tidegate_core::{Amount, Span, Timestamp, Verdict};
 use tidegate_store::sync::atomic::Ordering;
 use tidegate_store::{
-    Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey, Patience, Race,
-    Reply, Seat, StoreError, StoreFuture, Terms, Verb,
+    self as store, Answer, Command, Detail, Ending, Execution, Hold, KeyPath, Op, Out, OwnedKey,
+    Patience, Race, Reply, Seat, StoreError, StoreFuture, Terms, Verb,
 };
 
 use super::crowd::Visit;
@@ -45,8 +45,6 @@ pub(super) struct Answered<'a> {
     pub(super) now: Timestamp,
     /// When it was answered.
     answered_at: Timestamp,
-    /// It did not come at once.
-    pub(super) later: bool,
 }
 
 impl Answered<'_> {
@@ -91,6 +89,20 @@ impl Deref for Seen {
 }
 
 impl Begun {
+    /// What was answered at once; `None` if it comes later, or the limits have changed.
+    ///
+    /// # Errors
+    /// What was answered.
+    #[inline(always)]
+    fn told<'r>(&self, answer: &'r mut Answer) -> Result<Option<&'r mut Reply>, Error> {
+        match answer {
+            _ if self.later.is_some() => Ok(None),
+            Ok(reply) => Ok(Some(reply)),
+            Err(StoreError::StalePlan) => Ok(None),
+            Err(error) => Err(std::mem::replace(error, StoreError::Mismatch).into()),
+        }
+    }
+
     /// What was answered at once.
     #[inline]
     fn at_once(self, reply: &mut Reply) -> Answered<'_> {
@@ -99,7 +111,6 @@ impl Begun {
             view: self.view,
             now: self.now,
             answered_at: self.now,
-            later: false,
         }
     }
 }
@@ -116,6 +127,16 @@ impl Asking<'_> {
         self.view.check_reach(&self.path, amounts)
     }
 
+    /// Begins a take without a lease.
+    #[inline(always)]
+    fn take(self, amounts: &[Amount], detail: Detail) -> Execution {
+        self.verb(Verb::Take {
+            amounts,
+            lease: None,
+            detail,
+        })
+    }
+
     /// Begins the command. Inlined, so that it is made where it stays: what was just
     /// written piece by piece is slow to copy.
     #[inline(always)]
@@ -128,6 +149,158 @@ impl Asking<'_> {
             patience: self.patience,
         };
         self.inner.table.execute(&command, Out::new(self.answer))
+    }
+}
+
+/// A verb on its way to the table and back. A type for each of those that are asked all
+/// the time, whose two halves are then part of the one function that asks.
+pub(super) trait Ask {
+    type Told;
+
+    /// Begins the verb, by a view of the newest limits.
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error>;
+
+    /// Reads what was answered, where it was written.
+    fn read(&self, answered: Answered<'_>) -> Result<Self::Told, Error>;
+}
+
+/// Any other verb: how it begins, and how its answer is read.
+impl<T, B, R> Ask for (B, R)
+where
+    B: Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+    R: Fn(Answered<'_>) -> Result<T, Error>,
+{
+    type Told = T;
+
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+        self.0(view, asking)
+    }
+
+    fn read(&self, answered: Answered<'_>) -> Result<T, Error> {
+        self.1(answered)
+    }
+}
+
+/// Takes without a lease, answered by the verdict alone.
+struct Admit<'a>(&'a Request<'a>);
+
+impl Ask for Admit<'_> {
+    type Told = Verdict;
+
+    #[inline(always)]
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+        charge(view, asking, self.0, Detail::Verdict)
+    }
+
+    #[inline(always)]
+    fn read(&self, answered: Answered<'_>) -> Result<Verdict, Error> {
+        Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
+    }
+}
+
+/// Takes without a lease.
+struct Check<'a>(&'a Request<'a>);
+
+impl Ask for Check<'_> {
+    type Told = Decision;
+
+    #[inline(always)]
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+        charge(view, asking, self.0, Detail::Always)
+    }
+
+    #[inline(always)]
+    fn read(&self, answered: Answered<'_>) -> Result<Decision, Error> {
+        answered.decision()
+    }
+}
+
+/// Takes a lease; counted, if it says where.
+struct Grant<'a> {
+    set: &'a Arc<Inner>,
+    key: &'a [u8],
+    request: &'a Request<'a>,
+    id: u128,
+    counters: Option<&'a Counters>,
+}
+
+impl Ask for Grant<'_> {
+    type Told = Admission;
+
+    #[inline(always)]
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+        let amounts = view.amounts(self.request)?;
+        asking.check_reach(&amounts)?;
+        let detail = match self.request.standings {
+            true => Detail::Always,
+            false => Detail::OnRefusal,
+        };
+        lease(view, asking, self.request, (self.id, &amounts), detail)
+    }
+
+    #[inline(always)]
+    fn read(&self, answered: Answered<'_>) -> Result<Admission, Error> {
+        match &*answered.reply {
+            Reply::Decision(decision) if let Some(granted) = decision.lease => {
+                let (shadowed, is_told) = (decision.shadowed, !decision.standings.is_empty());
+                self.granted(answered, granted, (shadowed, is_told))
+            }
+            _ => self.refused(answered),
+        }
+    }
+}
+
+impl Grant<'_> {
+    /// With the lease that was given. Counted before it is made, so that it is not looked
+    /// at where it was just written.
+    #[inline(always)]
+    fn granted(
+        &self,
+        answered: Answered<'_>,
+        granted: store::Granted,
+        (shadowed, is_told): (bool, bool),
+    ) -> Result<Admission, Error> {
+        self.counters.inspect(|counters| counters.admitted());
+        let of = (Arc::clone(self.set), OwnedKey::new(self.key));
+        let asked_at = answered.now;
+        if is_told {
+            let lease = Lease::new(of, granted, shadowed, asked_at, None);
+            return Ok(Admission::Granted(lease.decided(answered.decision()?)));
+        }
+        let view = Some(answered.view.keep());
+        let lease = Lease::new(of, granted, shadowed, asked_at, view);
+        Ok(Admission::Granted(lease))
+    }
+
+    #[cold]
+    fn refused(&self, answered: Answered<'_>) -> Result<Admission, Error> {
+        let refusal = answered.decision()?;
+        self.counters.inspect(|counters| counters.refused(&refusal));
+        Ok(Admission::Refused(refusal))
+    }
+}
+
+/// Ends a lease.
+struct End<'a> {
+    id: u128,
+    how: How<'a>,
+    remember: bool,
+}
+
+impl Ask for End<'_> {
+    type Told = Settlement;
+
+    #[inline(always)]
+    fn begin(&self, view: &View, asking: Asking<'_>) -> Result<Execution, Error> {
+        self.how.begin(view, asking, self.id, self.remember)
+    }
+
+    #[inline(always)]
+    fn read(&self, answered: Answered<'_>) -> Result<Settlement, Error> {
+        match answered.reply {
+            Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
+            _ => Err(StoreError::Mismatch.into()),
+        }
     }
 }
 
@@ -182,30 +355,25 @@ impl Manner {
 }
 
 impl Inner {
-    /// Asks the table by the newest limits, again if they change meanwhile. `begin` makes
-    /// the verb, by a view of them; `read` reads what was answered where it was written.
-    #[inline]
-    pub(super) async fn ask<T>(
+    /// Asks the table by the newest limits, again if they change meanwhile.
+    #[inline(always)]
+    pub(super) async fn ask<A: Ask>(
         &self,
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
-        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
-        read: impl Fn(Answered<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        verb: A,
+    ) -> Result<A::Told, Error> {
         let key = subject.key;
         // What is answered at once is carried through no future.
         let begun = {
             let mut answer = Ok(Reply::Done);
-            let begun = self.begin(subject, patient, &begin, &mut answer)?;
-            match (&begun.later, &mut answer) {
-                (None, Ok(reply)) => return read(begun.at_once(reply)),
-                (None, Err(error)) if *error != StoreError::StalePlan => {
-                    return Err(std::mem::replace(error, StoreError::Mismatch).into());
-                }
-                _ => begun,
+            let begun = self.begin(subject, patient, &verb, &mut answer)?;
+            match begun.told(&mut answer)? {
+                Some(reply) => return verb.read(begun.at_once(reply)),
+                None => begun,
             }
         };
-        self.go_on(begun, key, patient, begin, read).await
+        Box::pin(self.go_on(begun, key, patient, verb)).await
     }
 
     /// Gives a command to the table, by the newest limits.
@@ -214,7 +382,7 @@ impl Inner {
         &self,
         subject: Subject<'_>,
         patient: Option<&Patient<'_>>,
-        begin: &impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
+        verb: &impl Ask,
         answer: &mut Answer,
     ) -> Result<Begun, Error> {
         let capacities = patient.map_or(0, |_| self.versions.capacities());
@@ -228,7 +396,7 @@ impl Inner {
             patience: patient.map(|patient| &patient.patience),
             answer,
         };
-        let later = begin(&view, asking)?.pending();
+        let later = verb.begin(&view, asking)?.pending();
         Ok(Begun {
             view,
             now,
@@ -239,14 +407,13 @@ impl Inner {
 
     /// What comes of an answer that was not there at once, or is to be asked for again.
     #[cold]
-    async fn go_on<T>(
+    async fn go_on<A: Ask>(
         &self,
         mut begun: Begun,
         key: &[u8],
         patient: Option<&Patient<'_>>,
-        begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
-        read: impl Fn(Answered<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        verb: A,
+    ) -> Result<A::Told, Error> {
         let mut answer = Err(StoreError::StalePlan);
         loop {
             let is_later = begun.later.is_some();
@@ -256,19 +423,19 @@ impl Inner {
             }
             match &mut answer {
                 Ok(reply) => {
-                    return read(Answered {
-                        answered_at: match is_later {
-                            true => self.clock.now(),
-                            false => begun.now,
-                        },
-                        later: is_later,
+                    let answered_at = match is_later {
+                        true => self.clock.now(),
+                        false => begun.now,
+                    };
+                    return verb.read(Answered {
+                        answered_at,
                         ..begun.at_once(reply)
                     });
                 }
                 Err(StoreError::StalePlan) => std::hint::spin_loop(),
                 Err(error) => return Err(std::mem::replace(error, StoreError::Mismatch).into()),
             }
-            begun = self.begin(key.into(), patient, &begin, &mut answer)?;
+            begun = self.begin(key.into(), patient, &verb, &mut answer)?;
         }
     }
 
@@ -328,7 +495,8 @@ impl Inner {
         key: &[u8],
         begin: impl Fn(&View, Asking<'_>) -> Result<Execution, Error>,
     ) -> impl Future<Output = Result<Decision, Error>> {
-        self.ask(key.into(), None, begin, |answered| answered.decision())
+        let read = |answered: Answered<'_>| answered.decision();
+        self.ask(key.into(), None, (begin, read))
     }
 
     /// Takes what `request` says without a lease; not counted.
@@ -338,9 +506,7 @@ impl Inner {
         key: &[u8],
         request: &Request<'_>,
     ) -> impl Future<Output = Result<Decision, Error>> {
-        self.decide(key, |view, asking| {
-            charge(view, asking, request, Detail::Always)
-        })
+        self.ask(key.into(), None, Check(request))
     }
 
     /// The same, for the verdict alone.
@@ -350,11 +516,7 @@ impl Inner {
         key: &[u8],
         request: &Request<'_>,
     ) -> impl Future<Output = Result<Verdict, Error>> {
-        let begin =
-            |view: &View, asking: Asking<'_>| charge(view, asking, request, Detail::Verdict);
-        self.ask(key.into(), None, begin, |answered| {
-            Ok(answered.reply.verdict().ok_or(StoreError::Mismatch)?)
-        })
+        self.ask(key.into(), None, Admit(request))
     }
 
     /// Takes a lease, and waits for it as long as `request` says; not counted. Whether the
@@ -382,34 +544,27 @@ impl Inner {
             let visit = self.crowd.visit(turn);
             Patient { patience, visit }
         });
-        self.grant(key.into(), request, patient.as_ref(), |answered| {
-            let waited = answered.later && patient.is_some();
-            Ok((self.admission(key, answered, None)?, waited))
-        })
-        .await
+        let grant = self.grant(key, request, None);
+        let admission = self.ask(key.into(), patient.as_ref(), grant).await?;
+        let waited = patient.is_some_and(|patient| patient.visit.has_joined());
+        Ok((admission, waited))
     }
 
-    /// The same; `read` reads what was answered where it was written: a decision that
-    /// may become another.
+    /// To take a lease as `request` says.
     #[inline]
-    fn grant<T>(
-        &self,
-        subject: Subject<'_>,
-        request: &Request<'_>,
-        patient: Option<&Patient<'_>>,
-        read: impl Fn(Answered<'_>) -> Result<T, Error>,
-    ) -> impl Future<Output = Result<T, Error>> {
-        let id = rand::rng().random();
-        let begin = move |view: &View, asking: Asking<'_>| {
-            let amounts = view.amounts(request)?;
-            asking.check_reach(&amounts)?;
-            let detail = match request.standings {
-                true => Detail::Always,
-                false => Detail::OnRefusal,
-            };
-            lease(view, asking, request, (id, &amounts), detail)
-        };
-        self.ask(subject, patient, begin, read)
+    fn grant<'a>(
+        self: &'a Arc<Self>,
+        key: &'a [u8],
+        request: &'a Request<'a>,
+        counters: Option<&'a Counters>,
+    ) -> Grant<'a> {
+        Grant {
+            set: self,
+            key,
+            request,
+            id: rand::rng().random(),
+            counters,
+        }
     }
 
     /// Whether it holds the lease that `request` was given before, by its idempotency key. That
@@ -431,7 +586,7 @@ impl Inner {
             Reply::Decision(decision) => Ok(decision.lease.is_some()),
             _ => Ok(false),
         };
-        match self.ask(key.into(), None, begin, has_lease).await {
+        match self.ask(key.into(), None, (begin, has_lease)).await {
             Err(Error::NothingAsked) => Ok(None),
             told => told.map(Some),
         }
@@ -441,16 +596,24 @@ impl Inner {
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         subject: Subject<'_>,
-        request: &Request<'_>,
+        request: Request<'_>,
     ) -> Result<Admission, Error> {
-        let key = subject.key;
+        let (key, request) = (subject.key, &request);
         if request.is_patient() {
             // Apart, so that what waiting takes is not carried along by who does not.
             return Box::pin(self.acquire_patiently(key, request)).await;
         }
-        let counters = Some(&self.counters);
-        let read = |answered: Answered<'_>| self.admission(key, answered, counters);
-        self.grant(subject, request, None, read).await
+        let grant = self.grant(key, request, Some(&self.counters));
+        // As `ask` does, here: each future that a lease comes through moves it.
+        let begun = {
+            let mut answer = Ok(Reply::Done);
+            let begun = self.begin(subject, None, &grant, &mut answer)?;
+            match begun.told(&mut answer)? {
+                Some(reply) => return grant.read(begun.at_once(reply)),
+                None => begun,
+            }
+        };
+        Box::pin(self.go_on(begun, key, None, grant)).await
     }
 
     async fn acquire_patiently(
@@ -477,38 +640,11 @@ impl Inner {
         Ok(admission)
     }
 
-    /// What was answered as an admission: with the lease, if one was given. Counted
-    /// before it is made, so that it is not looked at where it was just written.
-    #[inline]
-    fn admission(
-        self: &Arc<Self>,
-        key: &[u8],
-        answered: Answered<'_>,
-        counters: Option<&Counters>,
-    ) -> Result<Admission, Error> {
-        if let Reply::Decision(decision) = &*answered.reply
-            && let Some(granted) = decision.lease
-        {
-            counters.inspect(|counters| counters.admitted());
-            let (set, key) = (Arc::clone(self), OwnedKey::new(key));
-            let (shadowed, asked_at) = (decision.shadowed, answered.now);
-            if decision.standings.is_empty() {
-                let view = answered.view.keep();
-                let lease = Lease::new((set, key), granted, shadowed, asked_at, Some(view));
-                return Ok(Admission::Granted(lease));
-            }
-            let lease = Lease::new((set, key), granted, shadowed, asked_at, None);
-            return Ok(Admission::Granted(lease.decided(answered.decision()?)));
-        }
-        let refusal = answered.decision()?;
-        counters.inspect(|counters| counters.refused(&refusal));
-        Ok(Admission::Refused(refusal))
-    }
-
     /// Forgets a key.
     pub(super) async fn reset(&self, key: &[u8]) -> Result<(), Error> {
         let begin = |_: &View, asking: Asking<'_>| Ok(asking.verb(Verb::Reset));
-        self.ask(key.into(), None, begin, |_| Ok(())).await
+        self.ask(key.into(), None, (begin, |_: Answered<'_>| Ok(())))
+            .await
     }
 
     /// Ends a lease.
@@ -520,11 +656,7 @@ impl Inner {
         how: How<'_>,
         remember: bool,
     ) -> impl Future<Output = Result<Settlement, Error>> {
-        let begin = move |view: &View, asking: Asking<'_>| how.begin(view, asking, id, remember);
-        self.ask(subject, None, begin, |answered| match answered.reply {
-            Reply::Settled(settled) => Ok(Settlement::new(settled, answered.view.keep())),
-            _ => Err(StoreError::Mismatch.into()),
-        })
+        self.ask(subject, None, End { id, how, remember })
     }
 
     /// Ends a lease that nobody holds any more: it is under way when this returns, and
@@ -564,8 +696,8 @@ impl Inner {
             let until = asking.now + ttl;
             Ok(asking.verb(Verb::Renew { id, until }))
         };
-        self.ask(key.into(), None, begin, |answered| Ok(answered.now + ttl))
-            .await
+        let read = |answered: Answered<'_>| Ok(answered.now + ttl);
+        self.ask(key.into(), None, (begin, read)).await
     }
 
     /// Changes how much a lease has taken; answers its fence, too.
@@ -593,7 +725,7 @@ impl Inner {
             }
             Ok((answered.decision()?, fence))
         };
-        self.ask(key.into(), None, begin, read).await
+        self.ask(key.into(), None, (begin, read)).await
     }
 
     /// A command about the whole table.
@@ -623,6 +755,7 @@ impl Inner {
 const MOST_UNSEEN: usize = 64;
 
 impl How<'_> {
+    #[inline(always)]
     fn begin(
         &self,
         view: &View,
@@ -659,7 +792,7 @@ impl Drop for Left<'_> {
 }
 
 /// A take of `amounts` as the lease `id`.
-#[inline]
+#[inline(always)]
 fn lease(
     view: &View,
     asking: Asking<'_>,
@@ -680,19 +813,18 @@ fn lease(
 }
 
 /// A charge without lease.
-#[inline]
+#[inline(always)]
 fn charge(
     view: &View,
     asking: Asking<'_>,
     request: &Request<'_>,
     detail: Detail,
 ) -> Result<Execution, Error> {
+    if let Some(amount) = view.lone_amount(request) {
+        return Ok(asking.take(&[amount], detail));
+    }
     let amounts = view.amounts(request)?;
     view.check_unheld(&amounts)?;
     asking.check_reach(&amounts)?;
-    Ok(asking.verb(Verb::Take {
-        amounts: &amounts,
-        lease: None,
-        detail,
-    }))
+    Ok(asking.take(&amounts, detail))
 }

@@ -88,6 +88,11 @@ impl Visit<'_> {
         Ok(())
     }
 
+    /// Whether it has had to wait.
+    pub(super) fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::Relaxed)
+    }
+
     /// What `turn` comes to, for one that has [joined](Self::join).
     ///
     /// # Errors

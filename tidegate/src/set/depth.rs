@@ -13,9 +13,13 @@ use crate::error::Error;
 /// [`Error::KeyDepth`].
 #[inline]
 pub(super) fn check(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), Error> {
-    if needed < 2 {
-        return Ok(());
+    match needed < 2 {
+        true => Ok(()),
+        false => check_levels(path, needed, partial),
     }
+}
+
+fn check_levels(path: &KeyPath<'_>, needed: usize, partial: bool) -> Result<(), Error> {
     let depth = path.depth();
     // The last level has what is left, separators included.
     let last = match depth {

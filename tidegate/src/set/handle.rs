@@ -112,7 +112,7 @@ impl Handle {
             {
                 return Ok(verdict);
             }
-            self.admit_slowly(cost).await
+            Box::pin(self.admit_slowly(cost)).await
         })
     }
 
@@ -159,7 +159,7 @@ impl Handle {
             {
                 return Ok(decision);
             }
-            self.check_slowly(request).await
+            Box::pin(self.check_slowly(request)).await
         })
     }
 
@@ -214,12 +214,9 @@ impl Handle {
         &self,
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
-        let request = request.into();
-        Pending::new(async move {
-            let (key, view) = (self.key.bytes(), Some(Arc::clone(&self.view)));
-            let inner = self.set.inner();
-            inner.acquire(Subject { key, view }, &request).await
-        })
+        let (key, view) = (self.key.bytes(), Some(Arc::clone(&self.view)));
+        let inner = self.set.inner();
+        Pending::new(inner.acquire(Subject { key, view }, request.into()))
     }
 
     /// As [`LimitSet::reset`].

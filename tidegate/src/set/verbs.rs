@@ -166,7 +166,7 @@ impl LimitSet {
         request: impl Into<Request<'a>>,
     ) -> Pending<impl Future<Output = Result<Admission, Error>> + Send> {
         let (key, request) = (key.into().bytes(), request.into());
-        Pending::new(async move { self.0.acquire(key.into(), &request).await })
+        Pending::new(self.0.acquire(key.into(), request))
     }
 
     /// Forgets `key` (not its ancestors), as if never seen. Leases stay.

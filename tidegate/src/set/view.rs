@@ -35,13 +35,29 @@ pub(crate) struct View {
     /// In the plan's order.
     pub(crate) limits: Arc<[Limit]>,
     calendars: Arc<[Option<CachedCalendar>]>,
+    measures: Arc<[Measure]>,
     /// The keys that have limits of their own.
     pub(super) variants: KeyMap<Arc<Variant>>,
     /// One limit without ancestors, calendar or lease: the lean path serves it.
     pub(crate) lone: bool,
-    /// Its one limit, if it is lone, counts calls.
-    is_counted: bool,
     lease_ttl: Span,
+}
+
+/// How a limit is asked.
+#[derive(Clone, Copy, Debug)]
+struct Measure {
+    /// It counts calls, or what is held.
+    is_counted: bool,
+    is_concurrency: bool,
+}
+
+impl Measure {
+    fn of(limit: &Limit) -> Self {
+        Self {
+            is_counted: limit.is_counted(),
+            is_concurrency: limit.is_concurrency(),
+        }
+    }
 }
 
 /// A calendar, and the window it was last asked about.
@@ -115,15 +131,16 @@ impl View {
             calendars.clear();
         }
         let lease_ttl = ttl_of(&plans);
+        let measures = limits.iter().map(Measure::of).collect();
         let lone = levels == 1 && limits.len() == 1 && calendars.is_empty();
         let keep = remember.unwrap_or(lease_ttl.max(KEEP));
         let plan = Arc::new(Plan::new(version, levels, plans, keep));
         Self {
             lone: lone && !limits[0].is_concurrency(),
-            is_counted: lone && limits[0].is_counted(),
             whole: Arc::clone(&plan),
             plan,
             limits: limits.into(),
+            measures,
             calendars: calendars.into(),
             variants: KeyMap::default(),
             lease_ttl,
@@ -162,10 +179,10 @@ impl View {
             whole: Arc::clone(&plan),
             plan,
             limits: Arc::clone(&self.limits),
+            measures: Arc::clone(&self.measures),
             calendars: Arc::clone(&self.calendars),
             variants,
             lone: self.lone,
-            is_counted: self.is_counted,
             lease_ttl: self.lease_ttl,
         }
     }
@@ -214,16 +231,17 @@ impl View {
                 }
             }
         }
+        let limits = limits.unwrap_or_else(|| Arc::clone(&self.limits));
         Some(Arc::new(Self {
             lease_ttl: ttl_of(plan.limits()),
+            measures: limits.iter().map(Measure::of).collect(),
             plan,
             whole: Arc::clone(&self.whole),
-            limits: limits.unwrap_or_else(|| Arc::clone(&self.limits)),
+            limits,
             calendars: Arc::clone(&self.calendars),
             variants: KeyMap::default(),
             // The lean path knows the whole plan's limit only.
             lone: false,
-            is_counted: false,
         }))
     }
 
@@ -239,13 +257,21 @@ impl View {
     ///
     /// # Errors
     /// [`Error::KeyTooShort`].
+    #[inline]
     pub(crate) fn check_reach(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), Error> {
+        match key.depth() == self.plan.levels() {
+            true => Ok(()),
+            false => self.check_short(key, amounts),
+        }
+    }
+
+    fn check_short(&self, key: &KeyPath<'_>, amounts: &[Amount]) -> Result<(), Error> {
         let (depth, levels) = (key.depth(), self.plan.levels());
         let mut taken = self.plan.limits().iter().zip(amounts);
-        if depth == levels || taken.any(|(limit, &amount)| limit.level < depth && amount > 0) {
-            return Ok(());
+        match taken.any(|(limit, &amount)| limit.level < depth && amount > 0) {
+            true => Ok(()),
+            false => Err(Error::KeyTooShort { depth, levels }),
         }
-        Err(Error::KeyTooShort { depth, levels })
     }
 
     /// Checks that nothing is to be taken of what `key` does not reach.
@@ -329,10 +355,11 @@ impl View {
     /// more is to be looked at.
     #[inline]
     pub(crate) fn lone_amount(&self, request: &Request<'_>) -> Option<Amount> {
+        let measure = self.measures.first().filter(|_| self.lone)?;
         if !request.named.is_empty() || request.idempotency.is_some() {
             return None;
         }
-        let amount = match self.is_counted {
+        let amount = match measure.is_counted {
             true => 1,
             false => request.cost?,
         };
@@ -369,16 +396,26 @@ impl View {
 
     /// What the limits that a request does not name are taken at.
     fn unnamed(&self, request: &Request<'_>) -> Result<Amounts, Error> {
-        let mut amounts = Amounts::new();
-        for limit in self.limits.iter() {
-            amounts.push(match request.cost {
-                _ if limit.is_counted() => 1,
-                Some(cost) => cost,
-                None if !request.named.is_empty() => 0,
-                None => return Err(Error::NoAmount(limit.name().into())),
-            });
+        let rest = match request.cost {
+            Some(cost) => cost,
+            None if !request.named.is_empty() => 0,
+            None => match self.measures.iter().position(|one| !one.is_counted) {
+                Some(position) => return Err(self.no_amount(position)),
+                None => 0,
+            },
+        };
+        let mut amounts = few(rest, self.measures.len());
+        for (amount, one) in amounts.iter_mut().zip(self.measures.iter()) {
+            if one.is_counted {
+                *amount = 1;
+            }
         }
         Ok(amounts)
+    }
+
+    #[cold]
+    fn no_amount(&self, position: usize) -> Error {
+        Error::NoAmount(self.limits[position].name().into())
     }
 
     /// Checks that each of `amounts`, of which this is the largest, can be one.
@@ -405,8 +442,8 @@ impl View {
             return Ok(Amounts::new());
         }
         let mut amounts = self.unnamed(request)?;
-        for (amount, limit) in amounts.iter_mut().zip(self.limits.iter()) {
-            if limit.is_counted() {
+        for (amount, one) in amounts.iter_mut().zip(self.measures.iter()) {
+            if one.is_counted {
                 *amount = 0;
             }
         }
@@ -428,7 +465,7 @@ impl View {
         used: &Request<'_>,
         depth: usize,
     ) -> Result<SmallVec<[Option<Amount>; 4]>, Error> {
-        let mut uses: SmallVec<[Option<Amount>; 4]> = SmallVec::from_elem(None, self.limits.len());
+        let mut uses = few(None, self.limits.len());
         if uses.is_empty() {
             return Ok(uses);
         }
@@ -464,11 +501,20 @@ impl View {
 
     /// The limit that is held while in use and was asked without a lease.
     pub(crate) fn check_unheld(&self, amounts: &[Amount]) -> Result<(), Error> {
-        let mut held = self.limits.iter().zip(amounts);
-        match held.find(|(limit, amount)| limit.is_concurrency() && **amount > 0) {
-            Some((limit, _)) => Err(Error::NeedsLease(limit.name().into())),
+        let mut held = self.measures.iter().zip(amounts);
+        match held.position(|(one, amount)| one.is_concurrency && *amount > 0) {
+            Some(position) => Err(Error::NeedsLease(self.limits[position].name().into())),
             None => Ok(()),
         }
+    }
+}
+
+/// So many of `one`: mostly few.
+#[inline]
+fn few<T: Copy>(one: T, length: usize) -> SmallVec<[T; 4]> {
+    match length <= 4 {
+        true => SmallVec::from_buf_and_len([one; 4], length),
+        false => SmallVec::from_elem(one, length),
     }
 }
 
