@@ -221,6 +221,53 @@ fn leases_that_have_expired_make_room_wherever_they_are() {
     assert_eq!(set.leases_held().wait(), Ok(Some(1)));
 }
 
+/// A shard sets room aside for more leases than it holds: nobody is refused for that.
+#[test]
+fn the_last_lease_that_there_is_room_for_is_given_whoever_asks() {
+    let (time, most) = (ManualClock::default(), 6_000);
+    let set = rate(&time).max_leases(most).build().unwrap();
+    let key = |number: usize| format!("k{}", number % 1_500);
+    let mut ids: Vec<_> = (0..most)
+        .map(|number| detached(&set, &key(number)).unwrap())
+        .collect();
+    let full = Error::Store(StoreError::LeasesFull { max_leases: most });
+    assert_eq!(detached(&set, "another").unwrap_err(), full);
+    for (number, id) in ids.drain(..300).enumerate() {
+        set.release(&key(number), id).wait().unwrap();
+    }
+    for number in 0..300 {
+        detached(&set, &format!("another {number}")).unwrap();
+    }
+    assert_eq!(detached(&set, "one too many").unwrap_err(), full);
+    assert_eq!(set.leases_held().wait(), Ok(Some(most)));
+}
+
+/// Who has how many leases is counted only while one may have as many as it may.
+#[test]
+fn what_a_root_may_hold_is_exact_however_the_leases_come_and_go() {
+    let (time, most) = (ManualClock::default(), 8);
+    let builder = rate(&time).levels(["org", "user"]);
+    let set = builder.max_leases_per_root(most).build().unwrap();
+    let full = Error::Store(StoreError::RootLeasesFull {
+        max_leases_per_root: most,
+    });
+    for round in 0..5 {
+        let user = |number: usize| format!("org/{round} {number}");
+        let ids: Vec<_> = (0..most)
+            .map(|number| detached(&set, &user(number)).unwrap())
+            .collect();
+        assert_eq!(detached(&set, "org/one more").unwrap_err(), full);
+        set.release(&user(0), ids[0]).wait().unwrap();
+        let id = detached(&set, &user(0)).unwrap();
+        assert_eq!(detached(&set, "org/one more").unwrap_err(), full);
+        set.release(&user(0), id).wait().unwrap();
+        // All go, or all but a few: then nobody counts any more.
+        for (number, id) in ids.into_iter().enumerate().skip(1) {
+            set.release(&user(number), id).wait().unwrap();
+        }
+    }
+}
+
 /// How many rows there are after 50,000 keys, of which 1,000 matter at any time.
 fn rows_of_visitors(limits: Vec<Limit>, key: impl Fn(u32) -> String) -> usize {
     let time = ManualClock::default();

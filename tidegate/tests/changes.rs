@@ -217,3 +217,55 @@ fn a_table_used_again_with_other_levels_is_an_error() {
     let again = on(&store, &time, Limit::rate("r", 10, HOUR)).unwrap();
     assert!(!again.check("acme/alice", 1).wait().unwrap().admitted());
 }
+
+/// They keep the limits that they have seen, and go by the newest all the same.
+#[test]
+fn a_handle_and_a_lease_from_before_a_change_go_by_the_new_limits() {
+    let time = ManualClock::default();
+    let old = [Limit::rate("r", 10, DAY), Limit::concurrency("c", 5)];
+    let set = LimitSet::builder().limits(old).clock(time.clock());
+    let set = set.build().unwrap();
+    let handle = set.handle("k").unwrap();
+    let take = |amount| handle.try_acquire(amount).wait().unwrap().granted();
+    let mut lease = take(4).unwrap();
+    set.put_limit(Limit::rate("r", 5, DAY)).unwrap();
+    set.put_limit(Limit::rate("later", 100, DAY)).unwrap();
+    assert!(take(2).is_none(), "4 of 5 are in use");
+    // What it settles by is known to the new limits alone.
+    lease.settle(&[("r", 1), ("later", 30)]).wait().unwrap();
+    let remaining = |name| set.peek("k", 1).wait().unwrap().remaining(name);
+    assert_eq!((remaining("r"), remaining("later")), (Some(4), Some(70)));
+    assert!(take(5).is_none());
+    let mut lease = take(4).unwrap();
+    set.set_override("k", &[Limit::rate("r", 50, DAY)])
+        .wait()
+        .unwrap();
+    assert!(take(40).is_some());
+    lease.cancel().wait().unwrap();
+}
+
+/// What remains of a lone bucket is computed for who asks.
+#[test]
+fn what_remains_is_what_the_standing_says() {
+    let time = ManualClock::default();
+    let wide = Duration::from_micros(3_600_000_011);
+    let windows = Limit::rate("r", 90, DAY).algorithm(Algorithm::SlidingLog);
+    let prime = Limit::rate("r", 999_999_999_989, wide);
+    for limit in [Limit::rate("r", 90, DAY), prime, windows] {
+        let set = builder(&time, limit).build().unwrap();
+        let handle = set.handle("k").unwrap();
+        for amount in [1, 40, 40, 40] {
+            time.advance(Duration::from_millis(1));
+            for decision in [handle.check(amount).wait(), set.check("k", amount).wait()] {
+                let decision = decision.unwrap();
+                let standing = decision.standing("r").unwrap();
+                assert_eq!(decision.remaining("r"), Some(standing.remaining));
+                assert_eq!(decision.standings().collect::<Vec<_>>(), [("r", standing)]);
+                assert_eq!(
+                    (decision.remaining("s"), decision.standing("s")),
+                    (None, None)
+                );
+            }
+        }
+    }
+}
