@@ -59,7 +59,7 @@ impl Decision {
         match reply {
             Reply::Decision(answer) => Ok(Self {
                 verdict: answer.verdict,
-                binding: answer.binding.map(|position| position as u16),
+                binding: answer.binding.and_then(|at| u16::try_from(at).ok()),
                 shadowed: answer.shadowed,
                 at,
                 standings: Standings::Told(std::mem::take(&mut answer.standings)),

@@ -70,6 +70,14 @@ pub fn decide(handle: &Handle) -> bool {
     decision.admitted()
 }
 
+/// The same check, of which only what remains is looked at.
+#[inline]
+pub fn remaining(handle: &Handle) -> bool {
+    let decision = handle.check(()).wait().expect("a sound ask");
+    black_box(decision.remaining("calls"));
+    decision.admitted()
+}
+
 /// `calls` calls an hour, tokens without end, and concurrency.
 pub fn three_limits(calls: u64) -> LimitSet {
     let limits = [

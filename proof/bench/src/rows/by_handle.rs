@@ -24,11 +24,19 @@ pub fn admitted(bench: &mut Bench<'_>, group: &str) {
 /// The answer with every limit's standing, against governor's with what remains.
 pub fn decision(bench: &mut Bench<'_>, group: &str) {
     let handle = ours::handle(DEEP);
+    informed(bench, group, move || ours::decide(black_box(&handle)));
+}
+
+/// The answer with what remains, of both.
+pub fn remaining(bench: &mut Bench<'_>, group: &str) {
+    let handle = ours::handle(DEEP);
+    informed(bench, group, move || ours::remaining(black_box(&handle)));
+}
+
+fn informed(bench: &mut Bench<'_>, group: &str, ask: impl FnMut() -> bool + 'static) {
     let limiter = peers::governor_informed(DEEP);
     let contenders = vec![
-        repeated("ours", Expect::Admitted, move || {
-            ours::decide(black_box(&handle))
-        }),
+        repeated("ours", Expect::Admitted, ask),
         repeated("governor-informed", Expect::Admitted, move || {
             peers::informed(&black_box(&limiter).check())
         }),

@@ -30,6 +30,10 @@ const GROUPS: &[Group] = &[
         run: by_handle::decision,
     },
     Group {
+        name: "handle-remaining",
+        run: by_handle::remaining,
+    },
+    Group {
         name: "handle-full",
         run: by_handle::full,
     },
