@@ -135,7 +135,7 @@ impl Backing {
         &self,
         key: Key<'_>,
         id: LeaseId,
-        to: &[(&str, u64)],
+        to: Request<'_>,
         overdraw: bool,
     ) -> Result<Decision, Error> {
         match self {

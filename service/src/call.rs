@@ -46,7 +46,7 @@ pub enum Call<'a> {
     /// Take a lease.
     Acquire(Question<'a>, Terms<'a>),
     /// A lease has ended, and so much was used.
-    Settle(OfLease<'a>, Report, Amounts<'a>),
+    Settle(OfLease<'a>, Report, Uses<'a>),
     /// A lease has ended: what was taken was used.
     Release(OfLease<'a>, Report),
     /// The work of a lease did not start.
@@ -54,7 +54,7 @@ pub enum Call<'a> {
     /// A lease is to last so many milliseconds from now.
     Renew(OfLease<'a>, u64),
     /// A lease is to have taken so much in all, with `true` into debt.
-    Adjust(OfLease<'a>, Amounts<'a>, bool),
+    Adjust(OfLease<'a>, Uses<'a>, bool),
     /// Forget a key of a policy.
     Reset(&'a str, Key<'a>),
     /// End the lease of a key of a policy that has this handle.
@@ -74,6 +74,15 @@ pub struct Question<'a> {
     pub key: &'a [u8],
     /// Of a pool, the member that is meant; where the pool chooses, none.
     pub member: Option<&'a str>,
+    /// How much of each rate and budget that is not named.
+    pub cost: Option<Number<'a>>,
+    /// How much of the limits that are.
+    pub amounts: Amounts<'a>,
+}
+
+/// How much a lease has used, or is to have taken.
+#[derive(Clone, Debug, Default)]
+pub struct Uses<'a> {
     /// How much of each rate and budget that is not named.
     pub cost: Option<Number<'a>>,
     /// How much of the limits that are.
@@ -175,8 +184,9 @@ impl Service {
             Call::Acquire(question, terms) => self.acquire(caller, &question, terms).await,
             Call::Settle(of, report, used) => {
                 let served = self.of_lease(caller, &of)?;
-                let used = served.in_units(&used)?;
-                finish(served, &of, Finish::Settle(&used), &report).await
+                let in_units = served.in_units(&used.amounts)?;
+                let used = served.request(used.cost, None, &in_units)?;
+                finish(served, &of, Finish::Settle(used), &report).await
             }
             Call::Release(of, report) => {
                 let served = self.of_lease(caller, &of)?;
@@ -193,11 +203,11 @@ impl Service {
                 Ok(Answer::Renewed(renewed))
             }
             Call::Adjust(of, to, overdraw) => {
+                spans::entered(bounds::adjustment(&to))?;
                 let served = self.of_lease(caller, &of)?;
-                let to = served.in_units(&to)?;
-                let decision = served
-                    .adjust(of.key.into(), of.lease, &to, overdraw)
-                    .await?;
+                let in_units = served.in_units(&to.amounts)?;
+                let to = served.request(to.cost, None, &in_units)?;
+                let decision = served.adjust(of.key.into(), of.lease, to, overdraw).await?;
                 Ok(Answer::Decided(Decided::of(served, decision)))
             }
             Call::Reset(policy, key) => {
@@ -340,11 +350,7 @@ impl Question<'_> {
         served: &Served,
         in_units: &'a [(&'a str, u64)],
     ) -> Result<Request<'a>, ServiceError> {
-        let ask = Request::named(in_units);
-        Ok(match self.cost {
-            Some(cost) => ask.cost(spans::entered(served.cost(cost, self.member, in_units))?),
-            None => ask,
-        })
+        served.request(self.cost, self.member, in_units)
     }
 }
 
@@ -354,5 +360,20 @@ impl Served {
         let amounts = amounts.iter();
         let in_units = amounts.map(|(name, number)| Ok((*name, self.amount(name, *number)?)));
         spans::entered(in_units.collect())
+    }
+
+    /// So much of the limits that are named, and `cost` of every rate that is not.
+    #[inline]
+    fn request<'a>(
+        &self,
+        cost: Option<Number<'_>>,
+        member: Option<&str>,
+        in_units: &'a [(&'a str, u64)],
+    ) -> Result<Request<'a>, ServiceError> {
+        let request = Request::named(in_units);
+        Ok(match cost {
+            Some(cost) => request.cost(spans::entered(self.cost(cost, member, in_units))?),
+            None => request,
+        })
     }
 }

@@ -10,6 +10,8 @@ pub enum Field {
     Policy,
     /// Whose limits.
     Key,
+    /// How much of which limits.
+    Amounts,
     /// The member of a pool.
     Member,
     /// How many seconds earlier it counts as having come.
@@ -41,6 +43,7 @@ impl Field {
         match self {
             Self::Policy => "policy",
             Self::Key => "key",
+            Self::Amounts => "amounts",
             Self::Member => "member",
             Self::Priority => "priority",
             Self::Ttl => "ttl_ms",

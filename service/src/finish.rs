@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Amount, Timestamp};
+use tidegate_core::Timestamp;
 
-use tidegate::{Decision, Error, Key, LeaseId, LimitSet, Outcome, Settlement};
+use tidegate::{Decision, Error, Key, LeaseId, LimitSet, Outcome, Request, Settlement};
 
 /// How a lease is to end.
 #[derive(Clone, Copy, Debug)]
 pub enum Finish<'a> {
-    /// With what was really used, by limit.
-    Settle(&'a [(&'a str, Amount)]),
+    /// With what was really used.
+    Settle(Request<'a>),
     /// What was taken was used.
     Release,
     /// The work did not start: all of it comes back.
@@ -45,7 +45,7 @@ pub(super) async fn adjust(
     set: &LimitSet,
     key: Key<'_>,
     id: LeaseId,
-    to: &[(&str, Amount)],
+    to: Request<'_>,
     overdraw: bool,
 ) -> Result<Decision, Error> {
     match overdraw {

@@ -61,7 +61,7 @@ pub use access::Caller;
 pub use ad_hoc::MOST as MOST_RATES;
 pub use amounts::Number;
 pub use answer::{Answer, Decided};
-pub use call::{Amounts, Call, Listing, OfLease, Question, Terms};
+pub use call::{Amounts, Call, Listing, OfLease, Question, Terms, Uses};
 pub use change::{Change, compare};
 pub use denials::{Denial, Frequent, Watcher};
 pub use error::{Kind, ServiceError};

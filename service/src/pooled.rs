@@ -142,7 +142,7 @@ impl Pooled {
         &self,
         key: Key<'_>,
         id: LeaseId,
-        to: &[(&str, u64)],
+        to: Request<'_>,
         overdraw: bool,
     ) -> Result<Decision, Error> {
         let adjust =

@@ -486,13 +486,13 @@ impl Served {
     ///
     /// # Errors
     /// As [`LimitSet::settle`].
-    pub fn settle(
+    pub fn settle<'u>(
         &self,
         key: Key<'_>,
         id: LeaseId,
-        used: &[(&str, u64)],
+        used: impl Into<Request<'u>>,
     ) -> Pending<impl Future<Output = Result<Settlement, ServiceError>> + Send> {
-        Pending::new(self.end(key, id, Finish::Settle(used)))
+        Pending::new(self.end(key, id, Finish::Settle(used.into())))
     }
 
     /// Releases a lease. A retry gets the first answer.
@@ -574,13 +574,14 @@ impl Served {
     ///
     /// # Errors
     /// As [`LimitSet::adjust`].
-    pub fn adjust(
+    pub fn adjust<'u>(
         &self,
         key: Key<'_>,
         id: LeaseId,
-        to: &[(&str, u64)],
+        to: impl Into<Request<'u>>,
         overdraw: bool,
     ) -> Pending<impl Future<Output = Result<Decision, ServiceError>> + Send> {
+        let to = to.into();
         Pending::new(async move {
             let adjusted = self.by_holder(|backing| async move {
                 let decision = backing.adjust(key, id, to, overdraw).await?;

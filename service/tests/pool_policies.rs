@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tidegate::{Key, LeaseId, ManualClock, Outcome, PageOf, Request, Select};
 use tidegate_service::{
-    Answer, Call, Charge, Entry, Finish, HeldTicket, Kind, Number, Question, Report, Scope, Served,
-    Service, ServiceError, Ticket,
+    Answer, Call, Charge, Entry, Finish, HeldTicket, Kind, Number, OfLease, Question, Report,
+    Scope, Served, Service, ServiceError, Terms, Ticket, Uses,
 };
 
 use support::{file, now};
@@ -472,4 +472,64 @@ fn a_cost_is_in_the_unit_of_the_member_that_is_named() {
         "limits `usd` and `tpm` have different units, so that one cost cannot be of both; \
          name their amounts instead"
     );
+}
+
+#[test]
+fn a_lease_of_a_pool_is_settled_and_adjusted_by_a_cost_in_the_one_unit_of_its_members() {
+    let (service, _) = service(
+        "[policy.p]\nbalancer = 'first_available'\n[policy.p.member.eu]\n\
+         limits.usd = { budget = '2.00', per = '1h', unit = '0.01' }\n\
+         limits.rpm = { calls = 9, per = '1h' }\n[policy.p.member.us]\n\
+         limits.eur = { budget = '1.00', per = '1h', unit = '0.01' }\n\
+         [policy.mixed.member.eu]\n\
+         limits.usd = { budget = '2.00', per = '1h', unit = '0.01' }\n\
+         [policy.mixed.member.us]\nlimits.tpm = { rate = 1000, per = '1h' }\n",
+    );
+    let caller = service.enter(None).unwrap();
+    let of = |policy, lease| OfLease {
+        policy,
+        key: b"k",
+        lease,
+    };
+    let question = Question {
+        policy: "p",
+        key: b"k",
+        cost: Some(Number::Decimal("0.75")),
+        ..Question::default()
+    };
+    let acquire = Call::Acquire(question, Terms::default());
+    let Ok(Answer::Acquired(_, Entry::Granted(ticket), lease)) =
+        now(service.call(&caller, acquire))
+    else {
+        panic!("it fits");
+    };
+    lease.unwrap().deliver();
+    let cost = |cost| Uses {
+        cost: Some(Number::Decimal(cost)),
+        ..Uses::default()
+    };
+    let adjust = Call::Adjust(of("p", ticket.id), cost("1.50"), false);
+    let Ok(Answer::Decided(decided)) = now(service.call(&caller, adjust)) else {
+        panic!("it fits");
+    };
+    let told = decided.told();
+    let mut left = told.limits().map(|s| (s.name, s.standing.remaining));
+    assert!(left.any(|left| left == ("usd", 50)));
+    let settle = |policy, cost| Call::Settle(of(policy, ticket.id), Report::default(), cost);
+    let finer = now(service.call(&caller, settle("p", cost("0.125")))).unwrap_err();
+    assert_eq!(finer.kind(), Kind::Invalid);
+    let mixed = now(service.call(&caller, settle("mixed", cost("0.50")))).unwrap_err();
+    assert!(mixed.to_string().contains("different units"), "{mixed}");
+    let Ok(Answer::Finished(_, finished)) = now(service.call(&caller, settle("p", cost("0.50"))))
+    else {
+        panic!("it is held");
+    };
+    let usage = |name| finished.settlement.usage(name).map(|u| (u.taken, u.used));
+    assert_eq!(
+        (usage("usd"), usage("rpm")),
+        (Some((150, 50)), Some((1, 1)))
+    );
+    let nothing = Call::Adjust(of("none", ticket.id), Uses::default(), true);
+    let nothing = now(service.call(&caller, nothing)).unwrap_err();
+    assert!(nothing.to_string().starts_with("`amounts`: "), "{nothing}");
 }

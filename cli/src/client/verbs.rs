@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::Value;
 
-use super::ask::{Amount, Amounts, Members, Subject, duration, millis, named};
+use super::ask::{Amount, Amounts, Members, Quantity, Subject, duration, millis, named};
 use super::exit::{Exit, Outcome, TABLE};
 use super::options::Options;
 use super::print::print;
@@ -166,9 +166,14 @@ pub struct Settle {
     #[command(flatten)]
     work: Work,
 
-    /// What was used; a limit that is not named was used as taken
+    /// What was used; a limit that is not named was used as taken, a rate or budget
+    /// as --cost says if it is given
     #[arg(value_name = "LIMIT=USED")]
     used: Vec<Amount>,
+
+    /// How much was used of every rate and budget that is not named
+    #[arg(long, value_name = "AMOUNT")]
+    cost: Option<Quantity>,
 
     #[command(flatten)]
     telling: Telling,
@@ -210,13 +215,19 @@ pub struct Renew {
 /// Adjust.
 #[derive(Debug, Args)]
 #[command(after_help = TABLE)]
+#[command(group = ArgGroup::new("how much").args(["to", "cost"]).required(true).multiple(true))]
 pub struct Adjust {
     #[command(flatten)]
     which: Which,
 
-    /// How much it is to have taken in all; a limit that is not named stays as it is
-    #[arg(value_name = "LIMIT=AMOUNT", required = true)]
+    /// How much it is to have taken in all; a limit that is not named stays as it is,
+    /// a rate or budget becomes what --cost says if it is given
+    #[arg(value_name = "LIMIT=AMOUNT")]
     to: Vec<Amount>,
+
+    /// How much it is to have taken, in all, of every rate and budget that is not named
+    #[arg(long, value_name = "AMOUNT")]
+    cost: Option<Quantity>,
 
     /// It was used already: charge more even where it does not fit
     #[arg(long)]
@@ -317,6 +328,9 @@ impl Settle {
     pub fn perform(&self) -> Outcome<Exit> {
         let mut request = self.which.request()?;
         self.work.put(&mut request);
+        if let Some(cost) = &self.cost {
+            request.insert("cost".to_owned(), cost.clone().into());
+        }
         if !self.used.is_empty() {
             request.insert("used".to_owned(), named(&self.used)?);
         }
@@ -352,7 +366,12 @@ impl Adjust {
     /// Asks, and tells the answer.
     pub fn perform(&self) -> Outcome<Exit> {
         let mut request = self.which.request()?;
-        request.insert("amounts".to_owned(), named(&self.to)?);
+        if let Some(cost) = &self.cost {
+            request.insert("cost".to_owned(), cost.clone().into());
+        }
+        if !self.to.is_empty() {
+            request.insert("amounts".to_owned(), named(&self.to)?);
+        }
         if self.overdraw {
             request.insert("overdraw".to_owned(), true.into());
         }

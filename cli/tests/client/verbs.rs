@@ -77,6 +77,10 @@ fn a_lease_is_taken_renewed_settled_and_gone() {
     );
     let over = adjust(&["tpm=1100", "--overdraw"]).ends(0);
     assert!(over.out.contains("tpm  0 of 1000 left"), "{over:?}");
+    let by_cost = adjust(&["--cost", "700"]).ends(0);
+    assert!(by_cost.out.contains("tpm  300 of 1000 left"), "{by_cost:?}");
+    let nothing = adjust(&[]).ends(2);
+    assert!(nothing.error.contains("--cost"), "{nothing:?}");
     adjust(&["tpm=800"]).ends(0);
     let settle = with("settle", CHAT, &[lease[0], lease[1], "tpm=300"]);
     let settled = server.ask(&settle).ends(0);

@@ -93,6 +93,7 @@ impl Client for Grpc {
                 ..Default::default()
             }),
             used: amounts(ask),
+            ..Default::default()
         };
         let answer = call!(self.settle(request));
         match answer.expired {

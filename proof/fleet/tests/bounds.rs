@@ -44,6 +44,8 @@ enum Request {
     Many(usize),
     Acquire(proto::AcquireRequest),
     Renew(u64),
+    Settle(proto::SettleRequest),
+    Adjust(proto::AdjustRequest),
     Release(proto::LeaseRequest),
     Revoke(&'static str),
     Set(Place),
@@ -298,6 +300,54 @@ fn leases() -> Vec<Case> {
     ]
 }
 
+/// How much a lease has used, or is to have taken.
+fn uses() -> Vec<Case> {
+    let of = || {
+        let policy = "spend".to_owned();
+        Some(proto::LeaseRequest {
+            policy,
+            ..lease(LEASE)
+        })
+    };
+    let body = |more: &str| format!(r#"{{"policy":"spend","key":"k","lease":"{LEASE}"{more}}}"#);
+    let settle = |what, told, cost: u64| {
+        let request = proto::SettleRequest {
+            lease: of(),
+            cost: Some(cost),
+            ..Default::default()
+        };
+        Case::new(what, told)
+            .post("/v1/settle", body(&format!(r#","cost":{cost}"#)))
+            .grpc(Request::Settle(request))
+            .resp(&format!("TG.SETTLE spend k {LEASE} COST {cost}"))
+    };
+    let adjust = |what, told, cost: Option<u64>| {
+        let request = proto::AdjustRequest {
+            lease: of(),
+            cost,
+            ..Default::default()
+        };
+        let (more, word) = match cost {
+            Some(cost) => (format!(r#","cost":{cost}"#), format!(" COST {cost}")),
+            None => (String::new(), String::new()),
+        };
+        Case::new(what, told)
+            .post("/v1/adjust", body(&more))
+            .grpc(Request::Adjust(request))
+            .resp(&format!("TG.ADJUST spend k {LEASE}{word}"))
+    };
+    let units = ["different units"; 2];
+    vec![
+        settle("a settlement's cost over two units", units, 150),
+        adjust("an adjustment's cost over two units", units, Some(150)),
+        adjust(
+            "an adjustment to nothing",
+            ["`amounts`: say how much", "AMOUNT: say how much"],
+            None,
+        ),
+    ]
+}
+
 /// Places of overrides, and pages.
 fn places() -> Vec<Case> {
     let set = |what, told, place: Place, members: &str, words: &str| {
@@ -429,6 +479,8 @@ async fn told(client: &mut TidegateClient<Channel>, ask: Request) -> Result<(), 
                 .await
                 .map(drop)
         }
+        Request::Settle(settle) => client.settle(settle).await.map(drop),
+        Request::Adjust(adjust) => client.adjust(adjust).await.map(drop),
         Request::Release(lease) => client.release(lease).await.map(drop),
         Request::Revoke(handle) => {
             let revoke = proto::RevokeLeaseRequest {
@@ -593,7 +645,8 @@ impl House {
 fn what_is_out_of_bounds_is_refused_alike_by_every_protocol_and_changes_nothing() {
     let mut house = House::open();
     assert!(house.is_untouched());
-    for mut case in checks().into_iter().chain(leases()).chain(places()) {
+    let cases = [checks(), leases(), uses(), places()].into_iter().flatten();
+    for mut case in cases {
         house.over_http(&case);
         house.over_grpc(&mut case);
         house.over_resp(&case);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::{Outcome, Select};
 use tidegate_service::{
-    Amounts, Call, LeaseHandle, Listing, Number, OfLease, Question, Report, Terms, bounds,
+    Amounts, Call, LeaseHandle, Listing, Number, OfLease, Question, Report, Terms, Uses, bounds,
 };
 use tonic::Status;
 
@@ -32,6 +32,13 @@ fn amounts(amounts: &HashMap<String, u64>) -> Amounts<'_> {
         .collect()
 }
 
+fn uses(cost: Option<u64>, named: &HashMap<String, u64>) -> Uses<'_> {
+    Uses {
+        cost: cost.map(Number::Units),
+        amounts: amounts(named),
+    }
+}
+
 pub fn check_many(request: &proto::CheckManyRequest) -> Call<'_> {
     let questions = request.checks.iter().map(|one| Ok(question(one)));
     Call::CheckMany(questions.collect())
@@ -53,7 +60,7 @@ pub fn acquire(request: &proto::AcquireRequest) -> Result<Call<'_>, Status> {
 
 pub fn settle(request: &proto::SettleRequest) -> Result<Call<'_>, Status> {
     let (of, report) = ended(named(request.lease.as_ref())?)?;
-    Ok(Call::Settle(of, report, amounts(&request.used)))
+    Ok(Call::Settle(of, report, uses(request.cost, &request.used)))
 }
 
 pub fn renew(request: &proto::RenewRequest) -> Result<Call<'_>, Status> {
@@ -63,11 +70,8 @@ pub fn renew(request: &proto::RenewRequest) -> Result<Call<'_>, Status> {
 
 pub fn adjust(request: &proto::AdjustRequest) -> Result<Call<'_>, Status> {
     let of = of_lease(named(request.lease.as_ref())?)?;
-    Ok(Call::Adjust(
-        of,
-        amounts(&request.amounts),
-        request.overdraw,
-    ))
+    let to = uses(request.cost, &request.amounts);
+    Ok(Call::Adjust(of, to, request.overdraw))
 }
 
 /// A lease that ends, with what is said of its work.

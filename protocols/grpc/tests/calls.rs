@@ -132,7 +132,7 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
         let adjust = proto::AdjustRequest {
             lease: Some(named(&lease, "k")),
             amounts: [("tpm".to_owned(), tpm)].into(),
-            overdraw: false,
+            ..Default::default()
         };
         let adjusted = client.adjust(adjust).await.map(tonic::Response::into_inner);
         assert_eq!(
@@ -144,6 +144,7 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
     let settle = proto::SettleRequest {
         lease: Some(named(&lease, "k")),
         used: [("tpm".to_owned(), 100)].into(),
+        ..Default::default()
     };
     let settled = client.settle(settle.clone()).await.unwrap().into_inner();
     assert_eq!(
@@ -165,6 +166,33 @@ async fn a_lease_is_acquired_renewed_settled_and_settled_once() {
         client.release(unknown).await.unwrap_err().code(),
         Code::NotFound
     );
+}
+
+#[tokio::test]
+async fn a_lease_is_adjusted_and_settled_by_a_cost() {
+    let (_running, mut client) = running(Vec::new()).await;
+    let acquired = client.acquire(tokens("k", 400)).await.unwrap().into_inner();
+    let lease = Some(named(&acquired.lease.expect("it fits"), "k"));
+    let adjust = proto::AdjustRequest {
+        lease: lease.clone(),
+        cost: Some(500),
+        ..Default::default()
+    };
+    assert!(client.adjust(adjust).await.unwrap().into_inner().admitted);
+    let nothing = proto::AdjustRequest {
+        lease: lease.clone(),
+        ..Default::default()
+    };
+    let refused = client.adjust(nothing).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let settle = proto::SettleRequest {
+        lease,
+        cost: Some(100),
+        ..Default::default()
+    };
+    let settled = client.settle(settle).await.unwrap().into_inner();
+    let used = |limit: &str| (settled.limits[limit].taken, settled.limits[limit].used);
+    assert_eq!((used("tpm"), used("rpm")), ((500, 100), (1, 1)));
 }
 
 #[tokio::test]

@@ -74,6 +74,7 @@ fn methods(lease: &str) -> Vec<(&'static str, Access, Vec<u8>)> {
     };
     let adjust = proto::AdjustRequest {
         lease: Some(end()),
+        cost: Some(1),
         ..Default::default()
     };
     let reset = proto::ResetRequest {

@@ -126,6 +126,7 @@ const fn word(field: Field) -> &'static str {
     match field {
         Field::Policy => "POLICY",
         Field::Key => "KEY",
+        Field::Amounts => "AMOUNT",
         Field::Priority => "PRIORITY",
         Field::Ttl => "TTL",
         Field::Wait => "WAIT",

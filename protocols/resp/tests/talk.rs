@@ -183,6 +183,10 @@ fn every_verb_has_its_answer() {
             "-ERR 'OVERDRAW' is given twice",
         ),
         (
+            format!("TG.ADJUST slots k {lease} COST 1 COST 1"),
+            "-ERR 'COST' is said twice",
+        ),
+        (
             format!("TG.SETTLE slots k {lease} USED running 1"),
             "{expired:f,repeated:f,used:{running:{taken:1,used:1}},member:nil,cooling_until_us:nil}",
         ),

@@ -35,6 +35,10 @@ running = { concurrency = 3, ttl = '1h' }
 [policy.job.limits]
 tokens = { rate = 100, per = '400d' }
 running = { concurrency = 3, ttl = '1h' }
+[policy.both.limits]
+input = { rate = 100, per = '400d' }
+output = { rate = 100, per = '400d' }
+running = { concurrency = 3, ttl = '1h' }
 [policy.deep]
 key = 'org/user'
 [policy.deep.limits]
@@ -170,6 +174,17 @@ const SCENARIOS: &[Scenario] = &[
         )?;
         talk.peek("job")
     }),
+    row("settle, by a cost", Verb::Settle, |talk| {
+        let both = |verb| Call::of(verb, "both", &talk.key);
+        let (acquire, settle) = (both(Verb::Acquire).cost(20), both(Verb::Settle).cost(60));
+        let lease = talk.lease(acquire.clone())?;
+        talk.say(settle.clone().lease(&lease))?;
+        let lease = talk.lease(acquire)?;
+        let settle = settle.amount("output", 5).lease(&lease);
+        talk.say(settle.clone())?;
+        talk.say(settle)?;
+        talk.peek_of("both", "input")
+    }),
     row("release", Verb::Release, |talk| talk.ends(Verb::Release)),
     row("cancel", Verb::Cancel, |talk| talk.ends(Verb::Cancel)),
     row("release, of a pool", Verb::Release, |talk| {
@@ -212,6 +227,15 @@ const SCENARIOS: &[Scenario] = &[
                 .amount("tokens", 50),
         )?;
         Ok(())
+    }),
+    row("adjust, by a cost", Verb::Adjust, |talk| {
+        let lease = talk.lease(Call::of(Verb::Acquire, "both", &talk.key).cost(20))?;
+        for cost in [60, 60, 101, 70, 10] {
+            let adjust = Call::of(Verb::Adjust, "both", &talk.key).lease(&lease);
+            talk.say(adjust.clone().cost(cost))?;
+            talk.say(adjust.cost(cost).amount("input", 30))?;
+        }
+        talk.peek_of("both", "output")
     }),
     row("debit", Verb::Debit, |talk| {
         talk.often(4, |key| {

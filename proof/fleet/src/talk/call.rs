@@ -59,6 +59,8 @@ pub struct Call {
     /// Amounts by limit: of a settlement, what was used; of an override, what the limits
     /// become.
     pub amounts: Vec<(String, u64)>,
+    /// How much of every rate that is not named.
+    pub cost: Option<u64>,
     /// How long to wait, in milliseconds.
     pub wait: Option<u64>,
     /// Whether it waits where its rates cannot admit it in time.
@@ -99,6 +101,13 @@ impl Call {
     #[must_use]
     pub fn amount(mut self, limit: &str, amount: u64) -> Self {
         self.amounts.push((limit.to_owned(), amount));
+        self
+    }
+
+    /// With so much of every rate that is not named.
+    #[must_use]
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.cost = Some(cost);
         self
     }
 

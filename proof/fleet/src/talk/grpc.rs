@@ -125,9 +125,12 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
             read(client.acquire(request), acquired).await
         }
         Verb::Settle => {
-            let used = call.amounts.iter().cloned().collect();
-            let lease = Some(lease(call));
-            read(client.settle(proto::SettleRequest { lease, used }), ended).await
+            let request = proto::SettleRequest {
+                lease: Some(lease(call)),
+                used: call.amounts.iter().cloned().collect(),
+                cost: call.cost,
+            };
+            read(client.settle(request), ended).await
         }
         Verb::Release => read(client.release(lease(call)), ended).await,
         Verb::Cancel => read(client.cancel(lease(call)), ended).await,
@@ -141,6 +144,7 @@ async fn told(channel: Channel, call: &Call) -> Result<Answer, Status> {
                 lease: Some(lease(call)),
                 amounts: call.amounts.iter().cloned().collect(),
                 overdraw: false,
+                cost: call.cost,
             };
             read(client.adjust(request), decided).await
         }
@@ -240,7 +244,7 @@ fn check(call: &Call) -> proto::CheckRequest {
     proto::CheckRequest {
         policy: call.policy.clone(),
         key: bytes(&call.key),
-        cost: None,
+        cost: call.cost,
         amounts: call.amounts.iter().cloned().collect(),
         member: call.member.clone().unwrap_or_default(),
     }

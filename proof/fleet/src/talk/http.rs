@@ -234,6 +234,7 @@ fn body(call: &Call) -> Value {
         put(name, amounts.into());
     }
     let numbers = [
+        ("cost", call.cost),
         ("wait_ms", call.wait),
         ("ttl_ms", call.ttl),
         ("cool_down_ms", call.cool_down),

@@ -62,7 +62,10 @@ impl Library {
             .iter()
             .map(|(name, amount)| (name.as_str(), *amount))
             .collect();
-        let ask = Request::named(&amounts);
+        let mut ask = Request::named(&amounts);
+        if let Some(cost) = call.cost {
+            ask = ask.cost(cost);
+        }
         let member = call.member.as_deref();
         let report = Report {
             cool_down: call.cool_down.map(Duration::from_millis),
@@ -90,7 +93,7 @@ impl Library {
                 Ok(answer)
             }
             Verb::Acquire => self.acquire(&served, key, ask, call),
-            Verb::Settle => ends(Finish::Settle(&amounts)),
+            Verb::Settle => ends(Finish::Settle(ask)),
             Verb::Release => ends(Finish::Release),
             Verb::Cancel => ends(Finish::Cancel),
             Verb::Renew => {
@@ -103,7 +106,7 @@ impl Library {
             }
             Verb::Adjust => {
                 let lease = call.lease.parse().map_err(|_| unknown())?;
-                let adjusted = served.adjust(key, lease, &amounts, false).wait()?;
+                let adjusted = served.adjust(key, lease, ask, false).wait()?;
                 Ok(decision(&served, &adjusted))
             }
             Verb::Debit => Ok(decided(&served, &served.debit_at(member, key, ask).wait()?)),

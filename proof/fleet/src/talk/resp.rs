@@ -213,6 +213,7 @@ fn words(call: &Call) -> Vec<String> {
         .filter(|_| call.verb == Verb::Acquire)
         .map(|ttl| ttl.to_string());
     let pairs = [
+        ("COST", call.cost.map(|cost| cost.to_string())),
         ("WAIT", call.wait.map(|wait| wait.to_string())),
         ("TTL", ttl),
         ("IDEMPOTENCY", call.name.clone()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use tidegate::LeaseId;
-use tidegate_service::{Call, LeaseHandle, OfLease, Question, Report, Terms};
+use tidegate_service::{Call, LeaseHandle, OfLease, Question, Report, Terms, Uses};
 
 use crate::error::Problem;
 use crate::parse::amount::{Amount, Amounts};
@@ -104,6 +104,8 @@ pub(crate) struct SettleRequest {
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
     lease: LeaseId,
+    #[serde(default, deserialize_with = "present")]
+    cost: Option<Amount>,
     #[serde(default)]
     used: Amounts,
     #[serde(default)]
@@ -147,6 +149,9 @@ pub(crate) struct AdjustRequest {
     key_base64: Option<Base64>,
     #[serde(deserialize_with = "lease")]
     lease: LeaseId,
+    #[serde(default, deserialize_with = "present")]
+    cost: Option<Amount>,
+    #[serde(default)]
     amounts: Amounts,
     #[serde(default)]
     overdraw: bool,
@@ -282,11 +287,8 @@ fn question<'a>(
 impl SettleRequest {
     pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
         let report = report(self.outcome, self.cool_down_ms);
-        Ok(Call::Settle(
-            of_lease(self, self.lease)?,
-            report,
-            self.used.said(),
-        ))
+        let used = uses(self.cost.as_ref(), &self.used);
+        Ok(Call::Settle(of_lease(self, self.lease)?, report, used))
     }
 }
 
@@ -306,7 +308,8 @@ impl RenewRequest {
 impl AdjustRequest {
     pub(crate) fn call(&self) -> Result<Call<'_>, Problem> {
         let of = of_lease(self, self.lease)?;
-        Ok(Call::Adjust(of, self.amounts.said(), self.overdraw))
+        let to = uses(self.cost.as_ref(), &self.amounts);
+        Ok(Call::Adjust(of, to, self.overdraw))
     }
 }
 
@@ -321,6 +324,13 @@ impl RevokeRequest {
         let key = self.key()?.into();
         let handle = LeaseHandle::read(self.handle.as_bytes())?;
         Ok(Call::Revoke(&self.policy, key, handle))
+    }
+}
+
+fn uses<'a>(cost: Option<&'a Amount>, amounts: &'a Amounts) -> Uses<'a> {
+    Uses {
+        cost: cost.map(Amount::number),
+        amounts: amounts.said(),
     }
 }
 

@@ -63,6 +63,43 @@ async fn a_settlement_refunds_what_was_not_used() {
 }
 
 #[tokio::test]
+async fn a_lease_is_adjusted_and_settled_by_a_cost() {
+    let house = House::new();
+    let about = |more: &[(&str, serde_json::Value)]| {
+        let mut body = json!({"policy": "chat", "key": "acme/alice"});
+        for (name, value) in more {
+            body[*name] = value.clone();
+        }
+        body
+    };
+    let ask = about(&[("cost", json!(1_000))]);
+    let id = &house.post("/v1/acquire", ask).await.json()["lease"]["id"];
+    let adjust = about(&[("lease", id.clone()), ("cost", json!(4_000))]);
+    let adjusted = house.post("/v1/adjust", adjust).await;
+    assert_eq!(adjusted.json()["limits"]["tpm"]["remaining"], 5_000);
+    let refused = about(&[("lease", id.clone()), ("cost", json!(9_001))]);
+    house
+        .post("/v1/adjust", refused.clone())
+        .await
+        .problem(429, "refused");
+    let mut overdrawn = refused;
+    overdrawn["overdraw"] = json!(true);
+    let overdrawn = house.post("/v1/adjust", overdrawn).await.json();
+    assert_eq!(overdrawn["limits"]["tpm"]["debt"], 1);
+    let nothing = about(&[("lease", id.clone()), ("amounts", json!({}))]);
+    house
+        .post("/v1/adjust", nothing)
+        .await
+        .problem(400, "invalid");
+    let settle = about(&[("lease", id.clone()), ("cost", json!(3_000))]);
+    let settled = house.post("/v1/settle", settle).await.json();
+    assert_eq!(
+        settled["limits"]["tpm"],
+        json!({"taken": 9_001, "used": 3_000})
+    );
+}
+
+#[tokio::test]
 async fn a_cancelled_lease_used_nothing() {
     let house = House::new();
     let ask = json!({"policy": "chat", "key": "acme/alice", "amounts": {"tpm": 4_000}});

@@ -54,7 +54,7 @@ const OPERATIONS: [(&str, Access, &str, &str); 27] = [
         "post /v1/adjust",
         Policy(Decide),
         "/v1/adjust",
-        "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\",\"amounts\":{}}",
+        "{\"policy\":\"web\",\"key\":\"k\",\"lease\":\"LEASE\",\"cost\":1}",
     ),
     (
         "post /v1/debit",

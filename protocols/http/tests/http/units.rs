@@ -120,10 +120,22 @@ async fn a_lease_is_settled_and_listed_in_its_unit() {
     let settle = json!({
         "policy": "spend", "key": "k", "lease": lease["lease"]["id"], "used": {"usd": "0.35"}
     });
+    let finer = json!({
+        "policy": "spend", "key": "k", "lease": lease["lease"]["id"], "cost": "0.125"
+    });
+    house
+        .post("/v1/settle", finer)
+        .await
+        .problem(400, "invalid");
+    let by_cost = json!({
+        "policy": "spend", "key": "k", "lease": lease["lease"]["id"], "cost": "1.00"
+    });
+    let adjusted = house.post("/v1/adjust", by_cost).await.json();
+    assert_eq!(adjusted["limits"]["usd"]["remaining"], "1.50");
     let settled = house.post("/v1/settle", settle).await.json();
     assert_eq!(
         settled["limits"]["usd"],
-        json!({"taken": "1.20", "used": "0.35"})
+        json!({"taken": "1.00", "used": "0.35"})
     );
     assert_eq!(left(&house).await, "2.15");
     let foreseen = house

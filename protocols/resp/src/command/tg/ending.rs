@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tidegate::Outcome;
-use tidegate_service::{Amounts, Call, LeaseHandle, Report};
+use tidegate_service::{Call, LeaseHandle, Report, Uses};
 
 use super::ask::once;
-use super::named::{amount, key, of_lease, policy};
+use super::named::{amount, key, number, of_lease, policy};
 use crate::command::number::{ANY, natural};
 use crate::error::{Fault, quoted};
 use crate::parse::Arguments;
@@ -29,14 +29,16 @@ pub(in crate::command) fn cancel(arguments: Arguments<'_>) -> Parsed<'_> {
     Ok(Call::Cancel(of, read(arguments, false)?.0))
 }
 
-/// `[USED limit n]... [OUTCOME word] [COOLDOWN ms]`
-fn read(arguments: Arguments<'_>, settles: bool) -> Result<(Report, Amounts<'_>), Fault> {
-    let (mut report, mut used, mut outcome) = (Report::default(), Amounts::new(), None);
+/// `[COST n] [USED limit n]... [OUTCOME word] [COOLDOWN ms]`
+fn read(arguments: Arguments<'_>, settles: bool) -> Result<(Report, Uses<'_>), Fault> {
+    let (mut report, mut used, mut outcome) = (Report::default(), Uses::default(), None);
     let mut words = arguments.from(4);
     while let Some(word) = words.next() {
         let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
         if settles && word.eq_ignore_ascii_case(b"USED") {
-            used.push(amount(next()?, next()?)?);
+            used.amounts.push(amount(next()?, next()?)?);
+        } else if settles && word.eq_ignore_ascii_case(b"COST") {
+            once(&mut used.cost, number(next()?, "COST")?, "COST")?;
         } else if word.eq_ignore_ascii_case(b"OUTCOME") {
             once(&mut outcome, outcome_of(next()?)?, "OUTCOME")?;
         } else if word.eq_ignore_ascii_case(b"COOLDOWN") {
@@ -66,15 +68,17 @@ pub(in crate::command) fn renew(arguments: Arguments<'_>) -> Parsed<'_> {
     Ok(Call::Renew(of, natural(ttl, ANY, "ttl_ms")?))
 }
 
-/// `[AMOUNT limit n]... [OVERDRAW]`
+/// `[COST n] [AMOUNT limit n]... [OVERDRAW]`
 pub(in crate::command) fn adjust(arguments: Arguments<'_>) -> Parsed<'_> {
     let of = of_lease(arguments)?;
-    let (mut to, mut overdraw) = (Amounts::new(), None);
+    let (mut to, mut overdraw) = (Uses::default(), None);
     let mut words = arguments.from(4);
     while let Some(word) = words.next() {
         let mut next = || words.next().ok_or_else(|| Fault::Syntax(quoted(word)));
         if word.eq_ignore_ascii_case(b"AMOUNT") {
-            to.push(amount(next()?, next()?)?);
+            to.amounts.push(amount(next()?, next()?)?);
+        } else if word.eq_ignore_ascii_case(b"COST") {
+            once(&mut to.cost, number(next()?, "COST")?, "COST")?;
         } else if word.eq_ignore_ascii_case(b"OVERDRAW") {
             once(&mut overdraw, (), "OVERDRAW")?;
         } else {
