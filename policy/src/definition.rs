@@ -13,7 +13,7 @@ use super::suggest::write_instead;
 use tidegate::{Balance, Limit, Metadata};
 
 /// What a policy may say.
-const SETTINGS: [&str; 18] = [
+const SETTINGS: [&str; 19] = [
     "limits",
     "member",
     "balancer",
@@ -30,6 +30,7 @@ const SETTINGS: [&str; 18] = [
     "max_remembered_leases",
     "remember",
     "max_waiting",
+    "jitter",
     "failure_mode",
     "share",
 ];
@@ -43,6 +44,12 @@ const FAILURE_MODES: [(&str, FailureMode); 3] = [
 
 /// The most keys, leases or waiters that a policy may ask for: what fits any machine.
 const MOST: u64 = 1 << 40;
+
+/// The least by which anybody can tell that they are to come back later.
+const SHORTEST_JITTER: Duration = Duration::from_millis(1);
+
+/// Who is told to come back so much later may think that they are told nonsense.
+const LONGEST_JITTER: Duration = Duration::from_secs(3_600);
 
 /// What is answered when the store cannot tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -108,6 +115,9 @@ pub struct Policy {
     pub remember: Option<Duration>,
     /// How many may wait at once; the engine's default if not said.
     pub max_waiting: Option<usize>,
+    /// How much later than the exact instant those who are refused are told to come back,
+    /// at most; not at all if not said.
+    pub jitter: Option<Duration>,
     /// What is answered when the store cannot tell; `deny` if not said.
     pub failure_mode: FailureMode,
     /// What its file says, as it says it.
@@ -150,6 +160,7 @@ impl Policy {
             max_remembered_leases: None,
             remember: None,
             max_waiting: None,
+            jitter: None,
             failure_mode: FailureMode::Deny,
             shape: Shape::Table(Vec::new()),
         }
@@ -197,6 +208,8 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
     let max_remembered_leases = count(&mut fields, "max_remembered_leases", faults);
     let remember = duration(&mut fields, "remember", faults);
     let max_waiting = count(&mut fields, "max_waiting", faults);
+    let jitter = fields.take("jitter");
+    let jitter = jitter.and_then(|field| field.duration(SHORTEST_JITTER..=LONGEST_JITTER, faults));
     let failure_mode = failure_mode(&mut fields, faults);
     let metadata = members::metadata(&mut fields, faults);
     let common = Common {
@@ -226,6 +239,7 @@ pub(super) fn read(entry: &Field<'_>, faults: &mut Faults<'_>) -> Option<Policy>
         max_remembered_leases,
         remember,
         max_waiting,
+        jitter,
         failure_mode: failure_mode.unwrap_or_default(),
         shape: Shape::of(entry.node()),
     })

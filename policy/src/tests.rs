@@ -52,7 +52,7 @@ pub(super) const FAULTY_LIMITS: &[&str] = &[
 /// Sound policies, with everything that a policy can say.
 pub(super) const POLICIES: &[&str] = &[
     "[policy.p]\nkey = 'org/team/user'\nttl = '30s'\nshadow = true\nmax_keys = 10\n\
-     failure_mode = 'admit'\nmetadata = { owner = 'ops' }\n\
+     jitter = '500ms'\nfailure_mode = 'admit'\nmetadata = { owner = 'ops' }\n\
      [policy.p.limits]\nrpm = { calls = 300, per = '1m', level = 'team' }\n",
     "[policy.chat]\nbalancer = 'weighted'\nlevels = ['org', 'user']\npartial_keys = true\nmax_waiting = 5\n\
      metadata = { team = 'ml' }\n\
@@ -79,7 +79,7 @@ pub(super) const FAULTY_POLICIES: &[&str] = &[
     "[policy.a.member.b]\nweight = 0\ncool_down = 'soon'\nlimit = 3\n",
     "[policy.a.member.'b/c'.limits]\nx = { concurrency = 1, levl = 'o' }\n",
     "[policy.a]\nkey = 'org//user'\nlevels = ['org']\nlimits.x = { concurrency = 1 }",
-    "[policy.a]\nkey = 3\nttl = '0s'\nshadow = 'yes'\nlimits.x = { concurrency = 1 }",
+    "[policy.a]\nkey = 3\nttl = '0s'\njitter = '2h'\nshadow = 'yes'\nlimits.x = { concurrency = 1 }",
     "[policy.a]\nmetadata = { n = 3 }\nlimits.x = { concurrency = 1 }",
 ];
 

@@ -5,6 +5,7 @@
 //! | [`Service`] | the policies by name, on one store; exchanged while in use |
 //! | [`Call`], [`Answer`] | what a protocol asks, and is answered: [`Service::call`] |
 //! | [`Served`] | one policy's verbs, counted, with its failure mode |
+//! | `jitter` | those who are refused together come back apart |
 //! | `tables` | what the store calls the tables of policies, members and rates |
 //! | [`check_many()`] | the checks of one request, all at one instant |
 //! | [`Number`] | an amount as a request says it, and in its limit's unit |
@@ -39,6 +40,7 @@ mod error;
 mod field;
 mod finish;
 mod held;
+mod jitter;
 mod listing;
 mod making;
 mod many;

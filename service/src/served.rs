@@ -16,6 +16,7 @@ use super::bounds;
 use super::denials::Denials;
 use super::error::{Kind, ServiceError, or_never};
 use super::finish::{Finish, Finished, Report};
+use super::jitter::Jitter;
 use super::meters::{Meters, Observed};
 use super::outlook::Outlook;
 use super::share::Share;
@@ -39,6 +40,8 @@ pub struct Served {
     meters: Meters,
     name: Arc<str>,
     denials: Arc<Denials>,
+    /// How much later those who are refused are told to come back.
+    jitter: Option<Jitter>,
     /// How long a request may wait.
     longest_wait: Duration,
 }
@@ -150,6 +153,7 @@ impl Served {
             has_units: has_units(&policy),
             meters: Meters::of(&policy),
             name: policy.name.as_str().into(),
+            jitter: policy.jitter.map(Jitter::new),
             metadata: Arc::new(policy.metadata.clone()),
             policy,
             backing,
@@ -161,6 +165,11 @@ impl Served {
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// How much later than it may somebody who is refused is told to come back.
+    pub(super) fn jitter(&self) -> Span {
+        self.jitter.as_ref().map_or(Span::default(), Jitter::draw)
     }
 
     /// Its limits; of a pool, those of its first member.

@@ -20,6 +20,8 @@ pub struct Told<'a> {
     member: Option<&'a str>,
     /// Looked at once, if anybody wants to know.
     at: OnceCell<Timestamp>,
+    /// How long to wait: drawn once, so that all say the same.
+    wait: OnceCell<Option<Span>>,
 }
 
 /// Where one limit stands.
@@ -47,6 +49,7 @@ impl<'a> Told<'a> {
             shadowed: decision.shadowed(),
             member: decision.member(),
             at: OnceCell::new(),
+            wait: OnceCell::new(),
         }
     }
 
@@ -91,6 +94,7 @@ impl<'a> Told<'a> {
             shadowed: false,
             member: None,
             at: OnceCell::new(),
+            wait: OnceCell::new(),
         }
     }
 
@@ -128,11 +132,16 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Of a refusal: how long that is. Never nothing.
+    /// Of a refusal: how long to wait. Until then, and as much longer as the policy's
+    /// jitter has drawn. Never nothing.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
-        self.not_until()?;
-        self.verdict.retry_after(self.at())
+        *self.wait.get_or_init(|| {
+            self.not_until()?;
+            let exact = self.verdict.retry_after(self.at())?.as_micros();
+            let later = self.served.jitter().as_micros();
+            Some(Span::from_micros(exact.saturating_add(later)))
+        })
     }
 
     /// The limit that binds.
@@ -197,6 +206,31 @@ mod tests {
 
     use super::*;
     use crate::Service;
+
+    #[test]
+    fn those_who_are_refused_together_are_told_to_come_back_apart_and_never_too_early() {
+        let text = "[policy.p]\njitter = '500ms'\nlimits.rpm = { calls = 1, per = '1m' }";
+        let file = parse("t", text).unwrap();
+        let time = ManualClock::default();
+        let service = Service::builder().clock(time.clock()).build(&file).unwrap();
+        let caller = service.enter(None).unwrap();
+        let served = service.policy(&caller, Scope::Decide, "p").unwrap();
+        let first = served.check("k", 1).wait().unwrap();
+        assert_eq!(Told::answered(&served, &first).retry_after(), None);
+        let (least, most) = (Span::from_secs(60), Span::from_millis(60_500));
+        let waits: Vec<_> = (0..64)
+            .map(|_| {
+                let refused = served.check("k", 1).wait().unwrap();
+                let told = Told::answered(&served, &refused);
+                let wait = told.retry_after().unwrap();
+                assert!((least..=most).contains(&wait), "{wait:?}");
+                assert_eq!(told.retry_after(), Some(wait), "it is drawn once");
+                assert_eq!(told.not_until(), Some(told.at() + least));
+                wait
+            })
+            .collect();
+        assert!(waits.iter().any(|wait| *wait != waits[0]));
+    }
 
     #[test]
     fn all_that_is_told_of_an_answer_is_of_one_instant() {

@@ -21,7 +21,9 @@ const POLICIES: &str = "[policy.chat.limits]\nrpm = { calls = 10, per = '1h' }\n
                         [policy.deep]\nkey = 'org/user'\n\
                         [policy.deep.limits]\nall = { calls = 10, per = '1h' }\n\
                         [policy.spend.limits]\ntpm = { rate = 1000, per = '1h' }\n\
-                        usd = { budget = '2.00', per = '1h', unit = '0.01' }\n";
+                        usd = { budget = '2.00', per = '1h', unit = '0.01' }\n\
+                        [policy.burst]\njitter = '10m'\n\
+                        [policy.burst.limits]\nrph = { calls = 1, per = '1h' }\n";
 
 const LEASE: &str = "0123456789abcdef0123456789abcdef";
 
@@ -651,5 +653,40 @@ fn what_is_out_of_bounds_is_refused_alike_by_every_protocol_and_changes_nothing(
         house.over_grpc(&mut case);
         house.over_resp(&case);
         assert!(house.is_untouched(), "{}", case.what);
+    }
+}
+
+/// The instant is exact, and nobody is told to come back before it.
+#[test]
+fn those_who_are_refused_are_told_by_every_protocol_to_come_back_apart() {
+    const EXACT: u64 = 3_600_000;
+    let mut house = House::open();
+    let check = r#"{"policy":"burst","key":"k"}"#;
+    let mut over_http = || {
+        let sent = house
+            .http
+            .send("POST", "/v1/check", "application/json", check);
+        let (_, body) = sent.expect("an answer");
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        body["retry_after_ms"].as_u64()
+    };
+    assert_eq!(over_http(), None, "it fits");
+    let over_http: Vec<_> = (0..20).map(|_| over_http()).collect();
+    let over_grpc = (0..20).map(|_| {
+        let checked = house.grpc.check(about("burst", "k"));
+        let checked = house.runtime.block_on(checked).expect("an answer");
+        checked.into_inner().retry_after_ms
+    });
+    let over_grpc: Vec<_> = over_grpc.collect();
+    let over_resp = (0..20).map(|_| {
+        let checked = house.resp.send(&["TG.CHECK", "burst", "k"]);
+        checked.expect("an answer").expect("no error")["retry_after_ms"].as_u64()
+    });
+    for waits in [over_http, over_grpc, over_resp.collect()] {
+        for wait in &waits {
+            let wait = wait.expect("it is refused");
+            assert!((EXACT..=EXACT + 600_000).contains(&wait), "{wait}");
+        }
+        assert!(waits.iter().any(|wait| *wait != waits[0]), "{waits:?}");
     }
 }

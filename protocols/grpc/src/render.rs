@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate::{Limit, ListedKey, Metadata, Unit, Verdict};
+use tidegate::{Limit, ListedKey, Metadata, Span, Unit, Verdict};
 use tidegate_service::{Answer, Entry, Finished, HeldTicket, Outlook, Served, Ticket, Told};
 
 use crate::error::problem;
@@ -113,6 +113,7 @@ fn told(told: &Told<'_>) -> proto::CheckResponse {
     proto::CheckResponse {
         admitted: told.admitted(),
         not_until_us: told.not_until().map(|at| at.as_micros()),
+        retry_after_ms: told.retry_after().map(Span::millis_up),
         binding: told.binding().unwrap_or_default().to_owned(),
         limits: told
             .limits()

@@ -44,6 +44,26 @@ async fn a_refusal_says_in_whole_seconds_when_it_is_not_too_early() {
     }
 }
 
+/// Body and header are of one answer; the instants are exact.
+#[tokio::test]
+async fn a_refusal_by_a_policy_with_jitter_says_later_and_not_too_early() {
+    let text = "[policy.p]\njitter = '40s'\nlimits.rpm = { calls = 1, per = '20s' }";
+    let house = House::of(text, Settings::default());
+    let ask = json!({"policy": "p", "key": "k"});
+    assert_eq!(house.post("/v1/check", ask.clone()).await.status, 200);
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        let reply = house.post("/v1/check", ask.clone()).await;
+        assert_eq!(reply.header("ratelimit"), Some(r#""rpm";r=0;t=20"#));
+        let seconds: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+        let ms = reply.json()["retry_after_ms"].as_u64().unwrap();
+        assert!((20_000..=60_000).contains(&ms), "{ms}");
+        assert_eq!(seconds, ms.div_ceil(1_000));
+        waits.push(ms);
+    }
+    assert!(waits.iter().any(|wait| *wait != waits[0]), "{waits:?}");
+}
+
 #[tokio::test]
 async fn slots_are_concurrent_requests_and_say_no_time() {
     let house = House::new();

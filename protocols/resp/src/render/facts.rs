@@ -6,7 +6,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tidegate::{Standing, Timestamp, Unit, Verdict};
+use tidegate::{Span, Standing, Timestamp, Unit, Verdict};
 use tidegate_service::Told;
 
 use super::reply::Replies;
@@ -16,7 +16,7 @@ pub(crate) const DECISION_FACTS: usize = 9;
 
 /// Verdict, what binds, until when, and where every limit stands.
 pub(crate) fn told(replies: &mut Replies, told: &Told<'_>) {
-    verdict(replies, told.verdict(), || told.at());
+    verdict(replies, told.verdict(), || told.retry_after());
     replies.text("binding");
     optional_text(replies, told.binding());
     replies.text("degraded");
@@ -41,8 +41,12 @@ pub(crate) fn standings(replies: &mut Replies, told: &Told<'_>) {
     }
 }
 
-/// Three facts: the word, the instant, and how far away it is.
-pub(crate) fn verdict(replies: &mut Replies, verdict: Verdict, now: impl FnOnce() -> Timestamp) {
+/// Three facts: the word, the instant, and how long to wait.
+pub(crate) fn verdict(
+    replies: &mut Replies,
+    verdict: Verdict,
+    wait: impl FnOnce() -> Option<Span>,
+) {
     replies.text("verdict");
     replies.text(match verdict {
         Verdict::Admit => "admitted",
@@ -57,7 +61,7 @@ pub(crate) fn verdict(replies: &mut Replies, verdict: Verdict, now: impl FnOnce(
     replies.text("retry_after_ms");
     match verdict {
         Verdict::Admit => replies.integer(0),
-        refused => match refused.retry_after(now()) {
+        Verdict::NotUntil(_) | Verdict::Never => match wait() {
             Some(wait) => replies.count(wait.millis_up()),
             None => replies.null(),
         },

@@ -88,7 +88,9 @@ fn outlook(replies: &mut Replies, served: &Served, outlook: &Outlook) {
         replies.map(7);
         replies.text("spendable");
         replies.count(forecast.spendable);
-        facts::verdict(replies, forecast.verdict, || now);
+        facts::verdict(replies, forecast.verdict, || {
+            forecast.verdict.retry_after(now)
+        });
         facts::stands(replies, served.unit(name), &forecast.standing, || now);
     }
 }
