@@ -162,7 +162,7 @@ impl Walk {
     fn take(&mut self, key: &mut Key, amount: u64, verdict: Result<Verdict, Error>) {
         let fits = |at: i64| key.model.fits(amount, at);
         match verdict {
-            Err(Error::NeverFits { .. }) => assert!(amount > self.burst),
+            Ok(Verdict::Never) => assert!(amount > self.burst),
             Ok(Verdict::NotUntil(at)) => {
                 assert!(fits(at.as_micros()) && !fits(at.as_micros() - 1));
             }
@@ -176,9 +176,11 @@ impl Walk {
 
     fn acquire(&mut self, key: &mut Key, taken: u64) {
         match self.set.try_acquire(key.name, taken).wait() {
-            Err(Error::NeverFits { .. }) => assert!(taken > self.burst),
             Err(error) => panic!("{error}"),
-            Ok(Admission::Refused(_)) => assert!(!key.model.fits(taken, self.now())),
+            Ok(Admission::Refused(decision)) => {
+                assert!(!key.model.fits(taken, self.now()));
+                assert_eq!(decision.is_never(), taken > self.burst);
+            }
             Ok(Admission::Granted(lease)) => {
                 assert!(key.model.fits(taken, self.now()));
                 let number = self.charge(key, taken);

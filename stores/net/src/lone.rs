@@ -58,7 +58,7 @@ impl Lone {
     }
 
     fn stand(&self, decision: &mut Decision, level: u64) {
-        let standing = self.rule.standing(level, self.now, 0);
-        decision.standings.push(Some(standing));
+        let level = self.rule.level_at(level, self.now, 0);
+        decision.standings.push(Some(level.standing()));
     }
 }
