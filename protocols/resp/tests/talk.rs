@@ -184,7 +184,7 @@ fn every_verb_has_its_answer() {
         ),
         (
             format!("TG.ADJUST slots k {lease} COST 1 COST 1"),
-            "-ERR 'COST' is said twice",
+            "-ERR 'COST' is given twice",
         ),
         (
             format!("TG.SETTLE slots k {lease} USED running 1"),
