@@ -64,5 +64,6 @@ end
 -- matter to this call.
 local lines, line = nil, nil
 
--- The kernels by number, each a file: what a limit of the plan is.
-local kernels = {}
+-- The kernels by number, each a file: what a limit of the plan is. How low a bucket has
+-- stood is of its kernel, and of the straight way.
+local kernels, lows = {}, nil

@@ -4,7 +4,6 @@
 -- Answers the instant; whether there may be more; the place of the last that was
 -- looked at; then each lease: owner, id, expiry, fence, whether it is known when
 -- it was granted, when, and of each share uid and amount.
-local LIVE = 0
 local LEDGER, DUE = KEYS[1], KEYS[2]
 local number, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -39,13 +38,13 @@ for i = 1, #found, 2 do
   local id = string.sub(member, 9)
   local bytes = redis.call('HGET', LEDGER, 'l' .. id)
   if bytes then
-    local owner, expires_at, fence, stage, _, _, _, shares, _, granted_at =
-      cmsgpack.unpack(bytes)
+    local stage, expires_at, fence, _, _, granted_at, owner, _, shares, at = unpack_lease(bytes)
     if stage == LIVE and expires_at > now then
       local lease = { owner, id, expires_at, fence, granted_at }
-      for _, share in ipairs(shares) do
-        table.insert(lease, share[1])
-        table.insert(lease, share[2])
+      for share_at = at, at + shares - 1, SHARE_BYTES do
+        local uid, amount = struct.unpack('<' .. SHARE, bytes, share_at)
+        table.insert(lease, uid)
+        table.insert(lease, amount)
       end
       table.insert(reply, lease)
     end

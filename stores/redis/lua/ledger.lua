@@ -1,13 +1,11 @@
 -- The leases of a root (`store/src/ledger.rs`). One hash holds the records by
 -- id ("l" and the id), the ids of those that are held by idempotency key ("a" and
--- the key), the newest number ("n"), and the revision up to which changes of limits
--- were followed ("e"); one sorted set holds what is to be looked at when.
+-- the key), and its head ("h"); one sorted set holds what is to be looked at when.
 --
 -- A reset notes its number by key ("f", the level and the key), and does not look at
 -- the leases: what one that is older took of the limits that were reset is not given
--- back. The newest such number is by itself ("f"). A note is in the order of time
+-- back. The newest such number is in the head. A note is in the order of time
 -- behind every lease that it concerns, and goes when it comes first.
-local LIVE, EXPIRED, ENDED = 0, 1, 2
 local MOST_ANEW = 2000
 local MOST_RESETS = 200
 local book_changed
@@ -58,17 +56,54 @@ local function follow_resets(record)
   end
 end
 
+-- The head of the ledger, once it was read: the newest number, the revision up to which
+-- changes of limits were followed (0 if there is no ledger), until when the ledger is kept
+-- at least, and the number of the newest reset.
+local head
+
+local function read_head()
+  if not head then
+    local bytes = redis.call('HGET', LEDGER, 'h')
+    head = { number = 0, followed = 0, kept_until = 0, reset = 0 }
+    if bytes then
+      head.number, head.followed, head.kept_until, head.reset = struct.unpack(HEAD, bytes)
+    end
+  end
+  return head
+end
+
+local function write_head()
+  local bytes = struct.pack(HEAD, head.number, head.followed, head.kept_until, head.reset)
+  redis.call('HSET', LEDGER, 'h', bytes)
+end
+
+-- The fields of numbers that stand behind each other.
+local function unpack_all(format, size, bytes, from, to)
+  local all = {}
+  for at = from, to - 1, size do
+    local fields = { struct.unpack('<' .. format, bytes, at) }
+    -- Behind them is where the next begins.
+    fields[#fields] = nil
+    all[#all + 1] = fields
+  end
+  return all
+end
+
 -- Shares: uid, amount, place, forgotten. A settlement: expired, then uses: uid,
 -- taken, used.
 local function read_record(id)
-  local found = redis.call('HMGET', LEDGER, 'l' .. id, 'f')
-  local bytes, reset = found[1], tonumber(found[2] or 0)
+  local bytes = redis.call('HGET', LEDGER, 'l' .. id)
   if not bytes then return nil end
-  local record = { id = id }
-  record.owner, record.expires_at, record.fence, record.stage, record.due,
-    record.number, record.idempotency, record.shares, record.settlement,
-    record.granted_at = cmsgpack.unpack(bytes)
-  if reset > record.number then follow_resets(record) end
+  local record, shares, at = { id = id, settlement = false }, nil, nil
+  record.stage, record.expires_at, record.fence, record.due, record.number,
+    record.granted_at, record.owner, record.idempotency, shares, at = unpack_lease(bytes)
+  record.shares = unpack_all(SHARE, SHARE_BYTES, bytes, at, at + shares)
+  if record.stage == ENDED then
+    local uses_at = at + shares + 1
+    local uses = unpack_all(USE, USE_BYTES, bytes, uses_at, #bytes + 1)
+    record.settlement = { string.byte(bytes, uses_at - 1), uses }
+  end
+  if read_head().reset > record.number then follow_resets(record) end
   return record
 end
 
@@ -126,18 +161,26 @@ local function due_member(record)
   return struct.pack('>I8', record.number) .. record.id
 end
 
+local function pack_all(format, all)
+  local packed = {}
+  for i, fields in ipairs(all) do packed[i] = struct.pack('<' .. format, unpack(fields)) end
+  return table.concat(packed)
+end
+
 local function pack_record(record)
-  return cmsgpack.pack(
-    record.owner, record.expires_at, record.fence, record.stage, record.due,
-    record.number, record.idempotency, record.shares, record.settlement,
-    record.granted_at)
+  local bytes = pack_lease(record.stage, record.expires_at, record.fence, record.due,
+    record.number, record.granted_at, record.owner, record.idempotency,
+    pack_all(SHARE, record.shares))
+  if record.stage ~= ENDED then return bytes end
+  local expired, uses = unpack(record.settlement)
+  return bytes .. string.char(expired) .. pack_all(USE, uses)
 end
 
 local function next_number()
-  local number = redis.call('HINCRBY', LEDGER, 'n', '1')
+  read_head().number = head.number + 1
   -- What is in the order of time before the first is of records that were evicted.
-  if number == 1 then redis.call('UNLINK', DUE) end
-  return number
+  if head.number == 1 then redis.call('UNLINK', DUE) end
+  return head.number
 end
 
 local function put_record(record, due)
@@ -162,7 +205,13 @@ end
 
 -- The revision up to which changes of limits were followed, if there is a ledger.
 local function book_revision()
-  return tonumber(redis.call('HGET', LEDGER, 'e'))
+  local followed = read_head().followed
+  return followed > 0 and followed or nil
+end
+
+local function follow_book(revision)
+  read_head().followed = revision
+  book_changed = true
 end
 
 -- The order of time, when it was evicted and the records were not. Of so many that
@@ -170,6 +219,7 @@ end
 local function order_anew()
   if redis.call('HLEN', LEDGER) > MOST_ANEW then
     redis.call('UNLINK', LEDGER)
+    head = nil
     return
   end
   local resets = {}
@@ -184,6 +234,7 @@ local function order_anew()
     end
   end
   for _, field in ipairs(resets) do redis.call('HDEL', LEDGER, field) end
+  read_head().reset = 0
   book_changed = true
 end
 
@@ -242,7 +293,8 @@ local function forget_charges(key, row)
     if limit.level == level then reset[limit.uid] = number end
   end
   for _, known in ipairs(row.retained or {}) do reset[known[1].uid] = number end
-  redis.call('HSET', LEDGER, field, cmsgpack.pack(reset), 'f', number)
+  redis.call('HSET', LEDGER, field, cmsgpack.pack(reset))
+  head.reset = number
   redis.call('ZADD', DUE, last[2], reset_member(number, field))
   book_changed = true
 end
@@ -256,11 +308,11 @@ local function save_book(followed)
     redis.call('DEL', LEDGER)
     return
   end
-  if followed and (book_revision() or 0) < plan.revision then
-    redis.call('HSET', LEDGER, 'e', whole(plan.revision))
-  end
-  if ask.clock == 'caller' then return end
-  local forget_at = tonumber(last[2]) + plan.keep
+  if followed then read_head().followed = max(read_head().followed, plan.revision) end
+  if ask.clock == 'caller' then return write_head() end
+  local forget_at = later(tonumber(last[2]), plan.keep)
+  read_head().kept_until = forget_at
+  write_head()
   if forget_at >= NEVER then
     redis.call('PERSIST', LEDGER)
     redis.call('PERSIST', DUE)

@@ -1,13 +1,11 @@
--- A take of one plain bucket without levels: as `plain.lua`, without a table made on
--- the way. Answers the level after it; less than nothing, the level as it is, if it is
+-- A take of one plain bucket without levels: as `straight.lua`, without a table made
+-- on the way. Answers the level after it; less than nothing, the level as it is, if it is
 -- refused; false for whatever is not as plain as that, and the whole script is called.
 -- KEYS: the row, the order of those who wait. ARGV: eight doubles: whether the caller's
 -- clock decides, its now, the revision, then drain, weight, brim, capacity and the
 -- amount.
--- The row is written as MessagePack, as all are, with every number in nine bytes, so
--- that each stands in its place. (From `cmsgpack` a whole number never begins with
--- 203, a double's mark.)
-local EXACT, ROW = 9007199254740992, '>BdBdBBBBdBd'
+-- The row is written flat (`flat.lua`), each number in its place.
+local EXACT, BEGINNING, ROW = 9007199254740992, -9007199254740992, '<BBdddBddddI4'
 
 if redis.call('EXISTS', KEYS[2]) == 1 then return false end
 local is_callers, now, revision, drain, weight, brim, capacity, amount =
@@ -19,9 +17,11 @@ end
 local level = 0
 local kept = redis.call('GET', KEYS[1])
 if kept then
-  local by, latest, at, cells, own, retained, _
-  if #kept == 39 and string.byte(kept) == 203 then
-    _, by, _, latest, _, _, _, _, level, _, at = struct.unpack(ROW, kept)
+  local by, latest, at, cells, own, retained, last, _
+  if string.byte(kept) == 193 then
+    if #kept ~= 63 then return false end
+    _, _, by, latest, _, _, level, at, _, last = struct.unpack(ROW, kept)
+    if last ~= BEGINNING then return false end
   else
     by, latest, cells, own, retained = cmsgpack.unpack(kept)
     if by ~= revision or own or retained then return false end
@@ -40,7 +40,7 @@ local wanted = level + amount * weight
 if wanted >= EXACT or amount > capacity then return false end
 if wanted > brim then return -level end
 -- A moment after it has drained the row equals "never seen".
-local row = struct.pack(ROW, 203, revision, 203, now, 145, 147, 1, 203, wanted, 203, now)
+local row = struct.pack(ROW, 193, 1, revision, now, 0, 1, wanted, now, 0, BEGINNING, 0)
 local forget_at = now + wanted / drain
 if is_callers == 1 or forget_at >= EXACT then
   redis.call('SET', KEYS[1], row)

@@ -141,7 +141,7 @@ local function begin(call_keys, call_arguments)
   end
   plan, ask = last_plan, cmsgpack.unpack(arguments[2])
   other_levels, own_limits, moved = cmsgpack.unpack(arguments[3])
-  rows, path, book_changed, line = {}, {}, false, nil
+  rows, path, book_changed, head, line = {}, {}, false, nil, nil
 end
 
 -- Whether those who wait matter: who stands in line or is about to, and who may

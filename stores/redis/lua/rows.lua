@@ -22,10 +22,39 @@ local function fresh_cells(level)
   return cells
 end
 
+-- A limit's cell of a flat row.
+local function cell_of_flat(kind, first, second, third, fourth, tail)
+  local its_first, its_second, its_third = fresh_numbers(kind)
+  local is_fresh = first == its_first and second == its_second and tail == ''
+  if is_fresh and (kind == 1 and fourth == BEGINNING or kind ~= 1 and third == its_third) then
+    return FRESH
+  end
+  if kind == 5 then return { 5, first, second, third, tail } end
+  if kind == 2 then return { 2, first, second, third } end
+  return { 1, first, second, fourth ~= BEGINNING and { third, fourth, tail } or nil }
+end
+
+-- The revision of a flat row, its latest instant, and its cells.
+local function read_flat(bytes)
+  local count = string.byte(bytes, 2)
+  local numbers = { struct.unpack(flat_format(count), bytes) }
+  local cells, tail_at = {}, numbers[#numbers]
+  for i = 1, count do
+    local at = 6 * i
+    local tail = string.sub(bytes, tail_at, tail_at + numbers[at + 5] - 1)
+    cells[i] = cell_of_flat(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3],
+      numbers[at + 4], tail)
+    tail_at = tail_at + #tail
+  end
+  return numbers[3], numbers[4], cells
+end
+
 -- `own` is what the plan says of the key alone, `by` what its cells go by.
 local function load_row(key, level, kept, own)
   local row = { key = key, level = level, was = kept, latest = BEGINNING, own = own }
-  if kept then
+  if kept and string.byte(kept) == FLAT then
+    row.revision, row.latest, row.cells = read_flat(kept)
+  elseif kept then
     row.revision, row.latest, row.cells, row.by, row.retained = cmsgpack.unpack(kept)
     row.by = row.by or nil
   else

@@ -1,74 +1,83 @@
--- The slots (`core/src/kernel/slots.rs`). A cell is
--- `{ 5, total, fence, at, expiries, ids, weights }`, by expiry. The rule:
+-- The slots (`core/src/kernel/slots.rs`). A cell is `{ 5, total, fence, at, holders }`.
+-- The holders are in the order of their expiry, 32 bytes each: expiry, id, weight. As one
+-- string they are read and written at once, however many there are. The rule:
 -- `capacity`, `ttl`.
 local slots = {}
+local HOLDER, HOLDER_BYTES = '>dc16d', 32
 
 function slots.fresh()
-  return { 5, 0, 0, BEGINNING, {}, {}, {} }
+  return { 5, 0, 0, BEGINNING, '' }
+end
+
+-- How many bytes of the holders have expired, and what they weigh.
+local function expired_at(holders, now)
+  local at, weighed = 0, 0
+  while at < #holders do
+    local expires_at, _, weight = struct.unpack(HOLDER, holders, at + 1)
+    if expires_at > now then break end
+    at, weighed = at + HOLDER_BYTES, weighed + weight
+  end
+  return at, weighed
 end
 
 local function prune_slots(cell, now)
-  local expiries, ids, weights = cell[5], cell[6], cell[7]
-  local expired = 0
-  while expiries[expired + 1] and expiries[expired + 1] <= now do
-    expired = expired + 1
-    cell[2] = cell[2] - weights[expired]
-  end
+  local expired, weighed = expired_at(cell[5], now)
   if expired == 0 then return end
-  for i = 1, #expiries do
-    expiries[i], ids[i], weights[i] =
-      expiries[i + expired], ids[i + expired], weights[i + expired]
-  end
+  cell[2], cell[5] = cell[2] - weighed, string.sub(cell[5], expired + 1)
 end
 
 local function held_at(cell, now)
-  local held = cell[2]
-  for i, expires_at in ipairs(cell[5]) do
-    if expires_at > now then break end
-    held = held - cell[7][i]
-  end
-  return held
+  local _, weighed = expired_at(cell[5], now)
+  return cell[2] - weighed
 end
 
 -- When at least `amount` of what is held now will have expired.
 local function freed_by_slots(cell, amount, now)
-  local freed = 0
-  for i, expires_at in ipairs(cell[5]) do
-    if expires_at > now then
-      freed = freed + cell[7][i]
-      if freed >= amount then return expires_at end
-    end
+  local holders, freed = cell[5], 0
+  for at = expired_at(holders, now), #holders - 1, HOLDER_BYTES do
+    local expires_at, _, weight = struct.unpack(HOLDER, holders, at + 1)
+    freed = freed + weight
+    if freed >= amount then return expires_at end
   end
   return NEVER
 end
 
 local function insert_holder(cell, expires_at, id, weight)
-  local expiries = cell[5]
-  local i = #expiries + 1
-  while i > 1 and expiries[i - 1] > expires_at do i = i - 1 end
-  table.insert(expiries, i, expires_at)
-  table.insert(cell[6], i, id)
-  table.insert(cell[7], i, weight)
+  local holders, holder = cell[5], struct.pack(HOLDER, expires_at, id, weight)
+  local at = #holders
+  while at > 0 and struct.unpack('>d', holders, at - 31) > expires_at do
+    at = at - HOLDER_BYTES
+  end
+  if at == #holders then
+    cell[5] = holders .. holder
+  else
+    cell[5] = string.sub(holders, 1, at) .. holder .. string.sub(holders, at + 1)
+  end
   cell[2] = cell[2] + weight
 end
 
--- Takes out what `id` holds near `expires_at`, or anywhere if a step back of the
--- clock has moved it; answers its weight, and its expiry.
-local function remove_holder(cell, id, expires_at)
-  local found = nil
-  for i, holder in ipairs(cell[6]) do
-    if holder == id then
-      found = found or i
-      if cell[5][i] >= expires_at then
-        found = i
-        break
-      end
+-- Where what `id` holds stands: near `expires_at`, or anywhere if a step back of the
+-- clock has moved it.
+local function find_holder(holders, id, expires_at)
+  local first, at = nil, string.find(holders, id, 1, true)
+  while at do
+    -- Elsewhere the same bytes are no id.
+    if at % HOLDER_BYTES == 9 then
+      if struct.unpack('>d', holders, at - 8) >= expires_at then return at - 8 end
+      first = first or at - 8
     end
+    at = string.find(holders, id, at + 1, true)
   end
-  if not found then return nil end
-  local expires_now = table.remove(cell[5], found)
-  table.remove(cell[6], found)
-  local weight = table.remove(cell[7], found)
+  return first
+end
+
+-- Takes out what `id` holds; answers its weight, and its expiry.
+local function remove_holder(cell, id, expires_at)
+  local holders = cell[5]
+  local at = find_holder(holders, id, expires_at)
+  if not at then return nil end
+  local expires_now, _, weight = struct.unpack(HOLDER, holders, at)
+  cell[5] = string.sub(holders, 1, at - 1) .. string.sub(holders, at + HOLDER_BYTES)
   cell[2] = cell[2] - weight
   return weight, expires_now
 end
@@ -83,10 +92,12 @@ end
 function slots.observe(rule, cell, now)
   local behind = cell[4] - now
   if behind <= rule.ttl then return end
-  for i, expires_at in ipairs(cell[5]) do
-    cell[5][i] = earlier(expires_at, behind)
+  local moved = {}
+  for at = 1, #cell[5], HOLDER_BYTES do
+    local expires_at, id, weight = struct.unpack(HOLDER, cell[5], at)
+    moved[#moved + 1] = struct.pack(HOLDER, earlier(expires_at, behind), id, weight)
   end
-  cell[4] = now
+  cell[4], cell[5] = now, table.concat(moved)
 end
 
 function slots.quote(rule, cell, amount, now)
@@ -141,19 +152,24 @@ function slots.renew(cell, id, old, expires_at, now)
   if weight then insert_holder(cell, expires_at, id, weight) end
 end
 
+-- When the last of the holders lets go, if there is any.
+local function last_expiry(cell)
+  local bytes = #cell[5]
+  return bytes > 0 and (struct.unpack('>d', cell[5], bytes - 31)) or nil
+end
+
 function slots.standing(rule, cell, now)
   local held = held_at(cell, now)
   if held == 0 then return rule.capacity, 0 end
   local left = rule.capacity - held
   local debt = max(-left, 0)
-  local last = cell[5][#cell[5]]
-  return max(left, 0), debt, freed_by_slots(cell, debt + 1, now), last
+  return max(left, 0), debt, freed_by_slots(cell, debt + 1, now), last_expiry(cell)
 end
 
 function slots.forget_at(_, cell)
   if cell[3] == 0 then return BEGINNING end
   local fence_passed = later(cell[3], 1)
-  return max(cell[5][#cell[5]] or fence_passed, fence_passed)
+  return max(last_expiry(cell) or fence_passed, fence_passed)
 end
 
 function slots.latest()

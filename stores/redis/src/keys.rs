@@ -65,10 +65,15 @@ impl Names {
         ledger.into_iter().chain(rows).collect()
     }
 
-    /// The row of a path of one level, and the order of those who wait.
-    pub(crate) fn plain(&self, path: &KeyPath<'_>) -> [Vec<u8>; 2] {
-        let (row, tag) = (self.row(path, 0), self.tag(path.root()));
-        [row, [&tag, b":q".as_slice()].concat()]
+    /// The row of a path of one level, the order of those who wait; and if leases matter,
+    /// the ledger, its order of time.
+    pub(crate) fn plain(&self, path: &KeyPath<'_>, leases: bool) -> Vec<Vec<u8>> {
+        let tag = self.tag(path.root());
+        let ends: &[&[u8]] = match leases {
+            true => &[b":r", b":q", b":b", b":d"],
+            false => &[b":r", b":q"],
+        };
+        ends.iter().map(|end| [&tag, *end].concat()).collect()
     }
 
     /// The row of `path` at `level`.

@@ -12,6 +12,6 @@ pub(crate) struct Known {
     pub(crate) registered: Registered,
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) needs: Needs,
-    /// What it is, if it is plain buckets.
+    /// What it is, if it is plain limits.
     pub(crate) plain: Option<Arc<Plain>>,
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`store`](RedisStore) | the store: one connection, tables by name |
 //! | [`Options`] | prefix, clock, deadline, functions or scripts |
-//! | `table` | a command's way |
+//! | `table` | one set's table |
+//! | `asked` | a command's way |
 //! | `inner` | what the commands of a table share, and how the script is called |
 //! | `shared` | what the tables of a store share |
 //! | `request` | a command with all that it needs on its way |
@@ -13,7 +14,7 @@
 //! | `definitions` | what is defined for an owner |
 //! | `waiting` | an ask that waits for its turn |
 //! | `wakes` | the connection on which it hears that it has come |
-//! | `plain` | the plainest takes, by a function of their own |
+//! | `plain` | what most policies do, by a function that goes straight |
 //! | `registry` | the revisions of a table's plan, kept beside the rows |
 //! | `address` | what an address names: a server, a cluster, a service of sentinels |
 //! | `connection` | the connections to it |
@@ -92,8 +93,9 @@
 //! restarts without its data, the line is lost: who waits is told that the store
 //! failed, or takes a new place.
 //!
-//! **Plain buckets** without levels, which are most of what is asked, have a
-//! function of their own, the whole arithmetic without the rest.
+//! **Plain limits** without levels (buckets, windows without a calendar, slots), and their
+//! leases, which are most of what is asked, have a
+//! function of their own that goes straight; one bucket has another.
 //!
 //! **Functions and scripts.** The server is given a library of functions
 //! (`FUNCTION LOAD`) when it first says that it does not have them, and again when
@@ -126,6 +128,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod asked;
 mod connection;
 mod definitions;
 mod driven;

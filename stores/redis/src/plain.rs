@@ -1,144 +1,185 @@
-//! The plainest takes, of buckets without levels: scripts of their own, for one bucket
-//! (`lua/lone.lua`) and for several (`lua/plain.lua`), since a server defines anew for
-//! every call what a script has.
+//! What most policies do: takes, with and without a lease, and the ends of leases, of plain
+//! limits without levels. A take of one bucket has a script of its own (`lua/lone.lua`), all
+//! else one that goes straight (`lua/straight.lua`): a server defines anew for every call
+//! what a script has, and the whole is made for anything.
 
 use std::sync::Arc;
 
 use redis::Value;
-use smallvec::SmallVec;
 use tidegate_net::Lone;
-use tidegate_store::core::{Amount, Timestamp};
-use tidegate_store::{Detail, KeyCommand, KeyPath, Plan, PlanLimit, Reply, StoreError, Verb};
+use tidegate_store::core::{Align, Amount, MAX_AMOUNT, Rule, Timestamp};
+use tidegate_store::{
+    Detail, Ending, Granted, KeyCommand, OwnedPath, OwnedVerb, Plan, PlanLimit, Reply, StoreError,
+    Terms, Verb,
+};
 
 use crate::error::garbled;
 use crate::keys::Names;
 use crate::options::Clock;
-use crate::script::{Script, Scripts};
+use crate::script::{self, Needs, Script, Scripts};
 use crate::wire;
-use crate::wire::pack::Pack;
 use crate::wire::reply::{self, Answer};
 
 /// Below this, everything that is computed of a bucket fits a double.
 const PLAIN: u128 = 1 << 52;
 
-/// Buckets as the script is told of them.
+/// The most limits: a row of so many begins with one byte that says how many.
+const MOST_LIMITS: usize = 15;
+
+/// Limits as the scripts are told of them.
 #[derive(Debug)]
 pub(crate) struct Plain {
     revision: i64,
-    /// Drain, weight, brim and capacity of each.
-    buckets: Box<[[i64; 4]]>,
+    /// Drain, weight, brim and capacity, if it is one bucket.
+    lone: Option<[i64; 4]>,
+    /// As `lua/straight.lua` reads it.
+    bytes: Arc<[u8]>,
+    takes: Script,
+    leases: Script,
 }
 
-/// A take that the script may do: all of it that is needed once the caller is gone.
+/// What the scripts may do: all of it that is needed once the caller is gone.
 #[derive(Debug)]
-pub(crate) struct Take {
+pub(crate) struct PlainCall {
     plan: Arc<Plan>,
-    key: Box<[u8]>,
+    path: OwnedPath,
     now: Timestamp,
-    amounts: SmallVec<[Amount; 4]>,
-    detail: Detail,
-    /// What it is, if it is one of a lone bucket.
-    lone: Option<Lone>,
-    /// Its row, and the order of those who wait.
-    pub(crate) keys: [Vec<u8>; 2],
+    verb: OwnedVerb,
+    /// What it is, if it is a take of a lone bucket.
+    lone: Option<(Lone, Amount)>,
+    /// Whether a lease is given or ended.
+    is_of_lease: bool,
+    /// The row, the order of those who wait; of a lease the ledger, its order of time.
+    keys: Vec<Vec<u8>>,
 }
 
 impl Plain {
-    /// `None` for a plan that is more than plain buckets.
-    pub(crate) fn of(plan: &Plan, revision: i64) -> Option<Self> {
-        let buckets: Option<Box<_>> = plan.limits().iter().map(numbers).collect();
-        let buckets = buckets.filter(|_| plan.levels() <= 1)?;
-        Some(Self { revision, buckets })
+    /// `None` for a plan that is more than plain limits.
+    pub(crate) fn of(plan: &Plan, revision: i64, scripts: &Scripts) -> Option<Self> {
+        let limits: Option<Vec<_>> = plan.limits().iter().map(numbers).collect();
+        let limits = limits.filter(|limits| plan.levels() <= 1 && limits.len() <= MOST_LIMITS)?;
+        let keep = plan.keep().as_micros().min(1 << 53) as i64;
+        let numbers = [revision, keep].into_iter();
+        let numbers = numbers.chain(limits.iter().flatten().copied());
+        let needs = Needs::of(plan);
+        let lone = match (&limits[..], plan.limits()) {
+            ([[_, _, capacity, drain, weight, brim]], [limit]) => {
+                let bucket = limit.simple_bucket();
+                bucket.map(|_| [*drain, *weight, *brim, *capacity])
+            }
+            _ => None,
+        };
+        Some(Self {
+            revision,
+            lone,
+            bytes: doubles(numbers).collect(),
+            takes: scripts.straight(needs, false),
+            leases: scripts.straight(needs, true),
+        })
     }
 
-    /// The script that decides about `take`, and what it is told; `clock` says whether
+    /// The script that decides about `call`, and what it is told; `clock` says whether
     /// the caller's decides.
     pub(crate) fn call<'s>(
-        &self,
-        take: &Take,
+        &'s self,
+        call: &PlainCall,
         clock: Clock,
         scripts: &'s Scripts,
-    ) -> (&'s Script, Arc<[u8]>) {
-        match &*self.buckets {
-            [bucket] if take.lone.is_some() => (&scripts.lone, self.alone(bucket, take, clock)),
-            _ => (&scripts.plain, self.argument(take, clock)),
+    ) -> (&'s Script, Vec<Arc<[u8]>>) {
+        match (&self.lone, &call.lone) {
+            (Some(bucket), Some((_, amount))) => (
+                &scripts.lone,
+                vec![self.alone(bucket, call, *amount, clock)],
+            ),
+            _ => {
+                let mut arguments = vec![Arc::clone(&self.bytes), call.encode(clock).into()];
+                if call.is_of_lease {
+                    arguments.push(call.path.lend().bytes().into());
+                }
+                let script = if call.is_of_lease {
+                    &self.leases
+                } else {
+                    &self.takes
+                };
+                (script, arguments)
+            }
         }
     }
 
     /// Eight doubles, as `lua/lone.lua` says. All are whole, and below 2^53.
-    fn alone(&self, bucket: &[i64; 4], take: &Take, clock: Clock) -> Arc<[u8]> {
+    fn alone(
+        &self,
+        bucket: &[i64; 4],
+        call: &PlainCall,
+        amount: Amount,
+        clock: Clock,
+    ) -> Arc<[u8]> {
         let is_callers = i64::from(clock == Clock::Caller);
         let now = if clock == Clock::Caller {
-            wire::instant(take.now)
+            wire::instant(call.now)
         } else {
             0
         };
-        let amount = take.amounts[0] as i64;
         let first = [is_callers, now, self.revision].into_iter();
-        let numbers = first.chain(*bucket).chain([amount]);
-        numbers
-            .flat_map(|number| (number as f64).to_le_bytes())
-            .collect()
+        doubles(first.chain(*bucket).chain([amount as i64])).collect()
     }
+}
 
-    /// What the script about several is told.
-    fn argument(&self, take: &Take, clock: Clock) -> Arc<[u8]> {
-        let mut pack = Pack::default();
-        pack.array(3 + 5 * self.buckets.len());
-        match clock {
-            Clock::Caller => pack.int(wire::instant(take.now)),
-            Clock::Server => pack.bool(false),
-        };
-        pack.int(match take.detail {
-            Detail::Verdict => 0,
-            Detail::OnRefusal => 1,
-            Detail::Always => 2,
-        });
-        pack.int(self.revision);
-        for (bucket, &amount) in self.buckets.iter().zip(&take.amounts) {
-            for &number in bucket {
-                pack.int(number);
+fn doubles(numbers: impl Iterator<Item = i64>) -> impl Iterator<Item = u8> {
+    numbers.flat_map(|number| (number as f64).to_le_bytes())
+}
+
+/// Uid, kind, capacity, and what else its kind has; `None` for what is no plain limit, or
+/// has numbers that are not.
+fn numbers(limit: &PlanLimit) -> Option<[i64; 6]> {
+    let [first, second, third] = match limit.rule {
+        _ if !limit.is_simple() => return None,
+        Rule::Bucket(bucket) => {
+            let (drain, weight, brim) = (bucket.drain(), bucket.weight(), bucket.brim());
+            let most = brim + u128::from(weight);
+            if most.max(u128::from(drain)) >= PLAIN {
+                return None;
             }
-            pack.amount(amount);
+            [drain as i64, weight as i64, brim as i64]
         }
-        pack.done().into()
-    }
+        Rule::Window(window) => match window.align() {
+            Align::Epoch(period) => [0, period.as_micros() as i64, 0],
+            Align::FirstUse(period) => [1, period.as_micros() as i64, 0],
+            Align::Calendar => return None,
+        },
+        Rule::Slots(slots) => [slots.ttl().as_micros() as i64, 0, 0],
+        Rule::Ring(_) | Rule::Log(_) => return None,
+    };
+    let (kind, capacity) = (script::kind(&limit.rule), limit.rule.capacity());
+    let (uid, kind) = (i64::from(limit.uid), i64::from(kind));
+    Some([uid, kind, capacity as i64, first, second, third])
 }
 
-/// `None` for what is no plain bucket, or has numbers that are not.
-fn numbers(limit: &PlanLimit) -> Option<[i64; 4]> {
-    let bucket = limit.simple_bucket()?;
-    let (drain, weight, brim) = (bucket.drain(), bucket.weight(), bucket.brim());
-    let most = brim + u128::from(weight);
-    if most.max(u128::from(drain)) >= PLAIN {
-        return None;
-    }
-    let capacity = limit.rule.capacity();
-    Some([drain as i64, weight as i64, brim as i64, capacity as i64])
-}
-
-impl Take {
-    /// `None` for what is more than a take, or of a key with limits of its own.
+impl PlainCall {
+    /// `None` for what is more than a take or an end, or of a key with limits of its own.
     pub(crate) fn of(command: &KeyCommand<'_>, names: &Names) -> Option<Self> {
-        let Verb::Take {
-            amounts,
-            lease: None,
-            detail,
-        } = command.verb
-        else {
-            return None;
-        };
         let (path, plan) = (&command.key, command.plan);
+        let is_of_lease = match command.verb {
+            Verb::Take {
+                lease: None,
+                amounts,
+                ..
+            } => amounts.iter().any(|&amount| amount > 0).then_some(false)?,
+            Verb::Take {
+                lease: Some(terms), ..
+            } => terms.idempotency.is_none().then_some(true)?,
+            Verb::End { .. } => true,
+            _ => return None,
+        };
         let is_common = path.depth() == 1 && plan.overrides().get(path.bytes()).is_none();
-        let takes = is_common && amounts.iter().any(|&amount| amount > 0);
-        takes.then(|| Self {
+        is_common.then(|| Self {
             plan: Arc::clone(plan),
-            key: path.bytes().into(),
+            path: OwnedPath::of(path),
             now: command.now,
-            amounts: amounts.into(),
-            detail,
-            lone: lone(plan, amounts, detail, command.now),
-            keys: names.plain(path),
+            verb: OwnedVerb::of(command.verb),
+            lone: lone(command),
+            is_of_lease,
+            keys: names.plain(path, is_of_lease),
         })
     }
 
@@ -147,45 +188,148 @@ impl Take {
         &self.plan
     }
 
-    /// The command that it was: such a plan follows no calendar.
-    pub(crate) fn command(&self) -> Result<KeyCommand<'_>, StoreError> {
-        let key = KeyPath::new(&self.key, self.plan.levels());
-        Ok(KeyCommand {
-            plan: &self.plan,
-            key: key.map_err(|_| garbled("a take of no key"))?,
-            now: self.now,
-            calendars: &[],
-            verb: Verb::Take {
-                amounts: &self.amounts,
-                lease: None,
-                detail: self.detail,
-            },
-        })
+    /// What it is about.
+    pub(crate) fn keys(&self) -> &[Vec<u8>] {
+        &self.keys
     }
 
-    /// Reads what the script answered. `None`: it is not as plain as that.
-    pub(crate) fn read(&self, answer: Value) -> Result<Option<Reply>, StoreError> {
-        if answer == Value::Nil {
-            return Ok(None);
+    /// Whether it is one of a lone bucket.
+    pub(crate) const fn is_lone(&self) -> bool {
+        self.lone.is_some()
+    }
+
+    /// The same as any limits.
+    pub(crate) const fn not_lone(mut self) -> Self {
+        self.lone = None;
+        self
+    }
+
+    /// The command that it was: such a plan follows no calendar.
+    pub(crate) fn command(&self) -> KeyCommand<'_> {
+        KeyCommand {
+            plan: &self.plan,
+            key: self.path.lend(),
+            now: self.now,
+            calendars: &[],
+            verb: self.verb.lend(),
         }
-        if let (Some(lone), Value::Int(level)) = (&self.lone, &answer) {
+    }
+
+    /// As `lua/straight.lua` reads it.
+    fn encode(&self, clock: Clock) -> Vec<u8> {
+        let verb = self.verb.lend();
+        let is_end = matches!(verb, Verb::End { .. });
+        let mut bytes = vec![u8::from(is_end), u8::from(clock == Clock::Caller)];
+        let limits = self.plan.limits().len();
+        let number = |number: i64| (number as f64).to_le_bytes();
+        bytes.extend(number(wire::instant(self.now)));
+        match verb {
+            Verb::Take {
+                amounts,
+                lease,
+                detail,
+            } => {
+                bytes.push(match detail {
+                    Detail::Verdict => 0,
+                    Detail::OnRefusal => 1,
+                    Detail::Always => 2,
+                });
+                let amount = |at| {
+                    amounts
+                        .get(at)
+                        .map_or(0, |&amount: &Amount| amount.min(MAX_AMOUNT) as i64)
+                };
+                bytes.extend(doubles((0..limits).map(amount)));
+                if let Some(Terms { id, expires_at, .. }) = lease {
+                    bytes.extend(number(wire::instant(expires_at)));
+                    bytes.extend(id.to_be_bytes());
+                }
+            }
+            Verb::End {
+                id,
+                ending,
+                remember,
+            } => {
+                bytes.push(u8::from(remember));
+                bytes.extend(id.to_be_bytes());
+                bytes.extend(doubles((0..limits).map(|at| used(ending, at))));
+            }
+            _ => {}
+        }
+        bytes
+    }
+
+    /// Reads what the script answered.
+    pub(crate) fn read(&self, answer: Value) -> Result<Plainly, StoreError> {
+        if answer == Value::Nil {
+            return Ok(Plainly::Seldom);
+        }
+        if let (Some((lone, _)), Value::Int(level)) = (&self.lone, &answer) {
             let decision = match *level {
                 level @ 1.. => lone.admitted(level.unsigned_abs()),
                 level => lone.refused(level.unsigned_abs())?,
             };
-            return Ok(Some(Reply::Decision(decision)));
+            return Ok(Plainly::Reply(Reply::Decision(decision)));
         }
         match reply::read(answer, &self.plan, self.now)? {
-            Answer::Reply(reply) => Ok(Some(reply)),
+            Answer::Reply(reply) => Ok(Plainly::Reply(self.named(reply))),
+            Answer::NotPlain => Ok(Plainly::Once),
             _ => Err(garbled("no reply")),
         }
     }
+
+    /// The script does not repeat which lease it was asked for.
+    fn named(&self, mut reply: Reply) -> Reply {
+        if let (
+            Reply::Decision(decision),
+            Verb::Take {
+                lease: Some(terms), ..
+            },
+        ) = (&mut reply, self.verb.lend())
+            && let Some(granted) = &mut decision.lease
+        {
+            *granted = Granted {
+                id: terms.id,
+                ..*granted
+            };
+        }
+        reply
+    }
 }
 
-/// The take of a lone bucket that a take is, if it is one.
-fn lone(plan: &Plan, amounts: &[Amount], detail: Detail, now: Timestamp) -> Option<Lone> {
-    let ([limit], [amount]) = (plan.limits(), amounts) else {
+/// What a plain call came to.
+pub(crate) enum Plainly {
+    Reply(Reply),
+    /// It was not as plain as that: nothing was done.
+    Once,
+    /// Nor is the next likely to be.
+    Seldom,
+}
+
+/// What an ending says was used of the limit at `position`; -1 stands for what was taken.
+fn used(ending: Ending<'_>, position: usize) -> i64 {
+    let of_limit = match ending {
+        Ending::Settle(used) => used.get(position).copied().flatten(),
+        Ending::Fail(back) => back.get(position).copied().unwrap_or(false).then_some(0),
+        Ending::Release => None,
+        Ending::Cancel => Some(0),
+    };
+    of_limit.map_or(-1, |used| used.min(MAX_AMOUNT) as i64)
+}
+
+/// The take of a lone bucket that a command is, if it is one.
+fn lone(command: &KeyCommand<'_>) -> Option<(Lone, Amount)> {
+    let Verb::Take {
+        amounts: [amount],
+        lease: None,
+        detail,
+    } = command.verb
+    else {
         return None;
     };
-    Lone::new(limit.simple_bucket()?, *amount, detail, now)
+    let [limit] = command.plan.limits() else {
+        return None;
+    };
+    let lone = Lone::new(limit.simple_bucket()?, *amount, detail, command.now)?;
+    Some((lone, *amount))
 }

@@ -78,7 +78,7 @@ impl Writer<Arc<Known>> for Registering {
             registered,
             bytes: wire::plan::revision(&change.plan, number).into(),
             needs: Needs::of(&change.plan),
-            plain: Plain::of(&change.plan, number).map(Arc::new),
+            plain: Plain::of(&change.plan, number, scripts).map(Arc::new),
         }))
     }
 

@@ -36,6 +36,21 @@ const KERNELS: [&str; 5] = [
 
 const HEAD: &str = lua!("head");
 
+/// What is kept of a row of plain limits.
+const FLAT: &str = lua!("flat");
+
+/// What is kept of a lease.
+const RECORD: &str = lua!("record");
+
+/// What most policies do, without all that is below.
+const STRAIGHT: &str = lua!("straight");
+
+/// What a late refund of a bucket gives back, without the bucket.
+const LOWS: &str = block!("wide", "lows");
+
+/// What else it needs of leases.
+const STRAIGHT_LEASES: &str = concat!(lua!("record"), lua!("straight_leases"));
+
 /// What every command needs.
 const ROWS: &str = concat!(
     lua!("rule"),
@@ -53,6 +68,9 @@ const REST: &str = concat!(lua!("leases"), lua!("adopt"), lua!("main"),);
 
 /// What a script ends with; a library says what of it may be called.
 const CALL: &str = "return run(KEYS, ARGV)\n";
+
+/// The same, by the straight way.
+const CALL_STRAIGHT: &str = "return straight(KEYS, ARGV)\n";
 
 /// What a command needs of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -102,13 +120,28 @@ impl Needs {
         }
     }
 
+    /// The kernels from the number `first` on that are needed.
+    fn kernels_from(self, first: usize) -> impl Iterator<Item = &'static str> {
+        let needed = move |number: usize| self.kernels & (1 << number) != 0;
+        let kernels = KERNELS.into_iter().enumerate().skip(first);
+        let kernels = kernels.filter(move |&(number, _)| needed(number));
+        kernels.map(|(_, kernel)| kernel)
+    }
+
+    /// The straight way of takes, or of leases, too: of buckets it has what it needs itself.
+    fn straight(self, has_leases: bool) -> String {
+        let (lows, leases) = match has_leases {
+            true => (LOWS, STRAIGHT_LEASES),
+            false => ("", ""),
+        };
+        let before = [HEAD, FLAT, lows].into_iter().chain(self.kernels_from(1));
+        before.chain([leases, STRAIGHT, CALL_STRAIGHT]).collect()
+    }
+
     fn source(self) -> String {
-        let needed = |number: usize| self.kernels & (1 << number) != 0;
-        let kernels = KERNELS.iter().enumerate();
-        let kernels = kernels.filter(|&(number, _)| needed(number));
         let mut source = String::from(HEAD);
-        source.extend(kernels.map(|(_, kernel)| *kernel));
-        source.push_str(ROWS);
+        source.extend(self.kernels_from(0));
+        source.extend([FLAT, RECORD, ROWS]);
         if self.line {
             source.push_str(LINE);
         }
@@ -158,12 +191,11 @@ impl Script {
 }
 
 /// The files that are whole scripts, by name.
-const WHOLE: [(&str, &str); 7] = [
+const WHOLE: [(&str, &str); 6] = [
     ("register", lua!("register")),
     ("restore", lua!("restore")),
     ("lone", lua!("lone")),
-    ("plain", lua!("plain")),
-    ("held", lua!("held")),
+    ("held", concat!(lua!("record"), lua!("held"))),
     ("define", lua!("define")),
     ("defined", lua!("defined")),
 ];
@@ -171,11 +203,15 @@ const WHOLE: [(&str, &str); 7] = [
 /// The name of what all other files are.
 const DECIDE: &str = "decide";
 
+/// The name of the straight way.
+const SHORT: &str = "straight";
+
 /// All files as one library.
 fn library(is_allowed: bool) -> Library {
     let parts = [HEAD].into_iter().chain(KERNELS);
-    let definitions: String = parts.chain([ROWS, LINE, REST]).collect();
-    let mut entries = vec![(DECIDE, "run".to_owned())];
+    let definitions = parts.chain([FLAT, STRAIGHT_LEASES, STRAIGHT, ROWS, LINE, REST]);
+    let definitions: String = definitions.collect();
+    let mut entries = vec![(DECIDE, "run".to_owned()), (SHORT, "straight".to_owned())];
     entries.extend(WHOLE.map(|(name, text)| (name, format!("function(KEYS, ARGV)\n{text}end"))));
     Library::new(&definitions, &entries, is_allowed)
 }
@@ -191,8 +227,6 @@ pub(crate) struct Scripts {
     pub(crate) restore: Script,
     /// Decides about one plain bucket.
     pub(crate) lone: Script,
-    /// Decides about several.
-    pub(crate) plain: Script,
     /// Lists some of a root's leases.
     pub(crate) held: Script,
     /// Keeps a definition.
@@ -205,7 +239,7 @@ impl Scripts {
     /// `functions`: whether the server may be asked to define them once.
     pub(crate) fn new(functions: bool) -> Self {
         let library = Arc::new(library(functions));
-        let [register, restore, lone, plain, held, define, defined] =
+        let [register, restore, lone, held, define, defined] =
             WHOLE.map(|(name, text)| Script::new(&library, name, text.to_owned()));
         Self {
             library,
@@ -213,11 +247,15 @@ impl Scripts {
             register,
             restore,
             lone,
-            plain,
             held,
             define,
             defined,
         }
+    }
+
+    /// The straight way of takes, or of leases, too.
+    pub(crate) fn straight(&self, needs: Needs, has_leases: bool) -> Script {
+        Script::new(&self.library, SHORT, needs.straight(has_leases))
     }
 
     pub(crate) fn get(&self, needs: Needs) -> Arc<Script> {

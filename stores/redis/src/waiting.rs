@@ -46,6 +46,14 @@ impl InLine {
         }
     }
 
+    /// As it is asked by who does not wait.
+    async fn first_answer(&self, command: &KeyCommand<'_>) -> Result<Answer, StoreError> {
+        let settled = self.table.changes.settled_on(command.plan);
+        let asked = self.table.asked(command, settled);
+        let deadline = self.table.shared.link.deadline();
+        within(deadline, self.table.answer_to(asked)).await
+    }
+
     async fn answer(&self, mut request: Request) -> Result<Answer, StoreError> {
         let deadline = self.table.shared.link.deadline();
         within(deadline, self.table.answer(&mut request)).await
@@ -60,13 +68,15 @@ impl Line for InLine {
     async fn ask(&mut self, waiting: &Waiting) -> Result<Try, StoreError> {
         let command = waiting.take();
         let (clock, names) = (self.table.shared.clock, &self.table.names);
-        let request = match &self.subscription {
-            None => Request::of(&command, clock, names),
+        let answer = match &self.subscription {
+            None => self.first_answer(&command).await,
             Some(subscription) => {
-                Request::in_line(&command, &turn(waiting, subscription), clock, names)
+                let turn = turn(waiting, subscription);
+                self.answer(Request::in_line(&command, &turn, clock, names))
+                    .await
             }
         };
-        let (reply, is_kept) = match self.answer(request).await? {
+        let (reply, is_kept) = match answer? {
             Answer::Reply(reply) => (reply, false),
             Answer::Kept(reply) => (reply, true),
             _ => return Err(garbled("no reply")),

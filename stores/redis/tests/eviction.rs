@@ -268,7 +268,7 @@ const KEYS: u64 = 3_000;
 const TURNS: u64 = 5_000;
 const RUNS: u64 = 3;
 const CAPACITY: u64 = 1;
-const TOO_MUCH: u64 = 300 << 10;
+const TOO_MUCH: u64 = 900 << 10;
 
 /// Where the test ends what it listens to.
 const END: &str = "end";

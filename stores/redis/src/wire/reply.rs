@@ -18,6 +18,8 @@
 //! 7 queued         call again with a script that knows of those who wait
 //! 8 plain          verdict, its instant, binding (-1 none), then standings, or none
 //! 9 unknown        nothing was done: what wrote a row is lost, and whoever wrote it is there
+//! 10 granted       a plain lease: expiry, fence, then standings, or none
+//! 11 not plain     nothing was done: call the whole script
 //! ```
 //!
 //! A plain take that is admitted, and whose standings nobody wants, is answered by
@@ -46,6 +48,8 @@ pub(crate) enum Answer {
     Kept(Reply),
     /// Nothing was done: somebody waits.
     Queued,
+    /// Nothing was done: it is for the whole script.
+    NotPlain,
 }
 
 /// Reads the answer to a command that was made at `asked_at` by its caller's
@@ -81,6 +85,11 @@ pub(crate) fn read(value: Value, plan: &Plan, asked_at: Timestamp) -> Result<Ans
             Ok(Answer::Reply(Reply::Decision(decision)))
         }
         9 => Err(StoreError::Unavailable(UNTOLD.to_owned())),
+        10 => {
+            let decision = reader.granted(plan, asked_at)?;
+            Ok(Answer::Reply(Reply::Decision(decision)))
+        }
+        11 => Ok(Answer::NotPlain),
         _ => Err(garbled("unknown kind")),
     }
 }
@@ -207,7 +216,7 @@ impl Reader {
         Ok((decision, kind == 3))
     }
 
-    /// A decision about plain buckets, all of one level.
+    /// A decision about plain limits, all of one level.
     fn plain(mut self, plan: &Plan) -> Result<Decision, StoreError> {
         let (kind, at, binding) = (self.int()?, self.instant()?, self.int()?);
         let verdict = match kind {
@@ -217,13 +226,34 @@ impl Reader {
         };
         let mut decision = Decision::bare(verdict, usize::try_from(binding).ok());
         decision.refused_levels = u8::from(kind != 0);
+        self.standings(plan, &mut decision)?;
+        Ok(decision)
+    }
+
+    /// A plain lease, whose id is not said.
+    fn granted(mut self, plan: &Plan, asked_at: Timestamp) -> Result<Decision, StoreError> {
+        let now = self.ahead.saturating_add(super::instant(asked_at));
+        let mut decision = Decision::bare(Verdict::Admit, None);
+        decision.lease = Some(Granted {
+            id: 0,
+            granted_at: timestamp(now),
+            expires_at: self.instant()?,
+            fence: self.amount()?,
+            repeated: false,
+        });
+        self.standings(plan, &mut decision)?;
+        Ok(decision)
+    }
+
+    /// Those of all limits of one level, if they follow.
+    fn standings(&mut self, plan: &Plan, decision: &mut Decision) -> Result<(), StoreError> {
         if self.values.len() > 0 {
             for limit in plan.limits() {
                 let standing = self.standing(limit.rule.capacity())?;
                 decision.standings.push(Some(standing));
             }
         }
-        Ok(decision)
+        Ok(())
     }
 
     fn lease(&mut self) -> Result<Option<Granted>, StoreError> {

@@ -1,0 +1,428 @@
+-- The straight way of what most policies do: takes, with and without a lease, and the ends
+-- of leases, of limits without levels (`lone.lua` is about one bucket). The arithmetic of
+-- buckets that fits a double stands here once more; that of other limits, and of what a
+-- late refund gives back, is the kernels' own. For the server an operation of Lua costs
+-- much, and a table more: so this is one long function, with numbers in one list that is
+-- read and written at once (see `flat.lua`).
+--
+-- Whatever is not so plain answers before anything was written, and the whole script is
+-- called: with false if the next call is likely to be like it (a row of another revision
+-- or by limits of its own, numbers from 2^53 on, a clock that stands behind, somebody who
+-- waits), else with ONCE (a lease of which more than a share for each limit is known, or
+-- that is late).
+--
+-- What has ended is forgotten some at a time. Until then its record says itself that it is.
+-- KEYS: the row, the order of those who wait; for leases the ledger, its order of time.
+-- ARGV: the plan (see `read_limits`); what is asked, first whether it is an end, whether the
+-- caller's clock decides, its now; for leases the key. A take goes on with how detailed the
+-- answer is to be (0 the verdict alone, 1 with a refusal, 2 always), the amounts, and for a
+-- lease its expiry and its id; an end with whether the answer is to be remembered, the id,
+-- and what was used of each limit; -1 stands for what was taken.
+local BUCKET, SLOTS = 1, 5
+local ONCE, NONE = { 11, 0 }, {}
+
+-- A new lease in so many looks after what has ended.
+local SWEEP = 8
+
+-- A row is kept so many microseconds longer than it must be, so that its end is not moved
+-- with each call.
+local LONGER = 1000000
+
+-- The limits of the last call: most calls are by one plan, which is then not read again.
+local limits_of_last
+
+-- The list: revision and keep, then of each limit uid, kind, capacity, and three numbers
+-- that its kind has. With it: how many there are, how a row and a take are read, and the
+-- limits that are no buckets as their kernels know them.
+local function read_limits(bytes, read, write)
+  local limits = { read('<' .. string.rep('d', #bytes / 8), bytes) }
+  local count = (#limits - 3) / 6
+  limits.bytes, limits.count = bytes, count
+  limits.take = '<BBdB' .. string.rep('d', count)
+  limits.row, limits.numbers = flat_format(count)
+  limits.head = write('<BBd', FLAT, count, limits[1])
+  for at = 3, 6 * count, 6 do
+    if limits[at + 1] ~= BUCKET then
+      limits.has_others = true
+      limits[-(at + 3) / 6] = {
+        capacity = limits[at + 2], ttl = limits[at + 3],
+        align = limits[at + 3], period = limits[at + 4],
+      }
+    end
+  end
+  limits_of_last = limits
+  return limits
+end
+
+-- The numbers of a row that was never seen.
+local function fresh_row(limits)
+  local flat = { FLAT, limits.count, limits[1], BEGINNING, 0 }
+  for at = 6, limits.numbers, 6 do
+    flat[at], flat[at + 5] = limits[at - 2], 0
+    flat[at + 1], flat[at + 2], flat[at + 3], flat[at + 4] = fresh_numbers(flat[at])
+  end
+  return flat
+end
+
+-- The numbers of a row that the whole script has written, and what stands behind them by
+-- limit; nothing if it is not plain.
+local function from_whole(was, limits)
+  if string.byte(was) == FLAT then return nil end
+  local by, latest, cells, own, retained = cmsgpack.unpack(was)
+  if by ~= limits[1] or own or retained then return nil end
+  local flat, tails = fresh_row(limits), {}
+  flat[4] = latest
+  for i, cell in ipairs(cells) do
+    local at = 6 * i
+    if cell ~= FRESH then
+      local lows_of = flat[at] == BUCKET and cell[4]
+      if type(cell[2]) ~= 'number' or flat[at] == BUCKET and cell[5] then return nil end
+      flat[at + 1], flat[at + 2] = cell[2], cell[3]
+      if flat[at] ~= BUCKET then
+        flat[at + 3], tails[i] = cell[4], cell[5]
+      elseif lows_of then
+        flat[at + 3], flat[at + 4], tails[i] = unpack(lows_of)
+      end
+      flat[at + 5] = #(tails[i] or '')
+    end
+  end
+  return flat, tails
+end
+
+-- What stands behind a row's numbers, by limit.
+local function read_tails(was, flat, limits)
+  local tails, at = {}, flat[limits.numbers + 1]
+  for i = 1, limits.count do
+    local bytes = flat[6 * i + 5]
+    if bytes > 0 then
+      tails[i] = string.sub(was, at, at + bytes - 1)
+      at = at + bytes
+    end
+  end
+  return tails
+end
+
+-- How long it takes `what` to drain.
+local function micros(what, drain)
+  local rest = fmod(what, drain)
+  return (what - rest) / drain + (rest > 0 and 1 or 0)
+end
+
+local function push_bucket(reply, level, capacity, drain, weight, brim, now)
+  local n, debt = #reply, 0
+  local left = brim > level and brim - level or 0
+  local remaining = (left - fmod(left, weight)) / weight
+  local next_level = max(brim - (remaining + 1) * weight, 0)
+  if level > brim then debt = micros(level - brim, weight) end
+  if level == 0 then remaining = capacity end
+  reply[n + 1], reply[n + 2], reply[n + 3] = remaining, debt, level > 0 and 1 or 0
+  reply[n + 4] = level > 0 and min(now + micros(level - next_level, drain), NEVER) or 0
+  reply[n + 5] = level > 0 and min(now + micros(level, drain), NEVER) or 0
+end
+
+-- How all limits stand, behind the answer.
+local function with_standings(reply, limits, levels, cells, now)
+  for i = 1, limits.count do
+    local at = 6 * i - 3
+    if limits[at + 1] == BUCKET then
+      push_bucket(reply, levels[i], limits[at + 2], limits[at + 3], limits[at + 4], limits[at + 5], now)
+    else
+      local remaining, debt, replenish_at, full_at =
+        kernels[limits[at + 1]].standing(limits[-i], cells[i], now)
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = remaining, debt, replenish_at and 1 or 0
+      reply[n + 4], reply[n + 5] = replenish_at or 0, full_at or 0
+    end
+  end
+  return reply
+end
+
+local function straight(KEYS, ARGV)
+  local call, read, write = redis.call, struct.unpack, struct.pack
+  fmod, min, max = math.fmod, math.min, math.max
+  local limits, ask, owner = limits_of_last, ARGV[2], ARGV[3]
+  if not limits or limits.bytes ~= ARGV[1] then limits = read_limits(ARGV[1], read, write) end
+  local count, is_end, has_order = limits.count, string.byte(ask) == 1, false
+  if owner then
+    if not limits.lease then read_leases(limits) end
+    -- Whoever waits counts twice.
+    local there = call('EXISTS', KEYS[2], KEYS[2], KEYS[4])
+    if there > 1 then return false end
+    has_order = there == 1
+  elseif call('EXISTS', KEYS[2]) == 1 then
+    return false
+  end
+  ask = { read(is_end and limits.finish or owner and limits.lease or limits.take, ask) }
+  local is_callers, now = ask[2] == 1, ask[3]
+  if not is_callers then
+    local time = call('TIME')
+    now = time[1] * 1000000 + time[2]
+  end
+
+  -- The row, and what stands behind its numbers, by limit.
+  local was, flat, tails = call('GET', KEYS[1]), nil, NONE
+  if not was then
+    flat = fresh_row(limits)
+  elseif string.sub(was, 1, 10) == limits.head then
+    flat = { read(limits.row, was) }
+    if #was >= flat[limits.numbers + 1] then tails = read_tails(was, flat, limits) end
+  else
+    flat, tails = from_whole(was, limits)
+  end
+  if not flat or now < flat[4] then return false end
+  if tails == NONE and (owner or limits.has_others) then tails = {} end
+
+  -- The levels by now, and the cells of what is no bucket.
+  -- (A table that has its places does not grow.)
+  local levels, cells = { 0, 0, 0, 0 }, limits.has_others and { 0, 0, 0, 0 }
+  for at = 6, limits.numbers, 6 do
+    local i = at / 6
+    if flat[at] == BUCKET then
+      local level, since = flat[at + 1], flat[at + 2]
+      if now < since or flat[at + 4] ~= BEGINNING and not lows then return false end
+      local drained = (now - since) * limits[at]
+      levels[i] = drained < level and level - drained or 0
+    else
+      local cell = { flat[at], flat[at + 1], flat[at + 2], flat[at + 3], tails[i] or '' }
+      kernels[flat[at]].observe(limits[-i], cell, now)
+      cells[i] = cell
+    end
+  end
+
+  local id, expires_at, due, head, ended, fields, record, reply = nil, nil, nil, nil, nil, nil, nil, nil
+  if not is_end then
+    -- The verdict (0 admit, 1 not until, 2 never), its instant and the limit that binds,
+    -- counted from 0.
+    local verdict, fits_at, binding, detail = 0, 0, -1, ask[4]
+    for i = 1, count do
+      local at, amount, fits = 6 * i, ask[4 + i], ADMIT
+      if amount > limits[at - 1] then
+        fits = NOT_EVER
+      elseif amount == 0 then
+        fits = ADMIT
+      elseif flat[at] == BUCKET then
+        local wanted, brim = levels[i] + amount * limits[at + 1], limits[at + 2]
+        if wanted >= EXACT then return false end
+        if wanted > brim then fits = min(now + micros(wanted - brim, limits[at]), NEVER) end
+      else
+        fits = kernels[flat[at]].quote(limits[-i], cells[i], amount, now)
+      end
+      if fits ~= ADMIT and verdict < 2 and (verdict == 0 or fits > fits_at) then
+        verdict, fits_at, binding = 1, fits, i - 1
+        if fits == NOT_EVER then verdict, fits_at = 2, 0 end
+      end
+    end
+    if verdict > 0 then
+      reply = { 8, now, verdict, fits_at, binding }
+      if detail == 0 then return reply end
+      return with_standings(reply, limits, levels, cells, now)
+    end
+
+    -- What the ledger must say before a lease is noted there.
+    local tenure = nil
+    if owner then
+      expires_at, id = min(ask[5 + count] + now - ask[3], NEVER), ask[6 + count]
+      local found = call('HMGET', KEYS[3], 'l' .. id, 'h')
+      if found[1] or (found[2] and true or false) ~= has_order
+        or expires_at + 2 * limits[2] >= NEVER then
+        return ONCE
+      end
+      head = found[2] and { read(HEAD, found[2]) } or { 0, limits[1], 0, 0 }
+      head[1] = head[1] + 1
+      if fmod(head[1], SWEEP) == 0 then
+        ended, fields = ended_by(now, KEYS[3], KEYS[4])
+        if ended == nil then return ONCE end
+      end
+      tenure = { id, expires_at }
+    end
+
+    -- Charges what was admitted.
+    local fence, shares, n = 0, owner and { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0
+    for i = 1, count do
+      local at, amount = 6 * i, ask[4 + i]
+      if amount > 0 then
+        local place, its_fence = 0, 0
+        if flat[at] ~= BUCKET then
+          place, its_fence = kernels[flat[at]].charge(limits[-i], cells[i], amount, now, nil, tenure)
+          if its_fence > fence then fence = its_fence end
+        else
+          local level, last = levels[i], flat[at + 4]
+          if last ~= BEGINNING then
+            local since, _, marks = lows.noted(flat[at + 3], last, tails[i] or '', level, now)
+            if since then
+              if tails == NONE then tails = {} end
+              tails[i] = marks
+            else
+              tails[i], flat[at + 4] = nil, BEGINNING
+            end
+          end
+          level = level + amount * limits[at + 1]
+          levels[i], flat[at + 1], flat[at + 2] = level, level, now
+          if tenure then
+            last = flat[at + 4] ~= BEGINNING and flat[at + 4] or nil
+            if not last then flat[at + 3] = now end
+            place = lows.next_number(last, now)
+            flat[at + 4] = place
+          end
+        end
+        if owner then
+          shares[n + 1], shares[n + 2], shares[n + 3], shares[n + 4] = limits[at - 3], amount, place, 0
+          n = n + 4
+        end
+      end
+    end
+    if owner then
+      local packed = write(limits.shares[n / 4], unpack(shares, 1, n))
+      due = expires_at
+      record = pack_lease(LIVE, expires_at, fence, due, head[1], now, owner, false, packed)
+      reply = { 10, now, expires_at, fence }
+    else
+      reply = { 8, now, 0, 0, -1 }
+    end
+    if detail == 2 then
+      with_standings(reply, limits, levels, cells, now)
+    elseif not owner then
+      reply = now
+    end
+  else
+    -- The lease that ends.
+    id = ask[5]
+    local found = call('HMGET', KEYS[3], 'l' .. id, 'h')
+    record, head = found[1], found[2]
+    if not (record and head and has_order) then return ONCE end
+    local stage, expiry, fence, is_due, number, granted_at, its, idempotency, bytes, from =
+      unpack_lease(record)
+    if its ~= owner then return ONCE end
+    if stage == ENDED and is_due > now then return answer_again(record, from + bytes, now) end
+    head = { read(HEAD, head) }
+    due = now + limits[2]
+    if stage ~= LIVE or expiry <= now or idempotency or head[4] > number or due >= NEVER then
+      return ONCE
+    end
+    local format = limits.shares[bytes / SHARE_BYTES]
+    if not format then return ONCE end
+    local shares = { read(format, record, from) }
+    reply = { 1, now, 0, 0 }
+    local position, uses, n = 0, { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 0
+    for share = 1, #shares - 1, 4 do
+      local uid, taken, place = shares[share], shares[share + 1], shares[share + 2]
+      position = position + 1
+      -- What was not taken, and used, is for the whole script.
+      while position <= count and limits[6 * position - 3] ~= uid do
+        if ask[5 + position] > 0 and flat[6 * position] ~= SLOTS then return ONCE end
+        position = position + 1
+      end
+      if position > count or shares[share + 3] == 1 then return ONCE end
+      local at, used = 6 * position, ask[5 + position]
+      if used < 0 then used = taken end
+      if flat[at] == SLOTS then
+        kernels[SLOTS].release(cells[position], id, expiry, now)
+      elseif flat[at] ~= BUCKET then
+        local kernel, cell = kernels[flat[at]], cells[position]
+        if used > taken then
+          kernel.charge(limits[-position], cell, used - taken, now)
+        elseif used < taken then
+          kernel.refund(limits[-position], cell, taken - used, place, now)
+        end
+      elseif used ~= taken then
+        local level, last, more = levels[position], flat[at + 4], (used - taken) * limits[at + 1]
+        local since, marks, _ = flat[at + 3], tails[position] or '', nil
+        flat[at + 2] = now
+        if used > taken then
+          if last ~= BEGINNING then since, _, marks = lows.noted(since, last, marks, level, now) end
+          level = level + more
+          -- Above this nobody counts a debt.
+          if level >= EXACT or level > limits[at + 2] + limits[at] * 140737488355328 then return ONCE end
+        elseif last ~= BEGINNING then
+          local back
+          back, marks = lows.given_back(since, last, marks, place, -more, level)
+          level = level - back
+          if level == 0 then since, _, marks = lows.noted(since, last, marks, 0, now) end
+        end
+        if last ~= BEGINNING and not since then flat[at + 4], marks = BEGINNING, nil end
+        flat[at + 1], tails[position] = level, marks
+      end
+      uses[n + 1], uses[n + 2], uses[n + 3] = uid, taken, used
+      reply[n + 5], reply[n + 6], reply[n + 7] = uid, taken, used
+      n = n + 3
+    end
+    for i = position + 1, count do
+      if ask[5 + i] > 0 and flat[6 * i] ~= SLOTS then return ONCE end
+    end
+    if ask[4] == 1 then
+      record = pack_lease(ENDED, expiry, fence, due, number, granted_at, owner, false, '')
+        .. write(limits.uses[n / 3], 0, unpack(uses, 1, n))
+    else
+      record = nil
+    end
+    head[1] = number
+  end
+
+  -- Writes the row, for as long as it is more than "never seen", and a little longer.
+  local forget_at, tail = BEGINNING, ''
+  for i = 1, count do
+    local at, until_at = 6 * i, nil
+    if flat[at] == BUCKET then
+      until_at = flat[at + 2] + flat[at + 1] / limits[at]
+      if flat[at + 4] >= until_at then until_at = flat[at + 4] + 1 end
+    else
+      local cell = cells[i]
+      flat[at + 1], flat[at + 2], flat[at + 3], tails[i] = cell[2], cell[3], cell[4], cell[5]
+      until_at = kernels[flat[at]].forget_at(limits[-i], cell)
+    end
+    if until_at > forget_at then forget_at = until_at end
+    local its = tails[i]
+    if its then
+      flat[at + 5], tail = #its, tail .. its
+    else
+      flat[at + 5] = 0
+    end
+  end
+  flat[4] = now
+  if forget_at <= now and not is_callers then
+    if was then call('DEL', KEYS[1]) end
+  else
+    local is_kept = is_callers or flat[5] >= forget_at
+    if not is_kept then
+      flat[5] = forget_at + LONGER >= NEVER and NEVER or forget_at + LONGER - fmod(forget_at, 1000)
+    end
+    local row = write(limits.row, unpack(flat, 1, limits.numbers)) .. tail
+    if is_callers or flat[5] == NEVER then
+      call('SET', KEYS[1], row)
+    elseif is_kept then
+      call('SET', KEYS[1], row, 'KEEPTTL')
+    else
+      call('SET', KEYS[1], row, 'PXAT', flat[5] / 1000 + 1)
+    end
+  end
+  if not owner then return reply end
+
+  -- Notes the lease.
+  local member = write('>I8', head[1]) .. id
+  if not record then
+    call('HDEL', KEYS[3], 'l' .. id)
+    call('ZREM', KEYS[4], member)
+    if call('EXISTS', KEYS[4]) == 0 then call('DEL', KEYS[3]) end
+    return reply
+  end
+  call('ZADD', KEYS[4], due, member)
+  if is_end then
+    call('HSET', KEYS[3], 'l' .. id, record)
+    return reply
+  end
+  local forgotten_at = due + limits[2]
+  local is_kept = is_callers or head[3] >= forgotten_at
+  -- Its keys are kept a while longer, so that this is not to be said with each lease.
+  if not is_kept then head[3] = forgotten_at + limits[2] end
+  call('HSET', KEYS[3], 'l' .. id, record, 'h', write(HEAD, head[1], head[2], head[3], head[4]))
+  if not is_kept then
+    local until_ms = (head[3] - fmod(head[3], 1000)) / 1000 + 1
+    call('PEXPIREAT', KEYS[3], until_ms)
+    call('PEXPIREAT', KEYS[4], until_ms)
+  end
+  if ended then
+    call('ZREM', KEYS[4], unpack(ended))
+    call('HDEL', KEYS[3], unpack(fields))
+  end
+  return reply
+end

@@ -1,0 +1,98 @@
+//! A command's way to the server: the short one, if that may do, and else the whole script's.
+
+use std::sync::Arc;
+
+use tidegate_store::{KeyCommand, Reply, StoreError};
+
+use crate::error::garbled;
+use crate::inner::Inner;
+use crate::known::Known;
+use crate::plain::{Plain, PlainCall, Plainly};
+use crate::request::Request;
+use crate::shared::Shared;
+use crate::wire::reply::Answer;
+
+/// A command on its way.
+pub(crate) enum Asked {
+    /// By a short script.
+    Plain(Arc<Plain>, PlainCall),
+    /// By the whole one.
+    Whole(Request),
+}
+
+impl Inner {
+    /// A command on its shortest way, by the revision of its plan, if that is settled.
+    pub(crate) fn asked(
+        self: &Arc<Self>,
+        command: &KeyCommand<'_>,
+        settled: Option<Arc<Known>>,
+    ) -> Asked {
+        if let Some(known) = settled.as_ref().filter(|_| self.registry.is_time_to_look()) {
+            self.look_after(known);
+        }
+        let plain = settled.and_then(|known| known.plain.clone());
+        let plain = plain.filter(|_| !self.not_plain.spend());
+        let call = plain.and_then(|plain| Some((plain, PlainCall::of(command, &self.names)?)));
+        match call {
+            Some((plain, call)) if call.is_lone() && self.not_lone.spend() => {
+                Asked::Plain(plain, call.not_lone())
+            }
+            Some((plain, call)) => Asked::Plain(plain, call),
+            None => Asked::Whole(Request::of(command, self.shared.clock, &self.names)),
+        }
+    }
+
+    /// Beside whatever is asked: nobody waits for it.
+    fn look_after(self: &Arc<Self>, known: &Arc<Known>) {
+        let (inner, known) = (Arc::clone(self), Arc::clone(known));
+        if let Some(tasks) = self.shared.link.driver().tasks() {
+            tasks.spawn(async move {
+                let Shared { link, scripts, .. } = &*inner.shared;
+                let own = &known.registered;
+                inner.registry.look_after(link, scripts, own).await;
+            });
+        }
+    }
+
+    /// What it comes to.
+    pub(crate) async fn answer_to(self: &Arc<Self>, asked: Asked) -> Result<Answer, StoreError> {
+        let mut request = match asked {
+            Asked::Plain(plain, call) => match self.ask_plain(&plain, &call).await? {
+                Some(reply) => return Ok(Answer::Reply(reply)),
+                None => Request::of(&call.command(), self.shared.clock, &self.names),
+            },
+            Asked::Whole(request) => request,
+        };
+        // The shortest way is not moved with all that this needs.
+        Box::pin(self.answer(&mut request)).await
+    }
+
+    /// The same, as a reply.
+    pub(crate) async fn execute(self: Arc<Self>, asked: Asked) -> Result<Reply, StoreError> {
+        match self.answer_to(asked).await? {
+            Answer::Reply(reply) | Answer::Kept(reply) => Ok(reply),
+            _ => Err(garbled("no reply")),
+        }
+    }
+
+    /// The answer to a plain call, if all about it is plain.
+    async fn ask_plain(
+        &self,
+        plain: &Plain,
+        call: &PlainCall,
+    ) -> Result<Option<Reply>, StoreError> {
+        let shared = &self.shared;
+        if self.changes.settled_on(call.plan()).is_none() {
+            return Ok(None);
+        }
+        let (script, arguments) = plain.call(call, shared.clock, &shared.scripts);
+        let answer = shared.link.call(script, call.keys(), &arguments).await?;
+        match call.read(answer)? {
+            Plainly::Reply(reply) => return Ok(Some(reply)),
+            Plainly::Seldom if call.is_lone() => self.not_lone.fill(),
+            Plainly::Seldom => self.not_plain.fill(),
+            Plainly::Once => {}
+        }
+        Ok(None)
+    }
+}
